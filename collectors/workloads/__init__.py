@@ -1,0 +1,1 @@
+"""Workloads that come with the collectors."""

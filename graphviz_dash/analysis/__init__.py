@@ -1,0 +1,1 @@
+"""Pure functions: a run or an experiment in, a frozen result out."""

@@ -1,0 +1,47 @@
+"""What a piece of GPU work does, in seven categories, told from its name.
+
+The categories are for colour and for sums; they are a reading of names, not a fact of the trace.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from functools import lru_cache
+
+
+class Category(StrEnum):
+    """The seven categories; the order is the order of legends."""
+
+    GEMM = "gemm"
+    ATTENTION = "attention"
+    ELEMENTWISE = "elementwise"
+    REDUCTION = "reduction"
+    COMMUNICATION = "communication"
+    MEMORY = "memory"
+    OTHER = "other"
+
+
+# First match wins, so the specific words stand before the general ones.
+_PATTERNS = (
+    (Category.COMMUNICATION, r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|nvshmem"),
+    (Category.ATTENTION, r"flash|fmha|attention|attn|softmax_warp_(forward|backward)_masked"),
+    (Category.GEMM, r"gemm|gemv|cublas|cutlass|wgmma|xmma|splitk|conv|implicit_gemm|_mm_|nvjet"),
+    (Category.REDUCTION, r"reduce|softmax|layer_?norm|rms_?norm|batch_?norm|norm|sum|mean|argmax|scan|sort"),
+    (
+        Category.ELEMENTWISE,
+        r"elementwise|vectorized|multi_tensor|foreach|dropout|triton_poi|index|gather|scatter|"
+        r"cat|copy_kernel|fill|embedding|rope|rotary|activation|gelu|silu",
+    ),
+)
+_COMPILED = tuple((category, re.compile(pattern, re.IGNORECASE)) for category, pattern in _PATTERNS)
+
+
+@lru_cache(maxsize=65536)
+def categorise(kind: str, name: str) -> Category:
+    """The category of GPU work of ``kind`` (kernel, memcpy, memset; case ignored) and ``name``."""
+    if kind.lower() in ("memcpy", "memset", "memalloc", "memfree"):
+        return Category.MEMORY
+    if kind.lower() != "kernel":
+        return Category.OTHER
+    return next((c for c, pattern in _COMPILED if pattern.search(name)), Category.OTHER)

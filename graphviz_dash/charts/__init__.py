@@ -1,0 +1,1 @@
+"""Results in, plotly figures and view models out."""

@@ -1,0 +1,58 @@
+"""The one palette: safe for colour blindness (after Paul Tol's "bright" and "light" schemes).
+
+Red is kept for idle time and for what is wrong. Colour never stands alone: each use has a label.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from graphviz_dash.analysis.categories import Category
+from graphviz_dash.model.graph import NodeKind
+from graphviz_dash.model.run import ExecutionMode
+
+
+@dataclass(frozen=True)
+class Shade:
+    """A colour in the light and in the dark theme, as #rrggbb."""
+
+    light: str
+    dark: str
+
+
+CATEGORY: Final = {
+    Category.GEMM: Shade("#4477aa", "#6f9fd0"),
+    Category.ATTENTION: Shade("#aa3377", "#d46ba3"),
+    Category.ELEMENTWISE: Shade("#3f9fbf", "#66ccee"),
+    Category.REDUCTION: Shade("#228833", "#4db35e"),
+    Category.COMMUNICATION: Shade("#d9662b", "#ee8866"),
+    Category.MEMORY: Shade("#a89418", "#d9c74f"),
+    Category.OTHER: Shade("#8a8f98", "#a3a9b3"),
+}
+
+MODE: Final = {
+    ExecutionMode.EAGER: Shade("#7d8794", "#98a2b0"),
+    ExecutionMode.GRAPH: Shade("#2f5fd0", "#6f98ff"),
+    ExecutionMode.CALLABLES: Shade("#228833", "#4db35e"),
+    ExecutionMode.PARTIAL: Shade("#a89418", "#d9c74f"),
+    ExecutionMode.COMPILE: Shade("#aa3377", "#d46ba3"),
+}
+
+IDLE: Final = Shade("#d64550", "#ff7b84")
+
+KIND: Final = {
+    NodeKind.KERNEL: Shade("#4477aa", "#6f9fd0"),
+    NodeKind.MEMCPY: Shade("#a89418", "#d9c74f"),
+    NodeKind.MEMSET: Shade("#d9662b", "#ee8866"),
+    NodeKind.HOST: Shade("#aa3377", "#d46ba3"),
+    NodeKind.MEM_ALLOC: Shade("#228833", "#4db35e"),
+    NodeKind.MEM_FREE: Shade("#228833", "#4db35e"),
+    NodeKind.CHILD_GRAPH: Shade("#3f9fbf", "#66ccee"),
+    NodeKind.CONDITIONAL: Shade("#3f9fbf", "#66ccee"),
+    NodeKind.EMPTY: Shade("#8a8f98", "#a3a9b3"),
+    NodeKind.EVENT_RECORD: Shade("#8a8f98", "#a3a9b3"),
+    NodeKind.EVENT_WAIT: Shade("#8a8f98", "#a3a9b3"),
+    NodeKind.SEMAPHORE_SIGNAL: Shade("#8a8f98", "#a3a9b3"),
+    NodeKind.SEMAPHORE_WAIT: Shade("#8a8f98", "#a3a9b3"),
+}

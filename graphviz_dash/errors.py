@@ -1,0 +1,48 @@
+"""The errors a user can meet. Each says what was found, where, what was expected, what to do."""
+
+
+class GraphvizDashError(Exception):
+    """Base of every error that is told to the user as one line, never as a traceback.
+
+    ``exit_code`` is what the command line returns for it.
+    """
+
+    exit_code = 1
+
+
+class InputError(GraphvizDashError):
+    """A file, folder or value given to us is not what it should be (exit code 2).
+
+    Args:
+        where: the path or argument that is at fault.
+        found: what is there.
+        expected: what should be there.
+        advice: what the user can do about it; left out when there is nothing to do.
+    """
+
+    exit_code = 2
+
+    def __init__(self, where: object, found: str, expected: str, advice: str = "") -> None:
+        self.where = str(where)
+        self.found = found
+        self.expected = expected
+        self.advice = advice
+        text = f"{self.where}: {found}; expected {expected}"
+        super().__init__(printable(f"{text}. {advice}" if advice else text))
+
+
+class MissingRequirementError(GraphvizDashError):
+    """Something the command needs is not on this machine (torch, CUDA, a free port)."""
+
+
+def printable(text: str) -> str:
+    """``text`` on one line without control characters, so that no name can drive a terminal.
+
+    Control characters (C0, DEL, C1) and the bidirectional overrides become their ``\\xNN`` or
+    ``\\uNNNN`` escapes; everything else is left as it is.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )

@@ -1,0 +1,1 @@
+"""Foreign formats in: the Kineto traces of torch.profiler."""

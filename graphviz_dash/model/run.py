@@ -1,0 +1,233 @@
+"""A run (one workload in one execution mode on one machine) and the experiment that compares runs.
+
+Field meanings are documented for users in docs/bundle-format.md; a fact that is missing is None
+here and has its reason in ``Manifest.absent``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from graphviz_dash.model.graph import CapturedGraph, Count
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.trace import Trace
+
+FORMAT_NAME = "graphviz-dash-run"
+FORMAT_VERSION = 1
+
+Nanoseconds: TypeAlias = Count
+Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class ExecutionMode(StrEnum):
+    """How a workload's step is run."""
+
+    EAGER = "eager"
+    GRAPH = "graph"
+    CALLABLES = "callables"
+    PARTIAL = "partial"
+    COMPILE = "compile"
+
+
+class Pass(StrEnum):
+    """The passes of a collection; each runs in a process of its own."""
+
+    CLEAN = "clean"
+    CAPTURE = "capture"
+    TRACED = "traced"
+
+
+class FileRole(StrEnum):
+    """What a file of the bundle holds."""
+
+    CLEAN = "clean"
+    GRAPH = "graph"
+    CAPTURE_TRACE = "capture-trace"
+    REPLAY_TRACE = "replay-trace"
+    MEMORY = "memory"
+
+
+class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of the bundle: path relative to its folder (POSIX), size, and hash of its bytes."""
+
+    path: str
+    role: FileRole
+    bytes: Count
+    sha256: Sha256
+
+
+class Failure(Struct, frozen=True, forbid_unknown_fields=True):
+    """What failed in a pass. ``location`` is ``file:line`` of the user's code, if there is one."""
+
+    during: Pass
+    error: str
+    message: str
+    location: str | None
+    traceback: str
+
+
+class Absent(Struct, frozen=True, forbid_unknown_fields=True):
+    """A fact that this run does not have, and why."""
+
+    fact: str
+    reason: str
+
+
+class Gpu(Struct, frozen=True, forbid_unknown_fields=True):
+    """A device as torch sees it."""
+
+    name: str
+    compute_capability: tuple[Count, Count]
+    memory_bytes: Count
+    multiprocessors: Count
+
+
+class Environment(Struct, frozen=True, forbid_unknown_fields=True):
+    """The machine and the software; versions as each component prints them, None if unknown."""
+
+    gpu: Gpu
+    gpu_count: Count
+    driver: str | None
+    cuda_driver: str
+    cuda_runtime: str
+    cupti: str | None
+    torch: str
+    cuda_bindings: str
+    python: str
+    cpu: str
+    cpu_count: Count
+    os: str
+
+
+class WorkloadInfo(Struct, frozen=True, forbid_unknown_fields=True):
+    """The workload and how often it was run. ``factory`` is ``module:function``."""
+
+    name: str
+    factory: str
+    seed: int
+    warmup: Count
+    iterations: Count
+    traced_iterations: Count
+
+
+class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
+    """manifest.json of a run bundle. ``created`` is ISO 8601 in UTC."""
+
+    format: Literal["graphviz-dash-run"]
+    version: Literal[1]
+    tool_version: str
+    created: str
+    command: tuple[str, ...]
+    workload: WorkloadInfo
+    mode: ExecutionMode
+    rank: Count | None
+    status: Literal["complete", "failed"]
+    failures: tuple[Failure, ...]
+    absent: tuple[Absent, ...]
+    environment: Environment
+    files: tuple[FileEntry, ...]
+
+
+class StepTiming(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """One iteration between two synchronisations, in ns: from the step's call to its return
+    (``launch_cpu_ns``), and from the call to the completed work (``wall_ns``)."""
+
+    wall_ns: Nanoseconds
+    launch_cpu_ns: Nanoseconds
+
+
+class GraphLife(Struct, frozen=True, forbid_unknown_fields=True):
+    """The one-off costs of a graph in the clean pass, in ns by the wall clock.
+
+    ``capture_ns``: from the begin to the end of the capture, the step's Python included.
+    ``instantiate_ns``: cudaGraphInstantiate. ``upload_ns``: cudaGraphUpload to its completion.
+    ``first_launch_cpu_ns`` and ``first_launch_ns``: the first replay, to the call's return and to
+    completion.
+    """
+
+    graph: str
+    nodes: Count
+    capture_ns: Nanoseconds
+    instantiate_ns: Nanoseconds
+    upload_ns: Nanoseconds | None
+    first_launch_cpu_ns: Nanoseconds
+    first_launch_ns: Nanoseconds
+
+
+class CleanTimings(Struct, frozen=True, forbid_unknown_fields=True):
+    """clean.json: measured in a process to which no profiler was ever attached.
+
+    ``steps``: a row for each synchronised iteration. ``back_to_back_ns``: for each iteration of a
+    second series, run without synchronising in between, the time between the CUDA events before
+    and after it. ``warmup_ns``: all warm-up iterations together.
+    """
+
+    warmup_ns: Nanoseconds
+    steps: tuple[StepTiming, ...]
+    back_to_back_ns: tuple[Nanoseconds, ...]
+    graphs: tuple[GraphLife, ...]
+
+
+class PoolUse(Struct, frozen=True, forbid_unknown_fields=True):
+    """One private memory pool of the caching allocator: reserved in segments, and in use."""
+
+    id: tuple[Count, Count]
+    segments: Count
+    reserved_bytes: Count
+    allocated_bytes: Count
+
+
+class MemoryUse(Struct, frozen=True, forbid_unknown_fields=True):
+    """memory.json: the caching allocator's statistics after the clean pass, in bytes.
+
+    ``peak_*`` over the whole pass. ``pools`` are the private pools of graphs; the default pool is
+    ``reserved_bytes`` less theirs.
+    """
+
+    peak_allocated_bytes: Count
+    peak_reserved_bytes: Count
+    allocated_bytes: Count
+    reserved_bytes: Count
+    pools: tuple[PoolUse, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One loaded run. A part that its bundle lacks is None, with the reason in the manifest."""
+
+    path: Path
+    manifest: Manifest
+    clean: CleanTimings | None
+    graphs: tuple[CapturedGraph, ...]
+    memory: MemoryUse | None
+    capture_trace: Trace | None
+    replay_trace: Trace | None
+
+    @property
+    def mode(self) -> ExecutionMode:
+        """The execution mode."""
+        return self.manifest.mode
+
+    @property
+    def name(self) -> str:
+        """The run's name within its experiment: the folder it was read from."""
+        return self.path.name
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The runs that are compared, in the order of ExecutionMode, then rank. ``path``: its folder."""
+
+    path: Path
+    runs: tuple[Run, ...]
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.path.name

@@ -1,0 +1,126 @@
+"""The tables of a trace: which columns there are, their units, and what null means.
+
+Times are integer nanoseconds since the trace's first event (``TraceInfo.origin_ns`` says when that
+was). The tables are Polars frames; this module only declares them, so that it imports none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Column name -> type name (int64, int32, uint64, string, categorical).
+GPU_COLUMNS = {
+    "ts": "int64",  # start, ns since origin
+    "dur": "int64",  # ns
+    "kind": "categorical",  # kernel, memcpy or memset
+    "name": "categorical",  # demangled kernel name; "Memcpy DtoH (Device -> Pinned)"; "Memset (...)"
+    "device": "int32",
+    "stream": "int64",
+    "correlation": "int64",  # shared with the launching row of ``runtime``; null: not told
+    "external_id": "int64",  # the cpu_op that launched it; null: none (graph replays)
+    "grid_x": "int64",
+    "grid_y": "int64",
+    "grid_z": "int64",  # null for copies and sets
+    "block_x": "int64",
+    "block_y": "int64",
+    "block_z": "int64",
+    "shared": "int64",  # bytes, static and dynamic together; null for copies and sets
+    "registers": "int64",  # per thread
+    "bytes": "int64",  # of a copy or set; null for kernels
+    "graph_id": "uint64",  # null: the trace does not say (torch before 2.12) or not from a graph
+    "graph_node_id": "uint64",
+}
+"""Work on the GPU, sorted by ts."""
+
+RUNTIME_COLUMNS = {
+    "ts": "int64",
+    "dur": "int64",
+    "name": "categorical",  # cudaLaunchKernel, cudaGraphLaunch, cuLaunchKernelEx, hipGraphLaunch, ...
+    "pid": "int64",
+    "tid": "int64",
+    "correlation": "int64",
+    "external_id": "int64",
+}
+"""Calls of the CUDA runtime and driver API on the CPU, sorted by ts."""
+
+OP_COLUMNS = {
+    "ts": "int64",
+    "dur": "int64",
+    "name": "categorical",  # aten::addmm, autograd::engine::evaluate_function: AddmmBackward0, ...
+    "pid": "int64",
+    "tid": "int64",
+    "external_id": "int64",
+    "sequence": "int64",  # autograd sequence number; null: none
+    "forward_tid": "int64",  # "Fwd thread id" of a backward op; 0 or null for forward ops
+    "input_dims": "string",  # JSON text as recorded, "[[512,256],[256]]"; null: not recorded
+    "input_types": "string",  # JSON text as recorded
+}
+"""Operators on the CPU (category cpu_op), sorted by ts, longer first at equal ts."""
+
+ANNOTATION_COLUMNS = {
+    "ts": "int64",
+    "dur": "int64",
+    "name": "string",
+    "pid": "int64",
+    "tid": "int64",
+}
+"""record_function ranges (category user_annotation), sorted by ts, longer first at equal ts."""
+
+PYTHON_COLUMNS = {
+    "ts": "int64",
+    "dur": "int64",
+    "name": "categorical",  # "model.py(35): forward", the line is the function's first one
+    "pid": "int64",
+    "tid": "int64",
+    "python_id": "int64",
+    "python_parent_id": "int64",
+}
+"""Python frames (category python_function, with_stack=True), sorted by ts, longer first."""
+
+
+@dataclass(frozen=True)
+class TraceProblem:
+    """A defect found while reading, and which figures it spoils. ``code`` is stable, for tests."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True)
+class TraceInfo:
+    """What the trace says of itself, and what reading it found.
+
+    ``origin_ns`` is the time of the first event, in ns of the trace's own clock (Unix time where
+    the trace has baseTimeNanoseconds). ``end_ns`` is the end of the last event since the origin.
+    ``events`` counts the entries of traceEvents; ``skipped`` counts those by category that no
+    table holds (flows, metadata, overhead).
+    """
+
+    source: str
+    events: int
+    skipped: dict[str, int]
+    origin_ns: int
+    end_ns: int
+    cupti_version: int | None
+    cuda_runtime_version: int | None
+    cuda_driver_version: int | None
+    device_names: tuple[str, ...]
+    with_stack: bool
+    record_shapes: bool
+    problems: tuple[TraceProblem, ...]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One trace as tables; the columns are declared in this module."""
+
+    info: TraceInfo
+    gpu: pl.DataFrame
+    runtime: pl.DataFrame
+    ops: pl.DataFrame
+    annotations: pl.DataFrame
+    python: pl.DataFrame

@@ -1,0 +1,1 @@
+"""The Streamlit application: pages, state in the URL, routes and components."""

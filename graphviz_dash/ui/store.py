@@ -1,0 +1,88 @@
+"""The process-wide store of opened experiments, shared by the pages and the routes.
+
+Keys are opaque: a route never takes a path. What analysis derives is built once per experiment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import TypeVar, cast
+
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.run import Experiment, Run
+
+T = TypeVar("T")
+
+
+class UnknownKeyError(KeyError):
+    """No experiment or run is open under this key."""
+
+
+class Store:
+    """Opened experiments by key, and results derived from them; safe to use from threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._building: dict[Hashable, threading.Lock] = {}
+        self._paths: dict[str, Path] = {}
+        self._values: dict[Hashable, object] = {}
+
+    def register(self, path: Path) -> str:
+        """The key of the experiment at ``path``; it is loaded when first asked for."""
+        resolved = path.resolve()
+        key = hashlib.sha256(str(resolved).encode()).hexdigest()[:12]
+        with self._lock:
+            self._paths[key] = resolved
+        return key
+
+    def experiment(self, key: str) -> Experiment:
+        """The experiment of ``key``.
+
+        Raises:
+            UnknownKeyError: nothing was registered under it.
+            InputError: its folder does not hold readable bundles.
+        """
+        with self._lock:
+            path = self._paths.get(key)
+        if path is None:
+            raise UnknownKeyError(key)
+        return self._once((key, "experiment"), lambda: load_experiment(path))
+
+    def run(self, key: str, name: str) -> Run:
+        """The run called ``name`` in the experiment of ``key`` (UnknownKeyError if none)."""
+        for run in self.experiment(key).runs:
+            if run.name == name:
+                return run
+        raise UnknownKeyError(name)
+
+    def derived(self, key: str, what: Hashable, build: Callable[[Experiment], T]) -> T:
+        """``build(experiment)``, computed once for each ``what`` and kept."""
+        experiment = self.experiment(key)
+        return self._once((key, "derived", what), lambda: build(experiment))
+
+    def forget(self, key: str) -> None:
+        """Drops what was loaded and derived under ``key``, so that it is read anew."""
+        with self._lock:
+            for kept in [k for k in self._values if isinstance(k, tuple) and k[0] == key]:
+                del self._values[kept]
+
+    def _once(self, slot: Hashable, build: Callable[[], T]) -> T:
+        # One lock a slot: two pages that ask at once must not both parse the same trace.
+        with self._lock:
+            if slot in self._values:
+                return cast(T, self._values[slot])
+            gate = self._building.setdefault(slot, threading.Lock())
+        with gate:
+            with self._lock:
+                if slot in self._values:
+                    return cast(T, self._values[slot])
+            value = build()
+            with self._lock:
+                self._values[slot] = value
+            return value
+
+
+STORE = Store()

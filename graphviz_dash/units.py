@@ -1,0 +1,71 @@
+"""Numbers to text, with their unit. Inside, times are integer nanoseconds and sizes are bytes."""
+
+from __future__ import annotations
+
+_TIME_STEPS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
+_SIZE_STEPS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """``value`` rounded to ``digits`` significant digits, without exponent, thousands grouped.
+
+    Digits before the decimal point are never rounded away: 1304.2 is "1,304", not "1,300".
+    """
+    if value == 0:
+        return "0"
+    whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
+    if whole:
+        decimals = max(0, digits - whole)
+    else:
+        decimals = digits
+        scaled = abs(value)
+        while scaled < 0.1 and decimals < 12:
+            scaled *= 10
+            decimals += 1
+    return f"{value:,.{decimals}f}"
+
+
+def format_ns(ns: float | None, digits: int = 3) -> str:
+    """A time in nanoseconds as text in the unit that suits it: ``127 us``, ``1.30 ms``.
+
+    ``None`` (the fact is absent) becomes an en dash; the reason is told elsewhere.
+    """
+    if ns is None:
+        return "–"
+    for size, unit in _TIME_STEPS:
+        if abs(ns) >= size:
+            return f"{significant(ns / size, digits)} {unit}"
+    return f"{significant(ns, digits)} ns" if ns != int(ns) else f"{int(ns)} ns"
+
+
+def format_bytes(count: float | None, digits: int = 3) -> str:
+    """A size in bytes as text in binary units: ``512 B``, ``1.50 MiB``; ``None`` is an en dash."""
+    if count is None:
+        return "–"
+    for size, unit in _SIZE_STEPS:
+        if abs(count) >= size:
+            return f"{significant(count / size, digits)} {unit}"
+    return f"{int(count)} B"
+
+
+def format_ratio(value: float | None) -> str:
+    """A ratio such as a speedup: ``10.3x``; ``None`` is an en dash."""
+    return "–" if value is None else f"{significant(value)}x"
+
+
+def format_percent(fraction: float | None) -> str:
+    """A fraction of one as a percentage; never "0%" or "100%" unless it is exactly that."""
+    if fraction is None:
+        return "–"
+    if 0 < fraction < 0.001:
+        return "<0.1%"
+    if 0.999 < fraction < 1:
+        return ">99.9%"
+    return f"{fraction * 100:.1f}%" if fraction not in (0, 1) else f"{fraction * 100:.0f}%"
+
+
+def format_count(value: float | None) -> str:
+    """A count with thousands grouped; ``None`` is an en dash."""
+    if value is None:
+        return "–"
+    return f"{int(value):,}" if value == int(value) else f"{value:,.1f}"
