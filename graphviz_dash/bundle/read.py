@@ -1,0 +1,200 @@
+"""Reading a run bundle: every file is checked against the manifest before any of it is believed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+import msgspec
+
+from graphviz_dash.bundle.schema import (
+    MANIFEST,
+    MAX_MANIFEST_BYTES,
+    MAX_PART_BYTES,
+    PLACES,
+    graph_place,
+)
+from graphviz_dash.bundle.write import sha256_of
+from graphviz_dash.errors import InputError
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.run import (
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    CleanTimings,
+    FileEntry,
+    FileRole,
+    Manifest,
+    MemoryUse,
+)
+
+T = TypeVar("T")
+
+_TAMPERED = "The bundle was changed or damaged after it was written: copy it anew."
+
+
+@dataclass(frozen=True)
+class BundleContents:
+    """A bundle's parts, checked. Traces are given as paths, for the ingest to read."""
+
+    path: Path
+    manifest: Manifest
+    clean: CleanTimings | None
+    memory: MemoryUse | None
+    graphs: tuple[CapturedGraph, ...]
+    capture_trace: Path | None
+    replay_trace: Path | None
+
+
+class _Envelope(msgspec.Struct):
+    """The two fields by which a manifest is known before the rest is looked at."""
+
+    format: str
+    version: int
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether ``path`` is a folder with a manifest in it (which may still be damaged)."""
+    return (path / MANIFEST).is_file()
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest of the bundle at ``path``, without looking at its other files.
+
+    Raises:
+        InputError: no manifest, not JSON, another format, a version other than this tool's, or a
+            field of the wrong type; the message names field and value.
+    """
+    file = path / MANIFEST
+    if not path.is_dir():
+        raise InputError(path, "no such folder", "the folder of a run bundle")
+    if not file.is_file():
+        raise InputError(path, f"no {MANIFEST} in it", "the folder of a run bundle")
+    content = _read_limited(file, MAX_MANIFEST_BYTES)
+    envelope = _decode(content, _Envelope, file)
+    if envelope.format != FORMAT_NAME:
+        raise InputError(file, f"format {envelope.format[:80]!r}", f"format {FORMAT_NAME!r}")
+    if envelope.version != FORMAT_VERSION:
+        newer = envelope.version > FORMAT_VERSION
+        raise InputError(
+            file,
+            f"bundle format version {envelope.version}",
+            f"version {FORMAT_VERSION}, the only one this graphviz-dash reads",
+            "Install a newer graphviz-dash to read it." if newer else "",
+        )
+    return _decode(content, Manifest, file)
+
+
+def read_bundle(path: Path) -> BundleContents:
+    """All parts of the bundle at ``path``, each checked by size and sha256, then by type.
+
+    Raises:
+        InputError: anything that is not as the manifest or docs/bundle-format.md says.
+    """
+    manifest = read_manifest(path)
+    files = _checked_files(path, manifest)
+    graphs = tuple(
+        _read_part(file, CapturedGraph) for role, file in files if role is FileRole.GRAPH
+    )
+    for graph in graphs:
+        _check_graph(graph, path)
+    _check_graph_ids(graphs, manifest, path)
+    single = {role: file for role, file in files if role is not FileRole.GRAPH}
+    clean = single.get(FileRole.CLEAN)
+    memory = single.get(FileRole.MEMORY)
+    return BundleContents(
+        path=path,
+        manifest=manifest,
+        clean=_read_part(clean, CleanTimings) if clean else None,
+        memory=_read_part(memory, MemoryUse) if memory else None,
+        graphs=graphs,
+        capture_trace=single.get(FileRole.CAPTURE_TRACE),
+        replay_trace=single.get(FileRole.REPLAY_TRACE),
+    )
+
+
+def _checked_files(path: Path, manifest: Manifest) -> list[tuple[FileRole, Path]]:
+    seen: set[str] = set()
+    files = []
+    for entry in manifest.files:
+        if entry.path in seen:
+            raise InputError(path / MANIFEST, f"{entry.path!r} listed twice", "each file once")
+        seen.add(entry.path)
+        files.append((entry.role, _checked_file(path, entry)))
+    return files
+
+
+def _checked_file(path: Path, entry: FileEntry) -> Path:
+    expected = PLACES.get(entry.role)
+    pure = PurePosixPath(entry.path)
+    in_place = (
+        entry.path == expected
+        if expected
+        else len(pure.parts) == 2 and entry.path == graph_place(pure.stem) and pure.stem != ""
+    )
+    if not in_place or "\0" in entry.path or "\\" in entry.path:
+        raise InputError(
+            path / MANIFEST,
+            f"{entry.role.value} file at {entry.path!r}",
+            repr(expected or graph_place("<id>")),
+            "A bundle's files lie at fixed places inside it.",
+        )
+    file = path / entry.path
+    # lstat of file and parent: a link could lead out of the bundle.
+    if file.is_symlink() or file.parent.is_symlink():
+        raise InputError(file, "a symbolic link", "a plain file inside the bundle")
+    if not file.is_file():
+        raise InputError(file, "missing", f"a file of {entry.bytes:,} bytes", _TAMPERED)
+    size = file.stat().st_size
+    if size != entry.bytes:
+        raise InputError(file, f"{size:,} bytes", f"{entry.bytes:,} bytes", _TAMPERED)
+    digest = sha256_of(file)
+    if digest != entry.sha256:
+        raise InputError(file, f"sha256 {digest[:16]}…", f"{entry.sha256[:16]}…", _TAMPERED)
+    return file
+
+
+def _check_graph(graph: CapturedGraph, path: Path) -> None:
+    where = path / graph_place(graph.id)
+    count = len(graph.nodes)
+    for place, node in enumerate(graph.nodes):
+        if node.index != place:
+            raise InputError(where, f"node {node.index} at place {place}", "nodes in index order")
+    for edge in graph.edges:
+        if edge.source >= count or edge.target >= count or edge.source == edge.target:
+            raise InputError(
+                where,
+                f"an edge from node {edge.source} to node {edge.target}",
+                f"two different nodes of the {count:,} in the graph",
+            )
+
+
+def _check_graph_ids(graphs: tuple[CapturedGraph, ...], manifest: Manifest, path: Path) -> None:
+    listed = [entry.path for entry in manifest.files if entry.role is FileRole.GRAPH]
+    for graph, place in zip(graphs, listed, strict=True):
+        if graph_place(graph.id) != place:
+            raise InputError(path / place, f"a graph with id {graph.id!r}", f"id for {place!r}")
+
+
+def _read_part(file: Path, kind: type[T]) -> T:
+    return _decode(_read_limited(file, MAX_PART_BYTES), kind, file)
+
+
+def _read_limited(file: Path, limit: int) -> bytes:
+    size = os.stat(file).st_size
+    if size > limit:
+        raise InputError(file, f"{size:,} bytes", f"at most {limit:,} bytes")
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InputError(file, error.strerror or "unreadable", "a readable file") from error
+
+
+def _decode(content: bytes, kind: type[T], file: Path) -> T:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.ValidationError as error:
+        raise InputError(file, str(error), "the types of docs/bundle-format.md") from error
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise InputError(file, f"not readable as JSON ({error})", "a JSON document") from error

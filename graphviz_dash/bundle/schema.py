@@ -1,0 +1,32 @@
+"""The run bundle's format: its version, the history of versions, and its limits.
+
+Version history:
+    1: manifest.json, clean.json, memory.json, graphs/<id>.json, traces/{capture,replay}.json.gz.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphviz_dash.model.run import FileRole
+
+MANIFEST: Final = "manifest.json"
+
+PLACES: Final = {
+    FileRole.CLEAN: "clean.json",
+    FileRole.MEMORY: "memory.json",
+    FileRole.CAPTURE_TRACE: "traces/capture.json.gz",
+    FileRole.REPLAY_TRACE: "traces/replay.json.gz",
+}
+"""Where the file of each role lies; a graph lies at graphs/<id>.json."""
+
+MAX_MANIFEST_BYTES: Final = 16 << 20
+"""A manifest above this is refused unread: real ones have a few kilobytes."""
+
+MAX_PART_BYTES: Final = 1 << 30
+"""A JSON part (graph, clean timings, memory) above this is refused unread."""
+
+
+def graph_place(graph_id: str) -> str:
+    """The path of a graph's file in the bundle."""
+    return f"graphs/{graph_id}.json"
