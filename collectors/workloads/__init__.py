@@ -1,1 +1,77 @@
-"""Workloads that come with the collectors."""
+"""The workloads that come with the collectors, and how a user's own is found.
+
+A workload is a factory: a function without arguments that builds model and inputs on the current
+CUDA device and returns the *step*, a callable without arguments. The step must do the same work on
+the same memory each time it is called; its result is ignored.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from graphviz_dash.errors import InputError
+
+Step: TypeAlias = Callable[[], object]
+Factory: TypeAlias = Callable[[], Step]
+
+BUILT_IN: Final = {
+    "mlp-train": "collectors.workloads.mlp:train",
+    "transformer-train": "collectors.workloads.transformer:train",
+    "decode": "collectors.workloads.decode:decode",
+    "fork-join": "collectors.workloads.fork_join:fork_join",
+    "sync-in-step": "collectors.workloads.sync_in_step:train",
+}
+"""Name to ``module:factory``. ``sync-in-step`` cannot be captured, on purpose."""
+
+
+def factory_path(workload: str) -> str:
+    """The ``module:factory`` of a built-in workload's name, or ``workload`` if it is of that form.
+
+    Raises:
+        InputError: neither; the built-in names are listed.
+    """
+    if workload in BUILT_IN:
+        return BUILT_IN[workload]
+    module, _, name = workload.partition(":")
+    if module and name.isidentifier():
+        return workload
+    raise InputError(
+        f"--workload {workload}",
+        "no workload of that name",
+        f"one of {', '.join(BUILT_IN)}, or package.module:factory",
+    )
+
+
+def load_factory(path: str) -> Factory:
+    """Imports ``module:factory``; the working folder is looked in first, as ``python -m`` does.
+
+    Raises:
+        InputError: the module or the function in it is not there.
+    """
+    module_name, _, name = path.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        # Only the module asked for: one that is missing inside it is its own error.
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise
+        raise InputError(
+            f"--workload {path}",
+            f"no module {module_name!r}",
+            "an importable module",
+            "Run from the folder that holds it, or install it.",
+        ) from error
+    factory = getattr(module, name, None)
+    if not callable(factory):
+        raise InputError(
+            f"--workload {path}",
+            f"no function {name!r} in {module_name}",
+            "a function that returns the step",
+        )
+    return factory  # type: ignore[no-any-return]  # a user's function; its result is checked

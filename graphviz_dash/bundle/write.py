@@ -1,4 +1,4 @@
-"""Writing a run bundle: beside its place, then renamed into it, so that no half bundle is ever seen."""
+"""Writing a run bundle: beside its place, then renamed into it; no half bundle is ever seen."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class BundleWriter:
         self._add(FileRole.GRAPH, graph_place(graph.id), msgspec.json.encode(graph))
 
     def add_trace(self, role: FileRole, source: Path) -> None:
-        """Moves a Kineto trace, gzip-compressed already, into the bundle with its bytes untouched."""
+        """Moves a Kineto trace, gzip-compressed already, into the bundle, its bytes untouched."""
         place = self._staging / PLACES[role]
         place.parent.mkdir(exist_ok=True)
         shutil.move(source, place)

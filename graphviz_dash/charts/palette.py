@@ -55,4 +55,5 @@ KIND: Final = {
     NodeKind.EVENT_WAIT: Shade("#8a8f98", "#a3a9b3"),
     NodeKind.SEMAPHORE_SIGNAL: Shade("#8a8f98", "#a3a9b3"),
     NodeKind.SEMAPHORE_WAIT: Shade("#8a8f98", "#a3a9b3"),
+    NodeKind.BATCH_MEM_OP: Shade("#8a8f98", "#a3a9b3"),
 }

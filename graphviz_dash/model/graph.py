@@ -31,6 +31,7 @@ class NodeKind(StrEnum):
     SEMAPHORE_SIGNAL = "SemaphoreSignal"
     SEMAPHORE_WAIT = "SemaphoreWait"
     CONDITIONAL = "Conditional"
+    BATCH_MEM_OP = "BatchMemOp"
 
 
 class EdgeType(StrEnum):

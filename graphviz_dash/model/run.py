@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -18,8 +18,8 @@ from graphviz_dash.model.graph import CapturedGraph, Count
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
-FORMAT_NAME = "graphviz-dash-run"
-FORMAT_VERSION = 1
+FORMAT_NAME: Final = "graphviz-dash-run"
+FORMAT_VERSION: Final = 1
 
 Nanoseconds: TypeAlias = Count
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
@@ -222,7 +222,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The runs that are compared, in the order of ExecutionMode, then rank. ``path``: its folder."""
+    """The runs that are compared, in the order of ExecutionMode, then rank; ``path``: the folder."""
 
     path: Path
     runs: tuple[Run, ...]

@@ -17,7 +17,7 @@ GPU_COLUMNS = {
     "ts": "int64",  # start, ns since origin
     "dur": "int64",  # ns
     "kind": "categorical",  # kernel, memcpy or memset
-    "name": "categorical",  # demangled kernel name; "Memcpy DtoH (Device -> Pinned)"; "Memset (...)"
+    "name": "categorical",  # demangled kernel; "Memcpy DtoH (Device -> Pinned)"; "Memset (..)"
     "device": "int32",
     "stream": "int64",
     "correlation": "int64",  # shared with the launching row of ``runtime``; null: not told
@@ -39,7 +39,7 @@ GPU_COLUMNS = {
 RUNTIME_COLUMNS = {
     "ts": "int64",
     "dur": "int64",
-    "name": "categorical",  # cudaLaunchKernel, cudaGraphLaunch, cuLaunchKernelEx, hipGraphLaunch, ...
+    "name": "categorical",  # cudaLaunchKernel, cudaGraphLaunch, cuLaunchKernelEx, hipGraphLaunch
     "pid": "int64",
     "tid": "int64",
     "correlation": "int64",

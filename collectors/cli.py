@@ -1,0 +1,122 @@
+"""``graphviz-dash collect``. Imports no torch itself: the passes do, in processes of their own."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from collectors.collect import SUPPORTED, CollectedRun, Collection
+from collectors.collect import collect as run_collection
+from collectors.workloads import BUILT_IN
+from graphviz_dash.errors import MissingRequirementError
+from graphviz_dash.model.run import ExecutionMode
+
+_INSTALL = "pip install 'graphviz-dash[collect]'"
+
+
+def _modes(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+    known = [mode.value for mode in SUPPORTED]
+    for name in names:
+        if name not in known:
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(known)}")
+    if not names:
+        raise click.BadParameter(f"give at least one of {', '.join(known)}")
+    return names
+
+
+@click.command()
+@click.option(
+    "--workload",
+    required=True,
+    metavar="NAME",
+    help=f"{', '.join(BUILT_IN)}; or package.module:factory, your own.",
+)
+@click.option(
+    "--modes",
+    default="eager,graph",
+    show_default=True,
+    callback=_modes,
+    metavar="LIST",
+    help="Execution modes, separated by commas.",
+)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the experiment; each mode becomes a run bundle in it.",
+)
+@click.option("--iterations", default=200, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--traced-iterations",
+    default=20,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Iterations under the profiler.",
+)
+@click.option(
+    "--warmup",
+    default=11,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Iterations before anything is measured or captured.",
+)
+@click.option("--seed", default=0, show_default=True, type=int)
+def collect(
+    workload: str,
+    modes: tuple[str, ...],
+    output: Path,
+    iterations: int,
+    traced_iterations: int,
+    warmup: int,
+    seed: int,
+) -> None:
+    """Run a workload on the GPU in each mode and write what was measured.
+
+    For each mode: a clean pass, in which no profiler is ever attached; a capture pass under
+    torch.profiler, which reads the graph from the driver; and a traced pass. Each runs in a
+    process of its own. A mode that fails is kept with its cause, and the others are collected.
+    """
+    _require("torch", "cuda.bindings")
+    runs = run_collection(
+        Collection(
+            workload=workload,
+            modes=tuple(ExecutionMode(mode) for mode in modes),
+            output=output,
+            iterations=iterations,
+            traced_iterations=traced_iterations,
+            warmup=warmup,
+            seed=seed,
+            command=("graphviz-dash", *sys.argv[1:]),
+        ),
+        lambda line: click.echo(line, err=True),
+    )
+    for run in runs:
+        click.echo(run.path)
+    click.echo(f"Look at it: graphviz-dash compare {shlex.quote(str(output))}", err=True)
+    _exit_for(runs)
+
+
+def _exit_for(runs: tuple[CollectedRun, ...]) -> None:
+    if any(run.failures for run in runs):
+        raise click.exceptions.Exit(1)
+
+
+def _require(*modules: str) -> None:
+    missing = [module for module in modules if not _found(module)]
+    if missing:
+        raise MissingRequirementError(
+            f"Collecting needs {' and '.join(missing)}, not installed here: {_INSTALL}"
+        )
+
+
+def _found(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

@@ -1,0 +1,285 @@
+"""A collection: the passes of every mode, each in a process of its own, made into run bundles."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from collectors.requests import (
+    CLEAN_FILE,
+    FAILURE_FILE,
+    GRAPHS_FILE,
+    MEMORY_FILE,
+    TRACE_FILE,
+    PassRequest,
+)
+from collectors.workloads import factory_path
+from graphviz_dash import __version__
+from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.errors import GraphvizDashError, InputError, printable
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.run import (
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    Absent,
+    CleanTimings,
+    Environment,
+    ExecutionMode,
+    Failure,
+    FileRole,
+    Manifest,
+    MemoryUse,
+    Pass,
+    WorkloadInfo,
+)
+
+T = TypeVar("T")
+Report = Callable[[str], None]
+
+SUPPORTED = (ExecutionMode.EAGER, ExecutionMode.GRAPH)
+
+_PASSES = {
+    ExecutionMode.EAGER: (Pass.CLEAN, Pass.TRACED),
+    ExecutionMode.GRAPH: (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED),
+}
+
+_TAIL = 2_000
+"""Characters of a crashed pass's stderr that are kept in the bundle."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What to collect. ``command`` is what the user typed, kept in the manifest."""
+
+    workload: str
+    modes: tuple[ExecutionMode, ...]
+    output: Path
+    iterations: int
+    traced_iterations: int
+    warmup: int
+    seed: int
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CollectedRun:
+    """A bundle that was written, and how the run failed, if it did."""
+
+    path: Path
+    failures: tuple[Failure, ...]
+
+
+def collect(what: Collection, report: Report) -> tuple[CollectedRun, ...]:
+    """Collects each mode into ``output/<mode>`` and returns what was written.
+
+    A mode that fails does not stop the others: its failure is in its bundle. ``report`` gets a
+    line for each pass as it begins and ends.
+
+    Raises:
+        InputError: the workload is unknown, or a run is already at its place.
+        MissingRequirementError: torch sees no CUDA device.
+        GraphvizDashError: the environment could not be read.
+    """
+    factory = factory_path(what.workload)
+    for mode in what.modes:
+        if (what.output / mode.value).exists():
+            raise InputError(
+                what.output / mode.value,
+                "a run is already there",
+                "a new place",
+                "Choose another -o, or remove it.",
+            )
+    what.output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".collect-", dir=what.output) as scratch:
+        environment = _environment(Path(scratch))
+        report(
+            f"{environment.gpu.name}, driver {environment.driver or 'unknown'}, "
+            f"CUDA {environment.cuda_runtime}, torch {environment.torch}"
+        )
+        total = sum(len(_PASSES[mode]) for mode in what.modes)
+        progress = _Progress(report, total)
+        return tuple(
+            _collect_mode(what, factory, mode, environment, Path(scratch), progress)
+            for mode in what.modes
+        )
+
+
+class _Progress:
+    def __init__(self, report: Report, total: int) -> None:
+        self._report = report
+        self._total = total
+        self._number = 0
+
+    def begin(self, text: str) -> None:
+        self._number += 1
+        self._report(f"[{self._number}/{self._total}] {text} …")
+
+    def end(self, text: str) -> None:
+        self._report(f"[{self._number}/{self._total}] {text}")
+
+    def skip(self, count: int) -> None:
+        self._number += count
+
+
+def _collect_mode(
+    what: Collection,
+    factory: str,
+    mode: ExecutionMode,
+    environment: Environment,
+    scratch: Path,
+    progress: _Progress,
+) -> CollectedRun:
+    failures: list[Failure] = []
+    absent: list[Absent] = []
+    folders: dict[Pass, Path] = {}
+    passes = _PASSES[mode]
+    for place, kind in enumerate(passes):
+        folder = scratch / f"{mode.value}-{kind.value}"
+        folder.mkdir()
+        progress.begin(f"{mode.value}: {kind.value} pass")
+        begin = time.monotonic()
+        failure = _run_pass(what, factory, mode, kind, folder)
+        took = time.monotonic() - begin
+        if failure is None:
+            folders[kind] = folder
+            progress.end(f"{mode.value}: {kind.value} pass done in {took:.1f} s")
+            continue
+        failures.append(failure)
+        where = f" at {failure.location}" if failure.location else ""
+        first = failure.message.splitlines()[0] if failure.message else ""
+        progress.end(f"{mode.value}: {kind.value} pass failed{where}: {printable(first)}")
+        if kind is Pass.CLEAN:
+            # What cannot run clean cannot run under the profiler either.
+            left = passes[place + 1 :]
+            progress.skip(len(left))
+            absent += [Absent(f"{later.value} pass", "the clean pass failed") for later in left]
+            break
+    absent += [
+        Absent(f"{failure.during.value} pass", "it failed, see failures") for failure in failures
+    ]
+    absent += _absent_facts(mode)
+    target = what.output / mode.value
+    with BundleWriter(target) as writer:
+        _add_parts(writer, folders)
+        writer.commit(
+            Manifest(
+                format=FORMAT_NAME,
+                version=FORMAT_VERSION,
+                tool_version=__version__,
+                created=datetime.now(UTC).isoformat(timespec="seconds"),
+                command=what.command,
+                workload=WorkloadInfo(
+                    name=what.workload,
+                    factory=factory,
+                    seed=what.seed,
+                    warmup=what.warmup,
+                    iterations=what.iterations,
+                    traced_iterations=what.traced_iterations,
+                ),
+                mode=mode,
+                rank=None,
+                status="failed" if failures else "complete",
+                failures=tuple(failures),
+                absent=tuple(absent),
+                environment=environment,
+                files=(),
+            )
+        )
+    return CollectedRun(target, tuple(failures))
+
+
+def _absent_facts(mode: ExecutionMode) -> tuple[Absent, ...]:
+    if mode is ExecutionMode.EAGER:
+        return (Absent("graphs", "mode eager captures none"),)
+    return ()
+
+
+def _run_pass(
+    what: Collection, factory: str, mode: ExecutionMode, kind: Pass, folder: Path
+) -> Failure | None:
+    request = PassRequest(
+        kind=kind,
+        mode=mode,
+        factory=factory,
+        seed=what.seed,
+        warmup=what.warmup,
+        iterations=what.iterations,
+        traced_iterations=what.traced_iterations,
+        out=str(folder),
+    )
+    request_file = folder / "request.json"
+    request_file.write_bytes(msgspec.json.encode(request))
+    process = _worker(str(request_file))
+    if process.returncode == 0:
+        return None
+    if (folder / FAILURE_FILE).exists():
+        return _read(folder / FAILURE_FILE, Failure)
+    if process.returncode == InputError.exit_code:
+        raise GraphvizDashError(printable(_last_line(process.stderr)))
+    return Failure(
+        during=kind,
+        error="ProcessDied",
+        message=_how_it_died(process.returncode),
+        location=None,
+        traceback=process.stderr[-_TAIL:],
+    )
+
+
+def _worker(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "collectors.worker", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        check=False,
+        # A profiler that the user's environment attaches would spoil the clean pass.
+        env={key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"},
+    )
+
+
+def _environment(scratch: Path) -> Environment:
+    file = scratch / "environment.json"
+    process = _worker("--environment", str(file))
+    if process.returncode != 0:
+        text = _last_line(process.stderr) or _how_it_died(process.returncode)
+        raise GraphvizDashError(printable(text))
+    return _read(file, Environment)
+
+
+def _how_it_died(code: int) -> str:
+    if code < 0:
+        return f"the process was ended by signal {signal.Signals(-code).name}"
+    return f"the process ended with exit code {code}"
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _add_parts(writer: BundleWriter, folders: dict[Pass, Path]) -> None:
+    if clean := folders.get(Pass.CLEAN):
+        writer.add_clean(_read(clean / CLEAN_FILE, CleanTimings))
+        writer.add_memory(_read(clean / MEMORY_FILE, MemoryUse))
+    if captured := folders.get(Pass.CAPTURE):
+        for graph in _read(captured / GRAPHS_FILE, tuple[CapturedGraph, ...]):
+            writer.add_graph(graph)
+        writer.add_trace(FileRole.CAPTURE_TRACE, captured / TRACE_FILE)
+    if traced := folders.get(Pass.TRACED):
+        writer.add_trace(FileRole.REPLAY_TRACE, traced / TRACE_FILE)
+
+
+def _read(file: Path, kind: type[T]) -> T:
+    return msgspec.json.decode(file.read_bytes(), type=kind)

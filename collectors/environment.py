@@ -1,0 +1,92 @@
+"""What the machine is, as bundles record it. Names no host and no user."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+from cuda.bindings import driver, runtime
+
+from collectors.topology import call
+from graphviz_dash.errors import MissingRequirementError
+from graphviz_dash.model.run import Environment, Gpu
+
+
+def read_environment() -> Environment:
+    """The current CUDA device, the software and the CPU.
+
+    Raises:
+        MissingRequirementError: torch sees no CUDA device.
+    """
+    if not torch.cuda.is_available():
+        built = torch.version.cuda
+        raise MissingRequirementError(
+            "Collecting needs a CUDA GPU, and torch sees none: "
+            + (
+                f"torch {torch.__version__} is built for CUDA {built}; check `nvidia-smi`."
+                if built
+                else f"torch {torch.__version__} is built without CUDA; install a CUDA build."
+            )
+        )
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return Environment(
+        gpu=Gpu(
+            name=properties.name,
+            compute_capability=(properties.major, properties.minor),
+            memory_bytes=properties.total_memory,
+            multiprocessors=properties.multi_processor_count,
+        ),
+        gpu_count=torch.cuda.device_count(),
+        driver=_driver_version(),
+        cuda_driver=_dotted(call(driver.cuDriverGetVersion)),
+        cuda_runtime=_dotted(call(runtime.cudaRuntimeGetVersion)),
+        cupti=_package("nvidia-cuda-cupti", "nvidia-cuda-cupti-cu13", "nvidia-cuda-cupti-cu12"),
+        torch=torch.__version__,
+        cuda_bindings=_package("cuda-bindings") or "unknown",
+        python=platform.python_version(),
+        cpu=_cpu_name(),
+        cpu_count=os.cpu_count() or 1,
+        os=f"{platform.system()} {platform.release()}",
+    )
+
+
+def _dotted(encoded: int) -> str:
+    """CUDA's 13000 is 13.0."""
+    return f"{encoded // 1000}.{encoded % 1000 // 10}"
+
+
+def _package(*names: str) -> str | None:
+    for name in names:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return None
+
+
+def _driver_version() -> str | None:
+    try:
+        answer = subprocess.run(
+            ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    lines = answer.stdout.split()
+    return lines[0] if lines else None
+
+
+def _cpu_name() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line]
+    return names[0] if names else platform.machine()

@@ -1,0 +1,103 @@
+"""The clean pass: timed by the wall clock and CUDA events, with no profiler ever attached."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import torch
+
+from collectors.passes.executor import measured_graph, prepare
+from collectors.requests import CLEAN_FILE, MEMORY_FILE, PassRequest
+from graphviz_dash.model.run import (
+    CleanTimings,
+    ExecutionMode,
+    GraphLife,
+    MemoryUse,
+    PoolUse,
+    StepTiming,
+)
+
+_SETTLE = 3
+"""Iterations before each timed series, not counted: clocks and caches settle."""
+
+
+def run(request: PassRequest) -> None:
+    """Writes clean.json and memory.json into ``request.out``."""
+    step, warmup_ns = prepare(request)
+    graphs: tuple[GraphLife, ...] = ()
+    iterate: Callable[[], object] = step
+    if request.mode is ExecutionMode.GRAPH:
+        iterate, life = measured_graph(step)
+        graphs = (life,)
+    with _no_collection():
+        steps = _synchronised(iterate, request.iterations)
+        intervals = _back_to_back(iterate, request.iterations)
+    clean = CleanTimings(warmup_ns=warmup_ns, steps=steps, back_to_back_ns=intervals, graphs=graphs)
+    out = Path(request.out)
+    (out / CLEAN_FILE).write_bytes(msgspec.json.encode(clean))
+    (out / MEMORY_FILE).write_bytes(msgspec.json.encode(memory_use()))
+
+
+def _synchronised(iterate: Callable[[], object], iterations: int) -> tuple[StepTiming, ...]:
+    for _ in range(_SETTLE):
+        iterate()
+    rows = []
+    for _ in range(iterations):
+        torch.cuda.synchronize()
+        begin = time.perf_counter_ns()
+        iterate()
+        returned = time.perf_counter_ns()
+        torch.cuda.synchronize()
+        rows.append(StepTiming(time.perf_counter_ns() - begin, returned - begin))
+    return tuple(rows)
+
+
+def _back_to_back(iterate: Callable[[], object], iterations: int) -> tuple[int, ...]:
+    """Iterations without a wait between them, an event before each: what a training loop sees."""
+    for _ in range(_SETTLE):
+        iterate()
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(iterations + 1)]
+    torch.cuda.synchronize()
+    for event in events[:-1]:
+        event.record()
+        iterate()
+    events[-1].record()
+    torch.cuda.synchronize()
+    return tuple(round(before.elapsed_time(after) * 1e6) for before, after in pairwise(events))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without Python's garbage collector, whose pauses are not the workload's."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def memory_use() -> MemoryUse:
+    """The caching allocator's statistics of this process, private pools apart."""
+    pools: dict[tuple[int, int], list[int]] = {}
+    for segment in torch.cuda.memory_snapshot():
+        pool = tuple(segment.get("segment_pool_id", (0, 0)))
+        if pool == (0, 0):
+            continue
+        use = pools.setdefault((int(pool[0]), int(pool[1])), [0, 0, 0])
+        use[0] += 1
+        use[1] += segment["total_size"]
+        use[2] += segment["allocated_size"]
+    return MemoryUse(
+        peak_allocated_bytes=torch.cuda.max_memory_allocated(),
+        peak_reserved_bytes=torch.cuda.max_memory_reserved(),
+        allocated_bytes=torch.cuda.memory_allocated(),
+        reserved_bytes=torch.cuda.memory_reserved(),
+        pools=tuple(PoolUse(pool, *use) for pool, use in sorted(pools.items())),
+    )

@@ -1,0 +1,30 @@
+"""The traced pass: iterations under torch.profiler, each in a range that ends synchronised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from collectors.passes.executor import prepare, ready
+from collectors.requests import TRACE_FILE, PassRequest
+from graphviz_dash.model.marks import STEP
+
+_SETTLE = 3
+"""Iterations under the profiler before the marked ones: CUPTI allocates its buffers then."""
+
+
+def run(request: PassRequest) -> None:
+    """Writes the trace of ``request.traced_iterations`` marked iterations into ``request.out``."""
+    step, _ = prepare(request)
+    iterate = ready(request, step)
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        for _ in range(_SETTLE):
+            iterate()
+            torch.cuda.synchronize()
+        for index in range(request.traced_iterations):
+            with record_function(f"{STEP}{index}"):
+                iterate()
+                torch.cuda.synchronize()
+    profiler.export_chrome_trace(str(Path(request.out) / TRACE_FILE))

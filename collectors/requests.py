@@ -1,0 +1,35 @@
+"""What the parent process asks of a pass, and where a pass leaves its results.
+
+Each pass runs in a process of its own: a profiler that was ever attached slows every later launch,
+and the correlation ids of a second profiling session are wrong before CUDA 13.1 Update 1.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from graphviz_dash.model.run import ExecutionMode, Pass
+
+FAILURE_FILE: Final = "failure.json"
+CLEAN_FILE: Final = "clean.json"
+MEMORY_FILE: Final = "memory.json"
+GRAPHS_FILE: Final = "graphs.json"
+TRACE_FILE: Final = "trace.json.gz"
+
+GRAPH_ID: Final = "graph-0"
+"""The id of the one graph that mode ``graph`` captures."""
+
+
+class PassRequest(Struct, frozen=True):
+    """One pass of one run. ``out`` is an existing empty folder for its results."""
+
+    kind: Pass
+    mode: ExecutionMode
+    factory: str
+    seed: int
+    warmup: int
+    iterations: int
+    traced_iterations: int
+    out: str

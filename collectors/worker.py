@@ -1,0 +1,80 @@
+"""The process of one pass: ``python -m collectors.worker REQUEST.json``, or ``--environment OUT``.
+
+Exit codes: 0 done; 1 the pass failed and failure.json says how, if Python lived long enough to
+write it; 2 the request itself is wrong and stderr has the line.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+
+import msgspec
+
+from collectors.requests import FAILURE_FILE, PassRequest
+from graphviz_dash.errors import GraphvizDashError
+from graphviz_dash.model.run import Failure, Pass
+
+_OURS = str(Path(__file__).parent)
+_WORKLOADS = str(Path(__file__).parent / "workloads")
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the pass that the request file describes."""
+    try:
+        if arguments[0] == "--environment":
+            from collectors.environment import read_environment
+
+            Path(arguments[1]).write_bytes(msgspec.json.encode(read_environment()))
+            return 0
+        request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=PassRequest)
+        return _run(request)
+    except GraphvizDashError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+
+
+def _run(request: PassRequest) -> int:
+    from collectors.passes import capture, clean, traced
+
+    def record(_kind: type[BaseException], error: BaseException, _trace: object) -> None:
+        failure = describe(error, request.kind)
+        (Path(request.out) / FAILURE_FILE).write_bytes(msgspec.json.encode(failure))
+
+    # The user's step may raise anything; what it was goes into the bundle.
+    sys.excepthook = record
+    {Pass.CLEAN: clean.run, Pass.CAPTURE: capture.run, Pass.TRACED: traced.run}[request.kind](
+        request
+    )
+    return 0
+
+
+def describe(error: BaseException, during: Pass) -> Failure:
+    """The failure with its first cause: leaving a broken capture raises a second error on top."""
+    cause = error
+    while cause.__context__ is not None and not cause.__suppress_context__:
+        cause = cause.__context__
+    return Failure(
+        during=during,
+        error=type(cause).__name__,
+        message=str(cause).strip(),
+        location=_location(cause),
+        traceback="".join(traceback.format_exception(error)),
+    )
+
+
+def _location(error: BaseException) -> str | None:
+    """``file:line`` of the innermost frame of the workload's own code."""
+    from collectors.annotate import short_path
+
+    packages = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        ours = frame.filename.startswith(_OURS) and not frame.filename.startswith(_WORKLOADS)
+        if not ours and not any(part in frame.filename for part in packages):
+            return f"{short_path(frame.filename)}:{frame.lineno}"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
