@@ -165,8 +165,12 @@ def _collect_mode(
             progress.skip(len(left))
             absent += [Absent(f"{later.value} pass", "the clean pass failed") for later in left]
             break
-    absent += [
-        Absent(f"{failure.during.value} pass", "it failed, see failures") for failure in failures
+    absent = [
+        *(
+            Absent(f"{failure.during.value} pass", "it failed, see failures")
+            for failure in failures
+        ),
+        *absent,
     ]
     absent += _absent_facts(mode)
     target = what.output / mode.value

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
-from cuda.bindings import driver, runtime
+from cuda.bindings import driver
 
 from collectors.topology import call
 from graphviz_dash.errors import MissingRequirementError
@@ -43,9 +43,9 @@ def read_environment() -> Environment:
         gpu_count=torch.cuda.device_count(),
         driver=_driver_version(),
         cuda_driver=_dotted(call(driver.cuDriverGetVersion)),
-        cuda_runtime=_dotted(call(runtime.cudaRuntimeGetVersion)),
+        cuda_runtime=torch.version.cuda,
         cupti=_package("nvidia-cuda-cupti", "nvidia-cuda-cupti-cu13", "nvidia-cuda-cupti-cu12"),
-        torch=torch.__version__,
+        torch=str(torch.__version__),
         cuda_bindings=_package("cuda-bindings") or "unknown",
         python=platform.python_version(),
         cpu=_cpu_name(),

@@ -60,8 +60,24 @@ def describe(error: BaseException, during: Pass) -> Failure:
         error=type(cause).__name__,
         message=str(cause).strip(),
         location=_location(cause),
-        traceback="".join(traceback.format_exception(error)),
+        traceback=_traceback(error),
     )
+
+
+def _traceback(error: BaseException) -> str:
+    """As Python prints it, with paths shortened: a bundle names no folder of this machine."""
+    from collectors.annotate import short_path
+
+    def shorten(part: traceback.TracebackException) -> None:
+        for frame in part.stack:
+            frame.filename = short_path(frame.filename)
+        for other in (part.__cause__, part.__context__):
+            if other is not None:
+                shorten(other)
+
+    whole = traceback.TracebackException.from_exception(error)
+    shorten(whole)
+    return "".join(whole.format())
 
 
 def _location(error: BaseException) -> str | None:

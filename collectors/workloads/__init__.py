@@ -74,4 +74,4 @@ def load_factory(path: str) -> Factory:
             f"no function {name!r} in {module_name}",
             "a function that returns the step",
         )
-    return factory  # type: ignore[no-any-return]  # a user's function; its result is checked
+    return factory

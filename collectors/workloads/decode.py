@@ -29,7 +29,7 @@ class Attention(nn.Module):
         self.values: torch.Tensor
 
     def forward(self, x: torch.Tensor, place: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-        """``x``: (1, 1, width); ``place``: (1,) index to write; ``seen``: (context,) bool."""
+        """``x``: (1, 1, width); ``place``: (1,) index to write; ``seen``: (1, context) bool."""
         query, key, value = self.qkv(x).view(1, 1, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
         self.keys.index_copy_(2, place, key)
         self.values.index_copy_(2, place, value)
@@ -70,7 +70,7 @@ class Decoder(nn.Module):
 
     def forward(self, token: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
         """``token``: (1, 1); ``place``: (1,); result: (1, 1), the next token."""
-        seen = torch.arange(CONTEXT, device=token.device) <= place
+        seen = torch.arange(CONTEXT, device=token.device).unsqueeze(0) <= place
         x = self.embed(token)
         for layer in self.layers:
             x = layer(x, place, seen)
