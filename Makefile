@@ -1,0 +1,111 @@
+# `make` lists the targets. Needs GNU make 3.81 or newer and Python 3.11 or newer with venv and pip.
+
+# What a person may set: make run PORT=9000 HOST=0.0.0.0 TRACES=~/experiments
+PORT ?= 8501
+HOST ?= 127.0.0.1
+TRACES ?= sample_traces
+VENV ?= .venv
+JOBS ?= 2
+PYTEST_ARGS ?=
+
+# Without PYTHON=... the first of these that is new enough makes the environment.
+CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
+TOO_OLD := graphviz-dash needs Python 3.11 or newer with venv and pip
+
+IN_VENV := $(VENV)/bin/python
+PIP := $(IN_VENV) -m pip install -qq --disable-pip-version-check -c constraints.txt
+# The build backend comes from the constraints too, hence no isolated build.
+INSTALL := $(PIP) hatchling editables && $(PIP) --no-build-isolation
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check format constraints clean python-matches
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+run: $(VENV)/.run python-matches ## Serve the dashboard on the sample experiments (PORT=8501 HOST=127.0.0.1 TRACES=folder)
+	@$(IN_VENV) -c "$$PORT_IS_FREE" "$(HOST)" "$(PORT)"
+	@echo "graphviz-dash: $(TRACES) at http://$(HOST):$(PORT) (Ctrl-C ends it)"
+	@exec $(IN_VENV) -m streamlit run app.py --server.headless true \
+		--server.address "$(HOST)" --server.port "$(PORT)" -- "$(TRACES)"
+
+test: check ## Run the checks and every test, those in a real browser included (JOBS=2 PYTEST_ARGS=...)
+	@sh tests/chromium.sh $(IN_VENV)
+	$(IN_VENV) -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+
+check: $(VENV)/.dev python-matches ## Lint, format, types and import walls, changing nothing
+	$(IN_VENV) -m ruff check .
+	$(IN_VENV) -m ruff format --check .
+	$(IN_VENV) -m mypy
+	$(VENV)/bin/lint-imports
+
+format: $(VENV)/.dev ## Format the code and mend what the linter can mend
+	$(IN_VENV) -m ruff check --fix .
+	$(IN_VENV) -m ruff format .
+
+constraints: ## Write constraints.txt anew from the newest versions that work together (use Python 3.11)
+	rm -rf .make/constraints
+	$(call with_python,-m venv .make/constraints)
+	.make/constraints/bin/python -m pip install -qq hatchling editables ".[dev]"
+	{ echo "# Versions that \`make run\` and \`make test\` install. Written by \`make constraints\`."; \
+	  .make/constraints/bin/python -m pip list --format=freeze --exclude graphviz-dash \
+	    --exclude pip --exclude setuptools --exclude wheel | LC_ALL=C sort -f; } > constraints.txt
+	rm -rf .make/constraints
+
+clean: ## Remove the environment and what the tools left behind
+	rm -rf $(VENV) .make build dist *.egg-info test-results .pytest_cache .mypy_cache .ruff_cache \
+		.import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# $(call with_python,arguments) runs $(PYTHON), or the first candidate that is new enough.
+with_python = @for python in $(or $(PYTHON),$(CANDIDATES)); do \
+	if "$$python" -c "$$IS_USABLE" 2>/dev/null; then "$$python" $(1); exit; fi; \
+	done; echo "$(TOO_OLD); $(or $(PYTHON),$(firstword $(CANDIDATES))) is not. Name one: make PYTHON=python3.12" >&2; exit 1
+
+$(IN_VENV):
+	@echo "Making the environment in $(VENV)"
+	$(call with_python,-m venv --clear $(VENV))
+
+# Installing the development tools brings what `make run` needs, not the other way round.
+$(VENV)/.run: pyproject.toml constraints.txt | $(IN_VENV)
+	@echo "Installing graphviz-dash into $(VENV)"
+	@$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(IN_VENV)
+	@echo "Installing graphviz-dash and its development tools into $(VENV)"
+	@$(INSTALL) -e ".[dev]"
+	@touch $(VENV)/.run $@
+
+# A PYTHON=... that the existing environment was not made with would be ignored without a word.
+python-matches: | $(IN_VENV)
+ifdef PYTHON
+	@test "`$(IN_VENV) -V`" = "`$(PYTHON) -V`" || { echo "$(VENV) has `$(IN_VENV) -V`, \
+	PYTHON=$(PYTHON) is `$(PYTHON) -V`: run make clean first, or give VENV=another-folder" >&2; exit 1; }
+endif
+
+define IS_USABLE
+import ensurepip, sys, venv
+sys.exit(sys.version_info < (3, 11))
+endef
+export IS_USABLE
+
+define PORT_IS_FREE
+import socket, sys
+host, port = sys.argv[1:]
+if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+    sys.exit(f"PORT={port} is no port number: give one from 1 to 65535")
+try:
+    family, _, _, _, address = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0]
+    with socket.socket(family) as probe:
+        # As the server does: a port whose last connections still linger is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(address)
+        probe.listen()
+except socket.gaierror:
+    sys.exit(f"HOST={host} is no address of this machine")
+except OSError as error:
+    sys.exit(f"Cannot serve on {host}:{port}: {error.strerror}. Choose another: make run PORT={int(port) % 65535 + 1}")
+endef
+export PORT_IS_FREE
