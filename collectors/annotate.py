@@ -7,9 +7,9 @@ when the capture ends.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,10 +22,12 @@ from torch.nn.modules.module import (
 )
 from torch.overrides import TorchFunctionMode
 
+from collectors.paths import short_path
 from graphviz_dash.model.marks import MODULE, SOURCE
 
 _TORCH = str(Path(torch.__file__).parent)
-_OURS = str(Path(__file__))
+_OURS = str(Path(__file__).parent)
+_WORKLOADS = str(Path(__file__).parent / "workloads")
 
 
 class _SourceMode(TorchFunctionMode):
@@ -46,21 +48,32 @@ class _SourceMode(TorchFunctionMode):
 
 
 class _ModuleRanges:
-    """Opens a range when a module's forward begins and closes it when it ends."""
+    """Opens a range when a module's forward begins and closes it when it ends.
+
+    A path begins with the class of the root, the module that was called from outside any other;
+    a second root of the same class is told apart by a number: ``Branch.layers.0``,
+    ``Branch#2.layers.0``.
+    """
 
     def __init__(self) -> None:
         self._open: list[record_function] = []
         self._names: dict[int, str] = {}
+        self._roots: Counter[str] = Counter()
 
     def enter(self, module: torch.nn.Module, _args: Any) -> None:
-        if not self._open or id(module) not in self._names:
-            # A root: its own path is empty, so it is called by its class.
-            self._names.update(
-                (id(part), path or type(part).__name__) for path, part in module.named_modules()
-            )
+        if id(module) not in self._names:
+            self._name_parts_of(module)
         span = record_function(MODULE + self._names[id(module)])
         span.__enter__()
         self._open.append(span)
+
+    def _name_parts_of(self, root: torch.nn.Module) -> None:
+        name = type(root).__name__
+        self._roots[name] += 1
+        if self._roots[name] > 1:
+            name = f"{name}#{self._roots[name]}"
+        for path, part in root.named_modules():
+            self._names.setdefault(id(part), f"{name}.{path}" if path else name)
 
     def leave(self, _module: torch.nn.Module, _args: Any, _result: Any) -> None:
         self._open.pop().__exit__(None, None, None)
@@ -84,24 +97,12 @@ def annotated() -> Iterator[None]:
 
 
 def caller_line(frame: FrameType | None) -> str | None:
-    """``file:line`` of the innermost frame outside torch, this module and contextlib; or None."""
+    """``file:line`` of the innermost frame of the workload: outside torch, us and the standard
+    library's contextlib; None if there is none."""
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith((_TORCH, _OURS, "<frozen")) and not file.endswith("contextlib.py"):
+        ours = file.startswith(_OURS) and not file.startswith(_WORKLOADS)
+        if not ours and not file.startswith((_TORCH, "<frozen")) and "contextlib" not in file:
             return f"{short_path(file)}:{frame.f_lineno}"
         frame = frame.f_back
     return None
-
-
-@lru_cache(maxsize=4096)
-def short_path(file: str) -> str:
-    """``file`` relative to the working folder or to the longest entry of sys.path that holds it.
-
-    So a bundle does not carry the folders of the machine it was made on.
-    """
-    path = Path(file)
-    roots = [Path.cwd(), *(Path(entry) for entry in sys.path if entry)]
-    inside = [root for root in roots if path.is_relative_to(root)]
-    if not inside:
-        return path.name
-    return path.relative_to(max(inside, key=lambda root: len(root.parts))).as_posix()

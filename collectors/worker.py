@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from collectors.paths import short_path
 from collectors.requests import FAILURE_FILE, PassRequest
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.run import Failure, Pass
@@ -66,7 +67,6 @@ def describe(error: BaseException, during: Pass) -> Failure:
 
 def _traceback(error: BaseException) -> str:
     """As Python prints it, with paths shortened: a bundle names no folder of this machine."""
-    from collectors.annotate import short_path
 
     def shorten(part: traceback.TracebackException) -> None:
         for frame in part.stack:
@@ -82,8 +82,6 @@ def _traceback(error: BaseException) -> str:
 
 def _location(error: BaseException) -> str | None:
     """``file:line`` of the innermost frame of the workload's own code."""
-    from collectors.annotate import short_path
-
     packages = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         ours = frame.filename.startswith(_OURS) and not frame.filename.startswith(_WORKLOADS)

@@ -1,4 +1,4 @@
-"""``fork-join``: parallel branches over streams, a set before them and a copy to the host after."""
+"""``fork-join``: parallel branches over streams, then a set, a sum and a copy to the host."""
 
 from __future__ import annotations
 
@@ -27,27 +27,32 @@ class Branch(nn.Module):
 
 
 def fork_join() -> Step:
-    """Three branches on three streams, summed on the first, read back into pinned memory."""
+    """Three branches on three streams; their sum, its checksum, and a copy in pinned memory."""
     branches = nn.ModuleList(Branch() for _ in range(BRANCHES)).cuda().eval()
     streams = [torch.cuda.Stream() for _ in range(BRANCHES)]
     inputs = torch.randn(256, WIDTH, device="cuda")
     total = torch.empty(256, WIDTH, device="cuda")
+    checksum = torch.empty((), device="cuda")
     on_host = torch.empty(256, WIDTH, pin_memory=True)
 
     @torch.no_grad()
     def step() -> torch.Tensor:
-        total.zero_()
         main = torch.cuda.current_stream()
         results = []
         for branch, stream in zip(branches, streams, strict=True):
             stream.wait_stream(main)
             with torch.cuda.stream(stream):
                 results.append(branch(inputs))
-        for result, stream in zip(results, streams, strict=True):
+        for stream in streams:
             main.wait_stream(stream)
-            total.add_(result)
+        torch.add(results[0], results[1], out=total)
+        for result in results:
             # Made on another stream: its memory must not be handed out again before this use.
             result.record_stream(main)
+        for result in results[2:]:
+            total.add_(result)
+        # A sum over the whole array sets its semaphores to zero first: a memset.
+        torch.sum(total, (0, 1), out=checksum)
         on_host.copy_(total, non_blocking=True)
         return on_host
 

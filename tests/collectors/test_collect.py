@@ -1,0 +1,194 @@
+"""The collection's course without a GPU: what a pass leaves behind is given, the rest is real."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from collectors import collect as module
+from collectors.collect import Collection, collect
+from collectors.requests import (
+    CLEAN_FILE,
+    FAILURE_FILE,
+    GRAPHS_FILE,
+    MEMORY_FILE,
+    TRACE_FILE,
+    PassRequest,
+)
+from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.errors import GraphvizDashError, InputError
+from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
+from graphviz_dash.model.run import (
+    CleanTimings,
+    Environment,
+    ExecutionMode,
+    Failure,
+    Gpu,
+    MemoryUse,
+    Pass,
+    StepTiming,
+)
+
+ENVIRONMENT = Environment(
+    gpu=Gpu("Test GPU", (9, 0), 1 << 30, 4),
+    gpu_count=1,
+    driver=None,
+    cuda_driver="13.0",
+    cuda_runtime="13.0",
+    cupti=None,
+    torch="2.11",
+    cuda_bindings="13.0",
+    python="3.12",
+    cpu="Test CPU",
+    cpu_count=2,
+    os="Linux",
+)
+
+Worker = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def ended(code: int, stderr: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.CompletedProcess([], code, "", stderr)
+
+
+def write_results(request: PassRequest) -> None:
+    """What a pass that went well leaves in its folder."""
+    out = Path(request.out)
+    if request.kind is Pass.CLEAN:
+        clean = CleanTimings(
+            1, tuple(StepTiming(9, 3) for _ in range(request.iterations)), (8,), ()
+        )
+        (out / CLEAN_FILE).write_bytes(msgspec.json.encode(clean))
+        (out / MEMORY_FILE).write_bytes(msgspec.json.encode(MemoryUse(4, 4, 2, 4, ())))
+        return
+    if request.kind is Pass.CAPTURE:
+        graph = CapturedGraph("graph-0", (GraphNode(0, NodeKind.EMPTY),), (), "test")
+        (out / GRAPHS_FILE).write_bytes(msgspec.json.encode((graph,)))
+    with gzip.open(out / TRACE_FILE, "wt") as file:
+        json.dump({"traceEvents": []}, file)
+
+
+def worker_that(
+    fate: Callable[[PassRequest], subprocess.CompletedProcess[str] | None],
+) -> Worker:
+    def worker(*arguments: str) -> subprocess.CompletedProcess[str]:
+        if arguments[0] == "--environment":
+            Path(arguments[1]).write_bytes(msgspec.json.encode(ENVIRONMENT))
+            return ended(0)
+        request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=PassRequest)
+        fatal = fate(request)
+        if fatal is None:
+            write_results(request)
+        return fatal or ended(0)
+
+    return worker
+
+
+def collection(output: Path, workload: str = "mlp-train") -> Collection:
+    return Collection(
+        workload=workload,
+        modes=(ExecutionMode.EAGER, ExecutionMode.GRAPH),
+        output=output,
+        iterations=5,
+        traced_iterations=2,
+        warmup=1,
+        seed=0,
+        command=("graphviz-dash", "collect"),
+    )
+
+
+def test_each_mode_becomes_a_bundle_and_progress_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[tuple[str, str]] = []
+
+    def note(request: PassRequest) -> None:
+        order.append((request.mode.value, request.kind.value))
+
+    monkeypatch.setattr(module, "_worker", worker_that(note))
+    lines: list[str] = []
+    runs = collect(collection(tmp_path / "x"), lines.append)
+    # The clean pass of a mode comes before anything attaches a profiler.
+    assert order == [
+        ("eager", "clean"),
+        ("eager", "traced"),
+        ("graph", "clean"),
+        ("graph", "capture"),
+        ("graph", "traced"),
+    ]
+    assert [run.path.name for run in runs] == ["eager", "graph"]
+    eager, graph = (read_bundle(run.path) for run in runs)
+    assert eager.clean is not None
+    assert len(eager.clean.steps) == 5
+    assert [absent.fact for absent in eager.manifest.absent] == ["graphs"]
+    assert [g.id for g in graph.graphs] == ["graph-0"]
+    assert graph.capture_trace is not None
+    assert any("[4/5] graph: capture pass done" in line for line in lines)
+    assert sorted(p.name for p in (tmp_path / "x").iterdir()) == ["eager", "graph"]
+
+
+def test_a_failing_capture_is_kept_with_its_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_graph(request: PassRequest) -> subprocess.CompletedProcess[str] | None:
+        if request.mode is ExecutionMode.EAGER:
+            return None
+        failure = Failure(Pass.CLEAN, "AcceleratorError", "not \x1b[31mpermitted", "a.py:3", "tb")
+        (Path(request.out) / FAILURE_FILE).write_bytes(msgspec.json.encode(failure))
+        return ended(1)
+
+    monkeypatch.setattr(module, "_worker", worker_that(fail_graph))
+    lines: list[str] = []
+    eager, graph = collect(collection(tmp_path / "x"), lines.append)
+    assert not eager.failures
+    assert read_bundle(eager.path).manifest.status == "complete"
+    failed = read_bundle(graph.path)
+    assert failed.manifest.status == "failed"
+    assert failed.manifest.failures[0].location == "a.py:3"
+    assert {absent.fact for absent in failed.manifest.absent} == {
+        "clean pass",
+        "capture pass",
+        "traced pass",
+    }
+    assert any("failed at a.py:3" in line for line in lines)
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_a_pass_that_dies_is_a_failure_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(request: PassRequest) -> subprocess.CompletedProcess[str] | None:
+        dies = request.mode is ExecutionMode.GRAPH and request.kind is Pass.TRACED
+        return ended(-9, "last words") if dies else None
+
+    monkeypatch.setattr(module, "_worker", worker_that(die))
+    _, graph = collect(collection(tmp_path / "x"), lambda _: None)
+    contents = read_bundle(graph.path)
+    (failure,) = contents.manifest.failures
+    assert failure.error == "ProcessDied"
+    assert "SIGKILL" in failure.message
+    assert failure.traceback == "last words"
+    assert contents.clean is not None
+    assert contents.replay_trace is None
+
+
+def test_nothing_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_worker", worker_that(lambda _: None))
+    collect(collection(tmp_path / "x"), lambda _: None)
+    before = (tmp_path / "x" / "eager" / "manifest.json").read_bytes()
+    with pytest.raises(InputError, match="already there"):
+        collect(collection(tmp_path / "x"), lambda _: None)
+    assert (tmp_path / "x" / "eager" / "manifest.json").read_bytes() == before
+
+
+def test_a_wrong_request_ends_in_the_workers_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_worker", worker_that(lambda _: ended(2, "x\nno function 'f'")))
+    with pytest.raises(GraphvizDashError, match=r"^no function 'f'$"):
+        collect(collection(tmp_path / "x"), lambda _: None)
+    assert list((tmp_path / "x").iterdir()) == []
