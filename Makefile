@@ -92,7 +92,7 @@ endef
 export IS_USABLE
 
 define PORT_IS_FREE
-import socket, sys
+import errno, socket, sys
 host, port = sys.argv[1:]
 if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
     sys.exit(f"PORT={port} is no port number: give one from 1 to 65535")
@@ -106,6 +106,9 @@ try:
 except socket.gaierror:
     sys.exit(f"HOST={host} is no address of this machine")
 except OSError as error:
-    sys.exit(f"Cannot serve on {host}:{port}: {error.strerror}. Choose another: make run PORT={int(port) % 65535 + 1}")
+    if error.errno == errno.EADDRINUSE:
+        free = int(port) % 65535 + 1
+        sys.exit(f"Port {port} of {host} is taken. Choose another: make run PORT={free}")
+    sys.exit(f"Cannot serve on {host}:{port}: {error.strerror}")
 endef
 export PORT_IS_FREE

@@ -24,11 +24,21 @@ class InputError(GraphvizDashError):
 
     def __init__(self, where: object, found: str, expected: str, advice: str = "") -> None:
         self.where = str(where)
-        self.found = found
+        self.found = _shortened(found)
         self.expected = expected
         self.advice = advice
-        text = f"{self.where}: {found}; expected {expected}"
+        text = f"{self.where}: {self.found}; expected {expected}"
         super().__init__(printable(f"{text}. {advice}" if advice else text))
+
+
+_LONGEST_FOUND = 300
+"""Characters of what was found that are told; a hostile file could make it megabytes."""
+
+
+def _shortened(text: str) -> str:
+    # Both ends, for the path of the field at fault stands last.
+    kept = _LONGEST_FOUND // 2
+    return text if len(text) <= _LONGEST_FOUND else f"{text[:kept]}…{text[-kept:]}"
 
 
 class MissingRequirementError(GraphvizDashError):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -13,6 +15,7 @@ from graphviz_dash.bundle.schema import (
     MANIFEST,
     MAX_MANIFEST_BYTES,
     MAX_PART_BYTES,
+    MAX_TRACE_BYTES,
     PLACES,
     graph_place,
 )
@@ -31,6 +34,7 @@ from graphviz_dash.model.run import (
 
 T = TypeVar("T")
 
+_LINK = ("a symbolic link", "a plain file inside the bundle")
 _TAMPERED = "The bundle was changed or damaged after it was written: copy it anew."
 
 
@@ -67,11 +71,15 @@ def read_manifest(path: Path) -> Manifest:
             field of the wrong type; the message names field and value.
     """
     file = path / MANIFEST
-    if not path.is_dir():
-        raise InputError(path, "no such folder", "the folder of a run bundle")
-    if not file.is_file():
-        raise InputError(path, f"no {MANIFEST} in it", "the folder of a run bundle")
-    content = _read_limited(file, MAX_MANIFEST_BYTES)
+    with _refusals_as_input_errors(path):
+        if not path.is_dir():
+            raise InputError(path, "no such folder", "the folder of a run bundle")
+        if file.is_symlink():
+            raise InputError(file, *_LINK)
+        if not file.is_file():
+            raise InputError(path, f"no {MANIFEST} in it", "the folder of a run bundle")
+        _check_limit(file, MAX_MANIFEST_BYTES)
+        content = file.read_bytes()
     envelope = _decode(content, _Envelope, file)
     if envelope.format != FORMAT_NAME:
         raise InputError(file, f"format {envelope.format[:80]!r}", f"format {FORMAT_NAME!r}")
@@ -93,25 +101,27 @@ def read_bundle(path: Path) -> BundleContents:
         InputError: anything that is not as the manifest or docs/bundle-format.md says.
     """
     manifest = read_manifest(path)
-    files = _checked_files(path, manifest)
-    graphs = tuple(
-        _read_part(file, CapturedGraph) for role, file in files if role is FileRole.GRAPH
-    )
-    for graph in graphs:
-        _check_graph(graph, path)
-    _check_graph_ids(graphs, manifest, path)
-    single = {role: file for role, file in files if role is not FileRole.GRAPH}
-    clean = single.get(FileRole.CLEAN)
-    memory = single.get(FileRole.MEMORY)
-    return BundleContents(
-        path=path,
-        manifest=manifest,
-        clean=_read_part(clean, CleanTimings) if clean else None,
-        memory=_read_part(memory, MemoryUse) if memory else None,
-        graphs=graphs,
-        capture_trace=single.get(FileRole.CAPTURE_TRACE),
-        replay_trace=single.get(FileRole.REPLAY_TRACE),
-    )
+    with _refusals_as_input_errors(path):
+        files = _checked_files(path, manifest)
+        graphs = tuple(
+            _read_part(file, CapturedGraph) for role, file in files if role is FileRole.GRAPH
+        )
+        _check_graph_ids(graphs, manifest, path)
+        for graph in graphs:
+            _check_graph(graph, path)
+        _check_bodies(graphs, path)
+        single = {role: file for role, file in files if role is not FileRole.GRAPH}
+        clean = single.get(FileRole.CLEAN)
+        memory = single.get(FileRole.MEMORY)
+        return BundleContents(
+            path=path,
+            manifest=manifest,
+            clean=_read_part(clean, CleanTimings) if clean else None,
+            memory=_read_part(memory, MemoryUse) if memory else None,
+            graphs=graphs,
+            capture_trace=single.get(FileRole.CAPTURE_TRACE),
+            replay_trace=single.get(FileRole.REPLAY_TRACE),
+        )
 
 
 def _checked_files(path: Path, manifest: Manifest) -> list[tuple[FileRole, Path]]:
@@ -141,14 +151,16 @@ def _checked_file(path: Path, entry: FileEntry) -> Path:
             "A bundle's files lie at fixed places inside it.",
         )
     file = path / entry.path
-    # lstat of file and parent: a link could lead out of the bundle.
-    if file.is_symlink() or file.parent.is_symlink():
-        raise InputError(file, "a symbolic link", "a plain file inside the bundle")
+    # A link could lead out of the bundle; the bundle itself may be reached by one.
+    if file.is_symlink() or (file.parent != path and file.parent.is_symlink()):
+        raise InputError(file, *_LINK)
     if not file.is_file():
         raise InputError(file, "missing", f"a file of {entry.bytes:,} bytes", _TAMPERED)
     size = file.stat().st_size
     if size != entry.bytes:
         raise InputError(file, f"{size:,} bytes", f"{entry.bytes:,} bytes", _TAMPERED)
+    trace = entry.role in (FileRole.CAPTURE_TRACE, FileRole.REPLAY_TRACE)
+    _check_limit(file, MAX_TRACE_BYTES if trace else MAX_PART_BYTES)
     digest = sha256_of(file)
     if digest != entry.sha256:
         raise InputError(file, f"sha256 {digest[:16]}…", f"{entry.sha256[:16]}…", _TAMPERED)
@@ -168,6 +180,50 @@ def _check_graph(graph: CapturedGraph, path: Path) -> None:
                 f"an edge from node {edge.source} to node {edge.target}",
                 f"two different nodes of the {count:,} in the graph",
             )
+    # A capture creates nodes after what they depend on, so a cycle needs an edge that goes back.
+    if any(edge.source > edge.target for edge in graph.edges):
+        order: TopologicalSorter[int] = TopologicalSorter()
+        for edge in graph.edges:
+            order.add(edge.target, edge.source)
+        try:
+            order.prepare()
+        except CycleError as error:
+            found = f"a cycle through node {min(error.args[1])}"
+            raise InputError(where, found, "a graph without cycles") from error
+
+
+def _check_bodies(graphs: tuple[CapturedGraph, ...], path: Path) -> None:
+    """Refuses a body that does not name the node that holds it, or the other way round, and a graph
+    inside itself: so whoever descends into bodies comes to an end."""
+    by_id = {graph.id: graph for graph in graphs}
+    held: set[str] = set()
+    for graph in graphs:
+        for node in graph.nodes:
+            for body in node.bodies:
+                if body not in by_id or by_id[body].parent != (graph.id, node.index):
+                    raise InputError(
+                        path / graph_place(graph.id),
+                        f"node {node.index} with body {body!r}",
+                        f"a graph of that id whose parent is node {node.index} of {graph.id!r}",
+                    )
+                held.add(body)
+    for graph in graphs:
+        if graph.parent is not None and graph.id not in held:
+            raise InputError(
+                path / graph_place(graph.id),
+                f"parent node {graph.parent[1]} of {graph.parent[0]!r}",
+                "a node that names this graph as its body",
+            )
+    for graph in graphs:
+        seen = {graph.id}
+        above = graph.parent
+        while above is not None:
+            if above[0] in seen:
+                raise InputError(
+                    path / graph_place(graph.id), "a graph inside itself", "bodies as a tree"
+                )
+            seen.add(above[0])
+            above = by_id[above[0]].parent
 
 
 def _check_graph_ids(graphs: tuple[CapturedGraph, ...], manifest: Manifest, path: Path) -> None:
@@ -178,17 +234,23 @@ def _check_graph_ids(graphs: tuple[CapturedGraph, ...], manifest: Manifest, path
 
 
 def _read_part(file: Path, kind: type[T]) -> T:
-    return _decode(_read_limited(file, MAX_PART_BYTES), kind, file)
+    return _decode(file.read_bytes(), kind, file)
 
 
-def _read_limited(file: Path, limit: int) -> bytes:
-    size = os.stat(file).st_size
+def _check_limit(file: Path, limit: int) -> None:
+    size = file.stat().st_size
     if size > limit:
         raise InputError(file, f"{size:,} bytes", f"at most {limit:,} bytes")
+
+
+@contextmanager
+def _refusals_as_input_errors(path: Path) -> Iterator[None]:
+    """What the operating system refuses (permission, name too long, disk) becomes an InputError."""
     try:
-        return file.read_bytes()
+        yield
     except OSError as error:
-        raise InputError(file, error.strerror or "unreadable", "a readable file") from error
+        where = error.filename or path
+        raise InputError(where, error.strerror or "unreadable", "a readable file") from error
 
 
 def _decode(content: bytes, kind: type[T], file: Path) -> T:

@@ -26,6 +26,9 @@ MAX_MANIFEST_BYTES: Final = 16 << 20
 MAX_PART_BYTES: Final = 1 << 30
 """A JSON part (graph, clean timings, memory) above this is refused unread."""
 
+MAX_TRACE_BYTES: Final = 8 << 30
+"""A compressed trace above this is refused unread, before its hash is computed."""
+
 
 def graph_place(graph_id: str) -> str:
     """The path of a graph's file in the bundle."""

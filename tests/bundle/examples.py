@@ -1,0 +1,222 @@
+"""Bundles to test with: one that is right in every part, and strategies for arbitrary parts."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.model.graph import (
+    CapturedGraph,
+    EdgeType,
+    GraphEdge,
+    GraphNode,
+    KernelParams,
+    MemcpyParams,
+    MemsetParams,
+    NodeKind,
+)
+from graphviz_dash.model.run import (
+    Absent,
+    CleanTimings,
+    Environment,
+    ExecutionMode,
+    Failure,
+    FileEntry,
+    FileRole,
+    Gpu,
+    GraphLife,
+    Manifest,
+    MemoryUse,
+    Pass,
+    PoolUse,
+    StepTiming,
+    WorkloadInfo,
+)
+
+MANIFEST = Manifest(
+    format="graphviz-dash-run",
+    version=1,
+    tool_version="0.1.0",
+    created="2026-11-20T10:00:00+00:00",
+    command=("graphviz-dash", "collect", "--workload", "mlp-train"),
+    workload=WorkloadInfo("mlp-train", "collectors.workloads.mlp:train", 0, 11, 2, 1),
+    mode=ExecutionMode.GRAPH,
+    rank=None,
+    status="complete",
+    failures=(),
+    absent=(Absent("upload_ns", "the driver refused it"),),
+    environment=Environment(
+        gpu=Gpu("NVIDIA H200", (9, 0), 150_000_000_000, 132),
+        gpu_count=1,
+        driver=None,
+        cuda_driver="13.0",
+        cuda_runtime="13.0",
+        cupti=None,
+        torch="2.11.0",
+        cuda_bindings="13.0.1",
+        python="3.12.1",
+        cpu="a processor",
+        cpu_count=16,
+        os="Linux 6.1",
+    ),
+    files=(),
+)
+
+CLEAN = CleanTimings(
+    warmup_ns=9_000_000,
+    steps=(StepTiming(127_000, 9_000), StepTiming(131_000, 9_500)),
+    back_to_back_ns=(120_000, 121_000),
+    graphs=(GraphLife("graph-0", 3, 2_000_000, 50_000, None, 20_000, 140_000),),
+)
+
+MEMORY = MemoryUse(1 << 20, 1 << 21, 1 << 19, 1 << 21, (PoolUse((1, 0), 1, 1 << 21, 1 << 20),))
+
+GRAPH = CapturedGraph(
+    id="graph-0",
+    nodes=(
+        GraphNode(0, NodeKind.KERNEL, KernelParams("_Z1kv", "k()", (1, 1, 1), (32, 1, 1), 0, 16)),
+        GraphNode(1, NodeKind.MEMCPY, MemcpyParams("device", "host", "DtoH", 64, 64, 1, 1)),
+        GraphNode(2, NodeKind.EMPTY),
+    ),
+    edges=(GraphEdge(0, 1), GraphEdge(0, 2, 1, 0, EdgeType.PROGRAMMATIC)),
+    read_by="cuGraphGetNodes",
+)
+
+TRACE = gzip.compress(b'{"traceEvents": []}', mtime=0)
+
+
+def write_bundle(
+    target: Path,
+    manifest: Manifest = MANIFEST,
+    clean: CleanTimings | None = CLEAN,
+    memory: MemoryUse | None = MEMORY,
+    graphs: tuple[CapturedGraph, ...] = (GRAPH,),
+    traces: tuple[FileRole, ...] = (FileRole.CAPTURE_TRACE, FileRole.REPLAY_TRACE),
+) -> Path:
+    """Writes a bundle with the writer that the collectors use and returns its path."""
+    with BundleWriter(target) as writer:
+        if clean is not None:
+            writer.add_clean(clean)
+        if memory is not None:
+            writer.add_memory(memory)
+        for graph in graphs:
+            writer.add_graph(graph)
+        for role in traces:
+            source = target.parent / f"{role.value}.json.gz"
+            source.write_bytes(TRACE)
+            writer.add_trace(role, source)
+        writer.commit(manifest)
+    return target
+
+
+# What a file may hold: any Unicode that JSON can carry, so no lone surrogates.
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+counts = st.integers(0, (1 << 63) - 1)
+dims = st.tuples(counts, counts, counts)
+maybe = st.none
+
+
+def _tuples(values: st.SearchStrategy, most: int = 5) -> st.SearchStrategy:
+    return st.lists(values, max_size=most).map(tuple)
+
+
+params = st.one_of(
+    st.builds(
+        KernelParams,
+        name=texts,
+        demangled=texts,
+        grid=dims,
+        block=dims,
+        dynamic_shared=counts,
+        static_shared=maybe() | counts,
+        registers=maybe() | counts,
+    ),
+    st.builds(MemcpyParams, texts, texts, texts, counts, counts, counts, counts),
+    st.builds(MemsetParams, counts, counts, counts, counts, counts),
+)
+
+
+@st.composite
+def graphs(draw: st.DrawFn, graph_id: str = "graph-0") -> CapturedGraph:
+    """A graph whose edges go from earlier nodes to later ones, as a capture creates them."""
+    count = draw(st.integers(0, 8))
+    nodes = tuple(
+        GraphNode(index, draw(st.sampled_from(NodeKind)), draw(maybe() | params))
+        for index in range(count)
+    )
+    pairs = st.tuples(st.integers(0, count), st.integers(0, count)).filter(
+        lambda pair: pair[0] < pair[1] < count
+    )
+    edges = tuple(
+        GraphEdge(source, target, draw(counts), draw(counts), draw(st.sampled_from(EdgeType)))
+        for source, target in draw(st.lists(pairs, max_size=12) if count > 1 else st.just([]))
+    )
+    return CapturedGraph(graph_id, nodes, edges, draw(texts))
+
+
+cleans = st.builds(
+    CleanTimings,
+    warmup_ns=counts,
+    steps=_tuples(st.builds(StepTiming, counts, counts)),
+    back_to_back_ns=_tuples(counts),
+    graphs=_tuples(
+        st.builds(GraphLife, texts, counts, counts, counts, maybe() | counts, counts, counts)
+    ),
+)
+
+memories = st.builds(
+    MemoryUse,
+    counts,
+    counts,
+    counts,
+    counts,
+    _tuples(st.builds(PoolUse, st.tuples(counts, counts), counts, counts, counts)),
+)
+
+environments = st.builds(
+    Environment,
+    gpu=st.builds(Gpu, texts, st.tuples(counts, counts), counts, counts),
+    gpu_count=counts,
+    driver=maybe() | texts,
+    cuda_driver=texts,
+    cuda_runtime=texts,
+    cupti=maybe() | texts,
+    torch=texts,
+    cuda_bindings=texts,
+    python=texts,
+    cpu=texts,
+    cpu_count=counts,
+    os=texts,
+)
+
+manifests = st.builds(
+    Manifest,
+    format=st.just("graphviz-dash-run"),
+    version=st.just(1),
+    tool_version=texts,
+    created=texts,
+    command=_tuples(texts),
+    workload=st.builds(
+        WorkloadInfo, texts, texts, st.integers(-(1 << 63), (1 << 63) - 1), counts, counts, counts
+    ),
+    mode=st.sampled_from(ExecutionMode),
+    rank=maybe() | counts,
+    status=st.sampled_from(["complete", "failed"]),
+    failures=_tuples(
+        st.builds(Failure, st.sampled_from(Pass), texts, texts, maybe() | texts, texts)
+    ),
+    absent=_tuples(st.builds(Absent, texts, texts)),
+    environment=environments,
+    files=st.just(()),
+)
+
+entries = st.builds(
+    FileEntry,
+    path=texts,
+    role=st.sampled_from(FileRole),
+    bytes=counts,
+    sha256=st.text("0123456789abcdef", min_size=64, max_size=64),
+)

@@ -1,0 +1,98 @@
+"""docs/bundle-format.md names every field, every value and every file of the format."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from graphviz_dash.bundle.schema import MANIFEST, PLACES, graph_place
+from graphviz_dash.model import graph, marks, run
+
+PAGE = (Path(__file__).parents[2] / "docs" / "bundle-format.md").read_text(encoding="utf-8")
+
+
+CHAPTERS = {
+    "## manifest.json": (
+        run.Manifest,
+        run.FileEntry,
+        run.Failure,
+        run.Absent,
+        run.WorkloadInfo,
+        run.Environment,
+        run.Gpu,
+    ),
+    "## clean.json": (run.CleanTimings, run.StepTiming, run.GraphLife),
+    "## memory.json": (run.MemoryUse, run.PoolUse),
+    "## graphs/": (
+        graph.CapturedGraph,
+        graph.GraphNode,
+        graph.GraphEdge,
+        graph.KernelParams,
+        graph.MemcpyParams,
+        graph.MemsetParams,
+    ),
+}
+FIELDS = [
+    (chapter, f"{kind.__name__}.{field.encode_name}")
+    for chapter, kinds in CHAPTERS.items()
+    for kind in kinds
+    for field in msgspec.structs.fields(kind)
+]
+
+
+def _code(text: str) -> set[str]:
+    """What stands between backticks."""
+    return set(re.findall(r"`([^`\n]+)`", text))
+
+
+def _classes(base: type) -> set[type]:
+    """The classes of the format that derive from ``base``."""
+    return {
+        member
+        for module in (run, graph)
+        for _, member in inspect.getmembers(module, inspect.isclass)
+        if issubclass(member, base) and member.__module__ == module.__name__
+    }
+
+
+def test_every_struct_has_its_chapter() -> None:
+    assert {kind for kinds in CHAPTERS.values() for kind in kinds} == _classes(msgspec.Struct)
+
+
+@pytest.mark.parametrize(("chapter", "field"), FIELDS, ids=[field for _, field in FIELDS])
+def test_a_field_is_documented(chapter: str, field: str) -> None:
+    text = PAGE.split(f"\n{chapter}")[1].split("\n## ")[0]
+    words = {word for code in _code(text) for word in re.findall(r"\w+", code)}
+    assert field.partition(".")[2] in words
+
+
+@pytest.mark.parametrize(
+    "kind", sorted(_classes(enum.StrEnum), key=str), ids=lambda kind: kind.__name__
+)
+def test_the_values_of_an_enumeration_are_documented(kind: type[enum.StrEnum]) -> None:
+    assert {member.value for member in kind} <= _code(PAGE)
+
+
+@pytest.mark.parametrize("tag", ["kernel", "memcpy", "memset"])
+def test_the_kinds_of_parameters_are_documented(tag: str) -> None:
+    assert f"`params` with `of` = `{tag}`" in PAGE
+
+
+def test_the_files_are_shown() -> None:
+    for place in (MANIFEST, graph_place("graph-0"), *PLACES.values()):
+        assert place in PAGE
+
+
+def test_the_ranges_in_traces_are_documented() -> None:
+    for mark in (marks.STEP, marks.CAPTURE, marks.MODULE, marks.SOURCE):
+        assert f"`{mark}<" in PAGE
+
+
+def test_the_current_version_is_in_title_and_history() -> None:
+    assert PAGE.startswith(f"# The run bundle, format version {run.FORMAT_VERSION}\n")
+    assert re.search(rf"^\| {run.FORMAT_VERSION} \|", PAGE.split("## History")[1], re.MULTILINE)
