@@ -174,33 +174,42 @@ def _collect_mode(
     ]
     absent += _absent_facts(mode)
     target = what.output / mode.value
-    with BundleWriter(target) as writer:
-        _add_parts(writer, folders)
-        writer.commit(
-            Manifest(
-                format=FORMAT_NAME,
-                version=FORMAT_VERSION,
-                tool_version=__version__,
-                created=datetime.now(UTC).isoformat(timespec="seconds"),
-                command=what.command,
-                workload=WorkloadInfo(
-                    name=what.workload,
-                    factory=factory,
-                    seed=what.seed,
-                    warmup=what.warmup,
-                    iterations=what.iterations,
-                    traced_iterations=what.traced_iterations,
-                ),
-                mode=mode,
-                rank=None,
-                status="failed" if failures else "complete",
-                failures=tuple(failures),
-                absent=tuple(absent),
-                environment=environment,
-                files=(),
-            )
-        )
+    manifest = Manifest(
+        format=FORMAT_NAME,
+        version=FORMAT_VERSION,
+        tool_version=__version__,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=what.command,
+        workload=WorkloadInfo(
+            name=what.workload,
+            factory=factory,
+            seed=what.seed,
+            warmup=what.warmup,
+            iterations=what.iterations,
+            traced_iterations=what.traced_iterations,
+        ),
+        mode=mode,
+        rank=None,
+        status="failed" if failures else "complete",
+        failures=tuple(failures),
+        absent=tuple(absent),
+        environment=environment,
+        files=(),
+    )
+    _write(target, folders, manifest)
     return CollectedRun(target, tuple(failures))
+
+
+def _write(target: Path, folders: dict[Pass, Path], manifest: Manifest) -> None:
+    try:
+        with BundleWriter(target) as writer:
+            _add_parts(writer, folders)
+            writer.commit(manifest)
+    except OSError as error:
+        raise GraphvizDashError(
+            f"{target}: could not be written ({error.strerror or error}); nothing of it was kept. "
+            f"Runs written before it in {target.parent} are whole."
+        ) from error
 
 
 def _absent_facts(mode: ExecutionMode) -> tuple[Absent, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +24,7 @@ from collectors.requests import (
     PassRequest,
 )
 from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
 from graphviz_dash.model.run import (
@@ -192,3 +195,20 @@ def test_a_wrong_request_ends_in_the_workers_line(
     with pytest.raises(GraphvizDashError, match=r"^no function 'f'$"):
         collect(collection(tmp_path / "x"), lambda _: None)
     assert list((tmp_path / "x").iterdir()) == []
+
+
+def test_a_full_disk_is_one_line_and_earlier_runs_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_worker", worker_that(lambda _: None))
+    real = BundleWriter.add_graph
+
+    def full(self: BundleWriter, graph: CapturedGraph) -> None:
+        real(self, graph)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(BundleWriter, "add_graph", full)
+    with pytest.raises(GraphvizDashError, match="No space left on device"):
+        collect(collection(tmp_path / "x"), lambda _: None)
+    assert [path.name for path in (tmp_path / "x").iterdir()] == ["eager"]
+    assert read_bundle(tmp_path / "x" / "eager").manifest.status == "complete"
