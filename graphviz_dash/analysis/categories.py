@@ -22,12 +22,17 @@ class Category(StrEnum):
     OTHER = "other"
 
 
-# First match wins, so the specific words stand before the general ones.
+# First match wins, so the specific words stand before the general ones. The driver runs some copies
+# and sets of a graph as kernels of its own ("memcpy32_post").
 _PATTERNS = (
+    (Category.MEMORY, r"^(memcpy|memset)\d"),
     (Category.COMMUNICATION, r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|nvshmem"),
     (Category.ATTENTION, r"flash|fmha|attention|attn|softmax_warp_(forward|backward)_masked"),
     (Category.GEMM, r"gemm|gemv|cublas|cutlass|wgmma|xmma|splitk|conv|implicit_gemm|_mm_|nvjet"),
-    (Category.REDUCTION, r"reduce|softmax|layer_?norm|rms_?norm|batch_?norm|norm|sum|mean|argmax|scan|sort"),
+    (
+        Category.REDUCTION,
+        r"reduce|softmax|layer_?norm|rms_?norm|batch_?norm|norm|sum|mean|argmax|scan|sort",
+    ),
     (
         Category.ELEMENTWISE,
         r"elementwise|vectorized|multi_tensor|foreach|dropout|triton_poi|index|gather|scatter|"

@@ -1,0 +1,202 @@
+"""The comparison of an experiment's runs: every figure with its spread, its pass, or the reason why
+it is absent. Pages, command line and exports all take this one result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from graphviz_dash.analysis.figures import (
+    Figure,
+    absent,
+    graph_figures,
+    life_figures,
+    memory_figures,
+    no_graphs,
+    one_off_cost,
+    present,
+    step_figures,
+    traced_figures,
+)
+from graphviz_dash.analysis.headline import headline, sentence
+from graphviz_dash.analysis.metrics import METRICS
+from graphviz_dash.analysis.relative import relative_figures
+from graphviz_dash.analysis.steps import Step, steps
+from graphviz_dash.analysis.weak import Weakness, weaknesses
+from graphviz_dash.analysis.where import WhereTimeGoes, where_time_goes
+from graphviz_dash.errors import InputError, printable
+from graphviz_dash.model.run import ExecutionMode, Failure
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Experiment, Run
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """One run of a comparison.
+
+    ``figures`` has every metric of the registry, in its order. ``baseline`` is the name of the run
+    it is compared with: None for a baseline itself (``is_baseline``) and where there is none, and
+    then the figures that need one say why. ``where`` is None with a reason in ``where_reason``.
+    ``sentence`` says the outcome in words.
+    """
+
+    run: Run
+    baseline: str | None
+    is_baseline: bool
+    figures: tuple[Figure, ...]
+    where: WhereTimeGoes | None
+    where_reason: str | None
+    weaknesses: tuple[Weakness, ...]
+    sentence: str
+
+    @property
+    def name(self) -> str:
+        """The run's name within its experiment."""
+        return self.run.name
+
+    @property
+    def mode(self) -> ExecutionMode:
+        """Its execution mode."""
+        return self.run.mode
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """What failed while it was collected."""
+        return self.run.manifest.failures
+
+    @cached_property
+    def _by_id(self) -> dict[str, Figure]:
+        return {figure.metric.id: figure for figure in self.figures}
+
+    def __getitem__(self, metric: str) -> Figure:
+        """The figure of a metric of the registry (KeyError if there is no such metric)."""
+        return self._by_id[metric]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All runs of an experiment, in its order, against their baseline.
+
+    ``baseline`` is the name of the baseline run (of the first rank, if there are several), None if
+    there is none. ``headline`` is the sentence of the fastest run.
+    """
+
+    experiment: Experiment
+    baseline: str | None
+    runs: tuple[RunComparison, ...]
+    headline: str
+
+    def __getitem__(self, name: str) -> RunComparison:
+        """The run called ``name`` (KeyError if there is none)."""
+        return {run.name: run for run in self.runs}[name]
+
+
+def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
+    """Compares the runs of ``experiment``; ``baseline`` is a run's name or a mode (default: eager).
+
+    With several ranks each run is compared with the baseline's run of its own rank.
+
+    Raises:
+        InputError: no run has the name or the mode ``baseline``.
+    """
+    chosen = _choose(experiment, baseline)
+    runs = tuple(_compare_run(run, chosen, experiment) for run in experiment.runs)
+    return Comparison(experiment, chosen.name if chosen else None, runs, headline(runs))
+
+
+def _choose(experiment: Experiment, baseline: str | None) -> Run | None:
+    wanted = baseline or ExecutionMode.EAGER.value
+    for run in experiment.runs:
+        if run.name == wanted:
+            return run
+    for run in experiment.runs:
+        if run.mode.value == wanted:
+            return run
+    if baseline is None:
+        return None
+    names = dict.fromkeys(name for run in experiment.runs for name in (run.name, run.mode.value))
+    raise InputError(
+        experiment.path,
+        f"no run or mode {printable(baseline)!r}",
+        f"a baseline out of {', '.join(names) or 'its runs, of which there are none'}",
+    )
+
+
+def _against(run: Run, chosen: Run | None, experiment: Experiment) -> Run | str:
+    """The run that ``run`` is compared with, or why there is none."""
+    if chosen is None:
+        return "the experiment has no eager run; name another baseline"
+    partner: Run | None = chosen
+    if run.manifest.rank != chosen.manifest.rank:
+        partner = next(
+            (
+                other
+                for other in experiment.runs
+                if other.mode is chosen.mode and other.manifest.rank == run.manifest.rank
+            ),
+            None,
+        )
+    if partner is None:
+        return f"{chosen.mode.value} has no run of rank {run.manifest.rank}"
+    return "it is the baseline" if partner.name == run.name else partner
+
+
+def _compare_run(run: Run, chosen: Run | None, experiment: Experiment) -> RunComparison:
+    taken = steps(run.replay_trace) if run.replay_trace is not None else ()
+    against = _against(run, chosen, experiment)
+    partner = None if isinstance(against, str) else against
+    figures = {
+        figure.metric.id: figure
+        for figure in (
+            *step_figures(run),
+            *life_figures(run),
+            *memory_figures(run),
+            *traced_figures(run, taken),
+            *graph_figures(run),
+        )
+    }
+    figures |= {figure.metric.id: figure for figure in _joined(run, figures)}
+    figures |= {
+        figure.metric.id: figure
+        for figure in relative_figures(run, against, figures["one_off_cost"])
+    }
+    where, where_reason = _where(run, figures, taken)
+    return RunComparison(
+        run=run,
+        baseline=partner.name if partner else None,
+        is_baseline=chosen is not None and partner is None and run.mode is chosen.mode,
+        figures=tuple(figures[metric] for metric in METRICS),
+        where=where,
+        where_reason=where_reason,
+        weaknesses=weaknesses(run, partner, figures, taken),
+        sentence=sentence(run, partner, figures),
+    )
+
+
+def _joined(run: Run, figures: Mapping[str, Figure]) -> Iterator[Figure]:
+    """The figures made of others of the same run."""
+    step = figures["step_time"]
+    for metric, part in (("observer_effect", "traced_step_time"), ("busy_of_clean", "gpu_busy")):
+        figure = figures[part]
+        if figure.value is None or not step.value:
+            yield absent(metric, figure.reason or step.reason or "its step time is 0")
+        else:
+            yield present(metric, figure.value / step.value)
+    reason = no_graphs(run) or step.reason
+    if reason is not None or run.clean is None or step.value is None:
+        yield absent("one_off_cost", reason or "no clean pass")
+    else:
+        yield present("one_off_cost", one_off_cost(run.clean, step.value))
+
+
+def _where(
+    run: Run, figures: Mapping[str, Figure], taken: tuple[Step, ...]
+) -> tuple[WhereTimeGoes | None, str | None]:
+    step, busy = figures["step_time"], figures["gpu_busy"]
+    if step.value is None or busy.value is None or run.replay_trace is None:
+        return None, step.reason or busy.reason
+    return where_time_goes(step.value, run.replay_trace, taken), None

@@ -1,0 +1,178 @@
+"""The figures of one run by itself; compare.py adds those that need a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphviz_dash.analysis.metrics import METRICS, Metric
+from graphviz_dash.analysis.samples import Spread, Summary, summarise
+from graphviz_dash.analysis.steps import Step, StepMethod
+from graphviz_dash.model.run import ExecutionMode, Pass
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import CleanTimings, GraphLife, Run
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One value of one run, in its metric's unit, or the reason why there is none.
+
+    Exactly one of ``value`` and ``reason`` is None. ``spread`` is None for what was measured once
+    or counted.
+    """
+
+    metric: Metric
+    value: float | None
+    spread: Spread | None = None
+    reason: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The value with its unit; an en dash where it is absent."""
+        return self.metric.format(self.value)
+
+
+def present(metric: str, value: float, spread: Spread | None = None) -> Figure:
+    """A figure with a value."""
+    return Figure(METRICS[metric], value, spread)
+
+
+def absent(metric: str, reason: str) -> Figure:
+    """A figure without a value, and why."""
+    return Figure(METRICS[metric], None, None, reason)
+
+
+def step_figures(run: Run) -> Iterable[Figure]:
+    """Step time, back-to-back interval and launch CPU time, from the clean pass."""
+    clean = run.clean
+    if clean is None:
+        reason = pass_missing(run, Pass.CLEAN)
+        for metric in ("step_time", "step_interval", "launch_cpu_time"):
+            yield absent(metric, reason)
+        return
+    walls = summarise([step.wall_ns for step in clean.steps])
+    yield _median("step_time", walls, "no synchronised iteration was timed")
+    yield _median(
+        "step_interval", summarise(clean.back_to_back_ns), "no back-to-back iteration was timed"
+    )
+    launch = summarise([step.launch_cpu_ns for step in clean.steps])
+    yield _median("launch_cpu_time", launch, "no synchronised iteration was timed")
+
+
+def life_figures(run: Run) -> Iterable[Figure]:
+    """What the run's graphs cost once, from the clean pass; sums over its graphs."""
+    metrics: dict[str, Callable[[GraphLife], int | None]] = {
+        "capture_time": lambda life: life.capture_ns,
+        "instantiate_time": lambda life: life.instantiate_ns,
+        "upload_time": lambda life: life.upload_ns,
+        "first_launch_cpu_time": lambda life: life.first_launch_cpu_ns,
+        "first_launch_time": lambda life: life.first_launch_ns,
+    }
+    reason = no_graphs(run)
+    lives = run.clean.graphs if run.clean is not None else ()
+    for metric, read in metrics.items():
+        values = [value for value in map(read, lives) if value is not None]
+        if reason is not None:
+            yield absent(metric, reason)
+        elif len(values) < len(lives):
+            yield absent(metric, "the bundle does not have it for every graph")
+        else:
+            yield present(metric, sum(values))
+
+
+def one_off_cost(clean: CleanTimings, step_ns: float) -> float:
+    """Capture, instantiation, and what first launches take beyond a replay, in ns."""
+    once = sum(
+        life.capture_ns + life.instantiate_ns + life.first_launch_ns for life in clean.graphs
+    )
+    return once - step_ns
+
+
+def memory_figures(run: Run) -> Iterable[Figure]:
+    """What the allocator held, from its statistics after the clean pass."""
+    memory = run.memory
+    if memory is None:
+        reason = pass_missing(run, Pass.CLEAN, "the bundle has no memory statistics")
+        for metric in ("private_pool", "peak_reserved", "peak_allocated"):
+            yield absent(metric, reason)
+        return
+    yield present("private_pool", sum(pool.reserved_bytes for pool in memory.pools))
+    yield present("peak_reserved", memory.peak_reserved_bytes)
+    yield present("peak_allocated", memory.peak_allocated_bytes)
+
+
+def traced_figures(run: Run, taken: tuple[Step, ...]) -> Iterable[Figure]:
+    """What the traced steps show; ``taken`` are the steps of the run's replay trace."""
+    series: dict[str, Callable[[Step], float]] = {
+        "traced_step_time": lambda step: step.duration_ns,
+        "gpu_busy": lambda step: step.busy_ns,
+        "busy_fraction": lambda step: step.busy_ns / step.duration_ns,
+        "kernels": lambda step: step.kernels,
+        "copies": lambda step: step.copies,
+        "sets": lambda step: step.sets,
+        "launches": lambda step: step.launches,
+        "graph_launches": lambda step: step.graph_launches,
+    }
+    reason = None
+    if not taken:
+        reason = pass_missing(run, Pass.TRACED)
+    elif taken[0].method is StepMethod.WHOLE:
+        reason = "the trace marks no steps"
+    elif any(step.duration_ns <= 0 for step in taken):
+        reason = "the trace has a step without duration"
+    for metric, read in series.items():
+        if reason is not None:
+            yield absent(metric, reason)
+            continue
+        summary = summarise([read(step) for step in taken])
+        yield _median(metric, summary, "the trace has no steps")
+    busy = sum(step.busy_ns for step in taken)
+    if busy:
+        yield present("concurrency", sum(step.work_ns for step in taken) / busy)
+    else:
+        yield absent("concurrency", reason or "nothing ran on the GPU in the traced steps")
+
+
+def graph_figures(run: Run) -> Iterable[Figure]:
+    """How many graphs, nodes and edges the capture pass read from the driver."""
+    metrics = ("graphs", "graph_nodes", "graph_edges")
+    if not run.graphs:
+        reason = (
+            f"mode {run.mode.value} captures no graph"
+            if run.mode is ExecutionMode.EAGER
+            else pass_missing(run, Pass.CAPTURE, "the bundle holds no graph")
+        )
+        for metric in metrics:
+            yield absent(metric, reason)
+        return
+    yield present("graphs", sum(graph.parent is None for graph in run.graphs))
+    yield present("graph_nodes", sum(len(graph.nodes) for graph in run.graphs))
+    yield present("graph_edges", sum(len(graph.edges) for graph in run.graphs))
+
+
+def no_graphs(run: Run) -> str | None:
+    """Why the run has no one-off costs; None when it has."""
+    if run.mode is ExecutionMode.EAGER:
+        return f"mode {run.mode.value} captures no graph"
+    if run.clean is None:
+        return pass_missing(run, Pass.CLEAN)
+    return None if run.clean.graphs else "the clean pass captured no graph"
+
+
+def pass_missing(run: Run, which: Pass, otherwise: str | None = None) -> str:
+    """Why the run has nothing from a pass: it failed, was not reached, or was never taken."""
+    for failure in run.manifest.failures:
+        if failure.during is which:
+            return f"the {which.value} pass failed: {failure.error}"
+    for fact in run.manifest.absent:
+        if fact.fact == f"{which.value} pass":
+            return fact.reason
+    return otherwise or f"the bundle has no {which.value} pass"
+
+
+def _median(metric: str, summary: Summary | None, reason: str) -> Figure:
+    if summary is None:
+        return absent(metric, reason)
+    return present(metric, summary.median, summary.spread)

@@ -1,0 +1,99 @@
+"""The outcome of a comparison in one sentence, built from its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from graphviz_dash.analysis.figures import Figure
+from graphviz_dash.errors import printable
+from graphviz_dash.units import (
+    format_bytes,
+    format_count,
+    format_ns,
+    format_ratio,
+    significant,
+)
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.compare import RunComparison
+    from graphviz_dash.model.run import Failure, Run
+
+_UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+def sentence(run: Run, against: Run | None, figures: Mapping[str, Figure]) -> str:
+    """What became of ``run``, compared with its baseline if it has one; printable."""
+    name = printable(run.name)
+    own = figures["step_time"].value
+    failures = run.manifest.failures
+    if own is None:
+        if failures:
+            return failure_text(name, failures[0])
+        return f"{name} has no step time: {figures['step_time'].reason}"
+    speedup, saving = figures["speedup"], figures["step_saving"].value
+    if against is None or speedup.value is None or saving is None:
+        parts = [f"{name} takes {format_ns(own)} per step"]
+    else:
+        parts = [_verdict(name, printable(against.name), own, own + saving, speedup)]
+        parts += _costs(figures)
+    parts += [f"its {failure.during.value} pass failed" for failure in failures]
+    return "; ".join(parts)
+
+
+def headline(runs: Sequence[RunComparison]) -> str:
+    """The sentence of the fastest run that has a baseline; else of the first that failed; else of
+    the baseline."""
+    compared = [run for run in runs if run["speedup"].value is not None]
+    if compared:
+        return max(compared, key=lambda run: run["speedup"].value or 0.0).sentence
+    failed = [run for run in runs if run.failures]
+    if failed:
+        return failed[0].sentence
+    return runs[0].sentence if runs else "no runs"
+
+
+def failure_text(name: str, failure: Failure) -> str:
+    """A failure on one line: ``graph failed in its clean pass at model.py:12: Error: message``."""
+    first = failure.message.strip().splitlines()[0] if failure.message.strip() else ""
+    where = f" at {failure.location}" if failure.location else ""
+    text = f": {first}" if first else ""
+    return printable(
+        f"{name} failed in its {failure.during.value} pass{where}: {failure.error}{text}"
+    )
+
+
+def same_unit(first: float, second: float) -> tuple[str, str]:
+    """Two times in ns in the unit of the smaller, so that they can be compared by eye."""
+    unit = format_ns(min(first, second)).rsplit(" ", 1)[1]
+    size = _UNIT_NS[unit]
+    return f"{significant(first / size)} {unit}", f"{significant(second / size)} {unit}"
+
+
+def _verdict(name: str, baseline: str, own: float, before: float, speedup: Figure) -> str:
+    ratio, spread = speedup.value or 0.0, speedup.spread
+    own_text, before_text = same_unit(own, before)
+    times = f"{own_text} against {before_text} per step"
+    if spread is not None and spread.high is not None and spread.low <= 1 <= spread.high:
+        return (
+            f"{name} and {baseline} cannot be told apart: {times} "
+            f"({format_ratio(ratio)}, 95% interval {format_ratio(spread.low)} to "
+            f"{format_ratio(spread.high)})"
+        )
+    if ratio >= 1:
+        return f"{name} is {format_ratio(ratio)} faster than {baseline}: {times}"
+    return f"{name} is {format_ratio(1 / ratio)} slower than {baseline}: {times}"
+
+
+def _costs(figures: Mapping[str, Figure]) -> list[str]:
+    parts = []
+    replays = figures["break_even"].value
+    if replays is not None:
+        parts.append(f"paid back after {format_count(replays)} replay{'s' if replays > 1 else ''}")
+    elif figures["one_off_cost"].value is not None:
+        parts.append("never paid back")
+    change = figures["peak_reserved_change"].value
+    if change is not None:
+        sign = "+" if change > 0 else "-" if change < 0 else ""
+        parts.append(f"peak memory {sign}{format_bytes(abs(change))}")
+    return parts

@@ -1,0 +1,359 @@
+"""Every figure that the comparison shows, registered once: what it is, in which unit, from which
+pass, and which direction is better. docs/metrics.md is written from here::
+
+    python -m graphviz_dash.analysis.metrics > docs/metrics.md
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from graphviz_dash.units import (
+    format_bytes,
+    format_count,
+    format_ns,
+    format_percent,
+    format_ratio,
+)
+
+
+class Unit(StrEnum):
+    """What a value counts; values are never scaled inside."""
+
+    NANOSECONDS = "ns"
+    BYTES = "B"
+    COUNT = "count"
+    RATIO = "ratio"
+    FRACTION = "fraction"
+
+
+class Source(StrEnum):
+    """The pass that a figure comes from. ``BOTH`` divides one pass by the other, and says so."""
+
+    CLEAN = "clean"
+    TRACED = "traced"
+    CAPTURE = "capture"
+    MEMORY = "memory"
+    BOTH = "traced and clean"
+
+
+class Better(StrEnum):
+    """Which direction is an improvement; NONE for facts that are neither good nor bad."""
+
+    LOWER = "lower"
+    HIGHER = "higher"
+    NONE = "none"
+
+
+_FORMATS: Final[dict[Unit, Callable[[float | None], str]]] = {
+    Unit.NANOSECONDS: format_ns,
+    Unit.BYTES: format_bytes,
+    Unit.COUNT: format_count,
+    Unit.RATIO: format_ratio,
+    Unit.FRACTION: format_percent,
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure's definition. ``formula`` is complete sentences for docs/metrics.md; ``estimate``
+    marks what joins two passes and is therefore no measurement."""
+
+    id: str
+    title: str
+    unit: Unit
+    source: Source
+    better: Better
+    formula: str
+    estimate: bool = False
+
+    def format(self, value: float | None) -> str:
+        """The value as text with its unit; an en dash for None."""
+        return _FORMATS[self.unit](value)
+
+
+_NS, _B, _N, _X, _F = (
+    Unit.NANOSECONDS,
+    Unit.BYTES,
+    Unit.COUNT,
+    Unit.RATIO,
+    Unit.FRACTION,
+)
+_CLEAN, _TRACED, _CAPTURE, _MEMORY = Source.CLEAN, Source.TRACED, Source.CAPTURE, Source.MEMORY
+_LOW, _HIGH, _NONE = Better.LOWER, Better.HIGHER, Better.NONE
+
+_STEP = (
+    Metric(
+        "step_time", "Step time", _NS, _CLEAN, _LOW,
+        "Median over the synchronised iterations of the wall time from the call of the step to its "
+        "completed work: the GPU is idle when the iteration begins and is waited for at its end. "
+        "This is the latency of one step, the figure to use when each step's result is awaited "
+        "(inference, decoding, a loss read in every step). It is the headline.",
+    ),
+    Metric(
+        "step_interval", "Back-to-back interval", _NS, _CLEAN, _LOW,
+        "Median over a second series of iterations, run without waiting in between, of the time "
+        "between the CUDA events before and after each. This is the time a step takes in a loop "
+        "that never waits (most training loops): the CPU may run ahead of the GPU, so it tends to "
+        "the longer of launch CPU time and GPU time, where the step time tends to their sum.",
+    ),
+    Metric(
+        "launch_cpu_time", "Launch CPU time", _NS, _CLEAN, _LOW,
+        "Median over the synchronised iterations of the time from the call of the step to its "
+        "return, before anything is waited for. In mode eager that is Python, the framework and "
+        "all launches of the step; in mode graph it is one replay() call. A step that itself waits "
+        "for the GPU includes that wait.",
+    ),
+    Metric(
+        "speedup", "Speedup", _X, _CLEAN, _HIGH,
+        "Step time of the baseline divided by the step time of this run. The spread is a 95% "
+        "interval of the ratio of medians: both series are resampled a thousand times in blocks "
+        "of neighbouring iterations (circular block bootstrap, block length the square root of the "
+        "number of iterations, fixed seed), because neighbours are alike and independent draws "
+        "would promise too much. It covers the variation within the two processes that were "
+        "measured, not that from one process to the next.",
+    ),
+    Metric(
+        "speedup_interval", "Speedup, back to back", _X, _CLEAN, _HIGH,
+        "Back-to-back interval of the baseline divided by that of this run, with its interval as "
+        "for the speedup.",
+    ),
+    Metric(
+        "step_saving", "Saved per step", _NS, _CLEAN, _HIGH,
+        "Step time of the baseline less the step time of this run; negative when this run is "
+        "slower. The spread is a 95% interval, as for the speedup.",
+    ),
+)  # fmt: skip
+
+_ONE_OFF = (
+    Metric(
+        "capture_time", "Capture", _NS, _CLEAN, _LOW,
+        "Wall time of the capture, summed over the graphs of the run: from entering "
+        "torch.cuda.graph (whose garbage collection and emptied cache are included) to leaving "
+        "it, the step's Python included. Measured once.",
+    ),
+    Metric(
+        "instantiate_time", "Instantiation", _NS, _CLEAN, _LOW,
+        "Wall time of cudaGraphInstantiate, summed over the graphs. Measured once.",
+    ),
+    Metric(
+        "upload_time", "Upload", _NS, _CLEAN, _LOW,
+        "Wall time of cudaGraphUpload to its completion, summed over the graphs, on an executable "
+        "graph of its own: the first launch of the graph that is replayed uploads it too, so this "
+        "is a part of the first launch's time seen alone and must not be added to it. Measured "
+        "once.",
+    ),
+    Metric(
+        "first_launch_cpu_time", "First launch, CPU", _NS, _CLEAN, _LOW,
+        "Wall time of the first replay's call until it returns, summed over the graphs. Measured "
+        "once.",
+    ),
+    Metric(
+        "first_launch_time", "First launch", _NS, _CLEAN, _LOW,
+        "Wall time of the first replay from its call to its completed work, summed over the "
+        "graphs. Measured once.",
+    ),
+    Metric(
+        "one_off_cost", "One-off cost", _NS, _CLEAN, _LOW,
+        "Capture + instantiation + (first launch - step time): what a graph costs before it can "
+        "save anything. The upload is within the first launch and not added again. Warm-up is left "
+        "out: its iterations do the step's work in any mode.",
+    ),
+    Metric(
+        "break_even", "Break-even replays", _N, _CLEAN, _LOW,
+        "The smallest number N of replays for which capture, instantiation and N replays (the "
+        "slower first one included) take no longer than N steps of the baseline: one-off cost "
+        "divided by the time saved per step, rounded up, at least 1. Absent when a replay saves "
+        "nothing. The spread takes the 95% interval of the time saved; the one-off cost is a "
+        "single measurement and its own variation is not in it.",
+    ),
+)  # fmt: skip
+
+_MEM = (
+    Metric(
+        "private_pool", "Private pools", _B, _MEMORY, _LOW,
+        "Bytes reserved by the private memory pools of the captured graphs, after the clean pass. "
+        "They hold what the step allocates while it is captured and are not shared with eager "
+        "code; the same tensors lie in the default pool when the step runs eager, so this is not "
+        "what graphs cost on top: see the change of peak reserved memory for that.",
+    ),
+    Metric(
+        "peak_reserved", "Peak reserved memory", _B, _MEMORY, _LOW,
+        "Most bytes that the caching allocator held from the device at any time of the clean pass, "
+        "warm-up included.",
+    ),
+    Metric(
+        "peak_reserved_change", "Peak reserved, change", _B, _MEMORY, _LOW,
+        "Peak reserved memory less that of the baseline. Can be negative: a capture empties the "
+        "allocator's cache first. What the driver holds for the executable graph is not in it.",
+    ),
+    Metric(
+        "peak_allocated", "Peak allocated memory", _B, _MEMORY, _LOW,
+        "Most bytes in live tensors at any time of the clean pass, warm-up included.",
+    ),
+)  # fmt: skip
+
+_GPU = (
+    Metric(
+        "traced_step_time", "Step time under the profiler", _NS, _TRACED, _NONE,
+        "Median over the traced steps of the duration of the step's range, its final "
+        "synchronisation included. It is distorted by the profiler, for graphs the most; it is "
+        "here only to be divided by or compared with what the same trace shows.",
+    ),
+    Metric(
+        "observer_effect", "Observer effect", _X, Source.BOTH, _NONE,
+        "Step time under the profiler divided by the (clean) step time. 1 means that the trace "
+        "shows what happens without it; from 1.5 on read gaps and launches in the timeline with "
+        "care. Slightly below 1 is the variation between two processes.",
+    ),
+    Metric(
+        "gpu_busy", "GPU busy time", _NS, _TRACED, _LOW,
+        "Median over the traced steps of the time in which at least one kernel, copy or set that "
+        "the step launched was running: the union of their intervals over all streams (and all "
+        "devices that the process used). Work "
+        "belongs to the step in which it was launched (correlation of its launching call), or "
+        "began where the trace does not tell its launch.",
+    ),
+    Metric(
+        "busy_fraction", "GPU busy, of the traced step", _F, _TRACED, _HIGH,
+        "Median over the traced steps of GPU busy time divided by the duration of the same step "
+        "under the profiler. Too low where the observer effect is large.",
+    ),
+    Metric(
+        "busy_of_clean", "GPU busy, of the clean step", _F, Source.BOTH, _HIGH,
+        "GPU busy time of the traced pass divided by the step time of the clean pass. An estimate: "
+        "it takes kernels to run as long with as without the profiler. Above 100% they did not, "
+        "and it is shown as it is.",
+        estimate=True,
+    ),
+    Metric(
+        "concurrency", "Work at once", _X, _TRACED, _HIGH,
+        "Sum of the durations of all GPU work of the traced steps divided by their GPU busy time: "
+        "1 when nothing overlaps, near 2 when two streams are busy all along.",
+    ),
+    Metric(
+        "kernels", "Kernels per step", _N, _TRACED, _NONE,
+        "Median over the traced steps of the number of kernels that ran for the step.",
+    ),
+    Metric(
+        "copies", "Copies per step", _N, _TRACED, _NONE,
+        "Median over the traced steps of the number of memory copies on the GPU.",
+    ),
+    Metric(
+        "sets", "Sets per step", _N, _TRACED, _NONE,
+        "Median over the traced steps of the number of memory sets on the GPU.",
+    ),
+    Metric(
+        "launches", "Launches per step", _N, _TRACED, _LOW,
+        "Median over the traced steps of the number of runtime or driver calls that submit work: "
+        "launches of kernels, launches of graphs, copies and sets.",
+    ),
+    Metric(
+        "graph_launches", "Graph launches per step", _N, _TRACED, _NONE,
+        "Those of the launches that launch a graph.",
+    ),
+)  # fmt: skip
+
+_GRAPH = (
+    Metric(
+        "graphs", "Graphs", _N, _CAPTURE, _NONE,
+        "Number of graphs that are launched by themselves (bodies of conditionals and child graphs "
+        "belong to theirs).",
+    ),
+    Metric(
+        "graph_nodes", "Graph nodes", _N, _CAPTURE, _NONE,
+        "Nodes of all graphs of the run as the driver lists them, bodies included.",
+    ),
+    Metric(
+        "graph_edges", "Graph edges", _N, _CAPTURE, _NONE,
+        "Dependencies between nodes, over all graphs of the run.",
+    ),
+)  # fmt: skip
+
+SECTIONS: Final = {
+    "Step": _STEP,
+    "One-off costs": _ONE_OFF,
+    "Memory": _MEM,
+    "GPU": _GPU,
+    "Graph": _GRAPH,
+}
+"""Metrics by the heading they stand under, in the order they are shown."""
+
+METRICS: Final = {metric.id: metric for group in SECTIONS.values() for metric in group}
+"""Every metric by id."""
+
+FEW_ITERATIONS: Final = 30
+"""A clean series below this is called weak: its quartiles rest on a handful of values."""
+
+FEW_TRACED_STEPS: Final = 5
+"""Traced steps below this are called weak."""
+
+WIDE_SPREAD: Final = 0.10
+"""A clean series whose quartiles lie further apart than this part of its median is called weak."""
+
+DRIFT: Final = 0.10
+"""A clean series whose halves' medians differ by more than this part of its median drifts."""
+
+STRONG_OBSERVER: Final = 1.5
+"""From this observer effect on the traced pass is called distorted."""
+
+_INTRODUCTION = """\
+# Metrics
+
+<!-- Written by `python -m graphviz_dash.analysis.metrics > docs/metrics.md`; edit metrics.py. -->
+
+Each figure that the pages, the command line and the exports show is defined here, once. Inside
+and in JSON a time is in nanoseconds, a size in bytes, a fraction between 0 and 1.
+
+- *Pass* says where a figure comes from. In the **clean** pass no profiler is ever attached to the
+  process; the **capture** and **traced** passes run under torch.profiler, each in a process of its
+  own; **memory** is the allocator's account at the end of the clean pass. A figure that divides
+  one pass by another says so.
+- The *spread* beside a median is the range from the 25th to the 75th percentile of its series
+  (linear interpolation), with the number of samples, unless the metric says otherwise.
+- A figure that a run does not have is absent with a reason; it is never 0.
+- A *step* of a trace is the range `graphviz_dash.step#i`, which ends after a synchronisation. In a
+  trace without such ranges the profiler's own `ProfilerStep#i` are taken, which need not end
+  synchronised; without these the trace is not divided, and figures per step are absent.
+"""
+
+
+_WEAK = f"""
+## Weak figures
+
+A figure is shown whatever it rests on, but it says so when that is weak, with what to do about it:
+
+- fewer than {FEW_ITERATIONS} iterations in a clean series, or fewer than {FEW_TRACED_STEPS}
+  traced steps;
+- quartiles of a clean series further apart than {WIDE_SPREAD:.0%} of its median;
+- medians of the first and the second half of a clean series that differ by more than {DRIFT:.0%}:
+  it was still warming up, or the machine changed under it;
+- a 95% interval of the speedup that holds 1: the two runs cannot be told apart;
+- an observer effect of {STRONG_OBSERVER} or more;
+- GPU busy time of the traced pass above the step time of the clean pass;
+- a baseline from another GPU, driver, CUDA or torch version, or of another workload or seed;
+- a trace that has defects, or marks no steps.
+"""
+
+
+def markdown() -> str:
+    """docs/metrics.md."""
+    parts = [_INTRODUCTION]
+    for title, group in SECTIONS.items():
+        parts.append(f"\n## {title}\n")
+        for metric in group:
+            facts = f"`{metric.id}` · {metric.unit.value} · pass: {metric.source.value}"
+            if metric.better is not Better.NONE:
+                facts += f" · {metric.better.value} is better"
+            if metric.estimate:
+                facts += " · an estimate"
+            parts.append(f"\n### {metric.title}\n\n{facts}\n\n{metric.formula}\n")
+    return "".join((*parts, _WEAK))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())

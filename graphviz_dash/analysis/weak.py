@@ -1,0 +1,170 @@
+"""What makes a run's figures weak, in numbers, and what to do about it. Thresholds: metrics.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphviz_dash.analysis.figures import Figure
+from graphviz_dash.analysis.metrics import (
+    DRIFT,
+    FEW_ITERATIONS,
+    FEW_TRACED_STEPS,
+    STRONG_OBSERVER,
+    WIDE_SPREAD,
+)
+from graphviz_dash.analysis.samples import summarise
+from graphviz_dash.analysis.steps import Step, StepMethod
+from graphviz_dash.units import format_ns, format_percent, format_ratio
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Run
+
+
+@dataclass(frozen=True)
+class Weakness:
+    """Why figures are weak. ``code`` is stable, ``metrics`` are the ids it concerns (empty: all),
+    ``advice`` is empty when there is nothing to do."""
+
+    code: str
+    text: str
+    advice: str = ""
+    metrics: tuple[str, ...] = ()
+
+
+def weaknesses(
+    run: Run, against: Run | None, figures: Mapping[str, Figure], taken: tuple[Step, ...]
+) -> tuple[Weakness, ...]:
+    """All weaknesses of ``run``'s figures, those of the headline first."""
+    return (
+        *_of_series(run),
+        *_of_speedup(figures),
+        *_of_traces(run, figures, taken),
+        *(_of_pair(run, against) if against is not None else ()),
+    )
+
+
+def _of_series(run: Run) -> Iterator[Weakness]:
+    if run.clean is None:
+        return
+    for metric, title, values in (
+        ("step_time", "step time", [step.wall_ns for step in run.clean.steps]),
+        ("step_interval", "back-to-back interval", list(run.clean.back_to_back_ns)),
+    ):
+        summary = summarise(values)
+        if summary is None:
+            continue
+        count = len(values)
+        if count < FEW_ITERATIONS:
+            yield Weakness(
+                "few-iterations",
+                f"{title}: only {count} iterations",
+                f"Collect with --iterations {max(200, FEW_ITERATIONS)}.",
+                (metric,),
+            )
+            continue
+        spread = summary.spread
+        halves = [summarise(half) for half in (values[: count // 2], values[count // 2 :])]
+        first, second = (half.median if half else 0.0 for half in halves)
+        if abs(first - second) > DRIFT * summary.median:
+            yield Weakness(
+                "drift",
+                f"{title}: the first half's median is {format_ns(first)}, the second's "
+                f"{format_ns(second)}",
+                "The machine changed while it was measured, or was still warming up: collect "
+                f"again with --warmup {run.manifest.workload.warmup * 4}.",
+                (metric,),
+            )
+        if summary.relative_spread > WIDE_SPREAD:
+            yield Weakness(
+                "wide-spread",
+                f"{title}: p25 to p75 is {format_percent(summary.relative_spread)} of the median "
+                f"({format_ns(spread.low)} to {format_ns(spread.high)}, {count} iterations)",
+                "Collect again on a quiet machine; --iterations "
+                f"{run.manifest.workload.iterations * 4} makes the median surer.",
+                (metric,),
+            )
+
+
+def _of_speedup(figures: Mapping[str, Figure]) -> Iterator[Weakness]:
+    for metric, title in (
+        ("speedup", "speedup"),
+        ("speedup_interval", "speedup back to back"),
+    ):
+        figure = figures[metric]
+        spread = figure.spread
+        if spread is None or spread.high is None or not spread.low <= 1 <= spread.high:
+            continue
+        yield Weakness(
+            "no-difference",
+            f"{title}: {figure.text} with a 95% interval of {format_ratio(spread.low)} to "
+            f"{format_ratio(spread.high)}, which holds 1: the runs cannot be told apart",
+            "More iterations narrow the interval.",
+            (metric,),
+        )
+
+
+def _of_traces(
+    run: Run, figures: Mapping[str, Figure], taken: tuple[Step, ...]
+) -> Iterator[Weakness]:
+    if taken and taken[0].method is StepMethod.WHOLE:
+        yield Weakness("no-steps", "the traced pass marks no steps: no figures per step")
+    elif taken and taken[0].method is StepMethod.PROFILER:
+        yield Weakness(
+            "profiler-steps",
+            "the traced pass has ProfilerStep ranges only, which need not end synchronised",
+        )
+    if 0 < len(taken) < FEW_TRACED_STEPS:
+        yield Weakness(
+            "few-traced-steps",
+            f"traced pass: only {len(taken)} steps",
+            "Collect with --traced-iterations 20.",
+            ("gpu_busy", "busy_fraction", "busy_of_clean", "observer_effect"),
+        )
+    observer = figures["observer_effect"].value
+    if observer is not None and observer >= STRONG_OBSERVER:
+        yield Weakness(
+            "observer",
+            f"a step under the profiler took {format_ratio(observer)} its clean time",
+            "Read gaps and launch times in the timeline with care; durations of kernels are less "
+            "distorted.",
+            ("busy_fraction", "traced_step_time"),
+        )
+    fraction = figures["busy_of_clean"].value
+    if fraction is not None and fraction > 1:
+        yield Weakness(
+            "busy-above-clean",
+            f"GPU busy time of the traced pass is {format_percent(fraction)} of the clean step "
+            "time: kernels ran slower under the profiler than without it",
+            "",
+            ("busy_of_clean",),
+        )
+    for trace in (run.replay_trace, run.capture_trace):
+        for problem in trace.info.problems if trace is not None else ():
+            yield Weakness(f"trace-{problem.code}", problem.text)
+
+
+def _of_pair(run: Run, against: Run) -> Iterator[Weakness]:
+    own, other = run.manifest.environment, against.manifest.environment
+    for title, mine, theirs in (
+        ("GPU", own.gpu.name, other.gpu.name),
+        ("driver", own.driver, other.driver),
+        ("CUDA", own.cuda_runtime, other.cuda_runtime),
+        ("torch", own.torch, other.torch),
+        ("CPU", own.cpu, other.cpu),
+    ):
+        if mine != theirs:
+            yield Weakness(
+                "environment",
+                f"{title} is {mine or 'unknown'} here and {theirs or 'unknown'} in {against.name}",
+                "Collect both modes on one machine with one set of software.",
+            )
+    mine_work, their_work = run.manifest.workload, against.manifest.workload
+    if (mine_work.factory, mine_work.seed) != (their_work.factory, their_work.seed):
+        yield Weakness(
+            "workload",
+            f"this is {mine_work.factory} with seed {mine_work.seed}, {against.name} is "
+            f"{their_work.factory} with seed {their_work.seed}",
+            "Compare runs of one workload.",
+        )
