@@ -1,0 +1,221 @@
+"""Which part may import which: import-linter's contracts, and what importing really loads.
+
+The contracts read source; the subprocesses look at ``sys.modules``, so that an import inside a
+function, by name or through a third package is seen too.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+NEVER = {"torch", "cuda", "cupti", "collectors"}
+WEB = {"streamlit", "starlette", "uvicorn", "tornado"}
+PACKAGES = ("model", "bundle", "ingest", "analysis", "charts", "exports", "cli", "ui")
+
+FORBIDDEN = {
+    "model": WEB | {"plotly", "polars", "pandas", "pyarrow", "numpy", "graphviz_dash.bundle"},
+    "bundle": WEB | {"plotly", "polars", "pandas", "pyarrow", "numpy", "graphviz_dash.ingest"},
+    "ingest": WEB | {"plotly", "pandas", "graphviz_dash.analysis"},
+    "analysis": WEB | {"plotly", "pandas", "graphviz_dash.ingest", "graphviz_dash.bundle"},
+    "charts": WEB | {"graphviz_dash.ingest", "graphviz_dash.bundle", "graphviz_dash.exports"},
+    "exports": WEB | {"plotly", "pandas", "graphviz_dash.charts"},
+    "cli": WEB | {"plotly", "pandas", "graphviz_dash.ui"},
+    "ui": {"graphviz_dash.cli"},
+}
+"""For each package what importing all of it must not load, beside NEVER."""
+
+LOAD = """
+import importlib, json, sys
+for name in json.loads(sys.argv[1]):
+    importlib.import_module(name)
+print(json.dumps(sorted(sys.modules)))
+"""
+
+BLOCK = """
+import importlib.abc, sys
+
+class Wall(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in BLOCKED:
+            raise ModuleNotFoundError(f"{name} is walled off in this test", name=name)
+
+sys.meta_path.insert(0, Wall())
+"""
+
+
+def modules_of(package: str) -> list[str]:
+    """Dotted names of the modules in the folder of ``package``, itself included."""
+    folder = ROOT / package.replace(".", "/")
+    files = [path.relative_to(ROOT).with_suffix("") for path in folder.rglob("*.py")]
+    return sorted(".".join(f.parts).removesuffix(".__init__") for f in files if f.suffix == "")
+
+
+def loaded_by(names: list[str], prelude: str = "") -> set[str]:
+    """What ``sys.modules`` holds after importing ``names`` in a fresh interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", prelude + LOAD, json.dumps(names)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def inside(found: set[str], walls: set[str]) -> set[str]:
+    """Those of ``found`` that are one of ``walls`` or lie in it."""
+    return {name for name in found if any(f"{name}.".startswith(f"{wall}.") for wall in walls)}
+
+
+def third_party(found: set[str]) -> set[str]:
+    """Top-level packages of ``found`` that neither Python nor this project brings."""
+    tops = {name.partition(".")[0] for name in found}
+    ours = {"graphviz_dash", "collectors", "__main__", "__mp_main__"}
+    # Hooks of editable installs and of virtual environments load before any import of ours.
+    hooks = {top for top in tops if top.startswith(("__editable__", "_editable", "_virtualenv"))}
+    # msgspec looks for typing_extensions and does without it.
+    others = hooks | {"typing_extensions"} | third_party_at_start()
+    return tops - ours - others - sys.stdlib_module_names
+
+
+def third_party_at_start() -> set[str]:
+    """What an interpreter has loaded before it imports anything (site customisation)."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return {name.partition(".")[0] for name in done.stdout.split()} - sys.stdlib_module_names
+
+
+def test_every_package_has_its_wall() -> None:
+    folders = {path.parent.name for path in (ROOT / "graphviz_dash").glob("*/__init__.py")}
+    assert folders == set(PACKAGES) == set(FORBIDDEN)
+    assert "graphviz_dash.bundle.read" in modules_of("graphviz_dash.bundle")
+
+
+def test_the_contracts_of_import_linter_are_kept() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_importing_a_package_loads_nothing_beyond_its_wall(package: str) -> None:
+    found = loaded_by(modules_of(f"graphviz_dash.{package}"))
+    assert f"graphviz_dash.{package}" in found
+    assert inside(found, NEVER | FORBIDDEN[package]) == set()
+
+
+def test_what_a_gpu_server_needs_is_msgspec_alone() -> None:
+    names = [
+        *modules_of("graphviz_dash.model"),
+        *modules_of("graphviz_dash.bundle"),
+        "graphviz_dash.errors",
+        "graphviz_dash.units",
+    ]
+    assert third_party(loaded_by(names)) == {"msgspec"}
+
+
+def test_the_collect_command_loads_neither_torch_nor_a_dataframe_engine() -> None:
+    found = loaded_by(["collectors.cli", "collectors.collect"])
+    assert third_party(found) <= {"click", "msgspec"}
+    assert {name for name in found if name.startswith("graphviz_dash.")} <= set(
+        modules_of("graphviz_dash.model")
+        + modules_of("graphviz_dash.bundle")
+        + ["graphviz_dash.errors", "graphviz_dash.units"]
+    )
+
+
+def test_all_of_graphviz_dash_imports_where_torch_and_cuda_do_not_exist() -> None:
+    prelude = f"BLOCKED = {sorted(NEVER)}\n{BLOCK}"
+    found = loaded_by(modules_of("graphviz_dash"), prelude)
+    assert set(modules_of("graphviz_dash")) <= found
+    assert inside(found, NEVER) == set()
+
+
+def test_the_block_blocks() -> None:
+    with pytest.raises(AssertionError, match="walled off"):
+        loaded_by(["msgspec"], f"BLOCKED = ['msgspec']\n{BLOCK}")
+
+
+class TestAnalysisIsPure:
+    """A run in, a result out: no file, no process, no clock, no output."""
+
+    OUTSIDE = frozenset(
+        {"os", "io", "subprocess", "socket", "shutil", "tempfile", "urllib", "http"}
+        | {"time", "datetime", "random", "logging"}
+    )
+    CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
+
+    @pytest.mark.parametrize(
+        "path", sorted((ROOT / "graphviz_dash" / "analysis").glob("*.py")), ids=lambda p: p.name
+    )
+    def test_a_module_touches_nothing_outside(self, path: Path) -> None:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imported = {
+            alias.name.partition(".")[0]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        } | {
+            (node.module or "").partition(".")[0]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+        }
+        called = {
+            node.func.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        assert imported & self.OUTSIDE == set()
+        assert called & self.CALLS == set()
+
+
+def test_no_error_is_swallowed_whole() -> None:
+    """A broad ``except`` hides defects; errors of users' input have a class of their own."""
+    broad = []
+    for path in [*ROOT.glob("graphviz_dash/**/*.py"), *ROOT.glob("collectors/**/*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ExceptHandler) and _is_broad(node.type):
+                broad.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert broad == []
+
+
+def _is_broad(caught: ast.expr | None) -> bool:
+    if caught is None:
+        return True
+    if isinstance(caught, ast.Tuple):
+        return any(_is_broad(one) for one in caught.elts)
+    return isinstance(caught, ast.Name) and caught.id in ("Exception", "BaseException")
+
+
+def test_names_from_traces_never_become_markup() -> None:
+    """Kernel names are untrusted: scripts of the page set text, they do not build HTML from it."""
+    ways = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(")
+    found = [
+        f"{path.relative_to(ROOT)}: {way}"
+        for path in (ROOT / "graphviz_dash").rglob("*.js")
+        for way in ways
+        if way in path.read_text(encoding="utf-8")
+    ]
+    assert found == []
