@@ -1,0 +1,45 @@
+"""What a call of the CUDA (or HIP) runtime or driver API does, told from its name.
+
+Names are as the profiler writes them: "cudaLaunchKernel", "cuLaunchKernelEx", "hipGraphLaunch",
+with version suffixes such as "_v2" or "_ptsz".
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from functools import lru_cache
+
+
+class CallClass(StrEnum):
+    """What the call does for the timeline of the GPU."""
+
+    KERNEL_LAUNCH = "kernel launch"
+    GRAPH_LAUNCH = "graph launch"
+    COPY = "copy or set"
+    SYNCHRONISE = "synchronise"
+    MEMORY = "memory"
+    GRAPH = "graph life"
+    OTHER = "other"
+
+
+_PREFIX = r"^(cuda|cu|hip)"
+# First match wins: a graph's own calls hold the words of the others.
+_PATTERNS = (
+    (CallClass.GRAPH_LAUNCH, r"GraphLaunch"),
+    (CallClass.GRAPH, r"(Graph|StreamBeginCapture|StreamEndCapture)"),
+    (CallClass.KERNEL_LAUNCH, r"(Ext)?(Module)?Launch"),
+    (CallClass.SYNCHRONISE, r"(Device|Stream|Event|Ctx)Synchronize"),
+    (CallClass.COPY, r"(Memcpy|Memset)"),
+    (
+        CallClass.MEMORY,
+        r"(Malloc|Free|HostAlloc|HostRegister|HostUnregister|Mem(Alloc|Free|Create|Release|Map|Unmap))",
+    ),
+)
+_COMPILED = tuple((call, re.compile(_PREFIX + pattern)) for call, pattern in _PATTERNS)
+
+
+@lru_cache(maxsize=4096)
+def call_class(name: str) -> CallClass:
+    """The class of the API call ``name``; OTHER for what launches nothing and waits for nothing."""
+    return next((call for call, pattern in _COMPILED if pattern.search(name)), CallClass.OTHER)
