@@ -1,7 +1,7 @@
 """The kernels of the runs side by side: how often each runs in a step, and how long.
 
-Kernels are joined by name, sets by being sets. A kernel that a run does not have is None there, not 0: a graph can hold
-another kernel for the same work, and only the names are known here.
+Kernels are joined by name, sets by being sets. What a run does not have is None there, not 0: a
+graph can hold another kernel for the same work, and only the names are known here.
 """
 
 from __future__ import annotations

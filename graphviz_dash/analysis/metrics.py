@@ -118,7 +118,7 @@ _STEP = (
         "measured, not that from one process to the next.",
     ),
     Metric(
-        "speedup_interval", "Speedup, back to back", _X, _CLEAN, _HIGH,
+        "speedup_interval", "Back-to-back speedup", _X, _CLEAN, _HIGH,
         "Back-to-back interval of the baseline divided by that of this run, with its interval as "
         "for the speedup.",
     ),
@@ -148,7 +148,7 @@ _ONE_OFF = (
         "once.",
     ),
     Metric(
-        "first_launch_cpu_time", "First launch, CPU", _NS, _CLEAN, _LOW,
+        "first_launch_cpu_time", "First launch CPU time", _NS, _CLEAN, _LOW,
         "Wall time of the first replay's call until it returns, summed over the graphs. Measured "
         "once.",
     ),
@@ -187,7 +187,7 @@ _MEM = (
         "warm-up included.",
     ),
     Metric(
-        "peak_reserved_change", "Peak reserved, change", _B, _MEMORY, _LOW,
+        "peak_reserved_change", "Change of peak reserved", _B, _MEMORY, _LOW,
         "Peak reserved memory less that of the baseline. Can be negative: a capture empties the "
         "allocator's cache first. What the driver holds for the executable graph is not in it.",
     ),
@@ -219,12 +219,12 @@ _GPU = (
         "began where the trace does not tell its launch.",
     ),
     Metric(
-        "busy_fraction", "GPU busy, of the traced step", _F, _TRACED, _HIGH,
+        "busy_fraction", "GPU busy of traced step", _F, _TRACED, _HIGH,
         "Median over the traced steps of GPU busy time divided by the duration of the same step "
         "under the profiler. Too low where the observer effect is large.",
     ),
     Metric(
-        "busy_of_clean", "GPU busy, of the clean step", _F, Source.BOTH, _HIGH,
+        "busy_of_clean", "GPU busy of clean step", _F, Source.BOTH, _HIGH,
         "GPU busy time of the traced pass divided by the step time of the clean pass. An estimate: "
         "it takes kernels to run as long with as without the profiler. Above 100% they did not, "
         "and it is shown as it is.",

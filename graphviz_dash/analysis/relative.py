@@ -61,11 +61,10 @@ def relative_figures(run: Run, against: Run | str, one_off: Figure) -> Iterator[
 def _pair(run: Run, against: Run, read: Callable[[CleanTimings], Sequence[int]]) -> _Pair | str:
     series = []
     for one in (against, run):
-        if one.clean is None:
-            return f"{one.name}: {pass_missing(one, Pass.CLEAN)}"
-        values = read(one.clean)
+        values = read(one.clean) if one.clean is not None else ()
         if not values:
-            return f"{one.name}: no iteration was timed"
+            reason = pass_missing(one, Pass.CLEAN, "no iteration was timed")
+            return reason if one is run else f"the baseline {one.name}: {reason}"
         series.append(values)
     before, after = series
     befores, afters = resampled_medians(before, 0), resampled_medians(after, 1)
@@ -119,4 +118,4 @@ def _memory_change(run: Run, against: Run) -> Figure:
         return present(metric, own - before)
     lacking = run if run.memory is None else against
     reason = pass_missing(lacking, Pass.CLEAN, "no memory statistics")
-    return absent(metric, f"{lacking.name}: {reason}")
+    return absent(metric, reason if lacking is run else f"the baseline {lacking.name}: {reason}")

@@ -90,7 +90,7 @@ def _of_series(run: Run) -> Iterator[Weakness]:
 def _of_speedup(figures: Mapping[str, Figure]) -> Iterator[Weakness]:
     for metric, title in (
         ("speedup", "speedup"),
-        ("speedup_interval", "speedup back to back"),
+        ("speedup_interval", "back-to-back speedup"),
     ):
         figure = figures[metric]
         spread = figure.spread

@@ -1,0 +1,110 @@
+"""``graphviz-dash compare``: the figures of an experiment's runs side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from graphviz_dash.errors import printable
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.compare import Comparison
+    from graphviz_dash.analysis.kernels import KernelTable
+    from graphviz_dash.model.run import Manifest
+
+SCHEMA_VERSION: Final = 1
+_NAME_LENGTH: Final = 72
+
+
+@click.command("compare")
+@click.argument("experiment", type=click.Path(path_type=Path))
+@click.option(
+    "--baseline",
+    metavar="MODE",
+    help="Mode or run that the others are compared with.  [default: eager]",
+)
+@click.option(
+    "--kernels",
+    "count",
+    default=10,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Kernels to list, those that changed most first; 0 for none.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+def compare_command(experiment: Path, baseline: str | None, count: int, as_json: bool) -> None:
+    """Compare the runs of an EXPERIMENT, a folder that holds a run bundle for each mode.
+
+    Prints every figure with its spread and the pass it was measured in, what makes figures weak,
+    what is absent and why, and the kernels that changed most.
+    """
+    from graphviz_dash.analysis.compare import compare
+    from graphviz_dash.analysis.kernels import kernel_table
+    from graphviz_dash.cli.documents import comparison_document
+    from graphviz_dash.cli.output import print_json
+    from graphviz_dash.ingest.load import load_experiment
+
+    loaded = load_experiment(experiment)
+    result = compare(loaded, baseline)
+    kernels = kernel_table(loaded, result.baseline)
+    if as_json:
+        print_json("compare", SCHEMA_VERSION, comparison_document(result, kernels))
+        return
+    _print(result, kernels, count)
+
+
+def _print(result: Comparison, kernels: KernelTable, count: int) -> None:
+    from graphviz_dash.cli.figures import (
+        print_absent,
+        print_failures,
+        print_figures,
+        print_weaknesses,
+    )
+
+    click.echo(result.headline)
+    for text in dict.fromkeys(_where_made(run.run.manifest) for run in result.runs):
+        click.echo(printable(text))
+    print_figures([(run.name, run.figures) for run in result.runs])
+    print_failures([run.run for run in result.runs])
+    print_weaknesses(result.runs)
+    if count:
+        _print_kernels(kernels, count)
+    print_absent([(run.name, run.figures) for run in result.runs])
+
+
+def _where_made(manifest: Manifest) -> str:
+    machine = manifest.environment
+    return (
+        f"{manifest.workload.name} on {machine.gpu.name}, driver {machine.driver or 'unknown'}, "
+        f"CUDA {machine.cuda_runtime}, torch {machine.torch}, {manifest.created[:10]}"
+    )
+
+
+def _print_kernels(kernels: KernelTable, count: int) -> None:
+    from graphviz_dash.cli.output import cell, plain_table, print_heading, print_table, shorten
+    from graphviz_dash.units import format_count, format_ns
+
+    shown = kernels.rows[:count]
+    if not shown:
+        return
+    print_heading(
+        f"Kernels per traced step, {len(shown)} of {len(kernels.rows)}, largest change first"
+    )
+    headings = ["kernel", "category"]
+    for place, run in enumerate(kernels.runs):
+        headings += [f"{run}: count", "time"]
+        if kernels.baseline not in (None, place):
+            headings.append("change")
+    table = plain_table(*headings, right=range(2, len(headings)))
+    for row in shown:
+        cells = [cell(shorten(row.name, _NAME_LENGTH)), cell(row.category.value)]
+        for place, (use, change) in enumerate(zip(row.uses, row.changes, strict=True)):
+            cells.append(cell(format_count(use.count if use else None)))
+            cells.append(cell(format_ns(use.total_ns if use else None)))
+            if kernels.baseline not in (None, place):
+                sign = "+" if change is not None and change > 0 else ""
+                cells.append(cell(sign + format_ns(change)))
+        table.add_row(*cells)
+    print_table(table)

@@ -1,0 +1,51 @@
+"""Experiments without their traces: what a listing needs, read in milliseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphviz_dash.bundle.read import is_bundle, read_bundle
+from graphviz_dash.errors import InputError
+from graphviz_dash.model.run import ExecutionMode, Experiment, Run
+
+
+@dataclass(frozen=True)
+class LightExperiment:
+    """An experiment whose runs have no traces, and the bundles in it that cannot be read."""
+
+    experiment: Experiment
+    unreadable: tuple[tuple[Path, str], ...]
+
+
+def bundles_of(folder: Path) -> list[Path]:
+    """The run bundles that lie directly in ``folder``, by name; hidden ones are left out."""
+    return sorted(
+        child for child in folder.iterdir() if not child.name.startswith(".") and is_bundle(child)
+    )
+
+
+def light_experiment(folder: Path) -> LightExperiment:
+    """The experiment in ``folder``; its bundles are checked as always, their traces not parsed."""
+    runs: list[Run] = []
+    unreadable: list[tuple[Path, str]] = []
+    for path in bundles_of(folder):
+        try:
+            contents = read_bundle(path)
+        except InputError as error:
+            unreadable.append((path, str(error)))
+            continue
+        runs.append(
+            Run(
+                path=path,
+                manifest=contents.manifest,
+                clean=contents.clean,
+                graphs=contents.graphs,
+                memory=contents.memory,
+                capture_trace=None,
+                replay_trace=None,
+            )
+        )
+    modes = list(ExecutionMode)
+    runs.sort(key=lambda run: (modes.index(run.mode), run.manifest.rank or 0, run.name))
+    return LightExperiment(Experiment(folder, tuple(runs)), tuple(unreadable))

@@ -1,0 +1,108 @@
+"""``graphviz-dash ls``: the experiments and runs under a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from graphviz_dash.cli.light import LightExperiment
+
+SCHEMA_VERSION: Final = 1
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path), default=".")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+def ls(path: Path, as_json: bool) -> None:
+    """List the experiments and runs under PATH (default: this folder).
+
+    Step time and speedup are medians of the clean pass. Bundles that cannot be read are named on
+    stderr; the exit code is 2 then.
+    """
+    from graphviz_dash.cli.light import light_experiment
+    from graphviz_dash.errors import printable
+    from graphviz_dash.ingest.load import find_experiments
+
+    found = [light_experiment(folder) for folder in find_experiments(path)]
+    if as_json:
+        _print_json(found)
+    else:
+        _print(found, path)
+    unreadable = [text for light in found for _, text in light.unreadable]
+    for text in unreadable:
+        click.echo(printable(f"Error: {text}"), err=True)
+    if unreadable:
+        raise click.exceptions.Exit(2)
+
+
+def _print(found: list[LightExperiment], path: Path) -> None:
+    from graphviz_dash.analysis.compare import compare
+    from graphviz_dash.cli.output import cell, plain_table, print_table
+    from graphviz_dash.errors import printable
+
+    if not found:
+        click.echo(printable(f"No experiments under {path}"), err=True)
+        return
+    table = plain_table(
+        "experiment",
+        "run",
+        "workload",
+        "mode",
+        "status",
+        "step time",
+        "speedup",
+        "GPU",
+        "date (UTC)",
+        right=(5, 6),
+    )
+    for light in found:
+        comparison = compare(light.experiment)
+        for place, run in enumerate(comparison.runs):
+            manifest = run.run.manifest
+            rank = "" if manifest.rank is None else f" rank {manifest.rank}"
+            failed = manifest.status == "failed"
+            table.add_row(
+                cell(light.experiment.path if place == 0 else ""),
+                cell(run.name),
+                cell(manifest.workload.name),
+                cell(f"{run.mode.value}{rank}"),
+                cell(manifest.status, "red" if failed else ""),
+                cell(run["step_time"].text),
+                cell(run["speedup"].text, "bold"),
+                cell(manifest.environment.gpu.name),
+                cell(manifest.created[:16].replace("T", " ")),
+            )
+        for bundle, _ in light.unreadable:
+            table.add_row(cell(light.experiment.path), cell(bundle.name), "", "", "unreadable")
+    print_table(table)
+
+
+def _print_json(found: list[LightExperiment]) -> None:
+    from graphviz_dash.analysis.compare import compare
+    from graphviz_dash.cli.documents import figures_document, identity_document
+    from graphviz_dash.cli.output import print_json
+
+    experiments: list[object] = []
+    for light in found:
+        comparison = compare(light.experiment)
+        experiments.append(
+            {
+                "name": light.experiment.name,
+                "path": str(light.experiment.path),
+                "baseline": comparison.baseline,
+                "runs": [
+                    {
+                        **identity_document(run.run),
+                        "figures": figures_document((run["step_time"], run["speedup"])),
+                    }
+                    for run in comparison.runs
+                ],
+                "unreadable": [
+                    {"path": str(bundle), "error": text} for bundle, text in light.unreadable
+                ],
+            }
+        )
+    print_json("ls", SCHEMA_VERSION, {"experiments": experiments})

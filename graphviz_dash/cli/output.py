@@ -1,0 +1,84 @@
+"""How commands print: tables for people, JSON documents for programs, both free of escapes.
+
+Every name that comes from a file goes through :func:`cell`, so that it can drive no terminal and
+is never taken for markup.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from graphviz_dash.errors import printable
+from graphviz_dash.units import format_count
+
+ABSENT: Final = format_count(None)
+"""How an absent value looks in a table."""
+
+_UNBROKEN: Final = 10_000
+"""Columns of a table that goes into a file or pipe, where nothing should be folded."""
+
+
+def cell(text: object, style: str = "") -> Text:
+    """``text`` for a table, on one line, without control characters, taken literally."""
+    return Text(printable(str(text)), style=style)
+
+
+def shorten(text: str, length: int) -> str:
+    """``text`` cut in its middle to ``length`` characters: kernel names differ at their ends."""
+    if len(text) <= length:
+        return text
+    tail = (length - 1) // 3
+    return f"{text[: length - 1 - tail]}…{text[-tail:]}"
+
+
+def plain_table(*headings: str, right: Sequence[int] = ()) -> Table:
+    """An empty table; the columns in ``right`` are right-justified."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    for place, heading in enumerate(headings):
+        table.add_column(cell(heading), justify="right" if place in right else "left")
+    return table
+
+
+def print_table(table: Table) -> None:
+    """Prints a table on stdout; folded to a terminal's width, unbroken elsewhere, without colour
+    where the terminal or NO_COLOR does not want it."""
+    if sys.stdout.isatty():
+        Console(markup=False, highlight=False, emoji=False).print(table)
+        return
+    target = io.StringIO()
+    # color_system=None: FORCE_COLOR must not write escapes into a pipe.
+    console = Console(
+        file=target,
+        width=_UNBROKEN,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        color_system=None,
+        force_terminal=False,
+    )
+    console.print(table)
+    # rich pads every line to the width of the table.
+    for line in target.getvalue().splitlines():
+        click.echo(line.rstrip())
+
+
+def print_heading(text: str) -> None:
+    """Prints a heading after an empty line; bold on a terminal."""
+    click.echo()
+    click.echo(click.style(printable(text), bold=True))
+
+
+def print_json(schema: str, version: int, content: dict[str, object]) -> None:
+    """Prints a document of a versioned schema on stdout, in ASCII: escapes reach no terminal."""
+    document = {"schema": f"graphviz-dash/{schema}", "version": version, **content}
+    click.echo(json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False))

@@ -1,0 +1,258 @@
+"""``graphviz-dash show``: everything about one run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.compare import RunComparison
+    from graphviz_dash.analysis.figures import Figure
+    from graphviz_dash.analysis.nodes import NodeRow, NodeTable
+    from graphviz_dash.model.run import Run
+
+SCHEMA_VERSION: Final = 1
+_NAME_LENGTH: Final = 56
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--nodes",
+    "count",
+    default=10,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Nodes to list of each graph, the longest first; 0 for none.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+def show(run: Path, count: int, as_json: bool) -> None:
+    """Show a RUN: its figures, environment, graphs with their longest nodes, and what is absent.
+
+    RUN is the folder of one run bundle. For a speedup give its experiment to compare.
+    """
+    from graphviz_dash.analysis.compare import compare
+    from graphviz_dash.analysis.nodes import node_table
+    from graphviz_dash.ingest.load import load_run
+    from graphviz_dash.model.run import Experiment
+
+    loaded = load_run(run)
+    result = compare(Experiment(loaded.path.parent, (loaded,))).runs[0]
+    tables = [node_table(loaded, graph.id) for graph in loaded.graphs]
+    if as_json:
+        _print_json(result, tables, count)
+    else:
+        _print(result, tables, count)
+
+
+def _own_figures(result: RunComparison) -> list[Figure]:
+    """The figures that need no baseline: one run by itself has none."""
+    from graphviz_dash.analysis.relative import RELATIVE
+
+    return [figure for figure in result.figures if figure.metric.id not in RELATIVE]
+
+
+def _print(result: RunComparison, tables: list[NodeTable], count: int) -> None:
+    from graphviz_dash.cli.figures import (
+        print_absent,
+        print_failures,
+        print_figures,
+        print_weaknesses,
+    )
+    from graphviz_dash.errors import printable
+
+    click.echo(result.sentence)
+    _print_facts(result.run)
+    figures = _own_figures(result)
+    print_figures([(result.name, figures)])
+    for table in tables:
+        _print_graph(table, count)
+    print_failures([result.run])
+    print_weaknesses([result])
+    print_absent([(result.name, figures)])
+    for fact in result.run.manifest.absent:
+        click.echo(printable(f"  {result.name}: {fact.fact}: {fact.reason}"))
+
+
+def _print_facts(run: Run) -> None:
+    from graphviz_dash.cli.output import cell, plain_table, print_table
+    from graphviz_dash.units import format_bytes, format_count
+
+    manifest = run.manifest
+    work, machine = manifest.workload, manifest.environment
+    gpu = machine.gpu
+    facts = {
+        "workload": f"{work.name} ({work.factory}), seed {work.seed}",
+        "iterations": f"{work.warmup} warm-up, {work.iterations} clean, "
+        f"{work.traced_iterations} traced",
+        "mode": manifest.mode.value
+        + ("" if manifest.rank is None else f", rank {format_count(manifest.rank)}"),
+        "status": manifest.status,
+        "command": " ".join(manifest.command),
+        "collected": f"{manifest.created} by graphviz-dash {manifest.tool_version}",
+        "GPU": f"{gpu.name}, sm_{gpu.compute_capability[0]}{gpu.compute_capability[1]}, "
+        f"{gpu.multiprocessors} multiprocessors, {format_bytes(gpu.memory_bytes)}; "
+        f"{machine.gpu_count} in the machine",
+        "software": f"driver {machine.driver or 'unknown'} (CUDA {machine.cuda_driver}), "
+        f"CUDA {machine.cuda_runtime}, CUPTI {machine.cupti or 'unknown'}, torch {machine.torch}, "
+        f"Python {machine.python}",
+        "host": f"{machine.cpu}, {machine.cpu_count} CPUs, {machine.os}",
+    }
+    click.echo()
+    table = plain_table("", "")
+    table.show_header = False
+    for title, fact in facts.items():
+        table.add_row(cell(title, "dim"), cell(fact))
+    print_table(table)
+
+
+def _print_graph(table: NodeTable, count: int) -> None:
+    from graphviz_dash.cli.output import (
+        ABSENT,
+        cell,
+        plain_table,
+        print_heading,
+        print_table,
+        shorten,
+    )
+    from graphviz_dash.units import format_count, format_ns
+
+    graph = table.graph
+    kinds = Counter(node.kind.value for node in graph.nodes)
+    print_heading(
+        f"{graph.id}: {format_count(len(graph.nodes))} nodes, "
+        f"{format_count(len(graph.edges))} edges (read by {graph.read_by})"
+    )
+    click.echo("  " + ", ".join(f"{format_count(n)} {kind}" for kind, n in kinds.most_common()))
+    click.echo(
+        f"  {format_count(table.attributed)} of {format_count(len(table.rows))} nodes lead to an "
+        f"operator, from {format_count(table.capture_launches)} launches of the capture "
+        f"({_methods(Counter(row.origin.method for row in table.rows))})"
+    )
+    click.echo(
+        f"  {format_count(table.matched_kernels)} of {format_count(table.replay_kernels)} GPU "
+        f"rows of {format_count(table.replays)} replays matched to a node "
+        f"({_methods(Counter(row.times.method for row in table.rows))})"
+    )
+    longest = _longest(table)[:count]
+    if not longest:
+        return
+    click.echo()
+    nodes = plain_table("node", "kernel, copy or set", "median", "operator", "module", "source")
+    nodes.columns[0].justify = nodes.columns[2].justify = "right"
+    for row in longest:
+        nodes.add_row(
+            cell(row.node.index),
+            cell(shorten(row.node.label, _NAME_LENGTH)),
+            cell(format_ns(row.times.median_ns)),
+            cell(row.origin.op or ABSENT),
+            cell(row.origin.module or ABSENT),
+            cell(row.origin.source or ABSENT),
+        )
+    print_table(nodes)
+
+
+def _methods(counts: Counter[str]) -> str:
+    return ", ".join(f"{method}: {n:,}" for method, n in counts.most_common()) or "no nodes"
+
+
+def _longest(table: NodeTable) -> list[NodeRow]:
+    timed = [row for row in table.rows if row.times.median_ns is not None]
+    return sorted(timed, key=lambda row: (-(row.times.median_ns or 0.0), row.node.index))
+
+
+def _print_json(result: RunComparison, tables: list[NodeTable], count: int) -> None:
+    from graphviz_dash.cli.documents import (
+        figures_document,
+        identity_document,
+        weaknesses_document,
+        where_document,
+    )
+    from graphviz_dash.cli.output import print_json
+
+    manifest = result.run.manifest
+    work = manifest.workload
+    print_json(
+        "show",
+        SCHEMA_VERSION,
+        {
+            **identity_document(result.run),
+            "sentence": result.sentence,
+            "factory": work.factory,
+            "seed": work.seed,
+            "warmup": work.warmup,
+            "iterations": work.iterations,
+            "traced_iterations": work.traced_iterations,
+            "command": list(manifest.command),
+            "tool_version": manifest.tool_version,
+            "environment": _environment_document(result.run),
+            "figures": figures_document(_own_figures(result)),
+            "where": where_document(result.where) if result.where is not None else None,
+            "where_reason": result.where_reason,
+            "weaknesses": weaknesses_document(result),
+            "graphs": [_graph_document(table, count) for table in tables],
+        },
+    )
+
+
+def _environment_document(run: Run) -> dict[str, object]:
+    machine = run.manifest.environment
+    return {
+        "gpu": machine.gpu.name,
+        "compute_capability": list(machine.gpu.compute_capability),
+        "gpu_memory": machine.gpu.memory_bytes,
+        "multiprocessors": machine.gpu.multiprocessors,
+        "gpu_count": machine.gpu_count,
+        "driver": machine.driver,
+        "cuda_driver": machine.cuda_driver,
+        "cuda_runtime": machine.cuda_runtime,
+        "cupti": machine.cupti,
+        "torch": machine.torch,
+        "cuda_bindings": machine.cuda_bindings,
+        "python": machine.python,
+        "cpu": machine.cpu,
+        "cpu_count": machine.cpu_count,
+        "os": machine.os,
+    }
+
+
+def _graph_document(table: NodeTable, count: int) -> dict[str, object]:
+    from graphviz_dash.cli.documents import number
+
+    graph = table.graph
+    return {
+        "id": graph.id,
+        "parent": {"graph": graph.parent[0], "node": graph.parent[1]} if graph.parent else None,
+        "read_by": graph.read_by,
+        "nodes": len(graph.nodes),
+        "edges": len(graph.edges),
+        "kinds": dict(Counter(node.kind.value for node in graph.nodes).most_common()),
+        "attribution": {
+            "attributed": table.attributed,
+            "launches": table.capture_launches,
+            "methods": dict(Counter(row.origin.method for row in table.rows).most_common()),
+        },
+        "matching": {
+            "replays": table.replays,
+            "gpu_rows": table.replay_kernels,
+            "matched": table.matched_kernels,
+            "methods": dict(Counter(row.times.method for row in table.rows).most_common()),
+        },
+        "longest_nodes": [
+            {
+                "index": row.node.index,
+                "kind": row.node.kind.value,
+                "name": row.node.label,
+                "category": row.category.value,
+                "median": number(row.times.median_ns),
+                "samples": row.times.samples,
+                "op": row.origin.op,
+                "module": row.origin.module,
+                "source": row.origin.source,
+            }
+            for row in _longest(table)[:count]
+        ],
+    }
