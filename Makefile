@@ -19,7 +19,7 @@ INSTALL := $(PIP) hatchling editables && $(PIP) --no-build-isolation
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check format constraints clean python-matches
+.PHONY: help run test check format docs constraints clean python-matches
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -43,6 +43,9 @@ check: $(VENV)/.dev python-matches ## Lint, format, types and import walls, chan
 format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 	$(IN_VENV) -m ruff check --fix .
 	$(IN_VENV) -m ruff format .
+
+docs: $(VENV)/.dev python-matches ## Write the pages anew that come from the code (docs/metrics.md)
+	$(IN_VENV) -m graphviz_dash.analysis.metrics > docs/metrics.md
 
 constraints: ## Write constraints.txt anew from the newest versions that work together (use Python 3.11)
 	rm -rf .make/constraints

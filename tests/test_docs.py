@@ -1,0 +1,267 @@
+"""The documentation holds: links lead somewhere, commands exist, pins are names and versions."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+import click
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from graphviz_dash import __version__
+from graphviz_dash.cli.main import cli
+
+ROOT = Path(__file__).parents[1]
+FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1[ ]*$", re.MULTILINE | re.DOTALL)
+
+
+@cache
+def tracked() -> tuple[Path, ...]:
+    """The files that a clone has."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False, timeout=60
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git clone, so there is no list of its files")
+    names = listed.stdout.decode().split("\0")
+    return tuple(path for name in names if name and (path := ROOT / name).is_file())
+
+
+@cache
+def text_of(path: Path) -> str | None:
+    """The text of a file, or None if it is not UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def pages() -> list[Path]:
+    return [path for path in tracked() if path.suffix == ".md"]
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a page's headings, as the hosting site makes them."""
+    found: dict[str, int] = {}
+    slugs = set()
+    for heading in re.findall(r"^#{1,6} +(.+?) *#*$", FENCE.sub("", path.read_text()), re.M):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+        count = found.get(slug, 0)
+        found[slug] = count + 1
+        slugs.add(f"{slug}-{count}" if count else slug)
+    return slugs
+
+
+class TestPages:
+    def test_links_lead_somewhere(self) -> None:
+        broken = []
+        for page in pages():
+            text = FENCE.sub("", page.read_text(encoding="utf-8"))
+            targets = re.findall(r"\[[^\]]*\]\(<?([^)\s>]+)[^)]*\)", text)
+            targets += re.findall(r'(?:src|srcset|href)="([^"]+)"', text)
+            for target in targets:
+                if re.match(r"[a-z]+:", target):
+                    continue
+                place, _, anchor = target.partition("#")
+                file = (page.parent / place).resolve() if place else page
+                in_clone = file in tracked() or any(file in one.parents for one in tracked())
+                if not in_clone or (anchor and anchor not in anchors(file)):
+                    broken.append(f"{page.relative_to(ROOT)}: {target}")
+        assert broken == []
+
+    def test_pictures_say_what_they_show(self) -> None:
+        bare = [
+            f"{page.relative_to(ROOT)}: {target}"
+            for page in pages()
+            for text, target in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", page.read_text())
+            if len(text) < 10
+        ]
+        assert bare == []
+
+    def test_every_decision_is_in_the_table(self) -> None:
+        folder = ROOT / "docs" / "decisions"
+        records = {path for path in tracked() if path.parent == folder} - {folder / "README.md"}
+        table = (folder / "README.md").read_text()
+        numbers = sorted(path.name[:4] for path in records)
+        assert numbers == [f"{number + 1:04}" for number in range(len(records))]
+        for record in records:
+            assert f"]({record.name})" in table
+            text = record.read_text()
+            assert text.startswith(f"# {record.name[:4]}: ")
+            for part in ("Status: ", "## Context", "## Decision", "## Consequences"):
+                assert f"\n{part}" in text, record.name
+
+    def test_the_changelog_knows_this_version(self) -> None:
+        changes = (ROOT / "CHANGELOG.md").read_text()
+        assert re.search(rf"^## \[{re.escape(__version__)}\]", changes, re.MULTILINE)
+        assert "## [Unreleased]" in changes
+
+
+def commands(group: click.Group = cli, above: str = "") -> dict[str, click.Command]:
+    """Every command by its full name, such as "export perfetto"; groups left out."""
+    context = click.Context(group)
+    found = {}
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None, name
+        if isinstance(command, click.Group):
+            found.update(commands(command, f"{above}{name} "))
+        else:
+            found[f"{above}{name}"] = command
+    return found
+
+
+def options(command: click.Command) -> set[str]:
+    return {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+
+
+class TestCommandLine:
+    PAGE = ROOT / "docs" / "cli.md"
+
+    def test_every_command_has_its_heading(self) -> None:
+        headings = set(re.findall(r"^#+ +`?(?:graphviz-dash )?(.+?)`?$", self.text(), re.M))
+        assert set(commands()) <= headings
+
+    def test_every_option_is_explained(self) -> None:
+        unexplained = []
+        for name, command in commands().items():
+            heading = re.search(rf"^(#+) +`?(?:graphviz-dash )?{name}`?$", self.text(), re.M)
+            assert heading, f"no heading for {name}"
+            chapter = re.split(rf"^{heading[1]} ", self.text()[heading.end() :], flags=re.M)[0]
+            long = (option for option in options(command) if option.startswith("--"))
+            unexplained += [f"{name} {option}" for option in long if option not in chapter]
+        assert unexplained == []
+
+    def text(self) -> str:
+        return self.PAGE.read_text(encoding="utf-8")
+
+
+def shell_lines(page: Path) -> list[str]:
+    """The lines of a page's code blocks, continued ones joined."""
+    blocks = [block.group(0) for block in FENCE.finditer(page.read_text(encoding="utf-8"))]
+    joined = "\n".join(blocks).replace("\\\n", " ")
+    return [line.strip().removeprefix("$ ") for line in joined.splitlines()]
+
+
+class TestExamples:
+    """What a page tells a reader to type exists."""
+
+    TARGETS = frozenset(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.M))
+
+    def test_there_are_examples(self) -> None:
+        readme = shell_lines(ROOT / "README.md")
+        assert "make run" in readme
+        assert any(line.startswith("graphviz-dash collect") for line in readme)
+
+    def test_the_workload_example_is_one(self) -> None:
+        readme = (ROOT / "README.md").read_text()
+        example = re.findall(r"```python\n(.*?)```", readme, re.S)[0]
+        (factory,) = (node for node in ast.parse(example).body if isinstance(node, ast.FunctionDef))
+        assert factory.args.args == []
+        assert isinstance(factory.body[-1], ast.Return)
+        assert len([line for line in example.splitlines() if line]) <= 10
+        assert f"--workload my_model:{factory.name} " in readme
+
+    def test_make_targets_exist(self) -> None:
+        unknown = []
+        for page in pages():
+            text = page.read_text(encoding="utf-8")
+            lines = [*shell_lines(page), *re.findall(r"`(make [^`\n]+)`", text)]
+            for line in lines:
+                if line.startswith("make "):
+                    words = shlex.split(line, comments=True)[1:]
+                    targets = [word for word in words if "=" not in word]
+                    unknown += [f"{page.name}: {t}" for t in targets if t not in self.TARGETS]
+        assert unknown == []
+
+    def test_commands_and_their_options_exist(self) -> None:
+        unknown = []
+        known = commands()
+        for page in pages():
+            text = FENCE.sub("", page.read_text(encoding="utf-8"))
+            inline = re.findall(r"`(graphviz-dash [^`\n]+)`", text)
+            for line in [*shell_lines(page), *inline]:
+                if not line.startswith("graphviz-dash ") or line.split()[1].startswith("-"):
+                    continue
+                words = shlex.split(line.partition(" > ")[0].partition(" | ")[0], comments=True)
+                name = next((n for n in (" ".join(words[1:3]), words[1]) if n in known), None)
+                group = [n for n in known if n.startswith(f"{words[1]} ")]
+                if name is None:
+                    if not (group and len(words) == 2):
+                        unknown.append(f"{page.name}: {line}")
+                    continue
+                used = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+                missing = used - options(known[name]) - {"-h", "--help"}
+                unknown += [f"{page.name}: {line}: {option}" for option in missing]
+        assert unknown == []
+
+    def test_the_help_of_make_shows_every_target(self) -> None:
+        phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.M)
+        assert phony
+        assert set(phony.group(1).split()) - {"python-matches"} == self.TARGETS
+
+
+class TestPins:
+    PINNED: ClassVar = dict(
+        line.split("==")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    )
+
+    def test_a_pin_is_a_name_and_a_version(self) -> None:
+        for line in (ROOT / "constraints.txt").read_text().splitlines():
+            assert re.fullmatch(r"#.*|[A-Za-z0-9._-]+==[0-9][0-9A-Za-z.]*", line), line
+
+    def test_every_dependency_is_pinned_within_its_range(self) -> None:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+        wanted = [
+            *project["project"]["dependencies"],
+            *project["project"]["optional-dependencies"]["dev"],
+            *project["project"]["optional-dependencies"]["perfetto-ui"],
+            *project["build-system"]["requires"],
+        ]
+        pinned = {canonicalize_name(name): version for name, version in self.PINNED.items()}
+        for requirement in map(Requirement, wanted):
+            if requirement.name == "graphviz-dash":
+                continue
+            version = pinned.get(canonicalize_name(requirement.name))
+            assert version is not None, f"{requirement} is not in constraints.txt"
+            assert requirement.specifier.contains(version), f"{requirement}: {version} pinned"
+
+    def test_neither_torch_nor_cuda_is_installed_by_the_two_commands(self) -> None:
+        heavy = {name for name in self.PINNED if re.match(r"torch|cuda|nvidia|triton", name, re.I)}
+        assert heavy == set()
+
+    def test_no_lock_file_names_an_address(self) -> None:
+        locks = [path for path in tracked() if re.search(r"\block\b", path.name)]
+        assert [path for path in locks if "://" in (text_of(path) or "")] == []
+
+
+class TestNothingOfOneMachine:
+    """What one person's machine is called or where it keeps things is of no use to another."""
+
+    FOLDERS = re.compile(r"(?<![\w.])/(?:home|Users|root|work|workspace|mnt)/[\w.-]+")
+
+    def test_no_path_of_somebodys_machine(self) -> None:
+        found = [
+            f"{path.relative_to(ROOT)}: {match.group(0)}"
+            for path in tracked()
+            for match in self.FOLDERS.finditer(text_of(path) or "")
+        ]
+        assert found == []
+
+    def test_ci_runs_what_a_person_runs(self) -> None:
+        script = (ROOT / ".ci" / "run").read_text()
+        assert script.startswith("#!/usr/bin/env bash\n")
+        assert "set -euo pipefail" in script
+        assert "make test" in script
+        assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
