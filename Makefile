@@ -25,10 +25,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 run: $(VENV)/.run python-matches ## Serve the dashboard on the sample experiments (PORT=8501 HOST=127.0.0.1 TRACES=folder)
-	@$(IN_VENV) -c "$$PORT_IS_FREE" "$(HOST)" "$(PORT)"
-	@echo "graphviz-dash: $(TRACES) at http://$(HOST):$(PORT) (Ctrl-C ends it)"
-	@exec $(IN_VENV) -m streamlit run app.py --server.headless true \
-		--server.address "$(HOST)" --server.port "$(PORT)" -- "$(TRACES)"
+	@exec $(VENV)/bin/graphviz-dash serve --host "$(HOST)" --port "$(PORT)" $(TRACES)
 
 test: check ## Run the checks and every test, those in a real browser included (JOBS=2 PYTEST_ARGS=...)
 	@sh tests/chromium.sh $(IN_VENV)
@@ -45,7 +42,8 @@ format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 	$(IN_VENV) -m ruff format .
 
 docs: $(VENV)/.dev python-matches ## Write the pages anew that come from the code (docs/metrics.md)
-	$(IN_VENV) -m graphviz_dash.analysis.metrics > docs/metrics.md
+	$(IN_VENV) -m graphviz_dash.analysis.metrics > docs/metrics.md.new
+	mv docs/metrics.md.new docs/metrics.md
 
 constraints: ## Write constraints.txt anew from the newest versions that work together (use Python 3.11)
 	rm -rf .make/constraints
@@ -93,25 +91,3 @@ import ensurepip, sys, venv
 sys.exit(sys.version_info < (3, 11))
 endef
 export IS_USABLE
-
-define PORT_IS_FREE
-import errno, socket, sys
-host, port = sys.argv[1:]
-if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-    sys.exit(f"PORT={port} is no port number: give one from 1 to 65535")
-try:
-    family, _, _, _, address = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0]
-    with socket.socket(family) as probe:
-        # As the server does: a port whose last connections still linger is free.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(address)
-        probe.listen()
-except socket.gaierror:
-    sys.exit(f"HOST={host} is no address of this machine")
-except OSError as error:
-    if error.errno == errno.EADDRINUSE:
-        free = int(port) % 65535 + 1
-        sys.exit(f"Port {port} of {host} is taken. Choose another: make run PORT={free}")
-    sys.exit(f"Cannot serve on {host}:{port}: {error.strerror}")
-endef
-export PORT_IS_FREE
