@@ -1,3 +1,3 @@
-"""Profile CUDA graphs and see what they buy: eager against graphed runs, DAG, timeline, Perfetto."""
+"""Profile CUDA graphs: eager against graphed runs, the graph as a DAG, timeline, Perfetto."""
 
 __version__ = "0.1.0"

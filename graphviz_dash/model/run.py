@@ -222,7 +222,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The runs that are compared, in the order of ExecutionMode, then rank; ``path``: the folder."""
+    """The runs that are compared, in the order of ExecutionMode, then rank, and their folder."""
 
     path: Path
     runs: tuple[Run, ...]
