@@ -27,7 +27,7 @@ from graphviz_dash.analysis.relative import relative_figures
 from graphviz_dash.analysis.steps import Step, steps
 from graphviz_dash.analysis.weak import Weakness, weaknesses
 from graphviz_dash.analysis.where import WhereTimeGoes, where_time_goes
-from graphviz_dash.errors import InputError, printable
+from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import ExecutionMode, Failure
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _choose(experiment: Experiment, baseline: str | None) -> Run | None:
     names = dict.fromkeys(name for run in experiment.runs for name in (run.name, run.mode.value))
     raise InputError(
         experiment.path,
-        f"no run or mode {printable(baseline)!r}",
+        f"no run or mode {baseline!r}",
         f"a baseline out of {', '.join(names) or 'its runs, of which there are none'}",
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+Numbers: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.int64]
 
 _RESAMPLES: Final = 1000
 _FEWEST_RESAMPLES: Final = 200
@@ -54,7 +55,7 @@ class Summary:
         return (high - low) / self.median if self.median else 0.0
 
 
-def summarise(values: Sequence[float] | Floats) -> Summary | None:
+def summarise(values: Sequence[float] | Numbers) -> Summary | None:
     """Median and quartiles of ``values``; None for an empty series."""
     series = np.asarray(values, dtype=np.float64)
     if not series.size:
@@ -63,7 +64,7 @@ def summarise(values: Sequence[float] | Floats) -> Summary | None:
     return Summary(median, Spread(low, high, SpreadKind.QUARTILES, int(series.size)))
 
 
-def resampled_medians(values: Sequence[float] | Floats, stream: int) -> Floats:
+def resampled_medians(values: Sequence[float] | Numbers, stream: int) -> Floats:
     """Medians of circular block bootstrap resamples, shape (resamples,).
 
     Blocks are as long as the square root of the series, because neighbouring iterations are alike
