@@ -20,7 +20,9 @@ Column: TypeAlias = tuple[str, Sequence[Figure]]
 
 
 def print_figures(columns: Sequence[Column]) -> None:
-    """A table for each section of the registry, of the metrics that at least one run has."""
+    """One table, by section of the registry, of the metrics that at least one run has."""
+    if all(figure.value is None for _, figures in columns for figure in figures):
+        return
     found = {name: {figure.metric.id: figure for figure in figures} for name, figures in columns}
     click.echo()
     headings = ["", *(part for name, _ in columns for part in (name, "spread")), "pass"]
@@ -67,6 +69,14 @@ def print_failures(runs: Sequence[Run]) -> None:
         print_heading("Failures")
         for line in lines:
             click.echo(f"  {line}")
+
+
+def print_tracebacks(run: Run) -> None:
+    """The whole of what failed in one run, line by line."""
+    for failure in run.manifest.failures:
+        print_heading(f"Traceback of the {failure.during.value} pass")
+        for line in failure.traceback.splitlines():
+            click.echo(printable(f"  {line}").rstrip())
 
 
 def print_weaknesses(runs: Sequence[RunComparison]) -> None:

@@ -60,6 +60,7 @@ def _print(result: RunComparison, tables: list[NodeTable], count: int) -> None:
         print_absent,
         print_failures,
         print_figures,
+        print_tracebacks,
         print_weaknesses,
     )
     from graphviz_dash.errors import printable
@@ -75,6 +76,7 @@ def _print(result: RunComparison, tables: list[NodeTable], count: int) -> None:
     print_absent([(result.name, figures)])
     for fact in result.run.manifest.absent:
         click.echo(printable(f"  {result.name}: {fact.fact}: {fact.reason}"))
+    print_tracebacks(result.run)
 
 
 def _print_facts(run: Run) -> None:
