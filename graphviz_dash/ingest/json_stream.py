@@ -1,0 +1,332 @@
+"""One large array inside a JSON document, decoded piece by piece as the document is read.
+
+A piece ends where the text looks like ``}, {"``, whatever the white space, and is accepted only if
+it decodes as a list of whole elements: a cut inside a string leaves a quote open and one inside a
+nested value leaves a bracket open, so a wrong cut can never decode, and the one before it is tried.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.byte_stream import ByteStream
+from graphviz_dash.ingest.limits import Limits
+
+T = TypeVar("T")
+
+_CUT = re.compile(rb'}(?=\s*,\s*{\s*")')
+_BETWEEN = re.compile(rb"\s*,\s*")
+_ARRAY_END = re.compile(rb"}\s*\]")
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{}]', re.DOTALL)
+_VALUE = re.compile(rb"\s*:\s*(\S)")
+_SPACE = b" \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+_WINDOW = 64 << 10  # where the last cuts of a piece are looked for first
+_TRIES = 6  # cuts tried one after the other, before ever larger steps back
+_END_TRIES = 64  # array ends tried; each "} ]" in the fields behind the array costs one
+
+Decode = Callable[[bytes], list[T]]
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError)
+"""What a strict decoder raises for text that is not JSON."""
+NOT_EVEN_ALMOST_JSON = (ValueError,)
+"""What a lenient decoder, the standard library's, raises (JSONDecodeError is one)."""
+
+
+class ArrayReader(Generic[T]):
+    """Reads the array under the top-level ``key`` of the document in ``stream``; a document that is
+    an array itself counts as one, without fields.
+
+    ``strict`` decodes most pieces and raises what :data:`NOT_JSON` names; ``lenient`` is asked for
+    those pieces that ``strict`` refuses at every cut. ``fields`` holds the other top-level fields
+    once iteration has ended, wherever they stand in the file.
+    """
+
+    def __init__(
+        self, stream: ByteStream, key: str, strict: Decode[T], lenient: Decode[T], limits: Limits
+    ) -> None:
+        self.fields: dict[str, Any] = {}
+        self._stream = stream
+        self._path: Path = stream.path
+        self._key = key
+        self._strict = strict
+        self._lenient = lenient
+        self._limits = limits
+        self._before = 0  # bytes of the document before self._buffer
+        self._bare = False
+
+    def __iter__(self) -> Iterator[list[T]]:
+        """The elements, piece by piece, in order.
+
+        Raises:
+            InputError: no such array, a document that is cut or not JSON, or too large an element.
+        """
+        buffer = self._enter()
+        wanted = 0
+        while data := self._stream.read():
+            buffer += data
+            if len(buffer) < wanted:
+                continue
+            found = self._piece(buffer)
+            if found is None:
+                # One long element, or damage: look again when there is twice as much, so that the
+                # work stays proportional to what was read.
+                if len(buffer) > self._limits.event_bytes:
+                    raise self._too_long()
+                wanted = 2 * len(buffer)
+                continue
+            items, rest = found
+            self._before += rest
+            buffer = buffer[rest:]
+            wanted = 0
+            yield items
+        yield self._last(buffer)
+
+    def _enter(self) -> bytes:
+        """Reads up to the first element; returns what was read behind the array's bracket."""
+        buffer = self._stream.read()
+        if buffer.startswith(_BOM):
+            buffer = buffer[len(_BOM) :]
+            self._before = len(_BOM)
+        while not buffer.strip(_SPACE):
+            data = self._stream.read()
+            if not data:
+                raise InputError(self._path, "an empty file", "a Kineto trace")
+            self._before += len(buffer)
+            buffer = data
+        first = buffer.lstrip(_SPACE)[:1]
+        if first == b"[":
+            self._bare = True
+            at = buffer.index(b"[") + 1
+            self._before += at
+            return buffer[at:]
+        if first != b"{":
+            shown = buffer.lstrip(_SPACE)[:16]
+            raise InputError(
+                self._path,
+                f"no JSON object: it starts with {shown!r}",
+                "a Kineto trace, a JSON object with an array traceEvents",
+            )
+        return self._scan_fields(buffer)
+
+    def _scan_fields(self, buffer: bytes) -> bytes:
+        depth = 0
+        position = 0
+        wanted = f'"{self._key}"'.encode()
+        while True:
+            stopped = len(buffer)
+            for token in _TOKEN.finditer(buffer, position):
+                text = token[0]
+                start = token.start()
+                if text == b'"':  # a string that goes on behind the buffer
+                    stopped = start
+                    break
+                if text in (b"{", b"["):
+                    depth += 1
+                    if depth > self._limits.nesting:
+                        found = f"JSON nested more than {self._limits.nesting} deep"
+                        raise self._limits.refuse(self._path, "nesting", found)
+                elif text in (b"}", b"]"):
+                    depth -= 1
+                    if depth == 0:
+                        raise self._no_array(buffer[: token.end()])
+                elif depth == 1 and text == wanted:
+                    value = _VALUE.match(buffer, token.end())
+                    if value is None and not buffer[token.end() :].strip(_SPACE + b":"):
+                        stopped = start  # the value is not read yet
+                        break
+                    if value is not None:
+                        return self._open(buffer, start, value)
+            if len(buffer) > self._limits.event_bytes:
+                raise self._too_long()
+            more = self._stream.read(max(1, len(buffer)))
+            if not more:
+                raise self._damaged(buffer, "")
+            position = stopped
+            buffer += more
+
+    def _open(self, buffer: bytes, key_at: int, value: re.Match[bytes]) -> bytes:
+        if value[1] != b"[":
+            raise InputError(
+                self._path,
+                f"{self._key} is not an array but starts with {value[1]!r}",
+                f"an array {self._key}",
+            )
+        head = buffer[:key_at].rstrip(_SPACE).removesuffix(b",") + b"}"
+        try:
+            self._take(_fields(head))
+        except NOT_EVEN_ALMOST_JSON as error:
+            raise self._damaged(buffer, "") from error
+        except RecursionError as error:
+            raise self._too_deep() from error
+        self._before += value.end()
+        return buffer[value.end() :]
+
+    def _piece(self, buffer: bytes) -> tuple[list[T], int] | None:
+        """The elements up to the last good cut, and where the next element begins; None: there is
+        no good cut in ``buffer`` yet."""
+        for cut in _cuts(buffer):
+            try:
+                items = self._strict(_closed(buffer, cut))
+            except NOT_JSON:
+                continue
+            except RecursionError as error:
+                raise self._too_deep() from error
+            return items, _next_element(buffer, cut)
+        for cut in islice(_cuts(buffer), _TRIES):
+            try:
+                items = self._lenient(_closed(buffer, cut))
+            except json.JSONDecodeError as error:
+                # A wrong cut fails where the text was cut; any other failure is the text's own.
+                at_the_cut = error.pos >= len(error.doc) - 1
+                if at_the_cut or error.msg.startswith("Unterminated string"):
+                    continue
+                raise self._damaged(buffer, "[") from error
+            except RecursionError as error:
+                raise self._too_deep() from error
+            return items, _next_element(buffer, cut)
+        return None
+
+    def _last(self, buffer: bytes) -> list[T]:
+        """The elements that are left, and the fields behind the array."""
+        empty = buffer.lstrip(_SPACE).startswith(b"]")
+        ends = (
+            [buffer.index(b"]") + 1]
+            if empty
+            else [match.end() for match in _ARRAY_END.finditer(buffer)][: -_END_TRIES - 1 : -1]
+        )
+        for end in ends:
+            fields = self._parsed_tail(buffer[end:])
+            if fields is None:
+                continue
+            try:
+                items = self._strict(b"[" + buffer[:end])
+            except NOT_JSON:
+                continue
+            except RecursionError as error:
+                raise self._too_deep() from error
+            self._take(fields)
+            return items
+        return self._last_leniently(buffer)
+
+    def _last_leniently(self, buffer: bytes) -> list[T]:
+        text = "[" + buffer.decode("utf-8", "replace")
+        try:
+            _, end = json.JSONDecoder(strict=False).raw_decode(text)
+        except json.JSONDecodeError as error:
+            raise self._damaged(buffer, "[") from error
+        except RecursionError as error:
+            raise self._too_deep() from error
+        fields = self._parsed_tail(text[end:].encode())
+        if fields is None:
+            raise self._damaged(buffer, "[")
+        items = self._lenient(text[:end].encode())
+        self._take(fields)
+        return items
+
+    def _parsed_tail(self, tail: bytes) -> dict[str, Any] | None:
+        """The fields in ``tail``, the document's text behind the array; None: not such a text."""
+        text = tail.strip(_SPACE)
+        if self._bare:
+            return None if text else {}
+        if text[:1] == b",":
+            text = text[1:]
+        elif text != b"}":
+            return None
+        try:
+            parsed = _fields(b"{" + text)
+        except NOT_EVEN_ALMOST_JSON:
+            return None
+        except RecursionError as error:
+            raise self._too_deep() from error
+        return parsed
+
+    def _take(self, fields: dict[str, Any]) -> None:
+        if self._key in fields:
+            raise InputError(self._path, f"{self._key} twice", f"one array {self._key}")
+        self.fields.update(fields)
+
+    def _no_array(self, document: bytes) -> InputError:
+        found = f"a JSON object without {self._key}"
+        try:
+            keys = list(_fields(document))
+        except (*NOT_EVEN_ALMOST_JSON, RecursionError):
+            return self._damaged(document, "")
+        named = ", ".join(repr(key[:40]) for key in islice(keys, 5))
+        found += f" (it has {named})" if named else " (it is empty)"
+        return InputError(self._path, found, "a Kineto trace, as torch.profiler exports it")
+
+    def _too_long(self) -> InputError:
+        found = f"an event or field that does not end within {self._limits.event_bytes:,} bytes"
+        return self._limits.refuse(self._path, "event_bytes", found)
+
+    def _too_deep(self) -> InputError:
+        return self._limits.refuse(self._path, "nesting", "JSON nested too deeply to be decoded")
+
+    def _damaged(self, buffer: bytes, opening: str) -> InputError:
+        """What is wrong with ``buffer``, which ``opening`` makes into the start of a document."""
+        text = opening + buffer.decode("utf-8", "replace")
+        try:
+            _, end = json.JSONDecoder(strict=False).raw_decode(text.lstrip())
+        except json.JSONDecodeError as error:
+            end, reason = error.pos, error.msg
+        except (RecursionError, ValueError):
+            return self._too_deep()
+        else:
+            reason = "unexpected text"
+        rest = text.lstrip()[end:].strip()
+        if not rest or reason.startswith("Unterminated string"):
+            total = self._before + len(buffer)
+            return InputError(
+                self._path,
+                f"JSON that ends too early, after {total:,} bytes",
+                "a whole JSON document",
+                "The trace was cut off while it was written or copied: record or copy it anew.",
+            )
+        at = self._before + len(text.lstrip()[:end].encode()) - len(opening)
+        shown = rest[:24]
+        return InputError(
+            self._path, f"not JSON at byte {at:,} ({reason.lower()}, at {shown!r})", "valid JSON"
+        )
+
+
+def _cuts(buffer: bytes) -> Iterator[int]:
+    """Where a piece could end: the last places, then ever earlier ones, should the last all lie
+    inside one element. Lazy, for the first one is nearly always right."""
+    window = max(0, len(buffer) - _WINDOW)
+    near = [match.end() for match in _CUT.finditer(buffer, window)][: -_TRIES - 1 : -1]
+    yield from near
+    places = [match.end() for match in _CUT.finditer(buffer)]
+    yield from places[-len(near) - 1 : -_TRIES - 1 : -1]
+    back = 2 * _TRIES
+    while back <= len(places):
+        yield places[-back]
+        back *= 2
+
+
+def _closed(buffer: bytes, cut: int) -> bytes:
+    return b"".join((b"[", memoryview(buffer)[:cut], b"]"))
+
+
+def _next_element(buffer: bytes, cut: int) -> int:
+    separator = _BETWEEN.match(buffer, cut)
+    assert separator is not None  # the cut's own pattern has seen it
+    return separator.end()
+
+
+def _fields(text: bytes) -> dict[str, Any]:
+    """A JSON object; NaN and Infinity are read too. ValueError if ``text`` is none."""
+    try:
+        parsed = msgspec.json.decode(text)
+    except NOT_JSON:
+        parsed = json.loads(text.decode("utf-8", "replace"), strict=False)
+    if not isinstance(parsed, dict):
+        raise ValueError("not a JSON object")
+    return parsed

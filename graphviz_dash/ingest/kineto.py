@@ -1,0 +1,315 @@
+"""Kineto traces, as torch.profiler exports them, into the tables of model/trace.py.
+
+This and its two neighbours (``kineto_events``, ``kineto_tables``) are the one place that knows
+Kineto's keys. Source of the format: pytorch/kineto ``libkineto/src/output_json.cpp`` and Google's
+"Trace Event Format".
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import compress
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.byte_stream import ByteStream
+from graphviz_dash.ingest.json_stream import ArrayReader
+from graphviz_dash.ingest.kineto_events import ABSENT, NO_RAW, Args, Event, EventDecoder
+from graphviz_dash.ingest.kineto_tables import (
+    LATEST_NS,
+    NeedsExactTimesError,
+    Table,
+    graph_ids,
+    shapes,
+)
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.ingest.problems import find_problems
+from graphviz_dash.model.trace import (
+    ANNOTATION_COLUMNS,
+    GPU_COLUMNS,
+    OP_COLUMNS,
+    PYTHON_COLUMNS,
+    RUNTIME_COLUMNS,
+    Trace,
+    TraceInfo,
+    TraceProblem,
+)
+
+_KERNEL, _MEMCPY, _MEMSET = range(3)
+_KINDS = ("kernel", "memcpy", "memset")
+
+# Kineto's categories, those of torch before 1.12 among them.
+_TABLE_OF = {
+    "kernel": "gpu",
+    "Kernel": "gpu",
+    "gpu_memcpy": "gpu",
+    "Memcpy": "gpu",
+    "gpu_memset": "gpu",
+    "Memset": "gpu",
+    "cuda_runtime": "runtime",
+    "cuda_driver": "runtime",
+    "Runtime": "runtime",
+    "cpu_op": "ops",
+    "Operator": "ops",
+    "user_annotation": "annotations",
+    "python_function": "python",
+    "Python": "python",
+}
+_KIND_OF = {
+    "kernel": _KERNEL,
+    "Kernel": _KERNEL,
+    "gpu_memcpy": _MEMCPY,
+    "Memcpy": _MEMCPY,
+    "gpu_memset": _MEMSET,
+    "Memset": _MEMSET,
+}
+_PHASES = {"M": "metadata", "i": "instant", "I": "instant", "C": "counter"}
+_MOST_CATEGORIES = 64
+"""Categories counted by name; a trace with more has the rest counted together."""
+
+
+def read_trace(path: Path, limits: Limits = DEFAULT_LIMITS) -> Trace:
+    """Reads a Kineto trace, ``.json`` or gzip-compressed.
+
+    Times are exact nanoseconds since the first event that a table holds: a decimal microsecond is
+    never rounded, however large. Python's garbage collector rests meanwhile.
+
+    Raises:
+        InputError: no such file, damaged or cut data, JSON that is no trace, an event of the wrong
+            type, an absurd number, or more than ``limits`` allow.
+    """
+    with _no_collection():
+        try:
+            return _Reading(path, limits, exact=False).run()
+        except NeedsExactTimesError:
+            # Nearly always met in the first piece: such traces have no baseTimeNanoseconds.
+            return _Reading(path, limits, exact=True).run()
+
+
+class _Reading:
+    """One pass over one file."""
+
+    def __init__(self, path: Path, limits: Limits, *, exact: bool) -> None:
+        self.path = path
+        self.limits = limits
+        self.exact = exact
+        self.decoder = EventDecoder(path)
+        self.decoder.exact = exact
+        self.tables = {name: Table(path, limits) for name in _SCHEMAS}
+        self.skipped: Counter[str] = Counter()
+        self.events = 0
+
+    def run(self) -> Trace:
+        with ByteStream(self.path, self.limits) as stream:
+            reader = ArrayReader(
+                stream, "traceEvents", self.decoder.strict, self.decoder.lenient, self.limits
+            )
+            for events in reader:
+                self._add(events)
+        return self._finish(reader.fields)
+
+    def _add(self, events: list[Event]) -> None:
+        self.events += len(events)
+        if self.events > self.limits.events:
+            found = f"more than {self.limits.events:,} events"
+            raise self.limits.refuse(self.path, "events", found)
+        categories = list(map(attrgetter("cat"), events))
+        slices = [phase == "X" for phase in map(attrgetter("ph"), events)]
+        rows: dict[str, list[Event]] = {name: [] for name in self.tables}
+        for event, category in zip(
+            compress(events, slices), compress(categories, slices), strict=True
+        ):
+            table = _TABLE_OF.get(category)
+            if table is not None:
+                rows[table].append(event)
+        self._count_skipped(events, categories, slices)
+        if rows["gpu"]:
+            self._gpu(rows["gpu"])
+        if rows["runtime"]:
+            self._runtime(rows["runtime"])
+        if rows["ops"]:
+            self._ops(rows["ops"])
+        if rows["annotations"]:
+            self._annotations(rows["annotations"])
+        if rows["python"]:
+            self._python(rows["python"])
+
+    def _count_skipped(
+        self, events: list[Event], categories: list[str], slices: list[bool]
+    ) -> None:
+        seen = Counter(zip(categories, map(attrgetter("ph"), events), strict=True))
+        for (category, phase), number in seen.items():
+            if phase == "X" and category in _TABLE_OF:
+                continue
+            label = category or _PHASES.get(phase) or f"phase {phase!r}"
+            if label not in self.skipped and len(self.skipped) >= _MOST_CATEGORIES:
+                label = "other"
+            self.skipped[label[:80]] += number
+
+    def _gpu(self, events: list[Event]) -> None:
+        table = self.tables["gpu"]
+        args = list(map(attrgetter("args"), events))
+        table.add(events, self.exact)
+        table.put(
+            "kind", np.fromiter((_KIND_OF[event.cat] for event in events), np.int64, len(events))
+        )
+        # Old traces name device and stream only by the process and thread they draw them in.
+        for column, thread in (("device", "pid"), ("stream", "tid")):
+            values = table.integers(map(attrgetter(column), args))
+            if (values == ABSENT).any():
+                fallback = table.integers(map(attrgetter(thread), events))
+                values = np.where(values == ABSENT, fallback, values)
+            table.put(column, values)
+        table.arguments(args, ("correlation", "shared", "registers", "bytes"))
+        table.put("external_id", _external_ids(table, args))
+        for name in ("grid", "block"):
+            extents = shapes(list(map(attrgetter(name), args)), table)
+            for axis, extent in zip("xyz", extents, strict=True):
+                table.put(f"{name}_{axis}", extent)
+        graph, node = graph_ids(args, self.path)
+        table.put("graph_id", graph)
+        table.put("graph_node_id", node)
+
+    def _runtime(self, events: list[Event]) -> None:
+        table = self.tables["runtime"]
+        args = list(map(attrgetter("args"), events))
+        table.add(events, self.exact)
+        table.threads(events)
+        table.arguments(args, ("correlation",))
+        table.put("external_id", _external_ids(table, args))
+
+    def _ops(self, events: list[Event]) -> None:
+        table = self.tables["ops"]
+        args = list(map(attrgetter("args"), events))
+        table.add(events, self.exact)
+        table.threads(events)
+        table.arguments(args, ("sequence", "forward_tid"))
+        table.put("external_id", _external_ids(table, args))
+        dims = [
+            arg.input_dims if arg.input_dims is not NO_RAW else arg.old_input_dims for arg in args
+        ]
+        table.raws("input_dims", dims)
+        table.raws("input_types", list(map(attrgetter("input_types"), args)))
+
+    def _annotations(self, events: list[Event]) -> None:
+        table = self.tables["annotations"]
+        table.add(events, self.exact)
+        table.threads(events)
+
+    def _python(self, events: list[Event]) -> None:
+        table = self.tables["python"]
+        args = list(map(attrgetter("args"), events))
+        table.add(events, self.exact)
+        table.threads(events)
+        table.arguments(args, ("python_id", "python_parent_id"))
+
+    def _finish(self, fields: dict[str, Any]) -> Trace:
+        filled = [table for table in self.tables.values() if table.rows]
+        if not filled:
+            raise InputError(
+                self.path,
+                f"a traceEvents of {self.events:,} entries without any slice of a CPU or GPU",
+                "a Kineto trace, as torch.profiler exports it",
+            )
+        origin = min(int(table.column("ts").min()) for table in filled)
+        end = max(int((table.column("ts") + table.column("dur")).max()) for table in filled)
+        frames = {
+            name: self.tables[name].frame(schema, origin, name not in ("gpu", "runtime"))
+            for name, schema in _SCHEMAS.items()
+        }
+        kinds = pl.Series(_KINDS, dtype=pl.Categorical)
+        gpu = frames["gpu"].with_columns(kinds.gather(frames["gpu"]["kind"]).alias("kind"))
+        base = _integer_field(fields, "baseTimeNanoseconds", self.path) or 0
+        problems = find_problems(gpu, frames["runtime"], whole_microseconds=self._whole())
+        info = TraceInfo(
+            source=self.path.name,
+            events=self.events,
+            skipped=dict(self.skipped),
+            origin_ns=base + origin,
+            end_ns=end - origin,
+            cupti_version=_integer_field(fields, "cupti_version", self.path),
+            cuda_runtime_version=_integer_field(fields, "cuda_runtime_version", self.path),
+            cuda_driver_version=_integer_field(fields, "cuda_driver_version", self.path),
+            device_names=_device_names(fields),
+            with_stack=bool(fields.get("with_stack")),
+            record_shapes=bool(fields.get("record_shapes")),
+            problems=(*problems, *self._argument_problems()),
+        )
+        return Trace(
+            info=info,
+            gpu=gpu,
+            runtime=frames["runtime"],
+            ops=frames["ops"],
+            annotations=frames["annotations"],
+            python=frames["python"],
+        )
+
+    def _whole(self) -> bool:
+        """Whether all times are whole microseconds, as torch wrote them before 2.2."""
+        columns = (t.column(c) for t in self.tables.values() for c in ("ts", "dur"))
+        return all(not (column % 1000).any() for column in columns)
+
+    def _argument_problems(self) -> Iterator[TraceProblem]:
+        unreadable = self.decoder.unreadable
+        if unreadable:
+            total = sum(unreadable.values())
+            named = ", ".join(sorted(unreadable))
+            yield TraceProblem(
+                "argument-unreadable",
+                f"{total:,} arguments ({named}) hold something else than they should; "
+                "they count as not recorded.",
+            )
+
+
+_SCHEMAS: Final = {
+    "gpu": GPU_COLUMNS | {"kind": "int64"},
+    "runtime": RUNTIME_COLUMNS,
+    "ops": OP_COLUMNS,
+    "annotations": ANNOTATION_COLUMNS,
+    "python": PYTHON_COLUMNS,
+}
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Garbage collection off: it would walk the same million live objects again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _external_ids(table: Table, args: Sequence[Args]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    values = table.integers(map(attrgetter("external_id"), args))
+    if (values == ABSENT).all():
+        values = table.integers(map(attrgetter("old_external_id"), args))
+    return values
+
+
+def _integer_field(fields: dict[str, Any], name: str, path: Path) -> int | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > 2 * LATEST_NS:
+        raise InputError(path, f"{name} is {str(value)[:40]!r}", "a 64-bit integer")
+    return value
+
+
+def _device_names(fields: dict[str, Any]) -> tuple[str, ...]:
+    """Names of the devices in their order; empty names (ROCm writes them) are left out."""
+    devices = fields.get("deviceProperties")
+    if not isinstance(devices, list):
+        return ()
+    names = (device.get("name") for device in devices if isinstance(device, dict))
+    return tuple(name[:200] for name in names if isinstance(name, str) and name)

@@ -1,0 +1,244 @@
+"""What Kineto writes for one event, and how it is decoded: fast where the types are as they should
+be, patiently where an older or foreign writer differs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from graphviz_dash.errors import InputError
+
+ABSENT: Final = -(1 << 63)
+"""Stands for an argument that the event does not have; becomes null in the tables."""
+
+NO_TIME: Final = math.nan
+NO_RAW: Final = Raw(b"")
+
+_LARGEST = 1e25
+_INT64 = 1 << 63
+_UNSIGNED = ("graph_id", "graph_node_id")
+
+
+class Args(Struct, frozen=True, gc=False):
+    """The arguments that the tables keep, by Kineto's names; older torch wrote two otherwise."""
+
+    external_id: int = field(default=ABSENT, name="External id")
+    old_external_id: int = field(default=ABSENT, name="external id")
+    correlation: int = ABSENT
+    device: int = ABSENT
+    stream: int = ABSENT
+    grid: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    shared: int = field(default=ABSENT, name="shared memory")
+    registers: int = field(default=ABSENT, name="registers per thread")
+    bytes: int | str = ABSENT  # ROCm writes text into some runtime calls, which no table keeps
+    graph_id: int = field(default=0, name="graph id")
+    graph_node_id: int = field(default=0, name="graph node id")
+    sequence: int = field(default=ABSENT, name="Sequence number")
+    forward_tid: int = field(default=ABSENT, name="Fwd thread id")
+    input_dims: Raw = field(default=NO_RAW, name="Input Dims")
+    old_input_dims: Raw = field(default=NO_RAW, name="Input dims")
+    input_types: Raw = field(default=NO_RAW, name="Input type")
+    python_id: int = field(default=ABSENT, name="Python id")
+    python_parent_id: int | None = field(default=ABSENT, name="Python parent id")
+
+
+NO_ARGS: Final = Args()
+
+
+class Event(Struct, gc=False):
+    """One entry of traceEvents. ``ts`` and ``dur`` are microseconds, as a number of any kind."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    pid: int | str = ABSENT
+    tid: int | str = ABSENT
+    ts: int | float | Decimal = NO_TIME
+    dur: int | float | Decimal = NO_TIME
+    args: Args = NO_ARGS
+
+
+class _FastEvent(Event, gc=False):
+    ts: int | float = NO_TIME
+    dur: int | float = NO_TIME
+
+
+class _ExactEvent(Event, gc=False):
+    ts: Decimal = Decimal("NaN")
+    dur: Decimal = Decimal("NaN")
+
+
+_fast = msgspec.json.Decoder(list[_FastEvent])
+_exact = msgspec.json.Decoder(list[_ExactEvent])
+
+
+def _number(text: str) -> float | Decimal:
+    """A number with its digits; one beyond any use as a float, for Decimal traps such exponents."""
+    value = float(text)
+    return Decimal(text) if abs(value) < _LARGEST else value
+
+
+_untyped = msgspec.json.Decoder(float_hook=_number)
+
+
+class EventDecoder:
+    """Decodes pieces of traceEvents of one trace, and counts what it had to leave out.
+
+    ``exact`` is set by the caller when times turn out too large for floats to hold nanoseconds.
+    ``unreadable`` counts arguments, by name, whose value is of no use and which become null.
+    """
+
+    def __init__(self, where: object) -> None:
+        self.where = where
+        self.exact = False
+        self.unreadable: dict[str, int] = {}
+        self._decoded = 0
+
+    def strict(self, piece: bytes) -> list[Event]:
+        """A JSON array of events; raises DecodeError or UnicodeDecodeError for other text, and
+        InputError for an event that cannot be one."""
+        decoder = _exact if self.exact else _fast
+        try:
+            events: list[Event] = decoder.decode(piece)  # type: ignore[assignment]
+        except msgspec.ValidationError:
+            # Text may still be no JSON further on: then this raises and the cut was wrong.
+            events = self._patiently(_items(_untyped.decode(piece)))
+        self._decoded += len(events)
+        return events
+
+    def lenient(self, piece: bytes) -> list[Event]:
+        """As :meth:`strict`, and reads NaN, Infinity, raw control characters and broken UTF-8 too.
+        JSONDecodeError for what is not even that."""
+        text = piece.decode("utf-8", "replace")
+        events = self._patiently(_items(json.loads(text, strict=False, parse_float=_number)))
+        self._decoded += len(events)
+        return events
+
+    def _patiently(self, items: list[Any]) -> list[Event]:
+        return [self._event(item, self._decoded + place) for place, item in enumerate(items)]
+
+    def _event(self, item: Any, index: int) -> Event:
+        where = f"traceEvents[{index}]"
+        if not isinstance(item, dict):
+            raise self.refuse(f"{where} is {_kind(item)}", "an object")
+        args = item.get("args")
+        return Event(
+            ph=self._text(item, "ph", where),
+            cat=self._text(item, "cat", where),
+            name=self._text(item, "name", where),
+            pid=_thread(item.get("pid")),
+            tid=_thread(item.get("tid")),
+            ts=self._time(item, "ts", where),
+            dur=self._time(item, "dur", where),
+            args=self._args(args, where) if isinstance(args, dict) else NO_ARGS,
+        )
+
+    def _text(self, item: dict[str, Any], key: str, where: str) -> str:
+        value = item.get(key, "")
+        if isinstance(value, str):
+            return _without_surrogates(value)
+        if value is None:
+            return ""
+        raise self.refuse(f"{where}.{key} is {_kind(value)}", "a string")
+
+    def _time(self, item: dict[str, Any], key: str, where: str) -> int | float | Decimal:
+        value = item.get(key, NO_TIME)
+        # Times of events that no table keeps are never looked at.
+        if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+            return value
+        if item.get("ph") != "X":
+            return NO_TIME
+        raise self.refuse(f"{where}.{key} is {_kind(value)}", "a number of microseconds")
+
+    def _args(self, args: dict[str, Any], where: str) -> Args:
+        values: dict[str, Any] = {}
+        for name, attribute in _ARGUMENTS.items():
+            value = args.get(name)
+            if value is None:
+                continue
+            read = _reader(attribute)(value)
+            if read is None:
+                self.unreadable[name] = self.unreadable.get(name, 0) + 1
+            elif (
+                isinstance(read, int) and not -_INT64 < read < _INT64 and attribute not in _UNSIGNED
+            ):
+                raise self.refuse(f"{where}.args.{name} is {_kind(read)}", "a 64-bit integer")
+            else:
+                values[attribute] = read
+        return Args(**values)
+
+    def refuse(self, found: str, expected: str) -> InputError:
+        """An error about this trace."""
+        return InputError(self.where, found, expected)
+
+
+_ARGUMENTS = {info.encode_name: info.name for info in msgspec.structs.fields(Args)}
+
+
+def _items(decoded: Any) -> list[Any]:
+    assert isinstance(decoded, list)  # the text began with a bracket
+    return decoded
+
+
+def _integer(value: Any) -> int | None:
+    """An integer from a number or the text of one; None: it is none."""
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            return None
+    if isinstance(value, float | Decimal):
+        if not abs(float(value)) < _LARGEST:  # NaN and Infinity too
+            return None
+        whole = int(value)
+        return whole if value == whole else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _shape(value: Any) -> tuple[int, int, int] | None:
+    if not isinstance(value, list) or len(value) != 3:
+        return None
+    x, y, z = map(_integer, value)
+    return None if x is None or y is None or z is None else (x, y, z)
+
+
+def _raw(value: Any) -> Raw:
+    return Raw(json.dumps(value, default=str).encode())
+
+
+def _reader(attribute: str) -> Callable[[Any], object]:
+    if attribute in ("grid", "block"):
+        return _shape
+    return _raw if attribute.startswith(("input", "old_input")) else _integer
+
+
+def _thread(value: Any) -> int | str:
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        return value
+    return ABSENT
+
+
+def _without_surrogates(text: str) -> str:
+    """Half a surrogate pair, which JSON can escape but UTF-8 cannot hold, becomes U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _kind(value: Any) -> str:
+    """What ``value`` is, shown shortly."""
+    if isinstance(value, str):
+        return f"the string {value[:40]!r}"
+    if isinstance(value, list | dict):
+        return "an array" if isinstance(value, list) else "an object"
+    return "null" if value is None else str(value)[:40]

@@ -1,0 +1,121 @@
+"""Runs and experiments from disk: bundles, checked, with their traces read into tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from graphviz_dash.bundle.read import BundleContents, is_bundle, read_bundle
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.kineto import read_trace
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.model.run import ExecutionMode, Experiment, Run
+
+_COLLECT = "Record one with: graphviz-dash collect --workload NAME --modes eager,graph -o FOLDER."
+_MOST_RUNS = 1000
+_ORDER = {mode: place for place, mode in enumerate(ExecutionMode)}
+
+
+def load_run(path: Path, limits: Limits = DEFAULT_LIMITS) -> Run:
+    """The run bundle at ``path``, its traces included.
+
+    Raises:
+        InputError: no bundle, or one that is not as its manifest and docs/bundle-format.md say, or
+            a trace that cannot be read; the message names the file.
+    """
+    contents: BundleContents = read_bundle(path)
+    capture, replay = contents.capture_trace, contents.replay_trace
+    return Run(
+        path=path,
+        manifest=contents.manifest,
+        clean=contents.clean,
+        graphs=contents.graphs,
+        memory=contents.memory,
+        capture_trace=read_trace(capture, limits) if capture else None,
+        replay_trace=read_trace(replay, limits) if replay else None,
+    )
+
+
+def load_experiment(path: Path, limits: Limits = DEFAULT_LIMITS) -> Experiment:
+    """All runs directly under ``path``, in the order of ExecutionMode, then rank, then name.
+
+    Raises:
+        InputError: no such folder, no run in it, or a run that cannot be loaded.
+    """
+    folder = _resolved(path)
+    bundles = _bundles_in(folder)
+    if not bundles:
+        raise _no_runs(folder)
+    runs = [load_run(bundle, limits) for bundle in bundles]
+    runs.sort(key=lambda run: (_ORDER[run.mode], run.manifest.rank or 0, run.name))
+    return Experiment(path=folder, runs=tuple(runs))
+
+
+def find_experiments(root: Path, depth: int = 3) -> list[Path]:
+    """The experiments at or under ``root``: folders with run bundles among their direct children,
+    sorted by path. Goes ``depth`` folders down, not into bundles, links or hidden folders.
+
+    Nothing of a bundle is read; loading tells whether it is whole. Folders that may not be entered
+    are passed over.
+
+    Raises:
+        InputError: ``root`` is no folder.
+    """
+    folder = _resolved(root)
+    return sorted(_experiments(folder, depth))
+
+
+def _experiments(folder: Path, depth: int) -> Iterator[Path]:
+    children = _folders_in(folder)
+    if any(is_bundle(child) for child in children):
+        yield folder
+    if depth <= 0:
+        return
+    for child in children:
+        if not child.is_symlink() and not is_bundle(child):
+            yield from _experiments(child, depth - 1)
+
+
+def _bundles_in(folder: Path) -> list[Path]:
+    return list(islice((child for child in _folders_in(folder) if is_bundle(child)), _MOST_RUNS))
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """Visible folders, by name. A staging folder of a collector begins with a dot."""
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir())
+    except OSError:
+        return []
+    return [folder / name for name in names]
+
+
+def _resolved(path: Path) -> Path:
+    """``path`` made absolute, so that "." has a name; InputError when it is no folder."""
+    try:
+        folder = path.resolve()
+        if not folder.is_dir():
+            found = "a file" if folder.exists() else "no such folder"
+            raise InputError(path, found, "the folder of an experiment")
+    except (OSError, ValueError) as error:  # too long a name, a loop of links, a NUL character
+        raise InputError(path, str(error), "the folder of an experiment") from error
+    return folder
+
+
+def _no_runs(folder: Path) -> InputError:
+    if is_bundle(folder):
+        return InputError(
+            folder,
+            "a single run",
+            "an experiment, the folder above it",
+            f"Give {folder.parent} instead.",
+        )
+    inside = find_experiments(folder)
+    if inside:
+        named = ", ".join(str(path.relative_to(folder)) for path in inside[:5])
+        return InputError(
+            folder, "no run directly in it", "an experiment", f"Experiments in it: {named}."
+        )
+    return InputError(folder, "no run in it", "an experiment, a folder of runs", _COLLECT)

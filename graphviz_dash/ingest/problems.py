@@ -1,0 +1,138 @@
+"""Defects that a trace shows of itself, each with the figures that it spoils.
+
+Only what the rows prove is told. A code never changes its meaning; texts may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from graphviz_dash.model.trace import TraceProblem
+from graphviz_dash.units import format_ns
+
+_KERNEL_LAUNCH = r"^(cudaLaunch|cuLaunch|hipLaunch|hipModuleLaunch|hipExtModuleLaunch|hipExtLaunch)"
+_GRAPH_LAUNCH = r"^(cuda|cu|hip)GraphLaunch"
+_NOT_A_LAUNCH = r"HostFunc"  # cudaLaunchHostFunc runs on the CPU
+_BEGIN_CAPTURE = r"StreamBeginCapture"
+_END_CAPTURE = r"StreamEndCapture"
+_MICROSECOND = 1000
+
+
+def find_problems(
+    gpu: pl.DataFrame, runtime: pl.DataFrame, *, whole_microseconds: bool
+) -> tuple[TraceProblem, ...]:
+    """The defects of a trace's GPU and runtime tables.
+
+    With ``whole_microseconds`` a start or end may be off by one microsecond, so that much is
+    allowed for before two times are called contradictory.
+    """
+    slack = _MICROSECOND if whole_microseconds else 0
+    found: list[TraceProblem] = []
+    if whole_microseconds and gpu.height:
+        found.append(
+            TraceProblem(
+                "whole-microseconds",
+                "Times are whole microseconds, so the duration of a short kernel is off by up to "
+                "one microsecond.",
+            )
+        )
+    found.extend(_overlaps(gpu, slack))
+    launches = runtime.filter(_is(_KERNEL_LAUNCH) & ~_is(_NOT_A_LAUNCH) | _is(_GRAPH_LAUNCH))
+    found.extend(_launches_without_work(launches, runtime, gpu))
+    found.extend(_shared_correlations(launches, gpu))
+    found.extend(_early_starts(runtime, gpu, slack))
+    return tuple(found)
+
+
+def _count(number: int, noun: str) -> str:
+    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def _is(pattern: str) -> pl.Expr:
+    return pl.col("name").cast(pl.String).str.contains(pattern)
+
+
+def _overlaps(gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
+    ordered = gpu.select("device", "stream", "ts", end=pl.col("ts") + pl.col("dur")).sort(
+        "device", "stream", "ts", maintain_order=True
+    )
+    before = pl.col("end").cum_max().shift(1).over("device", "stream")
+    early = ordered.with_columns(by=before - pl.col("ts")).filter(pl.col("by") > slack)
+    if early.height:
+        yield TraceProblem(
+            "stream-overlap",
+            f"{_count(early.height, 'slice')} on the GPU begin before the one before on the same "
+            f"stream has ended, by up to {format_ns(early['by'].max())}: "  # type: ignore[arg-type]
+            "sums of durations exceed the time the GPU was busy.",
+        )
+
+
+def _launches_without_work(
+    launches: pl.DataFrame, runtime: pl.DataFrame, gpu: pl.DataFrame
+) -> Iterator[TraceProblem]:
+    """Outside captures, where a launch only adds a node."""
+    capturing = _capture_intervals(runtime)
+    starts = launches["ts"].to_numpy()
+    inside = np.zeros(len(starts), np.bool_)
+    for begin, end in capturing:
+        inside |= (starts >= begin) & (starts <= end)
+    real = launches.filter(pl.Series(~inside))
+    missing = real.join(gpu.select("correlation").unique(), on="correlation", how="anti")
+    if missing.height:
+        yield TraceProblem(
+            "launch-without-work",
+            f"{missing.height:,} of {_count(real.height, 'launch')} have no work on the GPU in "
+            "the trace: "
+            "GPU time and kernel counts are too low by theirs.",
+        )
+
+
+def _capture_intervals(runtime: pl.DataFrame) -> list[tuple[int, int]]:
+    begins = runtime.filter(_is(_BEGIN_CAPTURE))["ts"].to_list()
+    ends = runtime.filter(_is(_END_CAPTURE))["ts"].to_list()
+    last = int(runtime["ts"].max() or 0) if runtime.height else 0  # type: ignore[arg-type]
+    return [(begin, min((end for end in ends if end >= begin), default=last)) for begin in begins]
+
+
+def _shared_correlations(launches: pl.DataFrame, gpu: pl.DataFrame) -> Iterator[TraceProblem]:
+    known = launches.drop_nulls("correlation")
+    repeated = known.filter(pl.col("correlation").is_duplicated())
+    if repeated.height:
+        numbers = repeated["correlation"].n_unique()
+        yield TraceProblem(
+            "duplicate-correlation",
+            f"{repeated.height:,} launches share {_count(numbers, 'correlation id')}: which kernel belongs "
+            "to which launch is uncertain for them.",
+        )
+    kernels = gpu.filter(pl.col("kind").cast(pl.String) == "kernel").drop_nulls("correlation")
+    counts = kernels.group_by("correlation").len().filter(pl.col("len") > 1)
+    single = known.filter(~_is(_GRAPH_LAUNCH)).join(counts, on="correlation", how="inner")
+    if single.height:
+        yield TraceProblem(
+            "several-kernels-per-launch",
+            f"{_count(single.height, 'launch')} of a single kernel have several in the trace: their "
+            "kernels may belong to a graph launch whose correlation id is wrong.",
+        )
+
+
+def _early_starts(runtime: pl.DataFrame, gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
+    calls = (
+        runtime.drop_nulls("correlation")
+        .select("correlation", call="ts")
+        .unique("correlation", keep="first", maintain_order=True)
+    )
+    early = gpu.join(calls, on="correlation", how="inner").filter(
+        pl.col("ts") < pl.col("call") - slack
+    )
+    if early.height:
+        worst = early.select((pl.col("call") - pl.col("ts")).max()).item()
+        yield TraceProblem(
+            "starts-before-launch",
+            f"{_count(early.height, 'slice')} on the GPU start before the call that launched "
+            f"them, by up to {format_ns(worst)}: CPU and GPU clocks differ, and launch delays are "
+            "off.",
+        )
