@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Weakness:
-    """Why figures are weak. ``code`` is stable, ``metrics`` are the ids it concerns (empty: all),
-    ``advice`` is empty when there is nothing to do."""
+    """Why figures are weak. ``code`` is stable, ``metrics`` are the ids it concerns (empty: all).
+
+    ``text`` has no full stop, for what follows it; ``advice`` is whole sentences, empty when there
+    is nothing to do.
+    """
 
     code: str
     text: str
@@ -142,7 +145,7 @@ def _of_traces(
         )
     for trace in (run.replay_trace, run.capture_trace):
         for problem in trace.info.problems if trace is not None else ():
-            yield Weakness(f"trace-{problem.code}", problem.text)
+            yield Weakness(f"trace-{problem.code}", problem.text.rstrip("."))
 
 
 def _of_pair(run: Run, against: Run) -> Iterator[Weakness]:

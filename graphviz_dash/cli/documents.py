@@ -10,6 +10,7 @@ from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.kernels import KernelRow, KernelTable
 from graphviz_dash.analysis.where import WhereTimeGoes
+from graphviz_dash.cli.output import shown
 from graphviz_dash.model.run import Run
 
 
@@ -47,7 +48,7 @@ def identity_document(run: Run) -> dict[str, object]:
     manifest = run.manifest
     return {
         "name": run.name,
-        "path": str(run.path),
+        "path": shown(run.path),
         "mode": manifest.mode.value,
         "rank": manifest.rank,
         "workload": manifest.workload.name,
@@ -142,7 +143,7 @@ def comparison_document(comparison: Comparison, kernels: KernelTable) -> dict[st
     """The whole document of ``compare --json``, less schema and version."""
     experiment = comparison.experiment
     return {
-        "experiment": {"name": experiment.name, "path": str(experiment.path)},
+        "experiment": {"name": experiment.name, "path": shown(experiment.path)},
         "baseline": comparison.baseline,
         "headline": comparison.headline,
         "runs": [run_document(run) for run in comparison.runs],

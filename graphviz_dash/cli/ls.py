@@ -22,10 +22,15 @@ def ls(path: Path, as_json: bool) -> None:
     Step time and speedup are medians of the clean pass. Bundles that cannot be read are named on
     stderr; the exit code is 2 then.
     """
+    from graphviz_dash.bundle.read import is_bundle
     from graphviz_dash.cli.light import light_experiment
-    from graphviz_dash.errors import printable
+    from graphviz_dash.errors import InputError, printable
     from graphviz_dash.ingest.load import find_experiments
 
+    if is_bundle(path):
+        raise InputError(
+            path, "a single run", "a folder of experiments", "Try: graphviz-dash show."
+        )
     found = [light_experiment(folder) for folder in find_experiments(path)]
     if as_json:
         _print_json(found)
@@ -40,7 +45,7 @@ def ls(path: Path, as_json: bool) -> None:
 
 def _print(found: list[LightExperiment], path: Path) -> None:
     from graphviz_dash.analysis.compare import compare
-    from graphviz_dash.cli.output import cell, plain_table, print_table
+    from graphviz_dash.cli.output import cell, plain_table, print_table, shown
     from graphviz_dash.errors import printable
 
     if not found:
@@ -65,7 +70,7 @@ def _print(found: list[LightExperiment], path: Path) -> None:
             rank = "" if manifest.rank is None else f" rank {manifest.rank}"
             failed = manifest.status == "failed"
             table.add_row(
-                cell(light.experiment.path if place == 0 else ""),
+                cell(shown(light.experiment.path) if place == 0 else ""),
                 cell(run.name),
                 cell(manifest.workload.name),
                 cell(f"{run.mode.value}{rank}"),
@@ -76,14 +81,16 @@ def _print(found: list[LightExperiment], path: Path) -> None:
                 cell(manifest.created[:16].replace("T", " ")),
             )
         for bundle, _ in light.unreadable:
-            table.add_row(cell(light.experiment.path), cell(bundle.name), "", "", "unreadable")
+            table.add_row(
+                cell(shown(light.experiment.path)), cell(bundle.name), "", "", "unreadable"
+            )
     print_table(table)
 
 
 def _print_json(found: list[LightExperiment]) -> None:
     from graphviz_dash.analysis.compare import compare
     from graphviz_dash.cli.documents import figures_document, identity_document
-    from graphviz_dash.cli.output import print_json
+    from graphviz_dash.cli.output import print_json, shown
 
     experiments: list[object] = []
     for light in found:
@@ -91,7 +98,7 @@ def _print_json(found: list[LightExperiment]) -> None:
         experiments.append(
             {
                 "name": light.experiment.name,
-                "path": str(light.experiment.path),
+                "path": shown(light.experiment.path),
                 "baseline": comparison.baseline,
                 "runs": [
                     {
@@ -101,7 +108,7 @@ def _print_json(found: list[LightExperiment]) -> None:
                     for run in comparison.runs
                 ],
                 "unreadable": [
-                    {"path": str(bundle), "error": text} for bundle, text in light.unreadable
+                    {"path": shown(bundle), "error": text} for bundle, text in light.unreadable
                 ],
             }
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -39,7 +40,8 @@ def show(run: Path, count: int, as_json: bool) -> None:
     from graphviz_dash.ingest.load import load_run
     from graphviz_dash.model.run import Experiment
 
-    loaded = load_run(run)
+    # Made absolute, so that "." has a name.
+    loaded = load_run(Path(os.path.abspath(run)))
     result = compare(Experiment(loaded.path.parent, (loaded,))).runs[0]
     tables = [node_table(loaded, graph.id) for graph in loaded.graphs]
     if as_json:

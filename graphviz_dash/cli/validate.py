@@ -22,6 +22,7 @@ def validate(path: Path) -> None:
     """
     from graphviz_dash.bundle.read import is_bundle
     from graphviz_dash.cli.light import bundles_of
+    from graphviz_dash.cli.output import shown
     from graphviz_dash.errors import GraphvizDashError, InputError, printable
     from graphviz_dash.ingest.load import find_experiments, load_run
 
@@ -37,7 +38,7 @@ def validate(path: Path) -> None:
             run = load_run(bundle)
         except GraphvizDashError as error:
             failed += 1
-            click.echo(printable(f"FAILED  {bundle}"))
+            click.echo(printable(f"FAILED  {shown(bundle)}"))
             click.echo(f"Error: {error}", err=True)
             continue
         _print(run)
@@ -47,13 +48,14 @@ def validate(path: Path) -> None:
 
 
 def _print(run: Run) -> None:
+    from graphviz_dash.cli.output import shown
     from graphviz_dash.errors import printable
     from graphviz_dash.units import format_bytes
 
     manifest = run.manifest
     click.echo(
         printable(
-            f"ok      {run.path}: format version {manifest.version}, {manifest.status}, "
+            f"ok      {shown(run.path)}: format version {manifest.version}, {manifest.status}, "
             f"{manifest.workload.name} in mode {manifest.mode.value}"
         )
     )
