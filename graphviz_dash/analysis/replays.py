@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from graphviz_dash.analysis.calls import CallClass, call_class
 from graphviz_dash.analysis.lanes import Ints, column
-from graphviz_dash.analysis.signatures import Signatures
-from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.analysis.signatures import DRIVER_COPY, Signatures
+from graphviz_dash.model.graph import CapturedGraph, NodeKind
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
@@ -205,6 +205,12 @@ class _Matcher:
         for edge in graph.edges:
             self._predecessors[edge.target].append(edge.source)
         self._of_code = Counter(code for code in codes if code >= 0)
+        self._copies = np.array(
+            [node.kind in (NodeKind.MEMCPY, NodeKind.MEMSET) for node in graph.nodes], dtype=bool
+        )
+        copy_codes = {codes[node] for node in np.flatnonzero(self._copies).tolist()}
+        # With one kind of copy in the graph a copy of unknown size can only be that one.
+        self._only_copy = copy_codes.pop() if len(copy_codes) == 1 else -1
         self._chain = self._visible_chain()
         self._known: dict[bytes, tuple[Ints, Ints, Floats]] = {}
 
@@ -216,6 +222,8 @@ class _Matcher:
     def match(self, codes: Ints, stream: Ints, ids: Ints) -> tuple[Ints, Ints, Floats]:
         """Node, method and confidence of each row of one replay, by start."""
         lanes = np.unique(stream, return_inverse=True)[1].reshape(-1)
+        if self._only_copy >= 0:
+            codes = np.where(codes == DRIVER_COPY, self._only_copy, codes)
         key = np.concatenate((codes, lanes, ids)).tobytes()
         found = self._known.get(key)
         if found is None:
@@ -268,8 +276,10 @@ class _Matcher:
     def _in_order(self, codes: Ints, chain: list[int]) -> tuple[Ints, Floats]:
         own = np.array([self._codes[node] for node in chain], dtype=np.int64)
         nodes = np.array(chain, dtype=np.int64)
-        if np.array_equal(own, codes):
-            return nodes, np.ones(len(codes))
+        if len(own) == len(codes):
+            copied = (codes == DRIVER_COPY) & self._copies[nodes]
+            if np.all((own == codes) | copied):
+                return nodes, np.ones(len(codes))
         node = np.full(len(codes), -1, dtype=np.int64)
         matcher = difflib.SequenceMatcher(None, own.tolist(), codes.tolist(), autojunk=False)
         for block in matcher.get_matching_blocks():

@@ -27,6 +27,10 @@ Shape: TypeAlias = tuple[int, ...]
 VISIBLE: Final = (NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET)
 """Kinds that the profiler shows as a row of their own."""
 
+DRIVER_COPY: Final = -2
+"""The code of a kernel that the driver itself runs for a small copy or set node."""
+
+_DRIVER_KERNEL: Final = re.compile(r"^mem(cpy|set)\d+(_\w+)?$")
 _SPACE: Final = re.compile(r"\s+")
 _BASE: Final = re.compile(r"^(?:void )?([^<(]+)")
 _SHAPE_COLUMNS: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")
@@ -48,7 +52,9 @@ class Signatures:
         return self._codes[graph_id]
 
     def of_trace(self, trace: Trace) -> Ints:
-        """The code of each GPU row, shape (rows,); -1 for what no node looks like."""
+        """The code of each GPU row, shape (rows,): DRIVER_COPY for a copy or set that the driver
+        does by a kernel of its own, whose size the trace does not tell; -1 for what no node looks
+        like."""
         gpu = trace.gpu
         kinds, kind_names = encode(gpu["kind"])
         names, name_texts = encode(gpu["name"])
@@ -102,7 +108,7 @@ class Signatures:
             close = self._loose.get((which, _base(name), used), set())
             if len(close) == 1:
                 return next(iter(close))
-        return -1
+        return DRIVER_COPY if _DRIVER_KERNEL.match(name) else -1
 
 
 def _base(name: str) -> str:
