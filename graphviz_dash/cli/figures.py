@@ -9,8 +9,8 @@ import click
 
 from graphviz_dash.analysis.compare import RunComparison
 from graphviz_dash.analysis.figures import Figure
-from graphviz_dash.analysis.headline import failure_text
-from graphviz_dash.analysis.metrics import SECTIONS
+from graphviz_dash.analysis.headline import failure_text, same_unit
+from graphviz_dash.analysis.metrics import SECTIONS, Source, Unit
 from graphviz_dash.analysis.samples import SpreadKind
 from graphviz_dash.cli.output import cell, plain_table, print_heading, print_table
 from graphviz_dash.errors import printable
@@ -40,15 +40,19 @@ def print_figures(columns: Sequence[Column]) -> None:
             continue
         table.add_row(cell(title, "bold"))
         for metric in shown:
-            cells = [cell(f"  {metric.title}{' (estimate)' if metric.estimate else ''}")]
+            cells = [cell(f"  {metric.title}{', est.' if metric.estimate else ''}")]
             for figures in found.values():
                 figure = figures[metric.id]
                 cells += [cell(figure.text), cell(spread_text(figure), "dim")]
-            table.add_row(*cells, cell(metric.source.value, "dim"))
+            table.add_row(*cells, cell(_pass(metric.source), "dim"))
         table.add_section()
     print_table(table)
     click.echo()
     click.echo("Spreads are p25 to p75 unless they say 95%: docs/metrics.md defines each figure.")
+
+
+def _pass(source: Source) -> str:
+    return "traced/clean" if source is Source.BOTH else source.value
 
 
 def spread_text(figure: Figure) -> str:
@@ -56,9 +60,13 @@ def spread_text(figure: Figure) -> str:
     spread = figure.spread
     if spread is None or spread.low == spread.high:
         return ""
-    low = figure.metric.format(spread.low)
-    high = figure.metric.format(spread.high) if spread.high is not None else "never"
-    text = f"{low} to {high}"
+    if spread.high is None:
+        text = f"{figure.metric.format(spread.low)} to never"
+    elif figure.metric.unit is Unit.NANOSECONDS and spread.low > 0:
+        low, high = same_unit(spread.low, spread.high)
+        text = f"{low.partition(' ')[0]} to {high}"
+    else:
+        text = f"{figure.metric.format(spread.low)} to {figure.metric.format(spread.high)}"
     return f"95%: {text}" if spread.kind is SpreadKind.INTERVAL else text
 
 

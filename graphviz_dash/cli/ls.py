@@ -51,39 +51,25 @@ def _print(found: list[LightExperiment], path: Path) -> None:
     if not found:
         click.echo(printable(f"No experiments under {path}"), err=True)
         return
-    table = plain_table(
-        "experiment",
-        "run",
-        "workload",
-        "mode",
-        "status",
-        "step time",
-        "speedup",
-        "GPU",
-        "date (UTC)",
-        right=(5, 6),
-    )
+    headings = ("run", "workload", "mode", "status", "step time", "speedup", "GPU", "date (UTC)")
+    table = plain_table(*headings, right=(4, 5))
     for light in found:
-        comparison = compare(light.experiment)
-        for place, run in enumerate(comparison.runs):
+        for run in compare(light.experiment).runs:
             manifest = run.run.manifest
             rank = "" if manifest.rank is None else f" rank {manifest.rank}"
             failed = manifest.status == "failed"
             table.add_row(
-                cell(shown(light.experiment.path) if place == 0 else ""),
-                cell(run.name),
+                cell(shown(run.run.path)),
                 cell(manifest.workload.name),
                 cell(f"{run.mode.value}{rank}"),
                 cell(manifest.status, "red" if failed else ""),
                 cell(run["step_time"].text),
                 cell(run["speedup"].text, "bold"),
                 cell(manifest.environment.gpu.name),
-                cell(manifest.created[:16].replace("T", " ")),
+                cell(manifest.created[:10]),
             )
         for bundle, _ in light.unreadable:
-            table.add_row(
-                cell(shown(light.experiment.path)), cell(bundle.name), "", "", "unreadable"
-            )
+            table.add_row(cell(shown(bundle)), "", "", cell("unreadable", "red"))
     print_table(table)
 
 

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import click
 from rich import box
@@ -51,9 +51,17 @@ def shorten(text: str, length: int) -> str:
 
 def plain_table(*headings: str, right: Sequence[int] = ()) -> Table:
     """An empty table; the columns in ``right`` are right-justified."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        header_style="bold",
+        show_edge=False,
+    )
     for place, heading in enumerate(headings):
-        table.add_column(cell(heading), justify="right" if place in right else "left")
+        side: Literal["left", "right"] = "right" if place in right else "left"
+        # Folded where it does not fit: an ellipsis would take away what was asked for.
+        table.add_column(cell(heading), justify=side, overflow="fold")
     return table
 
 

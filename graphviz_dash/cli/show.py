@@ -160,7 +160,7 @@ def _print_graph(table: NodeTable, count: int) -> None:
 
 
 def _methods(counts: Counter[str]) -> str:
-    return ", ".join(f"{method}: {n:,}" for method, n in counts.most_common()) or "no nodes"
+    return ", ".join(f"{n:,} by {method}" for method, n in counts.most_common()) or "no nodes"
 
 
 def _longest(table: NodeTable) -> list[NodeRow]:

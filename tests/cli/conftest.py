@@ -1,0 +1,63 @@
+"""A folder of experiments to run commands in, and the command line in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.cli.main import main
+from graphviz_dash.model.run import Failure, Pass
+from tests.experiments import make_experiment, make_run
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command returned and printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+Invoke = Callable[..., Result]
+
+FAILURE = Failure(
+    during=Pass.CLEAN,
+    error="AcceleratorError",
+    message="CUDA error: operation not permitted when stream is capturing\nand more",
+    location="model.py:15",
+    traceback="Traceback (most recent call last): ...",
+)
+
+
+@pytest.fixture
+def invoke(capsys: pytest.CaptureFixture[str]) -> Invoke:
+    """Runs ``graphviz-dash`` with the arguments given."""
+
+    def run(*arguments: str) -> Result:
+        capsys.readouterr()
+        code = main(arguments)
+        out, err = capsys.readouterr()
+        return Result(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder for the test; it holds sample_traces/ with two experiments, in one of
+    which the capture failed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    make_experiment(tmp_path / "sample_traces" / "mlp-train", traced=5)
+    make_run(tmp_path / "sample_traces" / "sync-in-step", "eager", workload="sync-in-step")
+    make_run(
+        tmp_path / "sample_traces" / "sync-in-step",
+        "graph",
+        workload="sync-in-step",
+        failure=FAILURE,
+    )
+    return tmp_path
