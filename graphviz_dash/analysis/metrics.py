@@ -99,7 +99,8 @@ _STEP = (
         "Median over a second series of iterations, run without waiting in between, of the time "
         "between the CUDA events before and after each. This is the time a step takes in a loop "
         "that never waits (most training loops): the CPU may run ahead of the GPU, so it tends to "
-        "the longer of launch CPU time and GPU time, where the step time tends to their sum.",
+        "the longer of launch CPU time and GPU time. The step time has besides that the way to the "
+        "first kernel and the wait after the last one.",
     ),
     Metric(
         "launch_cpu_time", "Launch CPU time", _NS, _CLEAN, _LOW,
@@ -301,6 +302,9 @@ DRIFT: Final = 0.10
 STRONG_OBSERVER: Final = 1.5
 """From this observer effect on the traced pass is called distorted."""
 
+UNLIKE_OBSERVER: Final = 0.8
+"""Below this observer effect the two passes did not run alike: no profiler speeds a step up."""
+
 _INTRODUCTION = """\
 # Metrics
 
@@ -333,7 +337,7 @@ A figure is shown whatever it rests on, but it says so when that is weak, with w
 - medians of the first and the second half of a clean series that differ by more than {DRIFT:.0%}:
   it was still warming up, or the machine changed under it;
 - a 95% interval of the speedup that holds 1: the two runs cannot be told apart;
-- an observer effect of {STRONG_OBSERVER} or more;
+- an observer effect of {STRONG_OBSERVER} or more, or one below {UNLIKE_OBSERVER};
 - GPU busy time of the traced pass above the step time of the clean pass;
 - a baseline from another GPU, driver, CUDA or torch version, or of another workload or seed;
 - a trace that has defects, or marks no steps.

@@ -12,6 +12,7 @@ from graphviz_dash.analysis.metrics import (
     FEW_ITERATIONS,
     FEW_TRACED_STEPS,
     STRONG_OBSERVER,
+    UNLIKE_OBSERVER,
     WIDE_SPREAD,
 )
 from graphviz_dash.analysis.samples import summarise
@@ -133,6 +134,14 @@ def _of_traces(
             "Read gaps and launch times in the timeline with care; durations of kernels are less "
             "distorted.",
             ("busy_fraction", "traced_step_time"),
+        )
+    if observer is not None and observer < UNLIKE_OBSERVER:
+        yield Weakness(
+            "passes-unlike",
+            f"a step under the profiler took only {format_ratio(observer)} its clean time: the "
+            "two passes did not run alike",
+            "Collect again on a quiet machine; until then do not divide one by the other.",
+            ("observer_effect", "busy_of_clean"),
         )
     fraction = figures["busy_of_clean"].value
     if fraction is not None and fraction > 1:

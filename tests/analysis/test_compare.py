@@ -374,6 +374,12 @@ class TestWeakness:
     def test_a_strong_observer_effect(self) -> None:
         assert self.codes(eager())["eager"] == ["observer"]
 
+    def test_passes_that_did_not_run_alike(self) -> None:
+        for step, codes in ((800_000, []), (799_999, ["passes-unlike"])):
+            assert self.codes(eager(trace=steps_trace(6, step, WORK, graph=False))) == {
+                "eager": codes
+            }
+
     def test_few_traced_steps(self) -> None:
         trace = steps_trace(4, 1_200_000, WORK, graph=False)
         assert self.codes(eager(trace=trace)) == {"eager": ["few-traced-steps"]}
