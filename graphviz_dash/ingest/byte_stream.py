@@ -39,8 +39,9 @@ class ByteStream:
     ``read`` raises :class:`InputError` for whatever the file or the operating system refuses.
     """
 
-    def __init__(self, path: Path, limits: Limits) -> None:
+    def __init__(self, path: Path, limits: Limits, chunk_bytes: int = CHUNK_BYTES) -> None:
         self.path = path
+        self._chunk_bytes = chunk_bytes
         self._limits = limits
         self._total = 0
         try:
@@ -76,14 +77,14 @@ class ByteStream:
     ) -> None:
         self._file.close()
 
-    def read(self, size: int = CHUNK_BYTES) -> bytes:
-        """The next bytes, at least one and about ``size`` of them; empty at the end.
+    def read(self, size: int | None = None) -> bytes:
+        """The next bytes, at least one, at most ``size`` or a chunk; empty at the end.
 
         Raises:
             InputError: damaged or cut gzip data, a read error, or more than the limits allow.
         """
         try:
-            data: bytes = self._source.read(size)
+            data = self._source.read(size or self._chunk_bytes)
         except EOFError as error:
             found = f"gzip data that ends early, after {self._total:,} decompressed bytes"
             raise InputError(self.path, found, "a whole gzip file", _ADVICE_CUT) from error

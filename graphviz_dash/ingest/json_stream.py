@@ -191,6 +191,8 @@ class ArrayReader(Generic[T]):
                 raise self._damaged(buffer, "[") from error
             except RecursionError as error:
                 raise self._too_deep() from error
+            except ValueError as error:  # a number of thousands of digits
+                raise self._damaged(buffer, "[") from error
             return items, _next_element(buffer, cut)
         return None
 
@@ -220,13 +222,15 @@ class ArrayReader(Generic[T]):
         text = "[" + buffer.decode("utf-8", "replace")
         try:
             _, end = json.JSONDecoder(strict=False).raw_decode(text)
-        except json.JSONDecodeError as error:
-            raise self._damaged(buffer, "[") from error
         except RecursionError as error:
             raise self._too_deep() from error
-        fields = self._parsed_tail(text[end:].encode())
+        except ValueError as error:
+            raise self._damaged(buffer, "[") from error
+        tail = text[end:]
+        fields = self._parsed_tail(tail.encode())
         if fields is None:
-            raise self._damaged(buffer, "[")
+            self._before += len(text[1:end].encode())
+            raise self._damaged_tail(tail)
         items = self._lenient(text[:end].encode())
         self._take(fields)
         return items
@@ -270,6 +274,17 @@ class ArrayReader(Generic[T]):
     def _too_deep(self) -> InputError:
         return self._limits.refuse(self._path, "nesting", "JSON nested too deeply to be decoded")
 
+    def _damaged_tail(self, tail: str) -> InputError:
+        """What is wrong with the text behind the array."""
+        fields = tail.lstrip()
+        if self._bare or fields[:1] not in (",", ""):
+            shown = fields[:24]
+            return InputError(
+                self._path, f"not JSON at byte {self._before:,} (at {shown!r})", "valid JSON"
+            )
+        self._before += len(tail) - len(fields) + len(fields[:1])
+        return self._damaged(fields[1:].encode(), "{")
+
     def _damaged(self, buffer: bytes, opening: str) -> InputError:
         """What is wrong with ``buffer``, which ``opening`` makes into the start of a document."""
         text = opening + buffer.decode("utf-8", "replace")
@@ -277,8 +292,10 @@ class ArrayReader(Generic[T]):
             _, end = json.JSONDecoder(strict=False).raw_decode(text.lstrip())
         except json.JSONDecodeError as error:
             end, reason = error.pos, error.msg
-        except (RecursionError, ValueError):
+        except RecursionError:
             return self._too_deep()
+        except ValueError:  # Python refuses to read such integers
+            return InputError(self._path, "a number of thousands of digits", "numbers of 64 bits")
         else:
             reason = "unexpected text"
         rest = text.lstrip()[end:].strip()

@@ -11,7 +11,6 @@ import gc
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import compress
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
@@ -121,16 +120,16 @@ class _Reading:
         if self.events > self.limits.events:
             found = f"more than {self.limits.events:,} events"
             raise self.limits.refuse(self.path, "events", found)
-        categories = list(map(attrgetter("cat"), events))
-        slices = [phase == "X" for phase in map(attrgetter("ph"), events)]
         rows: dict[str, list[Event]] = {name: [] for name in self.tables}
-        for event, category in zip(
-            compress(events, slices), compress(categories, slices), strict=True
-        ):
-            table = _TABLE_OF.get(category)
-            if table is not None:
+        others: list[Event] = []
+        table_of = _TABLE_OF.get
+        for event in events:
+            table = table_of(event.cat) if event.ph == "X" else None
+            if table is None:
+                others.append(event)
+            else:
                 rows[table].append(event)
-        self._count_skipped(events, categories, slices)
+        self._count_skipped(others)
         if rows["gpu"]:
             self._gpu(rows["gpu"])
         if rows["runtime"]:
@@ -142,17 +141,13 @@ class _Reading:
         if rows["python"]:
             self._python(rows["python"])
 
-    def _count_skipped(
-        self, events: list[Event], categories: list[str], slices: list[bool]
-    ) -> None:
-        seen = Counter(zip(categories, map(attrgetter("ph"), events), strict=True))
-        for (category, phase), number in seen.items():
-            if phase == "X" and category in _TABLE_OF:
-                continue
-            label = category or _PHASES.get(phase) or f"phase {phase!r}"
-            if label not in self.skipped and len(self.skipped) >= _MOST_CATEGORIES:
-                label = "other"
-            self.skipped[label[:80]] += number
+    def _count_skipped(self, events: list[Event]) -> None:
+        seen = Counter(map(attrgetter("cat"), events))
+        if seen.pop("", 0):
+            seen.update(_PHASES.get(e.ph) or f"phase {e.ph!r}" for e in events if not e.cat)
+        for label, number in seen.items():
+            known = label in self.skipped or len(self.skipped) < _MOST_CATEGORIES
+            self.skipped[label[:80] if known else "other"] += number
 
     def _gpu(self, events: list[Event]) -> None:
         table = self.tables["gpu"]
@@ -163,16 +158,15 @@ class _Reading:
         )
         # Old traces name device and stream only by the process and thread they draw them in.
         for column, thread in (("device", "pid"), ("stream", "tid")):
-            values = table.integers(map(attrgetter(column), args))
+            values = table.integers(args, column)
             if (values == ABSENT).any():
-                fallback = table.integers(map(attrgetter(thread), events))
+                fallback = table.integers(events, thread)
                 values = np.where(values == ABSENT, fallback, values)
             table.put(column, values)
         table.arguments(args, ("correlation", "shared", "registers", "bytes"))
         table.put("external_id", _external_ids(table, args))
         for name in ("grid", "block"):
-            extents = shapes(list(map(attrgetter(name), args)), table)
-            for axis, extent in zip("xyz", extents, strict=True):
+            for axis, extent in zip("xyz", shapes(args, name, table), strict=True):
                 table.put(f"{name}_{axis}", extent)
         graph, node = graph_ids(args, self.path)
         table.put("graph_id", graph)
@@ -228,7 +222,9 @@ class _Reading:
         kinds = pl.Series(_KINDS, dtype=pl.Categorical)
         gpu = frames["gpu"].with_columns(kinds.gather(frames["gpu"]["kind"]).alias("kind"))
         base = _integer_field(fields, "baseTimeNanoseconds", self.path) or 0
-        problems = find_problems(gpu, frames["runtime"], whole_microseconds=self._whole())
+        # torch wrote integers before 2.2.
+        whole = all(table.whole_microseconds for table in filled)
+        problems = find_problems(gpu, frames["runtime"], whole_microseconds=whole)
         info = TraceInfo(
             source=self.path.name,
             events=self.events,
@@ -251,11 +247,6 @@ class _Reading:
             annotations=frames["annotations"],
             python=frames["python"],
         )
-
-    def _whole(self) -> bool:
-        """Whether all times are whole microseconds, as torch wrote them before 2.2."""
-        columns = (t.column(c) for t in self.tables.values() for c in ("ts", "dur"))
-        return all(not (column % 1000).any() for column in columns)
 
     def _argument_problems(self) -> Iterator[TraceProblem]:
         unreadable = self.decoder.unreadable
@@ -291,10 +282,8 @@ def _no_collection() -> Iterator[None]:
 
 
 def _external_ids(table: Table, args: Sequence[Args]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    values = table.integers(map(attrgetter("external_id"), args))
-    if (values == ABSENT).all():
-        values = table.integers(map(attrgetter("old_external_id"), args))
-    return values
+    values = table.integers(args, "external_id")
+    return table.integers(args, "old_external_id") if (values == ABSENT).all() else values
 
 
 def _integer_field(fields: dict[str, Any], name: str, path: Path) -> int | None:

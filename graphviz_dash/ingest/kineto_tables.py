@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from functools import partial
 from itertools import chain, count
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
@@ -68,6 +69,7 @@ class Table:
         self.names = Names()
         self.texts = Names()
         self.rows = 0
+        self.whole_microseconds = True  # every time so far was written as an integer
 
     def add(self, events: Sequence[Event], exact: bool) -> None:
         """Adds the times, names and threads of ``events``.
@@ -89,12 +91,12 @@ class Table:
     def threads(self, events: Sequence[Event]) -> None:
         """Adds pid and tid."""
         for column in ("pid", "tid"):
-            self._put(column, self.integers(map(attrgetter(column), events)))
+            self._put(column, self.integers(events, column))
 
     def arguments(self, args: Sequence[Args], columns: Sequence[str]) -> None:
         """Adds integer arguments, the column named like the attribute of :class:`Args`."""
         for column in columns:
-            self._put(column, self.integers(map(attrgetter(column), args)))
+            self._put(column, self.integers(args, column))
 
     def raws(self, column: str, raws: Sequence[msgspec.Raw]) -> None:
         """Adds arguments kept as their JSON text."""
@@ -106,15 +108,16 @@ class Table:
         codes[empty] = ABSENT
         self._put(column, codes)
 
-    def integers(self, values: Iterable[Any]) -> Ints:
-        """``values`` as int64; text and None that name no number become ABSENT."""
-        kept = list(values)
+    def integers(self, items: Sequence[Event] | Sequence[Args], attribute: str) -> Ints:
+        """An attribute of ``items`` as int64; text and None that name no number become ABSENT."""
         try:
-            return np.array(kept, np.int64) if set(map(type, kept)) <= {int} else _mixed(kept)
+            try:
+                return np.fromiter(map(attrgetter(attribute), items), np.int64, len(items))
+            except (TypeError, ValueError):
+                values = map(_number, map(attrgetter(attribute), items))
+                return np.fromiter(values, np.int64, len(items))
         except OverflowError as error:
-            worst = max((v for v in kept if isinstance(v, int)), key=abs)
-            shown = str(worst) if abs(worst) < 1 << 200 else "one of hundreds of digits"
-            raise InputError(self.where, f"a number {shown}", "64-bit integers") from error
+            raise InputError(self.where, f"an absurd {attribute}", "64-bit integers") from error
 
     def put(self, column: str, values: Ints) -> None:
         """Adds a column made elsewhere."""
@@ -129,8 +132,7 @@ class Table:
         """The finished table, sorted by ts, times since ``origin``; with ``outer_first`` longer
         slices first at equal ts, which puts what encloses before what is enclosed."""
         ts = self.column("ts") - origin
-        keys = (-self.column("dur"), ts) if outer_first else (ts,)
-        order = np.lexsort(keys)
+        order = np.lexsort((-self.column("dur"), ts)) if outer_first else _stable_order(ts)
         columns = {}
         for name, kind in schema.items():
             values = ts if name == "ts" else self.column(name)
@@ -146,8 +148,8 @@ class Table:
                 else _texts(pool, self.where, self.limits)
             )
             texts = strings.cast(_TYPES[kind])
-            return texts.gather(_nullable(pl.Series(values))).alias(name)
-        series = _nullable(pl.Series(name, values))
+            return texts.gather(_nullable(name, values)).alias(name)
+        series = _nullable(name, values)
         if kind == "int64":
             return series
         if kind == "uint64":
@@ -159,26 +161,32 @@ class Table:
             raise InputError(self.where, found, f"a {kind} number") from error
 
     def _times(self, events: Sequence[Event], field: str, exact: bool) -> Ints:
-        raw = list(map(attrgetter(field), events))
+        read = attrgetter(field)
         if exact:
-            return self._decimal_times(events, raw, field)
+            return self._decimal_times(events, list(map(read, events)), field)
         try:
-            values = np.array(raw, np.float64)
+            values = np.fromiter(map(read, events), np.float64, len(events))
         except OverflowError as error:
             found = f"a {field} with hundreds of digits"
             raise InputError(self.where, found, _TIME_RANGE) from error
-        if values.size == 0 or float(np.abs(values).max()) < FLOAT_EXACT_US:
+        if self.whole_microseconds:
+            whole = bool((values == np.floor(values)).all())
+            self.whole_microseconds = whole and all(type(v) is int for v in map(read, events))
+        sizes = np.abs(values)
+        if values.size == 0 or float(sizes.max()) < FLOAT_EXACT_US:
             return np.rint(values * 1000.0).astype(np.int64)
-        far = ~(np.abs(values) < LATEST_NS / 1000)
+        far = ~(sizes < LATEST_NS / 1000)  # NaN, which stands for none, is far too
         if far.any():
             event = events[int(far.argmax())]
             shown = "no" if np.isnan(values[far.argmax()]) else f"an absurd {values[far][0]:g} us"
             raise self._refuse(event, f"{shown} {field}", _TIME_RANGE)
+        raw = list(map(read, events))
         if all(type(value) is int for value in raw):
             return np.array(raw, np.int64) * 1000
         raise NeedsExactTimesError
 
     def _decimal_times(self, events: Sequence[Event], raw: list[Any], field: str) -> Ints:
+        self.whole_microseconds = False
         out = np.empty(len(raw), np.int64)
         for place, value in enumerate(raw):
             if not abs(float(value)) < LATEST_NS / 1000:
@@ -198,10 +206,14 @@ class Table:
 _TIME_RANGE = "times within 73 years of zero, in microseconds"
 
 
-def shapes(values: Sequence[tuple[int, int, int] | None], table: Table) -> list[Ints]:
+def shapes(args: Sequence[Args], attribute: str, table: Table) -> list[Ints]:
     """Three columns of grids or blocks; ABSENT where there is none."""
     none = (ABSENT, ABSENT, ABSENT)
-    flat = table.integers(chain.from_iterable(value or none for value in values))
+    values = chain.from_iterable(map(partial(_or, none), map(attrgetter(attribute), args)))
+    try:
+        flat = np.fromiter(values, np.int64, 3 * len(args))
+    except OverflowError as error:
+        raise InputError(table.where, f"an absurd {attribute}", "64-bit integers") from error
     return list(flat.reshape(-1, 3).T)
 
 
@@ -225,8 +237,14 @@ def graph_ids(args: Sequence[Args], where: object) -> tuple[Ints, Ints]:
     return known, number
 
 
-def _mixed(values: list[Any]) -> Ints:
-    return np.array([_number(value) for value in values], np.int64)
+def _stable_order(ts: Ints) -> Ints | slice:
+    if ts.size == 0 or bool((ts[1:] >= ts[:-1]).all()):
+        return slice(None)
+    return np.argsort(ts, kind="stable")
+
+
+def _or(none: tuple[int, int, int], value: tuple[int, int, int] | None) -> tuple[int, int, int]:
+    return value or none
 
 
 def _number(value: Any) -> int:
@@ -240,11 +258,13 @@ def _number(value: Any) -> int:
     return ABSENT
 
 
-def _nullable(series: pl.Series) -> pl.Series:
-    absent = series == ABSENT
+def _nullable(name: str, values: Ints) -> pl.Series:
+    absent = values == ABSENT
     if not absent.any():
-        return series
-    return series.set(absent, None)
+        return pl.Series(name, values)
+    if absent.all():
+        return pl.Series(name, [None], dtype=pl.Int64).new_from_index(0, len(values))
+    return pl.Series(name, values).set(pl.Series(absent), None)
 
 
 def _texts(pool: Names, where: object, limits: Limits) -> pl.Series:

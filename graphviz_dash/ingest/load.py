@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 from graphviz_dash.bundle.read import BundleContents, is_bundle, read_bundle
@@ -14,7 +13,6 @@ from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.run import ExecutionMode, Experiment, Run
 
 _COLLECT = "Record one with: graphviz-dash collect --workload NAME --modes eager,graph -o FOLDER."
-_MOST_RUNS = 1000
 _ORDER = {mode: place for place, mode in enumerate(ExecutionMode)}
 
 
@@ -79,7 +77,7 @@ def _experiments(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _bundles_in(folder: Path) -> list[Path]:
-    return list(islice((child for child in _folders_in(folder) if is_bundle(child)), _MOST_RUNS))
+    return [child for child in _folders_in(folder) if is_bundle(child)]
 
 
 def _folders_in(folder: Path) -> list[Path]:

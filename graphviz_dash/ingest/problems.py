@@ -5,6 +5,7 @@ Only what the rows prove is told. A code never changes its meaning; texts may.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,11 +14,11 @@ import polars as pl
 from graphviz_dash.model.trace import TraceProblem
 from graphviz_dash.units import format_ns
 
-_KERNEL_LAUNCH = r"^(cudaLaunch|cuLaunch|hipLaunch|hipModuleLaunch|hipExtModuleLaunch|hipExtLaunch)"
-_GRAPH_LAUNCH = r"^(cuda|cu|hip)GraphLaunch"
-_NOT_A_LAUNCH = r"HostFunc"  # cudaLaunchHostFunc runs on the CPU
-_BEGIN_CAPTURE = r"StreamBeginCapture"
-_END_CAPTURE = r"StreamEndCapture"
+# cudaLaunchHostFunc runs on the CPU.
+_SINGLE = re.compile(r"(cuda|cu|hip|hipModule|hipExt|hipExtModule)Launch(?!HostFunc)")
+_LAUNCH = re.compile(rf"{_SINGLE.pattern}|(cuda|cu|hip)GraphLaunch")
+_BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)StreamBeginCapture")
+_END_CAPTURE = re.compile(r"(cuda|cu|hip)StreamEndCapture")
 _MICROSECOND = 1000
 
 
@@ -40,7 +41,7 @@ def find_problems(
             )
         )
     found.extend(_overlaps(gpu, slack))
-    launches = runtime.filter(_is(_KERNEL_LAUNCH) & ~_is(_NOT_A_LAUNCH) | _is(_GRAPH_LAUNCH))
+    launches = _named(runtime, _LAUNCH)
     found.extend(_launches_without_work(launches, runtime, gpu))
     found.extend(_shared_correlations(launches, gpu))
     found.extend(_early_starts(runtime, gpu, slack))
@@ -52,8 +53,11 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
-def _is(pattern: str) -> pl.Expr:
-    return pl.col("name").cast(pl.String).str.contains(pattern)
+def _named(frame: pl.DataFrame, pattern: re.Pattern[str]) -> pl.DataFrame:
+    """The rows whose name matches; few names stand in many rows, so each is looked at once."""
+    names = frame["name"].unique().cast(pl.String).drop_nulls()
+    wanted = [name for name in names if pattern.match(name)]
+    return frame.filter(pl.col("name").cast(pl.String).is_in(wanted))
 
 
 def _overlaps(gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
@@ -92,8 +96,8 @@ def _launches_without_work(
 
 
 def _capture_intervals(runtime: pl.DataFrame) -> list[tuple[int, int]]:
-    begins = runtime.filter(_is(_BEGIN_CAPTURE))["ts"].to_list()
-    ends = runtime.filter(_is(_END_CAPTURE))["ts"].to_list()
+    begins = _named(runtime, _BEGIN_CAPTURE)["ts"].to_list()
+    ends = _named(runtime, _END_CAPTURE)["ts"].to_list()
     last = int(runtime["ts"].max() or 0) if runtime.height else 0  # type: ignore[arg-type]
     return [(begin, min((end for end in ends if end >= begin), default=last)) for begin in begins]
 
@@ -105,17 +109,17 @@ def _shared_correlations(launches: pl.DataFrame, gpu: pl.DataFrame) -> Iterator[
         numbers = repeated["correlation"].n_unique()
         yield TraceProblem(
             "duplicate-correlation",
-            f"{repeated.height:,} launches share {_count(numbers, 'correlation id')}: which kernel belongs "
-            "to which launch is uncertain for them.",
+            f"{repeated.height:,} launches share {_count(numbers, 'correlation id')}: which kernel "
+            "belongs to which launch is uncertain for them.",
         )
     kernels = gpu.filter(pl.col("kind").cast(pl.String) == "kernel").drop_nulls("correlation")
     counts = kernels.group_by("correlation").len().filter(pl.col("len") > 1)
-    single = known.filter(~_is(_GRAPH_LAUNCH)).join(counts, on="correlation", how="inner")
+    single = _named(known, _SINGLE).join(counts, on="correlation", how="inner")
     if single.height:
         yield TraceProblem(
             "several-kernels-per-launch",
-            f"{_count(single.height, 'launch')} of a single kernel have several in the trace: their "
-            "kernels may belong to a graph launch whose correlation id is wrong.",
+            f"{_count(single.height, 'launch')} of a single kernel have several in the trace: "
+            "their kernels may belong to a graph launch whose correlation id is wrong.",
         )
 
 

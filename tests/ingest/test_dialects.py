@@ -1,0 +1,217 @@
+"""What other versions and vendors write: the same events in other words."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphviz_dash.ingest.kineto import read_trace
+from tests.builders import TraceBuilder
+
+OLD: list[dict[str, Any]] = [
+    # As torch 1.9 wrote them: capitalised categories, integer times, other argument names.
+    {
+        "ph": "X",
+        "cat": "Operator",
+        "name": "aten::mm",
+        "pid": 100,
+        "tid": "101",
+        "ts": 1_623_143_089_861_351,
+        "dur": 40,
+        "args": {
+            "Device": 100,
+            "External id": 2,
+            "Input dims": [[2, 2]],
+            "Input type": ["float"],
+        },
+    },
+    {
+        "ph": "X",
+        "cat": "Runtime",
+        "name": "cudaLaunchKernel",
+        "pid": 100,
+        "tid": "101",
+        "ts": 1_623_143_089_861_355,
+        "dur": 9,
+        "args": {"cbid": 211, "correlation": 335, "external id": 2, "external ts": 5},
+    },
+    {
+        "ph": "X",
+        "cat": "Kernel",
+        "name": "gemm",
+        "pid": 0,
+        "tid": 7,
+        "ts": 1_623_143_089_861_370,
+        "dur": 3,
+        "args": {"device": 0, "stream": 7, "correlation": 335, "external id": 2},
+    },
+    {
+        "ph": "X",
+        "cat": "Memcpy",
+        "name": "Memcpy HtoD",
+        "pid": 1,
+        "tid": "stream 20",
+        "ts": 1_623_143_089_861_380,
+        "dur": 1,
+    },
+    {
+        "ph": "X",
+        "cat": "Memset",
+        "name": "Memset",
+        "pid": 1,
+        "tid": 21,
+        "ts": 1_623_143_089_861_390,
+        "dur": 1,
+        "args": {},
+    },
+]
+
+
+def write(folder: Path, document: Any) -> Path:
+    path = folder / "trace.json"
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return path
+
+
+def test_categories_and_arguments_of_old_torch(tmp_path: Path) -> None:
+    loaded = read_trace(write(tmp_path, {"traceEvents": OLD}))
+    assert loaded.gpu["kind"].to_list() == ["kernel", "memcpy", "memset"]
+    assert loaded.gpu["external_id"].to_list() == [2, None, None]
+    assert loaded.gpu["device"].to_list() == [0, 1, 1]
+    assert loaded.gpu["stream"].to_list() == [7, None, 21]
+    assert loaded.runtime.select("tid", "correlation", "external_id").rows() == [(101, 335, 2)]
+    assert loaded.ops.select("tid", "input_dims").rows() == [(101, "[[2, 2]]")]
+    assert loaded.info.cupti_version is None
+    assert loaded.info.device_names == ()
+    assert (loaded.info.with_stack, loaded.info.record_shapes) == (False, False)
+
+
+def test_a_bare_array_of_events(tmp_path: Path) -> None:
+    assert read_trace(write(tmp_path, OLD)).info.events == 5
+
+
+def test_rocm_writes_text_where_numbers_are_expected(tmp_path: Path) -> None:
+    events = [
+        {
+            "ph": "X",
+            "cat": "cuda_runtime",
+            "name": "hipMemcpyAsync",
+            "pid": 1,
+            "tid": 1,
+            "ts": 1.5,
+            "dur": 2,
+            "args": {"cid": 20, "correlation": 5, "bytes": "16", "kind": "H2D", "src": "0x7f"},
+        },
+        {
+            "ph": "X",
+            "cat": "gpu_memcpy",
+            "name": "CopyHostToDevice",
+            "pid": 2,
+            "tid": 3,
+            "ts": 4.25,
+            "dur": 1,
+            "args": {"device": 2, "stream": 3, "correlation": "5", "bytes": "16", "kind": "H2D"},
+        },
+    ]
+    loaded = read_trace(write(tmp_path, {"roctracer_version": 4.1, "traceEvents": events}))
+    assert loaded.gpu.select("bytes", "correlation", "device").rows() == [(16, 5, 2)]
+    assert loaded.info.problems == ()
+
+
+@pytest.mark.parametrize("indent", [None, 0, 1, 2, 4])
+@pytest.mark.parametrize("last", [False, True])
+def test_any_layout_reads_the_same(tmp_path: Path, indent: int | None, last: bool) -> None:
+    trace = TraceBuilder(indent=indent, fields_last=last, record_shapes=True)
+    for index in range(50):
+        trace.op(f"op {index}", index * 1_000, 900, dims=[[index, 2], []], types=["float", ""])
+    loaded = read_trace(trace.write(tmp_path / "t.json"))
+    assert loaded.ops["ts"].to_list() == [index * 1_000 for index in range(50)]
+    dims = [json.loads(text) for text in loaded.ops["input_dims"]]
+    assert dims == [[[index, 2], []] for index in range(50)]
+    assert not any("\n" in text for text in loaded.ops["input_dims"])
+    assert loaded.info.cupti_version == 130001
+
+
+def test_compact_json_without_any_space(tmp_path: Path) -> None:
+    compact = json.dumps({"traceEvents": OLD}, separators=(",", ":"))
+    assert read_trace(write(tmp_path, compact)).info.events == 5
+
+
+def test_gzip_is_known_by_content_and_members_may_be_many(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("aten::add", 0, 10)
+    data = trace.text().encode()
+    path = tmp_path / "trace.json"  # compressed despite its name
+    path.write_bytes(gzip.compress(data[:100]) + gzip.compress(data[100:]))
+    assert read_trace(path).info.events == 1
+
+
+def test_a_byte_order_mark_is_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps({"traceEvents": OLD}).encode())
+    assert read_trace(path).info.events == 5
+
+
+@pytest.mark.parametrize("token", ["NaN", "Infinity", "-Infinity"])
+def test_not_a_number_in_an_argument_is_passed_over(tmp_path: Path, token: str) -> None:
+    text = json.dumps({"traceEvents": OLD}).replace('"external ts": 5', f'"external ts": {token}')
+    assert token in text
+    assert read_trace(write(tmp_path, text)).info.events == 5
+
+
+def test_not_a_number_in_a_kept_argument_counts_as_not_recorded(tmp_path: Path) -> None:
+    text = json.dumps({"traceEvents": OLD}).replace('"correlation": 335', '"correlation": NaN')
+    loaded = read_trace(write(tmp_path, text))
+    assert loaded.gpu["correlation"].to_list() == [None, None, None]
+    problem = next(p for p in loaded.info.problems if p.code == "argument-unreadable")
+    assert "2 arguments (correlation)" in problem.text
+
+
+def test_an_argument_of_another_type_counts_as_not_recorded(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.kernel("k", 0, 10, correlation=4)
+    text = trace.text().replace('"grid": [1, 1, 1]', '"grid": [1, "x", 1]')
+    text = text.replace('"registers per thread": 32', '"registers per thread": {"a": 1}')
+    text = text.replace('"shared memory": 0', '"shared memory": 48.0')
+    loaded = read_trace(write(tmp_path, text))
+    row = loaded.gpu.row(0, named=True)
+    assert (row["grid_x"], row["registers"], row["shared"]) == (None, None, 48)
+    assert [p.code for p in loaded.info.problems] == ["argument-unreadable"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (b'"a\xff\xfeb"', "a\ufffd\ufffdb"),  # not UTF-8
+        (b'"a\nb\tc"', "a\nb\tc"),  # raw control characters
+        (b'"half \\ud83d pair"', "half \ufffd pair"),  # half of a surrogate pair
+    ],
+)
+def test_sloppy_strings_are_read_as_text(tmp_path: Path, text: bytes, name: str) -> None:
+    path = tmp_path / "trace.json"
+    document = b'{"traceEvents": [{"ph": "X", "cat": "kernel", "ts": 1, "dur": 1, "name": %s}]}'
+    path.write_bytes(document % text)
+    assert read_trace(path).gpu["name"].to_list() == [name]
+
+
+def test_the_last_of_duplicate_keys_holds(tmp_path: Path) -> None:
+    text = (
+        '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a", "name": "b", "ts": 1, '
+        '"dur": 2, "dur": 3}]}'
+    )
+    loaded = read_trace(write(tmp_path, text))
+    assert loaded.gpu.select("name", "dur").rows() == [("b", 3_000)]
+
+
+def test_strange_processes_and_threads_are_null(tmp_path: Path) -> None:
+    text = (
+        '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": "Spans", "tid": "", '
+        '"ts": 1, "dur": 2}, {"ph": "X", "cat": "cpu_op", "name": "b", "pid": "12", "tid": [], '
+        '"ts": 2, "dur": 2}]}'
+    )
+    loaded = read_trace(write(tmp_path, text))
+    assert loaded.ops.select("pid", "tid").rows() == [(None, None), (12, None)]
