@@ -1,0 +1,100 @@
+"""Synthetic runs for the timeline's benchmark: an eager one with gaps, a graphed one without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+
+from graphviz_dash.model import trace as tables
+from graphviz_dash.model.run import ExecutionMode, Experiment, Run
+
+PATH = Path("/synthetic/timeline")
+_KINDS = ("ampere_gemm", "flash_fwd", "vectorized_elementwise", "reduce", "layer_norm", "cat")
+_TYPES: dict[str, Any] = {
+    "int64": pl.Int64,
+    "int32": pl.Int32,
+    "uint64": pl.UInt64,
+    "string": pl.String,
+    "categorical": pl.Categorical,
+}
+
+
+def experiment(slices: int) -> Experiment:
+    """Two runs of ``slices`` GPU slices each."""
+    return Experiment(PATH, (_run("eager", slices), _run("graph", slices)))
+
+
+def _run(mode: str, slices: int) -> Run:
+    manifest = SimpleNamespace(mode=ExecutionMode(mode), absent=(), failures=())
+    made = synthetic_trace(slices, graphed=mode == "graph")
+    return Run(PATH / mode, cast(Any, manifest), None, (), None, None, made)
+
+
+def synthetic_trace(slices: int, *, graphed: bool, steps: int = 40) -> tables.Trace:
+    """``slices`` kernels on three streams in ``steps`` marked steps, from a fixed seed."""
+    random = np.random.default_rng(20)
+    names = [f"void {kind}_{width}<float>(int)" for kind in _KINDS for width in range(8)]
+    dur = random.lognormal(8.2, 0.9, slices).astype(np.int64) + 700
+    gap = random.integers(250, 900, slices)
+    if not graphed:
+        gap = random.lognormal(8.2, 1.0, slices).astype(np.int64) + 600
+    start = 20_000 + np.cumsum(dur + gap) - dur
+    each = slices // steps
+    bounds = np.append(start[: each * steps : each] - 12_000, start[-1] + dur[-1] + 3_000)
+    correlation = np.arange(slices) + 1
+    calls = np.maximum.accumulate(start - random.integers(4_000, 12_000, slices))
+    call_dur = np.clip(np.diff(calls, append=calls[-1] + 5_000) - 50, 1, 3_200)
+    call_name = "cudaLaunchKernel"
+    if graphed:
+        correlation = np.minimum(np.arange(slices) // each, steps - 1) + 1
+        calls, call_dur = bounds[:-1] + 3_000, np.full(steps, 9_000)
+        call_name = "cudaGraphLaunch"
+    gpu = {
+        "ts": start,
+        "dur": dur,
+        "kind": ["kernel"] * slices,
+        "name": np.array(names)[random.integers(0, len(names), slices)],
+        "device": np.zeros(slices),
+        "stream": np.array([7, 13, 20])[random.choice(3, slices, p=[0.8, 0.15, 0.05])],
+        "correlation": correlation,
+    }
+    runtime = {
+        "ts": calls,
+        "dur": call_dur,
+        "name": [call_name] * len(calls),
+        "pid": np.full(len(calls), 408),
+        "tid": np.full(len(calls), 408),
+        "correlation": np.arange(len(calls)) + 1,
+    }
+    marks = {
+        "ts": bounds[:-1],
+        "dur": np.diff(bounds) - 4_000,
+        "name": [f"graphviz_dash.step#{i}" for i in range(steps)],
+        "pid": np.full(steps, 408),
+        "tid": np.full(steps, 408),
+    }
+    info = tables.TraceInfo(
+        "synthetic", slices, {}, 0, int(bounds[-1]), None, None, None, (), False, False, ()
+    )
+    return tables.Trace(
+        info,
+        _table(tables.GPU_COLUMNS, gpu),
+        _table(tables.RUNTIME_COLUMNS, runtime),
+        _table(tables.OP_COLUMNS, {}),
+        _table(tables.ANNOTATION_COLUMNS, marks),
+        _table(tables.PYTHON_COLUMNS, {}),
+    )
+
+
+def _table(columns: dict[str, str], values: dict[str, Any]) -> pl.DataFrame:
+    rows = len(next(iter(values.values()), ()))
+    return pl.DataFrame(
+        {
+            name: pl.Series(name, values.get(name, [None] * rows)).cast(_TYPES[kind])
+            for name, kind in columns.items()
+        }
+    )

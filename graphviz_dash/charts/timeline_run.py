@@ -1,0 +1,172 @@
+"""One run made ready for the timeline: built once, then any window of it is a matter of a view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from graphviz_dash.analysis.calls import CallClass, call_class
+from graphviz_dash.analysis.categories import Category, categorise
+from graphviz_dash.analysis.lanes import Ints, TraceLanes, encode, no_lanes, trace_lanes
+from graphviz_dash.analysis.names import short_name
+from graphviz_dash.analysis.steps import Step, StepMethod, steps
+from graphviz_dash.errors import printable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from graphviz_dash.analysis.replays import ReplayMatch
+    from graphviz_dash.model.run import Run
+
+CATEGORIES: Final = tuple(Category)
+CALLS: Final = tuple(CallClass)
+_LABEL_CHARS = 64
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Short name and category of each row of a table: ``codes`` (rows,) index ``texts``, whose
+    categories index CATEGORIES, and CALLS beyond them."""
+
+    codes: npt.NDArray[np.int64]
+    texts: list[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class RunTimeline:
+    """A run's lanes with what a view shows of each slice.
+
+    ``problem`` says why there is no trace to show; all else is then empty. ``steps`` are the marked
+    ones; a trace without marks has none. ``begin`` and ``end``
+    are the first and the last instant of what is shown, in ns of the trace. ``node`` has the node
+    index of each GPU row, -1 for none, and ``matched`` its place in ``replays``, which tells more;
+    they are None when no GPU row was matched to a node.
+    """
+
+    run: str
+    mode: str
+    problem: str | None
+    lanes: TraceLanes
+    steps: tuple[Step, ...]
+    begin: int
+    end: int
+    gpu_labels: Labels
+    call_labels: Labels
+    replays: ReplayMatch | None = None
+    matched: Ints | None = None
+    node: Ints | None = None
+
+
+def run_timeline(run: Run, replays: ReplayMatch | None = None) -> RunTimeline:
+    """The timeline of ``run``, from its traced pass.
+
+    Args:
+        run: a run; one without a replay trace gives a timeline that says so.
+        replays: the trace's GPU rows matched to the nodes of the run's graphs, or None.
+    """
+    trace = run.replay_trace
+    if trace is None:
+        return _without_trace(run)
+    lanes = trace_lanes(trace)
+    shown = [each for each in (lanes.gpu, lanes.cpu) if len(each.start)]
+    matched, node = _nodes(replays, trace.gpu.height)
+    return RunTimeline(
+        run=run.name,
+        mode=run.mode.value,
+        problem=None if shown else "the trace holds no GPU work and no launch",
+        lanes=lanes,
+        steps=tuple(one for one in steps(trace) if one.method is not StepMethod.WHOLE),
+        begin=min((int(each.start.min()) for each in shown), default=0),
+        end=max((int(each.end.max()) for each in shown), default=0),
+        gpu_labels=_gpu_labels(trace.gpu),
+        call_labels=_call_labels(trace.runtime),
+        replays=replays if node is not None else None,
+        matched=matched,
+        node=node,
+    )
+
+
+@dataclass(frozen=True)
+class ChosenRun:
+    """A run with its chosen step (None: the trace marks none, and the origin is its begin)."""
+
+    timeline: RunTimeline
+    step: Step | None
+
+    @property
+    def origin(self) -> int:
+        """The run's origin in ns of its trace."""
+        return self.step.start if self.step else self.timeline.begin
+
+    @property
+    def length(self) -> int:
+        """Of the chosen step, or of the whole trace where it marks none, in ns."""
+        if self.step:
+            return self.step.end - self.step.start
+        return self.timeline.end - self.timeline.begin
+
+
+def choose(timeline: RunTimeline, step: int | None) -> ChosenRun:
+    """``timeline`` at the step of number ``step``; None, or one the run lacks: its typical step,
+    the one of median length."""
+    by_index = {one.index: one for one in timeline.steps}
+    if step is not None and step in by_index:
+        return ChosenRun(timeline, by_index[step])
+    ordered = sorted(timeline.steps, key=lambda one: (one.end - one.start, one.index))
+    return ChosenRun(timeline, ordered[(len(ordered) - 1) // 2] if ordered else None)
+
+
+def label(text: str) -> str:
+    """``text`` as a label: on one line, without control characters, at most 64 characters."""
+    line = printable(text)
+    return line if len(line) <= _LABEL_CHARS else line[: _LABEL_CHARS - 1] + "…"
+
+
+def _without_trace(run: Run) -> RunTimeline:
+    absent = [one.reason for one in run.manifest.absent if "trace" in one.fact]
+    failed = [one.message for one in run.manifest.failures]
+    reason = next(iter(failed + absent), "its bundle holds no traced pass").strip()
+    none = Labels(np.zeros(0, dtype=np.int64), [])
+    return RunTimeline(
+        run=run.name,
+        mode=run.mode.value,
+        problem=printable(reason.splitlines()[0] if reason else "it failed"),
+        lanes=no_lanes(),
+        steps=(),
+        begin=0,
+        end=0,
+        gpu_labels=none,
+        call_labels=none,
+    )
+
+
+def _gpu_labels(gpu: pl.DataFrame) -> Labels:
+    names, name_texts = encode(gpu["name"])
+    kinds, kind_texts = encode(gpu["kind"])
+    pair = names.astype(np.int64) * max(1, len(kind_texts)) + kinds
+    used, codes = np.unique(pair, return_inverse=True)
+    texts = []
+    for one in used.tolist():
+        name, kind = name_texts[one // len(kind_texts)], kind_texts[one % len(kind_texts)]
+        shown = short_name(name) if kind == "kernel" else name
+        texts.append((label(shown), CATEGORIES.index(categorise(kind, name))))
+    return Labels(codes.astype(np.int64), texts)
+
+
+def _call_labels(runtime: pl.DataFrame) -> Labels:
+    codes, names = encode(runtime["name"])
+    texts = [(label(name), len(CATEGORIES) + CALLS.index(call_class(name))) for name in names]
+    return Labels(codes.astype(np.int64), texts)
+
+
+def _nodes(replays: ReplayMatch | None, rows: int) -> tuple[Ints | None, Ints | None]:
+    """For each GPU row its place among the matched rows and its node's index; -1 for none."""
+    if replays is None or not replays.matched:
+        return None, None
+    place = np.full(rows, -1, dtype=np.int64)
+    place[replays.gpu_row] = np.arange(len(replays.gpu_row))
+    node = np.where(place >= 0, replays.node[np.maximum(place, 0)], -1)
+    return place, node

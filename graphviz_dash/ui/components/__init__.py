@@ -1,0 +1,1 @@
+"""Components of our own: canvases fed from routes of the same server."""

@@ -1,0 +1,185 @@
+"""The timeline component: runs one above the other on one axis, drawn on a canvas.
+
+The script of a page only says which runs; what is seen is fetched from the routes of the same
+server, so that zooming and panning run no script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import streamlit as st
+
+from graphviz_dash.analysis.calls import CallClass
+from graphviz_dash.analysis.categories import Category
+from graphviz_dash.charts.palette import CATEGORY, IDLE, MODE, Shade
+from graphviz_dash.charts.timeline_card import SliceCard
+from graphviz_dash.charts.timeline_run import CALLS, CATEGORIES
+from graphviz_dash.errors import InputError
+from graphviz_dash.ui.components.timeline.api import card, routes
+from graphviz_dash.ui.store import UnknownKeyError
+
+__all__ = ["Selection", "routes", "timeline_view"]
+
+_FOLDER: Final = Path(__file__).parent
+_SCRIPTS: Final = ("model.js", "theme.js", "draw.js", "panel.js", "input.js", "timeline.js")
+_HTML: Final = """
+<div class="timeline">
+  <div class="bar"><div class="legend"></div><div class="buttons"></div></div>
+  <div class="stage">
+    <canvas tabindex="0" role="application" aria-label="Timeline, loading"></canvas>
+    <div class="tooltip" role="tooltip" hidden></div>
+    <p class="problem" role="alert" hidden></p>
+  </div>
+  <div class="panel" role="region" aria-label="Selected slice"></div>
+  <div class="live" aria-live="polite"></div>
+</div>
+"""
+_CALL_SHADES: Final = {
+    CallClass.COPY: CATEGORY[Category.MEMORY],
+    CallClass.MEMORY: CATEGORY[Category.COMMUNICATION],
+}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A selected slice. ``token`` gives it again to ``timeline_view(selected=...)`` and is fit for
+    an address; ``graph`` and ``node`` are None for what is not known to be a graph's node."""
+
+    token: str
+    run: str
+    card: SliceCard
+
+    @property
+    def graph(self) -> str | None:
+        """The graph that launched it."""
+        return self.card.graph
+
+    @property
+    def node(self) -> int | None:
+        """The index of its node in that graph."""
+        return self.card.node
+
+
+def timeline_view(
+    experiment_key: str,
+    run_names: Sequence[str],
+    *,
+    step: int | Sequence[int | None] | None = None,
+    selected: str | None = None,
+    key: str = "timeline",
+    height: int = 620,
+) -> Selection | None:
+    """Shows the timeline of ``run_names``, the first on top, and returns the selected slice.
+
+    Args:
+        experiment_key: key of the experiment in the store.
+        run_names: names of runs of the experiment; the first is what the others are held against.
+        step: number of the step that is aligned: one for all, one for each run, or None for each
+            run's typical step (the one of median length).
+        selected: what is selected from outside: "run/g12" (a Selection's token), or
+            "run/graph-0#17" for a graph's node; None for nothing. A later click of the reader
+            outweighs it.
+        key: key of the widget.
+        height: of the whole component in pixels.
+    """
+    names = list(run_names)
+    chosen = [step] * len(names) if step is None or isinstance(step, int) else list(step)
+    state = _component()(
+        data={
+            "experiment": experiment_key,
+            "runs": names,
+            "steps": chosen,
+            "selected": selected,
+            "height": height,
+            "palette": _palette(),
+        },
+        key=key,
+        on_selected_change=_nothing,
+    )
+    token = _latest(f"{key}:selection", state.get("selected"), selected)
+    return _resolve(experiment_key, dict(zip(names, chosen, strict=True)), token)
+
+
+@dataclass
+class _Memory:
+    """What a session last saw of a selection: the click, what the page asked for, the outcome."""
+
+    click: object
+    asked: str | None
+    token: str | None
+
+
+def _latest(slot: str, click: Any, asked: str | None) -> str | None:
+    """The token that was selected last: by a click of the reader, or by the page asking anew.
+
+    Both reach every run of the script again and again, so what counts is which of them changed.
+    """
+    if not isinstance(click, dict):
+        st.session_state.pop(slot, None)
+        return asked
+    memory: _Memory | None = st.session_state.get(slot)
+    if memory is None or click != memory.click:
+        token = click.get("slice")
+        memory = _Memory(click, asked, token if isinstance(token, str) else None)
+    elif asked != memory.asked:
+        memory = _Memory(click, asked, asked)
+    st.session_state[slot] = memory
+    return memory.token
+
+
+def _resolve(key: str, steps: dict[str, int | None], token: str | None) -> Selection | None:
+    run, _, which = (token or "").partition("/")
+    if not which or run not in steps:
+        return None
+    try:
+        found = card(key, run, steps[run], which)
+    except (InputError, UnknownKeyError):
+        return None
+    return Selection(f"{run}/{found.token}", run, found)
+
+
+def _nothing() -> None:
+    """Its presence alone makes the state known to Streamlit."""
+
+
+@cache
+def _source(*names: str) -> str:
+    return "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in names)
+
+
+@cache
+def _component() -> Any:
+    return st.components.v2.component(
+        "graphviz_dash_timeline",
+        html=_HTML,
+        css=_source("timeline.css"),
+        js=_source(*_SCRIPTS),
+    )
+
+
+@cache
+def _palette() -> dict[str, Any]:
+    gpu = [{"label": one.value, "shade": _pair(CATEGORY[one])} for one in CATEGORIES]
+    other = CATEGORY[Category.OTHER]
+    calls = [
+        {
+            "label": f"CPU: {one.value}",
+            "shade": _pair(_CALL_SHADES.get(one, other)),
+            "call": one.value,
+        }
+        for one in CALLS
+    ]
+    return {
+        "categories": gpu + calls,
+        "modes": {mode.value: _pair(shade) for mode, shade in MODE.items()},
+        "idle": _pair(IDLE),
+    }
+
+
+def _pair(shade: Shade) -> list[str]:
+    return [shade.light, shade.dark]

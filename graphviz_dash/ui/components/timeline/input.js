@@ -1,0 +1,139 @@
+// What the reader does with pointer, wheel and keyboard, told to a timeline.
+
+/** Pointer, wheel and keyboard of a timeline's canvas. */
+function listen(t, signal) {
+  const { canvas } = t;
+  const on = (name, act, more) => canvas.addEventListener(name, act, { signal, ...more });
+  const place = (event) => {
+    const box = canvas.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  };
+  let drag = null;
+
+  on(
+    "wheel",
+    (event) => {
+      if (!t.view) return;
+      const [x] = place(event);
+      const overflow = t.layout.total > t.height;
+      if (x < GUTTER) {
+        if (!overflow) return;
+        t.scroll += event.deltaY;
+        t.relayout();
+        t.paint();
+      } else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+        const shift = (event.deltaX / t.plot) * (t.window[1] - t.window[0]);
+        t.target = null;
+        t.show([t.window[0] + shift, t.window[1] + shift]);
+      } else {
+        const lines = event.deltaMode === 1 ? 18 : 1;
+        t.zoomAt(x, Math.exp((-event.deltaY * lines) / 420));
+      }
+      event.preventDefault();
+    },
+    { passive: false },
+  );
+
+  on("pointerdown", (event) => {
+    if (event.button !== 0 || !t.view) return;
+    const [x, y] = place(event);
+    canvas.setPointerCapture(event.pointerId);
+    t.target = null;
+    drag = { x, y, window: t.window.slice(), scroll: t.scroll, moved: false, box: event.shiftKey };
+  });
+
+  on("pointermove", (event) => {
+    if (!t.view) return;
+    const [x, y] = place(event);
+    t.pointer = [x, y];
+    if (drag) {
+      if (Math.hypot(x - drag.x, y - drag.y) > 3) drag.moved = true;
+      if (drag.moved) dragTo(x, y);
+      t.hover = null;
+      t.tooltip.hidden = true;
+      return;
+    }
+    t.look();
+    canvas.style.cursor = event.shiftKey ? "col-resize" : t.hover && t.hover.i >= 0 ? "pointer" : "";
+    t.paint();
+  });
+
+  const dragTo = (x, y) => {
+    t.hover = null;
+    if (drag.box) {
+      t.box = { from: t.time(Math.max(GUTTER, drag.x)), to: t.time(Math.max(GUTTER, x)) };
+      return t.paint();
+    }
+    const shift = ((drag.x - x) / t.plot) * (drag.window[1] - drag.window[0]);
+    t.scroll = drag.scroll + drag.y - y;
+    t.relayout();
+    canvas.style.cursor = "grabbing";
+    t.show([drag.window[0] + shift, drag.window[1] + shift]);
+  };
+
+  on("pointerup", (event) => {
+    if (!drag) return;
+    const [x, y] = place(event);
+    const { box } = t;
+    const was = drag;
+    drag = null;
+    t.box = null;
+    canvas.style.cursor = "";
+    if (box && Math.abs(x - was.x) > 4) {
+      t.glide([Math.min(box.from, box.to), Math.max(box.from, box.to)]);
+    } else if (!was.moved) {
+      const found = t.hit(x, y);
+      if (found && found.i >= 0) t.select(found.run.run, tokenOf(found.lane, found.i));
+      else if (t.selected) t.select(null, null);
+    }
+    t.paint();
+  });
+
+  on("pointercancel", () => {
+    drag = null;
+    t.box = null;
+    t.paint();
+  });
+
+  on("pointerleave", () => {
+    t.pointer = null;
+    t.look();
+    t.paint();
+  });
+
+  on("dblclick", (event) => {
+    const found = t.hit(...place(event));
+    if (found && found.i >= 0) t.zoomTo(found.lane.start[found.i], found.lane.end[found.i]);
+    else if (found) t.zoom(4);
+  });
+
+  const keys = {
+    w: () => t.zoom(1.6),
+    "+": () => t.zoom(1.6),
+    "=": () => t.zoom(1.6),
+    s: () => t.zoom(1 / 1.6),
+    "-": () => t.zoom(1 / 1.6),
+    a: () => t.pan(-0.2),
+    d: () => t.pan(0.2),
+    arrowleft: () => t.pan(-0.2),
+    arrowright: () => t.pan(0.2),
+    arrowup: () => t.stepLane(-1),
+    arrowdown: () => t.stepLane(1),
+    ".": () => t.step(1),
+    ",": () => t.step(-1),
+    f: () => t.fit(),
+    0: () => t.fit(),
+    home: () => t.fit(),
+    enter: () => t.zoomToCard(),
+    escape: () => t.select(null, null),
+  };
+  on("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !t.view) return;
+    const act = keys[event.key.toLowerCase()];
+    if (!act) return;
+    // The page has keys of its own; those pressed here are meant for the timeline.
+    event.preventDefault();
+    event.stopPropagation();
+    act();
+  });
+}

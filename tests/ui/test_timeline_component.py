@@ -1,0 +1,261 @@
+"""The timeline in a real browser: zoom to a kernel, select it, go on by keyboard, both themes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+
+pytestmark = pytest.mark.ui
+
+_SITE = Path(__file__).parent / "timeline_site"
+_START_SECONDS = 40
+_NUMBER = re.compile(r"\d+")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    port = _free_port()
+    command = [sys.executable, "-m", "streamlit", "run", "app.py"]
+    command += [f"--server.port={port}", "--server.address=127.0.0.1", "--server.headless=true"]
+    command += ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
+    server = subprocess.Popen(command, cwd=_SITE)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait_for(f"{address}/_stcore/health", server)
+        yield address
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + _START_SECONDS
+    while time.monotonic() < until and server.poll() is None:
+        try:
+            with urllib.request.urlopen(address, timeout=2):
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            time.sleep(0.1)
+    raise AssertionError(f"the site did not answer within {_START_SECONDS} s")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(
+            executable_path=found, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(params=["light", "dark"])
+def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    context = browser.new_context(
+        viewport={"width": 1360, "height": 800}, color_scheme=request.param
+    )
+    context.route(lambda url: "127.0.0.1" not in url, lambda route: route.abort())
+    opened = context.new_page()
+    errors: list[str] = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    context.close()
+    assert errors == []
+
+
+def _open(page: Page, address: str) -> Locator:
+    page.goto(address)
+    canvas = page.locator("canvas[aria-label^='Timeline of']")
+    expect(canvas).to_have_attribute("data-painted", _NUMBER, timeout=20_000)
+    return canvas
+
+
+def _window(canvas: Locator) -> tuple[int, int]:
+    begin, stop = (canvas.get_attribute("data-window") or "").split(",")
+    return int(begin), int(stop)
+
+
+def _settle(canvas: Locator, act: Any) -> None:
+    """Does ``act`` and waits until the view that it leads to is loaded and drawn."""
+    before = canvas.get_attribute("data-fetches")
+    act()
+    expect(canvas).not_to_have_attribute("data-fetches", before or "", timeout=5_000)
+    expect(canvas).to_have_attribute("data-moving", "no")
+
+
+def _slices(canvas: Locator) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = canvas.evaluate("c => c.__timeline.slices()")
+    return found
+
+
+def _centre(canvas: Locator, one: dict[str, Any]) -> tuple[float, float]:
+    place = canvas.evaluate("(c, s) => c.__timeline.sliceRect(s.run, s.token)", one)
+    return place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
+
+
+def _kernel(canvas: Locator) -> dict[str, Any]:
+    """The longest kernel of the chosen step of the graph run."""
+    graph = [s for s in _slices(canvas) if s["run"] == "graph" and s["token"][0] == "g"]
+    end = canvas.evaluate("c => c.__timeline.view.runs.find(r => r.run === 'graph').step.end")
+    return max((s for s in graph if 0 <= s["start"] < end), key=lambda s: s["dur"])
+
+
+def test_zoom_to_a_kernel_select_it_and_go_on_by_keyboard(site: str, page: Page) -> None:
+    canvas = _open(page, site)
+    kernel = _kernel(canvas)
+    x, y = _centre(canvas, kernel)
+
+    _settle(canvas, lambda: canvas.dblclick(position={"x": x, "y": y}))
+    begin, stop = _window(canvas)
+    assert begin < kernel["start"] < kernel["start"] + kernel["dur"] < stop
+    assert kernel["dur"] / (stop - begin) > 0.2
+    assert canvas.get_attribute("data-level") == "slices"
+
+    x, y = _centre(canvas, kernel)
+    canvas.click(position={"x": x, "y": y})
+    token = f"graph/{kernel['token']}"
+    expect(page.get_by_text(f"selected: {token}")).to_be_visible()
+    expect(page.get_by_role("region", name="Selected slice")).to_contain_text("Duration")
+
+    canvas.focus()
+    page.keyboard.press(".")
+    expect(page.get_by_text(f"selected: {token}")).not_to_be_visible()
+    page.keyboard.press(",")
+    expect(page.get_by_text(f"selected: {token}")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("selected: nothing")).to_be_visible()
+
+
+def test_wheel_zooms_at_the_pointer_and_drag_pans(site: str, page: Page) -> None:
+    canvas = _open(page, site)
+    kernel = _kernel(canvas)
+    x, y = _centre(canvas, kernel)
+    canvas.hover(position={"x": x, "y": y})
+    begin, stop = _window(canvas)
+    _settle(canvas, lambda: page.mouse.wheel(0, -400))
+    near, far = _window(canvas)
+    assert far - near < (stop - begin) / 2
+    assert _centre(canvas, kernel)[0] == pytest.approx(x, abs=2.6)  # a pixel, enlarged
+
+    box = canvas.bounding_box()
+    assert box is not None
+
+    def drag() -> None:
+        page.mouse.down()
+        page.mouse.move(box["x"] + x + 200, box["y"] + y, steps=4)
+        page.mouse.up()
+
+    _settle(canvas, drag)
+    moved = _window(canvas)
+    assert moved[0] < near
+    assert moved[1] - moved[0] == pytest.approx(far - near, abs=3)
+
+
+def test_shift_drag_zooms_to_the_box(site: str, page: Page) -> None:
+    canvas = _open(page, site)
+    box = canvas.bounding_box()
+    assert box is not None
+    begin, stop = _window(canvas)
+    page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + 400, box["y"] + 120)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 600, box["y"] + 140, steps=3)
+    _settle(canvas, page.mouse.up)
+    page.keyboard.up("Shift")
+    near, far = _window(canvas)
+    plot = box["width"] - 124
+    assert far - near == pytest.approx((stop - begin) * 200 / plot, rel=0.02)
+    assert near == pytest.approx(begin + (stop - begin) * (400 - 124) / plot, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("key", "grows"), [("w", 1 / 1.6), ("+", 1 / 1.6), ("s", 1.6), ("-", 1.6), ("d", 1), ("a", 1)]
+)
+def test_keys_zoom_and_pan(site: str, page: Page, key: str, grows: float) -> None:
+    canvas = _open(page, site)
+    canvas.focus()
+    begin, stop = _window(canvas)
+    _settle(canvas, lambda: page.keyboard.press(key))
+    near, far = _window(canvas)
+    assert far - near == pytest.approx((stop - begin) * grows, rel=0.01)
+    if grows == 1:
+        assert (near > begin) == (key == "d")
+    _settle(canvas, lambda: page.keyboard.press("f"))
+    assert _window(canvas) == pytest.approx((begin, stop), abs=2)
+
+
+def test_hover_tells_a_slice_and_a_gap(site: str, page: Page) -> None:
+    canvas = _open(page, site)
+    kernel = _kernel(canvas)
+    x, y = _centre(canvas, kernel)
+    canvas.hover(position={"x": x, "y": y})
+    tooltip = page.get_by_role("tooltip")
+    expect(tooltip).to_contain_text(kernel["name"])
+    expect(tooltip).to_contain_text("long")
+    eager = [s for s in _slices(canvas) if s["run"] == "eager" and s["token"][0] == "g"]
+    row = canvas.evaluate(
+        "c => { const r = c.__timeline.layout.blocks[0].lanes.find(l => l.lane.kind === 'gpu');"
+        " return r.y + r.h / 2; }"
+    )
+    first = min(s["start"] for s in eager if s["start"] >= 0)
+    before = canvas.evaluate("(c, at) => c.__timeline.x(at)", first / 2)
+    canvas.hover(position={"x": before, "y": row})
+    expect(tooltip).to_contain_text("idle for")
+
+
+def test_the_canvas_shows_colours_of_slices_and_follows_the_theme(site: str, page: Page) -> None:
+    canvas = _open(page, site)
+    kernel = _kernel(canvas)
+    x, _ = _centre(canvas, kernel)
+    read = (
+        "(c, p) => Array.from(c.getContext('2d')"
+        ".getImageData(p[0] * devicePixelRatio, p[1] * devicePixelRatio, 1, 1).data)"
+    )
+    place = canvas.evaluate("(c, s) => c.__timeline.sliceRect(s.run, s.token)", kernel)
+    inside = canvas.evaluate(read, [x, place["y"] + 3])
+    dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    assert tuple(inside[:3]) == ((0x6F, 0x9F, 0xD0) if dark else (0x44, 0x77, 0xAA))
+
+
+def test_a_selection_from_outside_is_shown_and_outweighed_by_a_click(site: str, page: Page) -> None:
+    canvas = _open(page, f"{site}/?selected=graph/g40")
+    expect(page.get_by_text("selected: graph/g40")).to_be_visible()
+    expect(canvas).to_have_attribute("data-card", "graph/g40")
+    page.wait_for_function(
+        "c => c.__timeline.sliceRect('graph', 'g40')?.x > 124 && c.dataset.moving === 'no'",
+        arg=canvas.element_handle(),
+        timeout=5_000,
+    )
+    canvas.focus()
+    page.keyboard.press(".")
+    expect(page.get_by_text("selected: graph/g40")).not_to_be_visible()
+    page.get_by_role("button", name="Ask for g41").click()
+    expect(page.get_by_text("selected: graph/g41")).to_be_visible()
+    expect(canvas).to_have_attribute("data-card", "graph/g41")
+
+
+def test_the_timeline_is_reachable_and_named_for_screen_readers(site: str, page: Page) -> None:
+    canvas = _open(page, site)
+    assert "GPU slices" in (canvas.get_attribute("aria-label") or "")
+    assert canvas.get_attribute("tabindex") == "0"
+    for name in ("Zoom in (W)", "Zoom out (S)", "Fit the step (F)"):
+        expect(page.get_by_role("button", name=name)).to_be_visible()
