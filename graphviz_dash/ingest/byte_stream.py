@@ -86,10 +86,10 @@ class ByteStream:
         try:
             data = self._source.read(size or self._chunk_bytes)
         except EOFError as error:
-            found = f"gzip data that ends early, after {self._total:,} decompressed bytes"
+            found = f"gzip data that ends too early, after {self._file.tell():,} bytes"
             raise InputError(self.path, found, "a whole gzip file", _ADVICE_CUT) from error
         except _DAMAGED as error:
-            found = f"damaged gzip data ({error}) after {self._total:,} decompressed bytes"
+            found = f"damaged gzip data ({error})"
             raise InputError(self.path, found, "a whole gzip file") from error
         except OSError as error:
             # gzip reports a wrong checksum or header as an OSError without an errno.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -29,8 +29,9 @@ _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{}]', re.DOTALL)
 _VALUE = re.compile(rb"\s*:\s*(\S)")
 _SPACE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
-_WINDOW = 64 << 10  # where the last cuts of a piece are looked for first
-_TRIES = 6  # cuts tried one after the other, before ever larger steps back
+_WINDOW = 64 << 10  # where the last cuts of a piece are looked for
+_TRIES = 6  # such cuts tried, each at the cost of decoding a piece
+_LONGEST_WORD = 400  # digits of a number, or letters of a word, that a chunk's end may cut
 _END_TRIES = 64  # array ends tried; each "} ]" in the fields behind the array costs one
 
 Decode = Callable[[bytes], list[T]]
@@ -171,30 +172,53 @@ class ArrayReader(Generic[T]):
 
     def _piece(self, buffer: bytes) -> tuple[list[T], int] | None:
         """The elements up to the last good cut, and where the next element begins; None: there is
-        no good cut in ``buffer`` yet."""
-        for cut in _cuts(buffer):
-            try:
-                items = self._strict(_closed(buffer, cut))
-            except NOT_JSON:
-                continue
-            except RecursionError as error:
-                raise self._too_deep() from error
-            return items, _next_element(buffer, cut)
-        for cut in islice(_cuts(buffer), _TRIES):
-            try:
-                items = self._lenient(_closed(buffer, cut))
-            except json.JSONDecodeError as error:
-                # A wrong cut fails where the text was cut; any other failure is the text's own.
-                at_the_cut = error.pos >= len(error.doc) - 1
-                if at_the_cut or error.msg.startswith("Unterminated string"):
-                    continue
-                raise self._damaged(buffer, "[") from error
-            except RecursionError as error:
-                raise self._too_deep() from error
-            except ValueError as error:  # a number of thousands of digits
-                raise self._damaged(buffer, "[") from error
-            return items, _next_element(buffer, cut)
+        no good cut in ``buffer`` yet, or the array has ended in it."""
+        near = _near_cuts(buffer)
+        for cut in near:
+            items = self._decoded(buffer, cut)
+            if items is not None:
+                return items, _next_element(buffer, cut)
+        # The text holds NaN or such, or all these cuts lie inside one element.
+        for cut in chain(near[:1], _scanned_cuts(buffer)):
+            items = self._decoded(buffer, cut)
+            if items is None:
+                items = self._decoded_leniently(buffer, cut)
+            if items is not None:
+                return items, _next_element(buffer, cut)
+        self._check_prefix(buffer)
         return None
+
+    def _decoded(self, buffer: bytes, cut: int) -> list[T] | None:
+        try:
+            return self._strict(_closed(buffer, cut))
+        except NOT_JSON:
+            return None
+        except RecursionError as error:
+            raise self._too_deep() from error
+
+    def _decoded_leniently(self, buffer: bytes, cut: int) -> list[T] | None:
+        try:
+            return self._lenient(_closed(buffer, cut))
+        except RecursionError as error:
+            raise self._too_deep() from error
+        except ValueError:
+            return None
+
+    def _check_prefix(self, buffer: bytes) -> None:
+        """Raises when ``buffer`` is damaged, rather than only not complete."""
+        text = "[" + buffer.decode("utf-8", "replace")
+        try:
+            json.JSONDecoder(strict=False).raw_decode(text)
+        except RecursionError as error:
+            raise self._too_deep() from error
+        except json.JSONDecodeError as error:
+            # Text that only goes on behind the buffer fails at its end, or at an open string; a
+            # word or number that is cut fails where it begins.
+            open_string = error.msg.startswith("Unterminated string")
+            if not open_string and len(text[error.pos :].strip()) > _LONGEST_WORD:
+                raise self._damaged(buffer, "[") from error
+        except ValueError as error:  # a number of thousands of digits
+            raise self._damaged(buffer, "[") from error
 
     def _last(self, buffer: bytes) -> list[T]:
         """The elements that are left, and the fields behind the array."""
@@ -278,10 +302,10 @@ class ArrayReader(Generic[T]):
         """What is wrong with the text behind the array."""
         fields = tail.lstrip()
         if self._bare or fields[:1] not in (",", ""):
-            shown = fields[:24]
-            return InputError(
-                self._path, f"not JSON at byte {self._before:,} (at {shown!r})", "valid JSON"
-            )
+            behind = fields.removeprefix("}").lstrip()
+            at = self._before + len(tail.encode()) - len(behind.encode())
+            found = f"text behind the end of the JSON, at byte {at:,} ({behind[:24]!r})"
+            return InputError(self._path, found, "one JSON document")
         self._before += len(tail) - len(fields) + len(fields[:1])
         return self._damaged(fields[1:].encode(), "{")
 
@@ -314,18 +338,31 @@ class ArrayReader(Generic[T]):
         )
 
 
-def _cuts(buffer: bytes) -> Iterator[int]:
-    """Where a piece could end: the last places, then ever earlier ones, should the last all lie
-    inside one element. Lazy, for the first one is nearly always right."""
+def _near_cuts(buffer: bytes) -> list[int]:
+    """The last places where a piece could end, the last one first; nearly always it is right."""
     window = max(0, len(buffer) - _WINDOW)
-    near = [match.end() for match in _CUT.finditer(buffer, window)][: -_TRIES - 1 : -1]
-    yield from near
-    places = [match.end() for match in _CUT.finditer(buffer)]
-    yield from places[-len(near) - 1 : -_TRIES - 1 : -1]
-    back = 2 * _TRIES
-    while back <= len(places):
-        yield places[-back]
-        back *= 2
+    return [match.end() for match in _CUT.finditer(buffer, window)][: -_TRIES - 1 : -1]
+
+
+def _scanned_cuts(buffer: bytes) -> Iterator[int]:
+    """The last place behind a whole element, found by counting every bracket outside strings; none
+    if there is no such place, or the array ends in ``buffer``. Much slower than a near cut."""
+    depth = 0
+    cut = 0
+    for token in _TOKEN.finditer(buffer):
+        text = token[0]
+        if text in (b"{", b"["):
+            depth += 1
+        elif text in (b"}", b"]"):
+            depth -= 1
+            if depth < 0:
+                return
+            if depth == 0 and _CUT.match(buffer, token.start()):
+                cut = token.end()
+        elif text == b'"':
+            break
+    if cut:
+        yield cut
 
 
 def _closed(buffer: bytes, cut: int) -> bytes:

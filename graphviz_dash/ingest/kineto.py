@@ -210,7 +210,7 @@ class _Reading:
         if not filled:
             raise InputError(
                 self.path,
-                f"a traceEvents of {self.events:,} entries without any slice of a CPU or GPU",
+                f"traceEvents without any slice of a CPU or GPU ({self.events:,} events)",
                 "a Kineto trace, as torch.profiler exports it",
             )
         origin = min(int(table.column("ts").min()) for table in filled)

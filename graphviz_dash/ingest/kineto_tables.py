@@ -158,7 +158,7 @@ class Table:
             return series.cast(_TYPES[kind])
         except pl.exceptions.InvalidOperationError as error:
             found = f"a {name} of {int(values[np.abs(values).argmax()])}"
-            raise InputError(self.where, found, f"a {kind} number") from error
+            raise InputError(self.where, found, f"{kind} numbers") from error
 
     def _times(self, events: Sequence[Event], field: str, exact: bool) -> Ints:
         read = attrgetter(field)

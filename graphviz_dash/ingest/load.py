@@ -84,10 +84,17 @@ def _folders_in(folder: Path) -> list[Path]:
     """Visible folders, by name. A staging folder of a collector begins with a dot."""
     try:
         with os.scandir(folder) as entries:
-            names = sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir())
+            names = sorted(e.name for e in entries if not e.name.startswith(".") and _is_folder(e))
     except OSError:
         return []
     return [folder / name for name in names]
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a loop of links
+        return False
 
 
 def _resolved(path: Path) -> Path:
@@ -97,7 +104,8 @@ def _resolved(path: Path) -> Path:
         if not folder.is_dir():
             found = "a file" if folder.exists() else "no such folder"
             raise InputError(path, found, "the folder of an experiment")
-    except (OSError, ValueError) as error:  # too long a name, a loop of links, a NUL character
+    except (OSError, ValueError, RuntimeError) as error:
+        # Too long a name, a NUL character, a loop of links (a RuntimeError before Python 3.13).
         raise InputError(path, str(error), "the folder of an experiment") from error
     return folder
 

@@ -64,8 +64,11 @@ def flipped_gzip() -> bytes:
 
 
 DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
-    "gzip cut off": (cut_gzip, "ends early|ends too early"),
-    "gzip cut in its header": (lambda: gzip.compress(sample())[:6], "ends early|gzip"),
+    "gzip cut off": (cut_gzip, "gzip data that ends too early"),
+    "gzip cut in its header": (
+        lambda: gzip.compress(sample())[:6],
+        "gzip data that ends too early",
+    ),
     "gzip with a wrong checksum": (wrong_checksum, "damaged gzip data"),
     "gzip with flipped bits": (flipped_gzip, "damaged gzip data|not JSON|ends"),
     "JSON cut between events": (lambda: sample()[: sample().rindex(b"},") + 2], "ends too early"),
@@ -89,7 +92,10 @@ DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
     "traceEvents is an object": (lambda: b'{"traceEvents": {"a": 1}}', "not an array"),
     "traceEvents is null": (lambda: b'{"traceEvents": null}', "not an array"),
     "no events": (document, "without any slice"),
-    "events without slices": (lambda: document('{"ph": "M", "name": "x"}'), "1 entries without"),
+    "events without slices": (
+        lambda: document('{"ph": "M", "name": "x"}'),
+        "without any slice .* .1 events",
+    ),
     "an event is a string": (lambda: document(EVENT, '"x"'), r"traceEvents\[1\] is the string 'x'"),
     "an event is null": (lambda: document(EVENT, "null", EVENT), r"traceEvents\[1\] is null"),
     "name is a number": (lambda: document(event(name="5")), r"traceEvents\[0\].name is 5"),
@@ -144,8 +150,11 @@ DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
     "a comma too many": (lambda: document(EVENT, "", EVENT), "not JSON at byte"),
     "a bare backslash": (lambda: document(event(name=r'"C:\qsers"')), "not JSON at byte"),
     "an unescaped quote": (lambda: document(event(name='"say "hi""')), "not JSON at byte"),
-    "text behind the end": (lambda: document(EVENT) + b" and more", "not JSON at byte|expected"),
-    "two documents": (lambda: document(EVENT) + document(EVENT), "not JSON at byte"),
+    "text behind the end": (
+        lambda: document(EVENT) + b" and more",
+        "text behind the end of the JSON, at byte 102",
+    ),
+    "two documents": (lambda: document(EVENT) + document(EVENT), "text behind the end"),
     "deep nesting in an argument": (
         lambda: document(event(args='{"x": ' + "[" * 100_000 + "]" * 100_000 + "}")),
         "nested too deeply.*limit nesting",
