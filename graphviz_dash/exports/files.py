@@ -1,0 +1,69 @@
+"""Files written whole or not at all, and what was written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from isal import igzip
+
+from graphviz_dash.errors import InputError
+
+_GZIP_LEVEL: Final = 2
+"""isal's default; higher ones take longer and save few per cent."""
+
+
+@dataclass(frozen=True)
+class ExportSummary:
+    """What an exported trace holds.
+
+    ``format`` is proto or json. ``slices`` counts every slice, ``overflowed`` those of them on a
+    lane of their own because they overlap others; ``flows`` the arrows from launches; ``counters``
+    the values of counters. ``tracks`` counts threads, streams with their overflow lanes, counters
+    and groups. ``skipped`` has the runs without a trace, and why.
+    """
+
+    path: Path
+    format: str
+    bytes: int
+    runs: tuple[str, ...]
+    tracks: int
+    slices: int
+    overflowed: int
+    flows: int
+    counters: int
+    skipped: tuple[tuple[str, str], ...]
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write, which takes the place of ``path`` when the block ends without an error, and
+    is removed otherwise. Compressed when the name ends in ``.gz``.
+
+    Raises:
+        InputError: no file can be written there.
+    """
+    if path.is_dir():
+        raise InputError(path, "a folder", "a file to write")
+    beside = path.with_name(f".{path.name[:100]}.{os.getpid()}.part")
+    try:
+        raw: IO[bytes] = beside.open("xb")
+    except OSError as error:
+        reason = (error.strerror or "it cannot be written").lower()
+        raise InputError(path, reason, "a file in a folder that can be written") from error
+    try:
+        with raw:
+            if path.suffix == ".gz":
+                with igzip.GzipFile(
+                    filename="", fileobj=raw, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0
+                ) as packed:
+                    yield packed
+            else:
+                yield raw
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

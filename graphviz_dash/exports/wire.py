@@ -1,0 +1,129 @@
+"""Protocol buffer messages written many at a time: a column of values becomes a column of fields.
+
+A row is one message. Each :class:`Part` holds some of the bytes of every row, so a field of 100,000
+messages is a few array operations; :func:`join` puts the parts of each row behind one another.
+Format: protobuf.dev/programming-guides/encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Sizes: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_VARINT_BITS = 7
+_LONGEST_VARINT = 10
+
+
+class Wire(IntEnum):
+    """How the value of a field is written."""
+
+    VARINT = 0
+    FIXED64 = 1
+    LENGTH = 2
+
+
+@dataclass(frozen=True)
+class Part:
+    """Bytes of each row: of row ``i`` the first ``size[i]`` of ``data[i]``.
+
+    ``data`` has shape (rows, width), or (1, width) where all rows have the same bytes.
+    """
+
+    data: Bytes
+    size: Sizes
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Bytes of very different length at the end of each row: ``size[i]`` of ``data`` each."""
+
+    data: Bytes
+    size: Sizes
+
+
+def tag(number: int, wire: Wire) -> bytes:
+    """The key that stands before the value of field ``number``."""
+    return varint(number << 3 | wire)
+
+
+def varint(value: int) -> bytes:
+    """One non-negative integer as a varint."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= _VARINT_BITS
+    out.append(value)
+    return bytes(out)
+
+
+def constant(data: bytes, present: Mask) -> Part:
+    """The same bytes in every row that is present."""
+    return Part(np.frombuffer(data, dtype=np.uint8)[None, :], present * np.int64(len(data)))
+
+
+def varints(values: npt.NDArray[np.int64] | npt.NDArray[np.uint64], present: Mask) -> Part:
+    """Unsigned integers of shape (rows,), each in as few bytes as it needs."""
+    unsigned = values.astype(np.uint64, copy=False)
+    largest = int(unsigned.max()) if len(unsigned) else 0
+    width = min(_LONGEST_VARINT, -(-max(1, largest.bit_length()) // _VARINT_BITS))
+    data = np.empty((len(unsigned), width), dtype=np.uint8)
+    size = np.ones(len(unsigned), dtype=np.int64)
+    for place in range(width):
+        rest = unsigned >> np.uint64(_VARINT_BITS * (place + 1)) if place < 9 else None
+        data[:, place] = (unsigned >> np.uint64(_VARINT_BITS * place)).astype(np.uint8) & 0x7F
+        if rest is not None and place + 1 < width:
+            more = rest > 0
+            data[:, place] |= more.astype(np.uint8) << 7
+            size += more
+    return Part(data, np.where(present, size, 0))
+
+
+def doubles(values: npt.NDArray[np.float64], present: Mask) -> Part:
+    """Numbers of shape (rows,) as 64-bit floats."""
+    data = np.ascontiguousarray(values, dtype="<f8").view(np.uint8).reshape(len(values), 8)
+    return Part(data, present * np.int64(8))
+
+
+def message(number: int, parts: Sequence[Part], present: Mask, more: Sizes | None = None) -> Parts:
+    """``parts`` as the message in field ``number``; ``more`` are bytes that follow them."""
+    length = sum((part.size for part in parts), np.zeros(len(present), dtype=np.int64))
+    if more is not None:
+        length = length + more
+    head = constant(tag(number, Wire.LENGTH), present)
+    return (head, varints(length, present), *parts)
+
+
+Parts: TypeAlias = tuple[Part, ...]
+
+
+def join(parts: Sequence[Part], tail: Ragged | None = None) -> Bytes:
+    """All rows behind one another, each the bytes of its parts in order, then of its tail."""
+    rows = len(parts[0].size)
+    width = sum(part.data.shape[1] for part in parts)
+    data = np.empty((rows, width), dtype=np.uint8)
+    valid = np.empty((rows, width), dtype=np.bool_)
+    at = 0
+    for part in parts:
+        wide = part.data.shape[1]
+        data[:, at : at + wide] = part.data
+        np.less(np.arange(wide), part.size[:, None], out=valid[:, at : at + wide])
+        at += wide
+    fixed = data[valid]
+    if tail is None or not len(tail.data):
+        return fixed
+    own = sum((part.size for part in parts), np.zeros(rows, dtype=np.int64))
+    sizes = np.stack((own, tail.size), axis=1).ravel()
+    is_tail = np.repeat(np.tile([False, True], rows), sizes)
+    out = np.empty(len(is_tail), dtype=np.uint8)
+    out[~is_tail] = fixed
+    out[is_tail] = tail.data
+    return out
