@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
@@ -14,6 +14,10 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.wire import Wire, tag
+
+# isal has no types.
+_open_gzip: Callable[..., IO[bytes]] = igzip.open
+_DAMAGED: Final[tuple[type[Exception], ...]] = (DecodeError, EOFError, isal_zlib.error)
 
 _EVENT: Final = proto.TrackEvent
 _PACKET_TAG: Final = tag(proto.Trace.PACKET_FIELD_NUMBER, Wire.LENGTH)
@@ -58,7 +62,7 @@ def check_trace(file: Path) -> TraceCheck:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(file, reason, "a readable Perfetto trace") from error
-    except (DecodeError, EOFError, isal_zlib.error) as error:
+    except _DAMAGED as error:
         raise InputError(file, f"damaged data ({error})", "a Perfetto trace") from error
 
 
@@ -72,8 +76,7 @@ def check_packets(packets: Iterable[proto.TracePacket]) -> TraceCheck:
 
 def _open(file: Path) -> IO[bytes]:
     if file.suffix == ".gz":
-        opened: IO[bytes] = igzip.open(file, "rb")
-        return opened
+        return _open_gzip(file, "rb")
     return file.open("rb")
 
 

@@ -18,6 +18,9 @@ from graphviz_dash.exports.slices import Arg, ArgKind, SliceTable
 from graphviz_dash.model.run import Experiment
 
 _CHUNK: Final = 1 << 13
+_THREADS: Final = 1000
+"""Threads of one run are numbered from this many times its process on."""
+
 _EXACT: Final = 1 << 53
 """Integers from here on are written as text: JSON readers keep numbers as floats."""
 
@@ -93,12 +96,15 @@ class _Writer:
                 for stream in device.streams
                 for lane in stream.lanes
             ]
-        for tid, (name, lane, table) in enumerate(lanes, 1):
+        for place, (name, lane, table) in enumerate(lanes):
+            # Viewers take the thread with the number of its process for the main one.
+            is_main = place == 0 and table is run.cpu
+            tid = run.pid if is_main else run.pid * _THREADS + place
             shown = f"{name}, overlapping {lane.overflow}" if lane.overflow else name
             self._put(
                 [
                     _named(run.pid, tid, "thread_name", {"name": shown}),
-                    _named(run.pid, tid, "thread_sort_index", {"sort_index": tid}),
+                    _named(run.pid, tid, "thread_sort_index", {"sort_index": place}),
                 ]
             )
             self._write_lane(lane, table, table is run.gpu, f'"pid":{run.pid},"tid":{tid}')

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -12,6 +12,9 @@ from typing import IO, Final
 from isal import igzip
 
 from graphviz_dash.errors import InputError
+
+# isal has no types.
+_gzip: Callable[..., AbstractContextManager[IO[bytes]]] = igzip.GzipFile
 
 _GZIP_LEVEL: Final = 2
 """isal's default; higher ones take longer and save few per cent."""
@@ -58,8 +61,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     try:
         with raw:
             if path.suffix == ".gz":
-                with igzip.GzipFile(
-                    filename="", fileobj=raw, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0
+                with _gzip(
+                    "", fileobj=raw, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0
                 ) as packed:
                     yield packed
             else:

@@ -80,9 +80,10 @@ class Counter:
 
 @dataclass(frozen=True)
 class DeviceTracks:
-    """A GPU of a run."""
+    """A GPU of a run; ``model`` is empty where the trace does not tell it."""
 
     name: str
+    model: str
     busy: Counter
     streams: tuple[StreamTrack, ...]
 
@@ -203,15 +204,13 @@ def _run_scene(
     cpu, threads = _cpu(trace, shift, (links.first, ids[links.order]))
     marked = found[0].method is not StepMethod.WHOLE
     environment = run.manifest.environment
+    workload = printable(run.manifest.workload.name)
     return RunScene(
         pid=pid,
         name=printable(run.name),
-        labels=(
-            printable(run.manifest.workload.name),
-            printable(run.manifest.environment.gpu.name),
-        ),
+        labels=(workload, printable(environment.gpu.name)),
         description=printable(
-            f"{run.manifest.workload.name}, mode {run.mode.value}, traced pass of "
+            f"{workload}, mode {run.mode.value}, traced pass of "
             f"{len(found) if marked else 'no marked'} steps on {environment.gpu.name}, driver "
             f"{environment.driver or 'unknown'}, CUDA {environment.cuda_runtime}, torch "
             f"{environment.torch}, collected {run.manifest.created}"
@@ -327,13 +326,14 @@ def _devices(trace: Trace, gpu: SliceTable, bin_ns: int) -> tuple[DeviceTracks, 
         first = int(busy.start[periods][0]) // bin_ns
         last = -(-int(busy.end[periods][-1]) // bin_ns)
         edges = np.arange(first, max(last, first + 1) + 1, dtype=np.int64) * bin_ns
-        percent = busy.busy_between(lane, edges) * (100 / bin_ns)
+        percent = busy.busy_between(lane, edges).astype(np.float64) * (100 / bin_ns)
         own = np.flatnonzero(device == which)
         names = trace.info.device_names
         known = 0 <= which < len(names)
         found.append(
             DeviceTracks(
-                name=f"GPU {which}" + (f" ({printable(names[which])})" if known else ""),
+                name=f"GPU {which}",
+                model=printable(names[which]) if known else "",
                 busy=_counter(edges, percent, bin_ns),
                 streams=tuple(
                     _stream(int(one), own[stream[own] == one], gpu)

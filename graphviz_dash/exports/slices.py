@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -124,7 +124,8 @@ def stacked(tables: list[SliceTable]) -> SliceTable:
 
 
 def _stacked_arg(like: Arg, tables: list[SliceTable]) -> Arg:
-    values, present, texts = [], [], list[str]()
+    values: list[npt.NDArray[Any]] = []
+    present, texts = [], list[str]()
     for table in tables:
         own = next((arg for arg in table.args if arg.name == like.name), None)
         if own is None:
@@ -132,7 +133,7 @@ def _stacked_arg(like: Arg, tables: list[SliceTable]) -> Arg:
             present.append(np.zeros(len(table), dtype=np.bool_))
             continue
         shift = len(texts) if own.kind is ArgKind.TEXT else 0
-        values.append(own.values + np.asarray(shift, dtype=own.values.dtype))
+        values.append(own.values + shift if shift else own.values)
         present.append(own.present)
         texts.extend(own.texts)
     return Arg(like.name, like.kind, np.concatenate(values), np.concatenate(present), tuple(texts))
