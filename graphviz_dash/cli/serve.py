@@ -94,6 +94,7 @@ def _run(command: list[str]) -> int:
         try:
             return process.wait()
         except KeyboardInterrupt:
-            # The terminal interrupts the server as well: it ends by itself.
+            # A terminal interrupts the server as well; whoever interrupts only us means both.
+            process.terminate()
             process.wait()
             return 0
