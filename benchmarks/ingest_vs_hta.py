@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-SAMPLE = ROOT / "sample_traces/transformer-train/eager/traces/replay.json.gz"
+SAMPLE = ROOT / "sample_traces/mlp-train/eager/traces/replay.json.gz"
 MEGABYTE = 1_000_000
 GOAL = 5.0
 IDS = ("correlation", "External id", "Ev Idx", "Sequence number")
@@ -83,7 +83,8 @@ def main() -> int:
 
 
 def made_trace(folder: Path, size: int) -> Path:
-    """A trace of at least ``size`` bytes of JSON, gzip-compressed, the same whenever it is made."""
+    """Whole copies of the sample until there are ``size`` bytes of JSON, gzip-compressed; the same
+    whenever it is made."""
     with gzip.open(SAMPLE, "rb") as file:
         document = json.load(file)
     events = document.pop("traceEvents")
@@ -108,11 +109,9 @@ def made_trace(folder: Path, size: int) -> Path:
             line = _laid_out(_shifted(event, span * copy, step * copy))
             text.append(("" if total == 0 else ",\n  ") + line)
             total += len(line) + 4
-            if total >= size:
-                break
         copy += 1
     text.append("\n  ]\n}\n")
-    path = folder / "made-25mb.json.gz"
+    path = folder / "made.json.gz"
     path.write_bytes(gzip.compress("".join(text).encode(), 6, mtime=0))
     return path
 
@@ -170,7 +169,8 @@ def _told(name: str, times: list[tuple[float, float, int, int]], size: int) -> f
     print(
         f"{name}: load {median * 1000:,.0f} ms (median of {len(loads)}, "
         f"{loads[0] * 1000:,.0f} to {loads[-1] * 1000:,.0f}), "
-        f"{size / MEGABYTE / median:,.0f} MB/s, import {imports * 1000:,.0f} ms; {rows:,} events or rows, {on_gpu:,} on the GPU"
+        f"{size / MEGABYTE / median:,.0f} MB/s, import {imports * 1000:,.0f} ms; "
+        f"{rows:,} events or rows, {on_gpu:,} on the GPU"
     )
     return median
 
