@@ -41,6 +41,8 @@ MODE: Final = {
 
 IDLE: Final = Shade("#d64550", "#ff7b84")
 
+WARNING: Final = Shade("#b7791f", "#e0b050")
+
 KIND: Final = {
     NodeKind.KERNEL: Shade("#4477aa", "#6f9fd0"),
     NodeKind.MEMCPY: Shade("#a89418", "#d9c74f"),

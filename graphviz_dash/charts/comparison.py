@@ -1,0 +1,148 @@
+"""The pictures of a comparison: where a step's time goes, its iterations, when a graph pays."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import Final
+
+import plotly.graph_objects as go
+
+from graphviz_dash.analysis.categories import Category
+from graphviz_dash.analysis.compare import Comparison, RunComparison
+from graphviz_dash.charts.palette import CATEGORY, IDLE, MODE
+from graphviz_dash.charts.themed import Theme, dress, shade
+from graphviz_dash.units import format_ns, format_percent
+
+_MAX_POINTS: Final = 2_000
+"""Iterations drawn for one run; more are thinned evenly, which the caption says."""
+
+
+def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
+    """A bar for each run: a clean step, divided by the traced pass into GPU work by category and
+    time in which the GPU was idle. None when no run can be divided."""
+    runs = [run for run in comparison.runs if run.where is not None]
+    if not runs:
+        return None
+    labels = [escape(run.name) for run in runs]
+    figure = go.Figure()
+    for category in Category:
+        values = [_part(run, category) for run in runs]
+        if any(values):
+            figure.add_bar(
+                name=category.value,
+                y=labels,
+                x=[value / 1e3 for value in values],
+                orientation="h",
+                marker={"color": shade(CATEGORY[category], theme), "line": {"width": 0}},
+                hovertemplate=[
+                    _hover(category.value, value, run) for value, run in _with(values, runs)
+                ],
+            )
+    idle = [run.where.idle_ns or 0.0 for run in runs if run.where]
+    figure.add_bar(
+        name="GPU idle",
+        y=labels,
+        x=[value / 1e3 for value in idle],
+        orientation="h",
+        marker={
+            "color": "rgba(0,0,0,0)",
+            "line": {"width": 1, "color": shade(IDLE, theme)},
+            "pattern": {"shape": "/", "fgcolor": shade(IDLE, theme), "size": 7, "solidity": 0.14},
+        },
+        hovertemplate=[_hover("GPU idle", value, run) for value, run in _with(idle, runs)],
+    )
+    figure.update_layout(barmode="stack", bargap=0.38)
+    figure.update_yaxes(autorange="reversed", showgrid=False, ticksuffix="  ")
+    figure.update_xaxes(title_text="us per step (clean step time, divided by the traced pass)")
+    return dress(figure, theme, 150 + 52 * len(runs))
+
+
+def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
+    """Step time of every clean iteration of every run, on a logarithmic axis; None without any."""
+    figure = go.Figure()
+    for run in comparison.runs:
+        clean = run.run.clean
+        if clean is None or not clean.steps:
+            continue
+        stride = -(-len(clean.steps) // _MAX_POINTS)
+        places = range(0, len(clean.steps), stride)
+        figure.add_scatter(
+            name=escape(run.name),
+            x=list(places),
+            y=[clean.steps[place].wall_ns / 1e3 for place in places],
+            mode="markers",
+            marker={"size": 4, "color": shade(MODE[run.mode], theme), "opacity": 0.75},
+            hovertemplate="iteration %{x}<br>%{y:,.1f} us<extra>" + escape(run.name) + "</extra>",
+        )
+    if not figure.data:
+        return None
+    figure.update_xaxes(title_text="iteration", showgrid=False)
+    ticks = _ticks([value for trace in figure.data for value in trace.y])
+    figure.update_yaxes(
+        title_text="us, clean",
+        type="log",
+        tickvals=ticks,
+        ticktext=[f"{tick:,g}" for tick in ticks],
+    )
+    return dress(figure, theme, 280)
+
+
+def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -> go.Figure | None:
+    """Total time over the number of steps, one-off costs included, of a run and its baseline; None
+    when the run has no one-off cost or no baseline."""
+    cost, step = run["one_off_cost"].value, run["step_time"].value
+    saving, replays = run["step_saving"].value, run["break_even"].value
+    if cost is None or step is None or saving is None or replays is None or run.baseline is None:
+        return None
+    count = max(10, round(replays * 3))
+    steps = [round(count * place / 40) for place in range(41)]
+    base = comparison[run.baseline]
+    figure = go.Figure()
+    for name, mode, first, each in (
+        (base.name, base.mode, 0.0, step + saving),
+        (run.name, run.mode, cost, step),
+    ):
+        figure.add_scatter(
+            name=escape(name),
+            x=steps,
+            y=[(first + each * number) / 1e6 for number in steps],
+            mode="lines",
+            line={"width": 2.5, "color": shade(MODE[mode], theme)},
+            hovertemplate="%{x} steps<br>%{y:,.2f} ms<extra>" + escape(name) + "</extra>",
+        )
+    figure.add_vline(
+        x=replays,
+        line={"dash": "dot", "width": 1, "color": shade(MODE[run.mode], theme)},
+        annotation_text=f"{int(replays):,} replays",
+        annotation_position="bottom right",
+    )
+    figure.update_xaxes(title_text="steps", showgrid=False)
+    figure.update_yaxes(title_text="ms in total", rangemode="tozero")
+    return dress(figure, theme, 280)
+
+
+def _ticks(values: list[float]) -> list[float]:
+    """Ticks 1, 2, 5 of each power of ten that ``values`` span; Plotly's own on a logarithmic axis
+    show the leading digit alone."""
+    known = [value for value in values if value > 0] or [1.0]
+    first, last = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
+    steps = (1, 2, 5) if last - first < 4 else (1,)
+    return [step * 10.0**power for power in range(first, last + 1) for step in steps]
+
+
+def _part(run: RunComparison, category: Category) -> float:
+    parts = run.where.parts if run.where else ()
+    return next((part.ns for part in parts if part.category is category), 0.0)
+
+
+def _with(values: list[float], runs: list[RunComparison]) -> list[tuple[float, RunComparison]]:
+    return list(zip(values, runs, strict=True))
+
+
+def _hover(what: str, ns: float, run: RunComparison) -> str:
+    whole = run.where.step_ns if run.where else 0.0
+    share = format_percent(ns / whole) if whole else ""
+    return (
+        f"{escape(what)}<br>{format_ns(ns)}, {share} of the step<extra>{escape(run.name)}</extra>"
+    )

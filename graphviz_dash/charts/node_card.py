@@ -1,0 +1,164 @@
+"""A node's card: everything that is known of it, in sections of label and text, ready to show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from graphviz_dash.analysis.lanes import Ints
+from graphviz_dash.analysis.names import short_name
+from graphviz_dash.analysis.nodes import NodeRow, NodeTable
+from graphviz_dash.errors import printable
+from graphviz_dash.model.graph import (
+    EdgeType,
+    GraphEdge,
+    KernelParams,
+    MemcpyParams,
+    MemsetParams,
+)
+from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
+
+_BINS: Final = 24
+_ABSENT: Final = "–"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A label with its text. ``note`` says how it is known, or why it is absent."""
+
+    label: str
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class NodeCard:
+    """``title`` is short, ``name`` whole; ``bins`` counts samples from the shortest duration to the
+    longest (empty without samples)."""
+
+    index: int
+    kind: str
+    category: str
+    title: str
+    name: str
+    sections: tuple[tuple[str, tuple[Field, ...]], ...]
+    bins: tuple[int, ...]
+
+
+def node_card(table: NodeTable, index: int, samples: Ints) -> NodeCard:
+    """The card of node ``index`` (IndexError if there is none); ``samples`` are its durations in
+    ns, shape (replays,)."""
+    row = table.rows[index]
+    label = printable(row.node.label)
+    return NodeCard(
+        index=index,
+        kind=row.node.kind.value,
+        category=row.category.value,
+        title=short_name(label) if isinstance(row.node.params, KernelParams) else label,
+        name=label,
+        sections=(
+            ("Where it comes from", _origin(row)),
+            ("Launch", _launch(row)),
+            ("Time over replays", _times(row, table)),
+            ("Dependencies", _edges(table, index)),
+        ),
+        bins=_histogram(samples),
+    )
+
+
+def _origin(row: NodeRow) -> tuple[Field, ...]:
+    origin = row.origin
+    path = " > ".join(printable(op) for op in origin.op_path)
+    return (
+        Field("Operator", _text(origin.op), origin.reason or ""),
+        Field("Operator path", path or _ABSENT),
+        Field("Input shapes", _text(origin.input_dims)),
+        Field("Input types", _text(origin.input_types)),
+        Field("Module", _text(origin.module)),
+        Field("Source", _text(origin.source), origin.source_method or ""),
+        Field("Phase", origin.phase),
+        Field("Launched by", _text(origin.launch_call)),
+        Field("Attributed by", origin.method, f"confidence {format_percent(origin.confidence)}"),
+    )
+
+
+def _launch(row: NodeRow) -> tuple[Field, ...]:
+    match row.node.params:
+        case KernelParams() as kernel:
+            static = kernel.static_shared
+            return (
+                Field("Grid", _dim3(kernel.grid)),
+                Field("Block", _dim3(kernel.block)),
+                Field("Shared memory, dynamic", format_bytes(kernel.dynamic_shared)),
+                Field("Shared memory, static", format_bytes(static)),
+                Field("Registers per thread", format_count(kernel.registers)),
+                Field("Mangled name", printable(kernel.name)),
+            )
+        case MemcpyParams() as copy:
+            return (
+                Field("Direction", f"{copy.direction} ({copy.source} to {copy.target})"),
+                Field("Bytes", format_bytes(copy.bytes)),
+                Field("Extent", f"{copy.width:,} B x {copy.height:,} x {copy.depth:,}"),
+            )
+        case MemsetParams() as fill:
+            return (
+                Field("Value", f"{fill.value} in elements of {fill.element_bytes} B"),
+                Field("Bytes", format_bytes(fill.bytes)),
+                Field("Extent", f"{fill.width:,} elements x {fill.height:,} rows"),
+            )
+        case None:
+            bodies = ", ".join(row.node.bodies)
+            return (Field("Holds", bodies or "nothing that was read"),)
+
+
+def _times(row: NodeRow, table: NodeTable) -> tuple[Field, ...]:
+    times = row.times
+    if not times.samples:
+        why = "the profiler shows no row for it" if table.replays else "no traced replay"
+        return (Field("Duration", _ABSENT, why),)
+    return (
+        Field("Median", format_ns(times.median_ns), "traced"),
+        Field("Least to most", f"{format_ns(times.min_ns)} to {format_ns(times.max_ns)}"),
+        Field("Samples", f"{times.samples} of {table.replays} replays"),
+        Field("Starts", f"{format_ns(times.start_median_ns)} after the replay's first work"),
+        Field("Stream", str(times.stream), "of the first replay"),
+        Field("Matched by", times.method, f"confidence {format_percent(times.confidence)}"),
+    )
+
+
+def _edges(table: NodeTable, index: int) -> tuple[Field, ...]:
+    before = [edge for edge in table.graph.edges if edge.target == index]
+    after = [edge for edge in table.graph.edges if edge.source == index]
+    return (
+        Field("After", _ends(before, [edge.source for edge in before])),
+        Field("Before", _ends(after, [edge.target for edge in after])),
+    )
+
+
+def _ends(edges: list[GraphEdge], ends: list[int]) -> str:
+    if not edges:
+        return "nothing"
+    parts = []
+    for edge, end in zip(edges, ends, strict=True):
+        data = [] if edge.type is EdgeType.FULL else [edge.type.value]
+        if edge.from_port or edge.to_port:
+            data.append(f"port {edge.from_port} to {edge.to_port}")
+        parts.append(f"{end} ({', '.join(data)})" if data else str(end))
+    return ", ".join(parts)
+
+
+def _histogram(samples: Ints) -> tuple[int, ...]:
+    if not len(samples):
+        return ()
+    counts, _ = np.histogram(samples, bins=min(_BINS, max(1, len(np.unique(samples)))))
+    return tuple(int(count) for count in counts)
+
+
+def _text(value: str | None) -> str:
+    return _ABSENT if value is None else printable(value)
+
+
+def _dim3(size: tuple[int, int, int]) -> str:
+    return " x ".join(f"{value:,}" for value in size)

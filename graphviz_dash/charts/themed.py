@@ -1,0 +1,57 @@
+"""Plotly figures in the theme of the page: colours by name, resolved for light or dark."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+import plotly.graph_objects as go
+
+from graphviz_dash.charts.palette import Shade
+
+Theme: TypeAlias = Literal["light", "dark"]
+
+_TEXT: Final = Shade("#1b2130", "#e6e9f0")
+_MUTED: Final = Shade("#5a6477", "#9aa4b8")
+_GRID: Final = Shade("#e4e8f0", "#262d3b")
+_HOVER: Final = Shade("#ffffff", "#1d2330")
+
+
+def shade(colour: Shade, theme: Theme) -> str:
+    """The colour in the theme, as #rrggbb."""
+    return colour.light if theme == "light" else colour.dark
+
+
+def dress(figure: go.Figure, theme: Theme, height: int) -> go.Figure:
+    """Gives a figure the page's fonts, colours and margins, and the height in pixels."""
+    text, muted = shade(_TEXT, theme), shade(_MUTED, theme)
+    grid = shade(_GRID, theme)
+    figure.update_layout(
+        height=height,
+        margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": "Inter, sans-serif", "size": 13, "color": text},
+        legend={
+            "orientation": "h",
+            "yanchor": "bottom",
+            "y": 1.02,
+            "x": 0,
+            "traceorder": "normal",
+            "font": {"color": muted},
+        },
+        hoverlabel={
+            "bgcolor": shade(_HOVER, theme),
+            "bordercolor": grid,
+            "font": {"family": "Inter, sans-serif", "color": text},
+        },
+    )
+    axis = {
+        "gridcolor": grid,
+        "zeroline": False,
+        "automargin": True,
+        "tickfont": {"family": "JetBrains Mono, monospace", "size": 11, "color": muted},
+        "title": {"font": {"size": 12, "color": muted}},
+    }
+    figure.update_xaxes(**axis)
+    figure.update_yaxes(**axis)
+    return figure

@@ -1,0 +1,7 @@
+"""The dashboard as ``graphviz-dash serve`` starts it from an installed package; see app.py."""
+
+import streamlit as st
+
+from graphviz_dash.ui.server import PAGES, routes
+
+app = st.App(PAGES, routes=routes())

@@ -1,0 +1,43 @@
+"""HTML that the pages show: small pieces, every text escaped. The only place that writes markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+import streamlit as st
+
+from graphviz_dash.errors import printable
+
+
+def text(value: object) -> str:
+    """Any value as HTML text: control characters shown, markup escaped."""
+    return escape(printable(str(value)))
+
+
+def element(tag: str, content: str, kind: str = "", **attributes: str) -> str:
+    """An element around ``content``, which is markup already; ``kind`` is its CSS class."""
+    given = {"class": kind, **attributes} if kind else attributes
+    listed = "".join(f' {name}="{escape(value)}"' for name, value in given.items())
+    return f"<{tag}{listed}>{content}</{tag}>"
+
+
+def table(head: Iterable[str], groups: Iterable[tuple[str, list[list[str]]]], kind: str) -> str:
+    """A table of cells that are markup already, in groups with a heading each; the first cell of a
+    row is its header."""
+    columns = list(head)
+    top = element("tr", "".join(element("th", cell, scope="col") for cell in columns))
+    bodies = []
+    for title, rows in groups:
+        heading = element("th", title, scope="rowgroup", colspan=str(len(columns)))
+        lines = [element("tr", heading, "section")]
+        for first, *others in rows:
+            cells = "".join(element("td", cell) for cell in others)
+            lines.append(element("tr", element("th", first, scope="row") + cells))
+        bodies.append(element("tbody", "".join(lines)))
+    return element("table", element("thead", top) + "".join(bodies), kind)
+
+
+def show(*pieces: str) -> None:
+    """Puts markup on the page."""
+    st.html("".join(pieces))

@@ -1,0 +1,44 @@
+"""What analysis makes of an opened experiment, built once and shared by the pages and routes."""
+
+from __future__ import annotations
+
+from graphviz_dash.analysis.attribution import attribute
+from graphviz_dash.analysis.compare import Comparison, compare
+from graphviz_dash.analysis.kernels import KernelTable, kernel_table
+from graphviz_dash.analysis.nodes import NodeTable, build_node_table
+from graphviz_dash.analysis.replays import ReplayMatch, match_replays
+from graphviz_dash.ui.store import STORE, UnknownKeyError
+
+
+def comparison(key: str) -> Comparison:
+    """The comparison of the experiment's runs against its default baseline."""
+    return STORE.derived(key, "comparison", compare)
+
+
+def kernels(key: str) -> KernelTable:
+    """The kernels of the runs side by side."""
+    baseline = comparison(key).baseline
+    return STORE.derived(key, "kernels", lambda experiment: kernel_table(experiment, baseline))
+
+
+def replays(key: str, run_name: str) -> ReplayMatch | None:
+    """The matched replays of a run; None for one without graphs or without a trace."""
+    run = STORE.run(key, run_name)
+    trace = run.replay_trace
+    if trace is None or not run.graphs:
+        return None
+    return STORE.derived(key, ("replays", run_name), lambda _: match_replays(run.graphs, trace))
+
+
+def nodes(key: str, run_name: str, graph_id: str) -> NodeTable:
+    """The node table of one graph (UnknownKeyError: no such run or graph)."""
+    run = STORE.run(key, run_name)
+    graph = next((graph for graph in run.graphs if graph.id == graph_id), None)
+    if graph is None:
+        raise UnknownKeyError(graph_id)
+    matched = replays(key, run_name)
+    return STORE.derived(
+        key,
+        ("nodes", run_name, graph_id),
+        lambda _: build_node_table(graph, attribute(graph, run.capture_trace), matched),
+    )

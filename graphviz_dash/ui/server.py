@@ -1,0 +1,26 @@
+"""What the server answers beside Streamlit's own pages: the components' data, fonts and icon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from starlette.routing import BaseRoute, Mount
+from starlette.staticfiles import StaticFiles
+
+from graphviz_dash.ui.components import dag, perfetto, timeline
+
+PAGES: Final = Path(__file__).parent / "script.py"
+"""The script that Streamlit runs for each visitor and each interaction."""
+
+ASSETS: Final = Path(__file__).parent / "assets"
+
+
+def routes() -> list[BaseRoute]:
+    """All routes; each component brings its own and checks its own parameters."""
+    return [
+        *dag.routes(),
+        *timeline.routes(),
+        *perfetto.routes(),
+        Mount("/assets", StaticFiles(directory=ASSETS)),
+    ]

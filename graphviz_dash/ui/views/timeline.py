@@ -1,0 +1,106 @@
+"""Timeline: the runs of an experiment one above the other, aligned at a step's start."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from graphviz_dash.analysis.steps import StepMethod, steps
+from graphviz_dash.model.run import Run
+from graphviz_dash.ui.components.timeline import timeline_view
+from graphviz_dash.ui.frame import Chosen, choose_experiment, empty, theme
+from graphviz_dash.ui.markup import element, show, text
+from graphviz_dash.ui.navigation import page
+from graphviz_dash.ui.pieces import variables
+from graphviz_dash.ui.results import comparison
+from graphviz_dash.ui.store import STORE
+
+_MOST_RUNS: Final = 8
+_TYPICAL: Final = "typical"
+
+
+def render() -> None:
+    """The page."""
+    show(variables(theme()))
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+        chosen = choose_experiment()
+        runs = [run for run in chosen.experiment.runs if run.replay_trace is not None]
+        if not runs:
+            empty("This experiment holds no trace", *_reasons(chosen))
+            return
+        names = [run.name for run in runs][:_MOST_RUNS]
+        picked = st.pills(
+            "Runs",
+            names,
+            selection_mode="multi",
+            default=names,
+            key="runs",
+            bind="query-params",
+        )
+        shown = [name for name in names if name in (picked or names)]
+        most = max(_step_count(chosen, run) for run in runs if run.name in shown)
+        step = st.selectbox(
+            "Step",
+            [_TYPICAL, *(str(number) for number in range(most))],
+            key="step",
+            bind="query-params",
+            width=120,
+            help="Typical is, for each run, the traced step of median length.",
+        )
+    selection = timeline_view(
+        chosen.key,
+        shown,
+        step=None if step == _TYPICAL else int(step),
+        selected=st.query_params.get("select"),
+        key=f"timeline-{chosen.key}",
+        height=640,
+    )
+    _remember(selection.token if selection else None)
+    if selection is not None and selection.node is not None:
+        st.page_link(
+            page("graph"),
+            label=f"Show node {selection.node} in the graph",
+            query_params={
+                "experiment": chosen.entry.name,
+                "run": selection.run,
+                "node": str(selection.node),
+            },
+        )
+    show(element("p", text(_note(chosen)), "muted"))
+
+
+def _remember(token: str | None) -> None:
+    if token is None:
+        st.query_params.pop("select", None)
+    elif st.query_params.get("select") != token:
+        st.query_params["select"] = token
+
+
+def _step_count(chosen: Chosen, run: Run) -> int:
+    trace = run.replay_trace
+    if trace is None:
+        return 0
+    taken = STORE.derived(chosen.key, ("steps", run.name), lambda _: steps(trace))
+    return sum(step.method is not StepMethod.WHOLE for step in taken)
+
+
+def _reasons(chosen: Chosen) -> list[str]:
+    return [
+        f"{run.name}: {absent.fact}: {absent.reason}"
+        for run in chosen.experiment.runs
+        for absent in run.manifest.absent
+    ]
+
+
+def _note(chosen: Chosen) -> str:
+    effects = [
+        f"{run.name} {run['observer_effect'].text}"
+        for run in comparison(chosen.key).runs
+        if run["observer_effect"].value is not None
+    ]
+    said = f" Traced over clean step time: {', '.join(effects)}." if effects else ""
+    return (
+        "Times here are from the traced pass, which the profiler slows down: read gaps and "
+        f"launches with care.{said}"
+    )
