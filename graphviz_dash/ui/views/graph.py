@@ -10,7 +10,7 @@ import streamlit as st
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.nodes import NodeTable
-from graphviz_dash.charts.node_card import NodeCard, node_card
+from graphviz_dash.charts.node_card import Field, NodeCard, node_card
 from graphviz_dash.charts.palette import CATEGORY
 from graphviz_dash.charts.themed import shade
 from graphviz_dash.errors import printable
@@ -148,21 +148,13 @@ def _card(card: NodeCard) -> str:
         pieces.append(element("h4", text(title)))
         if title.startswith("Time") and card.bins:
             pieces.append(_spark(card.bins, colour))
-        pieces.append(
-            element(
-                "dl",
-                "".join(
-                    element("dt", text(field.label))
-                    + element(
-                        "dd",
-                        text(field.text)
-                        + (element("small", text(field.note)) if field.note else ""),
-                    )
-                    for field in fields
-                ),
-            )
-        )
+        pieces.append(element("div", "".join(_pair(field) for field in fields), "pairs"))
     return element("div", "".join(pieces), "node")
+
+
+def _pair(field: Field) -> str:
+    note = element("small", text(field.note)) if field.note else ""
+    return element("span", text(field.label)) + element("b", text(field.text) + note)
 
 
 def _spark(bins: tuple[int, ...], colour: str) -> str:
