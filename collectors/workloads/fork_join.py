@@ -8,19 +8,20 @@ from torch import nn
 from collectors.workloads import Step
 
 WIDTH = 512
-BRANCHES = 3
-DEPTH = 6
+BRANCHES = ((256, 4), (512, 6), (1024, 8))
+"""Width and depth of each branch: unequal, so that one of them is the critical path."""
 
 
 class Branch(nn.Module):
     """A short run of matrix products, each with an activation."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int, depth: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(DEPTH))
+        inner = (nn.Linear(width, width) for _ in range(depth - 2))
+        self.layers = nn.ModuleList([nn.Linear(WIDTH, width), *inner, nn.Linear(width, WIDTH)])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``x``: (rows, width), as is the result."""
+        """``x``: (rows, WIDTH), as is the result."""
         for layer in self.layers:
             x = torch.tanh(layer(x))
         return x
@@ -28,8 +29,8 @@ class Branch(nn.Module):
 
 def fork_join() -> Step:
     """Three branches on three streams; their sum, its checksum, and a copy in pinned memory."""
-    branches = nn.ModuleList(Branch() for _ in range(BRANCHES)).cuda().eval()
-    streams = [torch.cuda.Stream() for _ in range(BRANCHES)]
+    branches = nn.ModuleList(Branch(width, depth) for width, depth in BRANCHES).cuda().eval()
+    streams = [torch.cuda.Stream() for _ in BRANCHES]
     inputs = torch.randn(256, WIDTH, device="cuda")
     total = torch.empty(256, WIDTH, device="cuda")
     checksum = torch.empty((), device="cuda")
