@@ -47,11 +47,13 @@ from graphviz_dash.model.run import (
 T = TypeVar("T")
 Report = Callable[[str], None]
 
-SUPPORTED = (ExecutionMode.EAGER, ExecutionMode.GRAPH)
+SUPPORTED = tuple(ExecutionMode)
 
 _PASSES = {
-    ExecutionMode.EAGER: (Pass.CLEAN, Pass.TRACED),
-    ExecutionMode.GRAPH: (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED),
+    mode: (Pass.CLEAN, Pass.TRACED)
+    if mode is ExecutionMode.EAGER
+    else (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED)
+    for mode in ExecutionMode
 }
 
 _TAIL = 2_000

@@ -18,9 +18,6 @@ MEMORY_FILE: Final = "memory.json"
 GRAPHS_FILE: Final = "graphs.json"
 TRACE_FILE: Final = "trace.json.gz"
 
-GRAPH_ID: Final = "graph-0"
-"""The id of the one graph that mode ``graph`` captures."""
-
 
 class PassRequest(Struct, frozen=True):
     """One pass of one run. ``out`` is an existing empty folder for its results."""

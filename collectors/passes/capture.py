@@ -1,34 +1,65 @@
-"""The capture pass: one capture under torch.profiler, and the graph as the driver has it."""
+"""The capture pass: the captures of a mode under torch.profiler, and the graphs in the driver."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
-import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from collectors.annotate import annotated
+from collectors.modes import make_ready
 from collectors.passes.executor import prepare
-from collectors.requests import GRAPH_ID, GRAPHS_FILE, TRACE_FILE, PassRequest
+from collectors.recorder import recording
+from collectors.requests import GRAPHS_FILE, TRACE_FILE, PassRequest
 from collectors.topology import read_graph
+from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.marks import CAPTURE
+from graphviz_dash.model.run import ExecutionMode
+
+
+class _Topologies:
+    """Marks each capture in the trace and reads its graph when it ends."""
+
+    def __init__(self) -> None:
+        self.graphs: list[CapturedGraph] = []
+        self._span: record_function | None = None
+
+    def begins(self, graph_id: str) -> None:
+        self._span = record_function(CAPTURE + graph_id)
+        self._span.__enter__()
+
+    def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
+        if self._span is not None:
+            self._span.__exit__(None, None, None)
+        graphs = read_graph(handle, graph_id)
+        # The cudagraph trees capture nothing once, to make their memory pool.
+        if graphs[0].nodes:
+            self.graphs.extend(graphs)
+
+    def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
+        """Timed in the clean pass only."""
+
+    def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
+        """Timed in the clean pass only."""
 
 
 def run(request: PassRequest) -> None:
-    """Writes graphs.json and the trace of the capture into ``request.out``."""
+    """Writes graphs.json and the trace of the captures into ``request.out``."""
     step, _ = prepare(request)
-    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    topologies = _Topologies()
+    with (
+        profile(
+            activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
+            record_shapes=True,
+            with_stack=True,
+        ) as profiler,
+        recording(topologies),
+        # The compiler would trace the ranges too, and capture another program.
+        nullcontext() if request.mode is ExecutionMode.COMPILE else annotated(),
+    ):
+        make_ready(request.mode, step)
     out = Path(request.out)
-    with profile(
-        activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
-        record_shapes=True,
-        with_stack=True,
-    ) as profiler:
-        # The sources of the ranges end before the capture does: leaving it is no launch.
-        with record_function(CAPTURE + GRAPH_ID), torch.cuda.graph(graph), annotated():
-            step()
-        torch.cuda.synchronize()
-    graphs = read_graph(graph.raw_cuda_graph(), GRAPH_ID)
-    (out / GRAPHS_FILE).write_bytes(msgspec.json.encode(graphs))
+    (out / GRAPHS_FILE).write_bytes(msgspec.json.encode(topologies.graphs))
     profiler.export_chrome_trace(str(out / TRACE_FILE))

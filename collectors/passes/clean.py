@@ -12,12 +12,12 @@ from pathlib import Path
 import msgspec
 import torch
 
-from collectors.passes.executor import measured_graph, prepare
+from collectors.modes import make_ready
+from collectors.passes.executor import LifeListener, prepare
+from collectors.recorder import recording
 from collectors.requests import CLEAN_FILE, MEMORY_FILE, PassRequest
 from graphviz_dash.model.run import (
     CleanTimings,
-    ExecutionMode,
-    GraphLife,
     MemoryUse,
     PoolUse,
     StepTiming,
@@ -30,15 +30,15 @@ _SETTLE = 3
 def run(request: PassRequest) -> None:
     """Writes clean.json and memory.json into ``request.out``."""
     step, warmup_ns = prepare(request)
-    graphs: tuple[GraphLife, ...] = ()
-    iterate: Callable[[], object] = step
-    if request.mode is ExecutionMode.GRAPH:
-        iterate, life = measured_graph(step)
-        graphs = (life,)
+    listener = LifeListener()
+    with recording(listener):
+        iterate = make_ready(request.mode, step)
     with _no_collection():
         steps = _synchronised(iterate, request.iterations)
         intervals = _back_to_back(iterate, request.iterations)
-    clean = CleanTimings(warmup_ns=warmup_ns, steps=steps, back_to_back_ns=intervals, graphs=graphs)
+    clean = CleanTimings(
+        warmup_ns=warmup_ns, steps=steps, back_to_back_ns=intervals, graphs=listener.lives()
+    )
     out = Path(request.out)
     (out / CLEAN_FILE).write_bytes(msgspec.json.encode(clean))
     (out / MEMORY_FILE).write_bytes(msgspec.json.encode(memory_use()))

@@ -1,34 +1,25 @@
-"""A workload made ready in an execution mode: what is called again and again, and what it cost."""
+"""The warmed-up step of a pass, and the one-off costs of its graphs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from cuda.bindings import runtime
 
-from collectors.requests import GRAPH_ID, PassRequest
+from collectors.modes import compile_modules
+from collectors.requests import PassRequest
 from collectors.topology import call
 from collectors.workloads import Step, load_factory
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import ExecutionMode, GraphLife
 
 
-@dataclass(frozen=True)
-class Captured:
-    """A captured, not yet instantiated graph, and the time its capture took in ns."""
-
-    graph: torch.cuda.CUDAGraph
-    capture_ns: int
-
-
 def prepare(request: PassRequest) -> tuple[Step, int]:
     """The warmed-up step and the time of all warm-up iterations in ns.
 
     Warm-up runs on a side stream, as capture asks for: libraries make their handles and the
-    autograd engine its streams there.
+    autograd engine its streams there. In mode compile it includes the compilation.
 
     Raises:
         InputError: the factory does not return a callable.
@@ -48,53 +39,55 @@ def prepare(request: PassRequest) -> tuple[Step, int]:
     with torch.cuda.stream(stream):
         for _ in range(request.warmup):
             step()
+    if request.mode is ExecutionMode.COMPILE:
+        compile_modules(step)
     torch.cuda.synchronize()
     return step, time.perf_counter_ns() - begin
 
 
-def capture(step: Step) -> Captured:
-    """Captures one call of ``step``; the graph is kept for reading and not yet instantiated."""
-    graph = torch.cuda.CUDAGraph(keep_graph=True)
-    context = torch.cuda.graph(graph)
-    torch.cuda.synchronize()
-    begin = time.perf_counter_ns()
-    with context:
-        step()
-    return Captured(graph, time.perf_counter_ns() - begin)
+class LifeListener:
+    """Takes down what each graph of the process cost, as the recorder tells it."""
 
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, int]] = {}
 
-def ready(request: PassRequest, step: Step) -> Callable[[], object]:
-    """The callable that runs one iteration in the requested mode."""
-    if request.mode is ExecutionMode.EAGER:
-        return step
-    captured = capture(step)
-    captured.graph.instantiate()
-    captured.graph.replay()
-    torch.cuda.synchronize()
-    return captured.graph.replay
+    def begins(self, graph_id: str) -> None:
+        """Nothing to do: the recorder has the time."""
 
+    def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
+        """Counts the nodes, and keeps the time of the capture."""
+        nodes = call(runtime.cudaGraphGetNodes, handle, 0)[1]
+        self._known[graph_id] = {"nodes": nodes, "capture_ns": capture_ns}
 
-def measured_graph(step: Step) -> tuple[Callable[[], object], GraphLife]:
-    """Captures, instantiates and launches once, timing each by the wall clock."""
-    captured = capture(step)
-    graph = captured.graph
-    _, nodes = call(runtime.cudaGraphGetNodes, graph.raw_cuda_graph(), 0)
-    instantiate_ns = _timed(graph.instantiate)
-    begin = time.perf_counter_ns()
-    graph.replay()
-    returned = time.perf_counter_ns()
-    torch.cuda.synchronize()
-    done = time.perf_counter_ns()
-    life = GraphLife(
-        graph=GRAPH_ID,
-        nodes=nodes,
-        capture_ns=captured.capture_ns,
-        instantiate_ns=instantiate_ns,
-        upload_ns=_upload_ns(graph.raw_cuda_graph()),
-        first_launch_cpu_ns=returned - begin,
-        first_launch_ns=done - begin,
-    )
-    return graph.replay, life
+    def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
+        """Keeps the time, and uploads a second executable to see what that takes."""
+        self._known[graph_id] |= {
+            "instantiate_ns": instantiate_ns,
+            "upload_ns": _upload_ns(handle),
+        }
+
+    def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
+        """Keeps the times of the first launch."""
+        self._known[graph_id] |= {
+            "first_launch_cpu_ns": call_ns,
+            "first_launch_ns": complete_ns,
+        }
+
+    def lives(self) -> tuple[GraphLife, ...]:
+        """The costs of every launched graph, in the order of their captures."""
+        return tuple(
+            GraphLife(
+                graph=graph,
+                nodes=known["nodes"],
+                capture_ns=known["capture_ns"],
+                instantiate_ns=known["instantiate_ns"],
+                upload_ns=known["upload_ns"],
+                first_launch_cpu_ns=known["first_launch_cpu_ns"],
+                first_launch_ns=known["first_launch_ns"],
+            )
+            for graph, known in self._known.items()
+            if "first_launch_ns" in known
+        )
 
 
 def _upload_ns(graph: int) -> int:
@@ -105,14 +98,10 @@ def _upload_ns(graph: int) -> int:
     executable = call(runtime.cudaGraphInstantiate, graph, 0)
     stream = torch.cuda.current_stream().cuda_stream
     try:
-        return _timed(lambda: call(runtime.cudaGraphUpload, executable, stream))
+        torch.cuda.synchronize()
+        begin = time.perf_counter_ns()
+        call(runtime.cudaGraphUpload, executable, stream)
+        torch.cuda.synchronize()
+        return time.perf_counter_ns() - begin
     finally:
         call(runtime.cudaGraphExecDestroy, executable)
-
-
-def _timed(action: Callable[[], object]) -> int:
-    torch.cuda.synchronize()
-    begin = time.perf_counter_ns()
-    action()
-    torch.cuda.synchronize()
-    return time.perf_counter_ns() - begin

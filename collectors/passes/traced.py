@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from collectors.passes.executor import prepare, ready
+from collectors.modes import make_ready
+from collectors.passes.executor import prepare
 from collectors.requests import TRACE_FILE, PassRequest
 from graphviz_dash.model.marks import STEP
 
@@ -18,7 +19,7 @@ _SETTLE = 3
 def run(request: PassRequest) -> None:
     """Writes the trace of ``request.traced_iterations`` marked iterations into ``request.out``."""
     step, _ = prepare(request)
-    iterate = ready(request, step)
+    iterate = make_ready(request.mode, step)
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         for _ in range(_SETTLE):
             iterate()

@@ -1,0 +1,153 @@
+"""Every execution mode runs the same step, and each capture of it is noticed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from click.testing import CliRunner
+
+from graphviz_dash.bundle.read import BundleContents, read_bundle
+from graphviz_dash.model.graph import NodeKind
+from graphviz_dash.model.marks import CAPTURE
+from graphviz_dash.model.run import ExecutionMode
+from tests.gpu.test_collect import COPIES, LAUNCHES, events
+
+MODES = ("callables", "partial", "compile")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, BundleContents]:
+    from collectors.cli import collect
+
+    output = tmp_path_factory.mktemp("modes") / "mlp-train"
+    result = CliRunner().invoke(
+        collect,
+        [
+            "--workload=mlp-train",
+            f"--modes={','.join(MODES)}",
+            f"--output={output}",
+            "--iterations=12",
+            "--traced-iterations=3",
+        ],
+    )
+    assert result.exit_code == 0, result.output
+    return {mode: read_bundle(output / mode) for mode in MODES}
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("mode", MODES)
+def test_every_capture_is_a_graph_with_its_costs(
+    runs: dict[str, BundleContents], mode: str
+) -> None:
+    run = runs[mode]
+    assert run.clean is not None
+    roots = [graph for graph in run.graphs if graph.parent is None]
+    assert {life.graph for life in run.clean.graphs} == {graph.id for graph in roots}
+    assert {life.graph: life.nodes for life in run.clean.graphs} == {
+        graph.id: len(graph.nodes) for graph in roots
+    }
+    # Four linear layers: forward and backward of each, or of all together.
+    assert len(roots) == {"callables": 2, "partial": 8, "compile": 2}[mode]
+    trace = events(run.replay_trace)
+    launches = Counter(event.get("name") for event in trace)
+    assert launches["cudaGraphLaunch"] % len(roots) == 0
+    assert launches["cudaGraphLaunch"] >= 3 * len(roots)
+    # The optimizer stays outside.
+    assert launches["cudaLaunchKernel"] > 0
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("mode", MODES)
+def test_the_launches_of_each_capture_are_its_nodes(
+    runs: dict[str, BundleContents], mode: str
+) -> None:
+    run = runs[mode]
+    trace = events(run.capture_trace)
+    launched = [event["ts"] for event in trace if event.get("name") in LAUNCHES + COPIES]
+    for graph in run.graphs:
+        (span,) = [
+            event
+            for event in trace
+            if event.get("name") == CAPTURE + graph.id and event["cat"] == "user_annotation"
+        ]
+        inside = sum(span["ts"] < ts < span["ts"] + span["dur"] for ts in launched)
+        kinds = Counter(node.kind for node in graph.nodes)
+        assert inside == kinds[NodeKind.KERNEL] + kinds[NodeKind.MEMCPY] + kinds[NodeKind.MEMSET]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mode", list(ExecutionMode))
+def test_a_mode_computes_what_eager_computes(mode: ExecutionMode) -> None:
+    import torch
+
+    from collectors.modes import compile_modules, make_ready
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    model.cuda()
+    inputs = torch.randn(8, 16, device="cuda")
+    result = torch.zeros((), device="cuda")
+
+    def step() -> None:
+        for parameter in model.parameters():
+            parameter.grad = None
+        loss = model(inputs).square().mean()
+        loss.backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                assert parameter.grad is not None
+                result.add_(parameter.grad.abs().sum())
+
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.synchronize()
+    expected = float(result)
+    assert expected > 0
+    if mode is ExecutionMode.COMPILE:
+        compile_modules(step)
+    iterate = make_ready(mode, step)
+    for _ in range(3):
+        result.zero_()
+        iterate()
+        torch.cuda.synchronize()
+        assert float(result) == pytest.approx(expected, rel=1e-3)
+
+
+def test_the_recorder_leaves_torch_as_it_was() -> None:
+    import torch
+
+    from collectors.recorder import recording
+
+    class Count:
+        def __init__(self) -> None:
+            self.told: list[str] = []
+
+        def begins(self, graph_id: str) -> None:
+            self.told.append(f"{graph_id} begins")
+
+        def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
+            self.told.append(f"{graph_id} captured")
+
+        def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
+            self.told.append(f"{graph_id} instantiated")
+
+        def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
+            self.told.append(f"{graph_id} launched")
+
+    original = torch.cuda.CUDAGraph
+    count = Count()
+    data = torch.zeros(4, device="cuda")
+    with recording(count):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            data.add_(1)
+        for _ in range(5):
+            graph.replay()
+    assert torch.cuda.CUDAGraph is torch.cuda.graphs.CUDAGraph is original
+    torch.cuda.synchronize()
+    assert data.tolist() == [5.0] * 4
+    assert count.told == [
+        f"graph-0 {what}" for what in ("begins", "captured", "instantiated", "launched")
+    ]
