@@ -11,6 +11,8 @@ import numpy as np
 
 from graphviz_dash.analysis.attribution import Attribution, NodeOrigin, attribute
 from graphviz_dash.analysis.categories import Category, categorise
+from graphviz_dash.analysis.lanes import Ints
+from graphviz_dash.analysis.matching import Floats
 from graphviz_dash.analysis.replays import METHODS, UNMATCHED, ReplayMatch, match_replays
 from graphviz_dash.model.graph import CapturedGraph, GraphNode
 from graphviz_dash.model.run import Run
@@ -85,10 +87,7 @@ def build_node_table(
     graph: CapturedGraph, attribution: Attribution, matched: ReplayMatch | None
 ) -> NodeTable:
     """The table of ``graph`` from results that are already there."""
-    times = [
-        NOT_SEEN if matched is None else _times(matched, graph.id, node.index)
-        for node in graph.nodes
-    ]
+    times = [NOT_SEEN] * len(graph.nodes) if matched is None else _times(matched, graph)
     rows = tuple(
         NodeRow(node, categorise(node.kind.value, node.label), origin, time)
         for node, origin, time in zip(graph.nodes, attribution.origins, times, strict=True)
@@ -107,18 +106,39 @@ def build_node_table(
     )
 
 
-def _times(matched: ReplayMatch, graph_id: str, node: int) -> NodeTimes:
-    rows = matched.rows_of(graph_id, node)
+def _times(matched: ReplayMatch, graph: CapturedGraph) -> list[NodeTimes]:
+    """The times of every node, over the rows that were matched to it."""
+    times = [NOT_SEEN] * len(graph.nodes)
+    rows = np.flatnonzero(matched.of_graph(graph.id) & (matched.node >= 0))
+    # Stable, so that the rows of one node stay in the order of replays.
+    rows = rows[np.argsort(matched.node[rows], kind="stable")]
     if not len(rows):
-        return NOT_SEEN
-    durations = matched.duration[rows]
-    return NodeTimes(
-        method=METHODS[int(matched.method[rows[0]])],
-        confidence=float(matched.confidence[rows].min()),
-        samples=len(rows),
-        median_ns=float(np.median(durations)),
-        min_ns=int(durations.min()),
-        max_ns=int(durations.max()),
-        start_median_ns=float(np.median(matched.start[rows])),
-        stream=int(matched.stream[rows[0]]),
+        return times
+    node = matched.node[rows]
+    first = np.flatnonzero(np.append(True, node[1:] != node[:-1]))
+    counts = np.diff(first, append=len(rows))
+    low, median, high = _spread(matched.duration[rows], node, first, counts)
+    _, start, _ = _spread(matched.start[rows], node, first, counts)
+    columns = zip(
+        node[first].tolist(),
+        matched.method[rows[first]].tolist(),
+        np.minimum.reduceat(matched.confidence[rows], first).tolist(),
+        counts.tolist(),
+        median.tolist(),
+        low.tolist(),
+        high.tolist(),
+        start.tolist(),
+        matched.stream[rows[first]].tolist(),
+        strict=True,
     )
+    for index, method, *rest in columns:
+        times[index] = NodeTimes(METHODS[method], *rest)
+    return times
+
+
+def _spread(values: Ints, node: Ints, first: Ints, counts: Ints) -> tuple[Ints, Floats, Ints]:
+    """Least, median and greatest of each node's values, which begin at ``first``."""
+    ordered = values[np.lexsort((values, node))]
+    last = first + counts - 1
+    median = (ordered[first + (counts - 1) // 2] + ordered[first + counts // 2]) / 2
+    return ordered[first], median, ordered[last]

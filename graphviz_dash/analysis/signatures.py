@@ -5,6 +5,7 @@ trace are recognised as the same: kind, name, grid, block, shared memory, or byt
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -24,37 +25,50 @@ if TYPE_CHECKING:
 
 Shape: TypeAlias = tuple[int, ...]
 
-VISIBLE: Final = (NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET)
-"""Kinds that the profiler shows as a row of their own."""
+NO_NODE: Final = -1
+"""The code of a row that looks like no node, and of a node that a trace does not show."""
 
-DRIVER_COPY: Final = -2
-"""The code of a kernel that the driver itself runs for a small copy or set node."""
+DRIVER_MEMCPY: Final = -2
+DRIVER_MEMSET: Final = -3
+"""The codes of kernels that the driver itself runs for small copy and set nodes: the trace does
+not tell their size."""
+
+DRIVER_CODES: Final = {NodeKind.MEMCPY: DRIVER_MEMCPY, NodeKind.MEMSET: DRIVER_MEMSET}
 
 _DRIVER_KERNEL: Final = re.compile(r"^mem(cpy|set)\d+(_\w+)?$")
-_SPACE: Final = re.compile(r"\s+")
-_BASE: Final = re.compile(r"^(?:void )?([^<(]+)")
 _SHAPE_COLUMNS: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")
+
+# Demanglers differ in white space, in the type and suffix of constants, in the word for unnamed
+# namespaces, and in whether a clone is told.
+_CONSTANT_TYPE: Final = re.compile(r"\((?:unsigned)?(?:bool|char|short|int|long|longlong)\)(?=\d)")
+_CONSTANT_SUFFIX: Final = re.compile(r"(?<=\d)u?l{0,2}(?=[,>)\]])")
+_UNNAMED: Final = re.compile(r"\(anonymousnamespace\)|<unnamed>|\{anonymous\}")
+_CLONE: Final = re.compile(r"\[clone\.?[^\]]*\]")
+_BASE: Final = re.compile(r"^(?:void )?([^<(]+)")
+_SPACE: Final = re.compile(r"\s+")
+
+_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Signatures:
-    """Codes of node signatures, shared by all graphs of a run; -1 is what no node looks like."""
+    """Codes of node signatures, shared by all graphs of a run."""
 
     def __init__(self, graphs: tuple[CapturedGraph, ...]) -> None:
         self._exact: dict[tuple[str, str, Shape], int] = {}
         self._loose: dict[tuple[str, str, Shape], set[int]] = {}
-        self._any_shared: set[int] = set()
+        self._count = 0
         self._codes = {
-            graph.id: [self._node_code(node) for node in graph.nodes] for graph in graphs
+            graph.id: np.array([self._node_code(node) for node in graph.nodes], dtype=np.int64)
+            for graph in graphs
         }
 
-    def of_graph(self, graph_id: str) -> list[int]:
-        """The code of each node, -1 for kinds that a trace does not show."""
+    def of_graph(self, graph_id: str) -> Ints:
+        """The code of each node, shape (nodes,); NO_NODE for kinds that a trace does not show."""
         return self._codes[graph_id]
 
     def of_trace(self, trace: Trace) -> Ints:
-        """The code of each GPU row, shape (rows,): DRIVER_COPY for a copy or set that the driver
-        does by a kernel of its own, whose size the trace does not tell; -1 for what no node looks
-        like."""
+        """The code of each GPU row, shape (rows,): that of the nodes it looks like, DRIVER_MEMCPY
+        or DRIVER_MEMSET, or NO_NODE."""
         gpu = trace.gpu
         kinds, kind_names = encode(gpu["kind"])
         names, name_texts = encode(gpu["name"])
@@ -66,51 +80,92 @@ class Signatures:
         table = np.stack([*columns, column(gpu, "bytes")], axis=1)
         if not len(table):
             return np.zeros(0, dtype=np.int64)
-        distinct, inverse = np.unique(table, axis=0, return_inverse=True)
-        codes = [
-            self._row_code(kind_names[row[0]], name_texts[row[1]], row[2:9], row[9])
+        distinct, inverse = _distinct(table)
+        looks = [
+            (kind_names[row[0]], name_texts[row[1]], tuple(row[2:9]), row[9])
             for row in distinct.tolist()
         ]
-        return np.array(codes, dtype=np.int64)[inverse.reshape(-1)]
+        codes = [self._row_code(*look) for look in looks]
+        # A node that some row fits exactly is not what a row of another name means.
+        taken = set(codes)
+        codes = [
+            self._like(look[1], look[2], taken) if code == NO_NODE and look[0] == "kernel" else code
+            for look, code in zip(looks, codes, strict=True)
+        ]
+        return np.array(codes, dtype=np.int64)[inverse]
 
     def _node_code(self, node: GraphNode) -> int:
         match node.params:
             case KernelParams() as kernel:
-                shared = (kernel.static_shared or 0) + kernel.dynamic_shared
-                shape = (*kernel.grid, *kernel.block, shared)
-                name = kernel.demangled
-                if kernel.static_shared is None:
-                    # The trace shows the sum; without the static part it cannot be compared.
-                    return self._new("kernel~", name, shape[:6])
-                return self._new("kernel", name, shape)
+                shape: Shape = (*kernel.grid, *kernel.block)
+                kind = "kernel~"
+                if kernel.static_shared is not None:
+                    # A trace shows the sum; without the static part it cannot be compared.
+                    shape = (*shape, kernel.static_shared + kernel.dynamic_shared)
+                    kind = "kernel"
+                code = self._code((kind, normalised(kernel.demangled), shape))
+                self._exact.setdefault((kind, normalised(kernel.name), shape), code)
+                self._loose.setdefault((kind, _base(kernel.demangled), shape), set()).add(code)
+                return code
             case MemcpyParams(bytes=size):
-                return self._new("memcpy", "", (size,))
+                return self._code(("memcpy", "", (size,)))
             case MemsetParams(bytes=size):
-                return self._new("memset", "", (size,))
+                return self._code(("memset", "", (size,)))
             case _:
-                return -1
+                return NO_NODE
 
-    def _new(self, kind: str, name: str, shape: Shape) -> int:
-        key = (kind, _SPACE.sub("", name), shape)
-        code = self._exact.setdefault(key, len(self._exact))
-        self._loose.setdefault((kind, _base(name), shape), set()).add(code)
-        return code
+    def _code(self, key: tuple[str, str, Shape]) -> int:
+        if key not in self._exact:
+            self._exact[key] = self._count
+            self._count += 1
+        return self._exact[key]
 
-    def _row_code(self, kind: str, name: str, shape: list[int], size: int) -> int:
+    def _row_code(self, kind: str, name: str, shape: Shape, size: int) -> int:
         if kind != "kernel":
-            return self._exact.get((kind, "", (size,)), -1)
-        compact = _SPACE.sub("", name)
-        for which, used in (("kernel", tuple(shape)), ("kernel~", tuple(shape[:6]))):
-            found = self._exact.get((which, compact, used))
+            return self._exact.get((kind, "", (size,)), NO_NODE)
+        driver = _DRIVER_KERNEL.match(name)
+        for which, used in (("kernel", shape), ("kernel~", shape[:6])):
+            found = self._exact.get((which, normalised(name), used))
             if found is not None:
                 return found
-            # Demanglers differ in details; the same name up to its templates will do if unique.
-            close = self._loose.get((which, _base(name), used), set())
+        if driver:
+            return DRIVER_MEMCPY if driver[1] == "cpy" else DRIVER_MEMSET
+        return NO_NODE
+
+    def _like(self, name: str, shape: Shape, taken: set[int]) -> int:
+        """The one code of that shape whose name is the same up to its templates, if there is."""
+        for which, used in (("kernel", shape), ("kernel~", shape[:6])):
+            close = self._loose.get((which, _base(name), used), set()) - taken
             if len(close) == 1:
                 return next(iter(close))
-        return DRIVER_COPY if _DRIVER_KERNEL.match(name) else -1
+        return NO_NODE
+
+
+@lru_cache(maxsize=65536)
+def normalised(name: str) -> str:
+    """A kernel's name without what demanglers write differently; for comparing, not for reading."""
+    text = _UNNAMED.sub("(anonymous)", _SPACE.sub("", name))
+    text = _CONSTANT_SUFFIX.sub("", _CONSTANT_TYPE.sub("", _CLONE.sub("", text)))
+    return text.replace("constchar*", "charconst*")
 
 
 def _base(name: str) -> str:
     found = _BASE.match(name)
     return _SPACE.sub("", found[1]) if found else name
+
+
+def _distinct(table: Ints) -> tuple[Ints, Ints]:
+    """The different rows of a table, and for each row which of them it is.
+
+    By a hash of each row, checked: many times faster than ``np.unique`` along an axis.
+    """
+    mixed = np.zeros(len(table), dtype=np.uint64)
+    for values in table.T:
+        mixed = (mixed ^ values.astype(np.uint64)) * _MIX
+        mixed ^= mixed >> np.uint64(29)
+    _, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
+    distinct = table[first]
+    if np.array_equal(distinct[inverse], table):
+        return distinct, inverse
+    distinct, inverse = np.unique(table, axis=0, return_inverse=True)
+    return distinct, inverse.reshape(-1)

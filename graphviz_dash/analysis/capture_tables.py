@@ -1,0 +1,165 @@
+"""The tables of a capture's trace, made ready for looking up what stood around a launch."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from graphviz_dash.analysis.lanes import Ints, column, encode
+from graphviz_dash.analysis.nesting import NONE, Nesting, pick
+from graphviz_dash.model.marks import MODULE, SOURCE
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Flags = npt.NDArray[np.bool_]
+
+_OPTIMIZER: Final = ("Optimizer.step#", "Optimizer.zero_grad#")
+_ENGINE: Final = "autograd::engine::"
+_BACKWARD_FRAME: Final = re.compile(
+    r"torch/(_tensor|autograd/__init__)\.py\(\d+\): (backward|grad)$"
+)
+
+# Built-ins, modules and frozen code have no line; torch, the collector's marks and the parts of the
+# standard library that only pass calls on are not what a reader looks for. Kineto leaves out the
+# folder of a package ("torch/_tensor.py"), so that site-packages alone would not tell.
+_LIBRARY_FRAME: Final = re.compile(
+    r"^(torch/|<|nn\.Module: |collectors/(annotate|passes/)"
+    r"|(abc|asyncio/.*|concurrent/.*|contextlib|copy|enum|functools|importlib/.*|inspect"
+    r"|multiprocessing/.*|runpy|threading|typing|weakref)\.py\()"
+    r"|site-packages|dist-packages"
+)
+_FRAME: Final = re.compile(r"(.+)\((\d+)\): ")
+
+
+class Names:
+    """A categorical column read at some rows, as text."""
+
+    def __init__(self, names: pl.Series, rows: Ints | None = None) -> None:
+        codes, self.texts = encode(names)
+        self.codes = codes if rows is None else codes[rows]
+
+    def __getitem__(self, place: int) -> str:
+        return self.texts[int(self.codes[place])]
+
+    def which(self, pattern: re.Pattern[str]) -> Flags:
+        """Whether each row's name holds the pattern."""
+        flags = np.array([bool(pattern.search(text)) for text in self.texts], dtype=bool)
+        return flags[self.codes] if len(flags) else np.zeros(0, dtype=bool)
+
+
+class Ops:
+    """The operators of a capture, and what leads from a backward one to its forward one."""
+
+    def __init__(self, ops: pl.DataFrame) -> None:
+        self.nesting = _nesting(ops)
+        self.names = Names(ops["name"])
+        self.external = column(ops, "external_id")
+        self.sequence = column(ops, "sequence")
+        self._forward_thread = column(ops, "forward_tid")
+        self.linked = (self._forward_thread > 0) & (self.sequence >= 0)
+        self.backward = self.names.which(re.compile("^" + _ENGINE)) | self.linked
+        self._dims, self._types = ops["input_dims"], ops["input_types"]
+        self._with_dims = self.nesting.nearest(self._dims.is_not_null().to_numpy())
+        self._paths: dict[int, tuple[str, ...]] = {NONE: ()}
+
+    def path(self, op: int) -> tuple[str, ...]:
+        """The operators around ``op`` and its own name, outermost first."""
+        missing = []
+        while op not in self._paths:
+            missing.append(op)
+            op = int(self.nesting.parent[op])
+        path = self._paths[op]
+        for inner in reversed(missing):
+            path = (*path, self.names[inner])
+            self._paths[inner] = path
+        return path
+
+    def inputs(self, op: int) -> tuple[str | None, str | None]:
+        """Shapes and types of the inputs of the innermost operator that has them."""
+        row = NONE if op == NONE else int(self._with_dims[op])
+        return (None, None) if row == NONE else (self._dims[row], self._types[row])
+
+    def forward(self) -> Ints:
+        """For each operator the forward one whose backward it runs inside, or NONE.
+
+        Autograd counts its nodes for each thread, and an operator shows the number that the next
+        node will get: of all forward operators with that number the last to begin made the node.
+        """
+        rows = np.flatnonzero((self.sequence >= 0) & (self._forward_thread <= 0))
+        rows = rows[np.lexsort((self.nesting.depth[rows], self.nesting.start[rows]))]
+        maker = {
+            (thread, number): row
+            for thread, number, row in zip(
+                self.nesting.thread[rows].tolist(),
+                self.sequence[rows].tolist(),
+                rows.tolist(),
+                strict=True,
+            )
+        }
+        linked = np.flatnonzero(self.linked)
+        threads = self._threads_of(linked, maker)
+        forward = np.full(len(self.sequence), NONE, dtype=np.int64)
+        for row in linked.tolist():
+            thread = threads.get(int(self._forward_thread[row]))
+            if thread is not None:
+                forward[row] = maker.get((thread, int(self.sequence[row])), NONE)
+        return pick(forward, self.nesting.nearest(self.linked))
+
+    def _threads_of(self, linked: Ints, maker: dict[tuple[int, int], int]) -> dict[int, int | None]:
+        """The thread behind each "Fwd thread id", which counts threads in a way of its own.
+
+        The one that has the most of the sequence numbers; none where two have as many.
+        """
+        candidates = sorted({thread for thread, _ in maker})
+        wanted: dict[int, set[int]] = {}
+        for row in linked.tolist():
+            number = int(self.sequence[row])
+            wanted.setdefault(int(self._forward_thread[row]), set()).add(number)
+        found: dict[int, int | None] = {}
+        for ident, numbers in wanted.items():
+            scores = [sum((one, number) in maker for number in numbers) for one in candidates]
+            best = max(scores, default=0)
+            found[ident] = candidates[scores.index(best)] if scores.count(best) == 1 else None
+        return found
+
+
+class Marks:
+    """The record_function ranges of a capture."""
+
+    def __init__(self, marks: pl.DataFrame) -> None:
+        self.nesting = _nesting(marks)
+        self._names = marks["name"].to_list()
+        self.is_module = self._starts(MODULE)
+        self.is_source = self._starts(SOURCE)
+        self.is_optimizer = self._starts(*_OPTIMIZER)
+
+    def name(self, row: int, prefix: str) -> str:
+        """The name without its prefix."""
+        return str(self._names[row]).removeprefix(prefix)
+
+    def _starts(self, *prefixes: str) -> Flags:
+        return np.array([name.startswith(prefixes) for name in self._names], dtype=bool)
+
+
+class Frames:
+    """The Python frames of a capture."""
+
+    def __init__(self, frames: pl.DataFrame) -> None:
+        self.nesting = _nesting(frames)
+        self._names = Names(frames["name"])
+        library = self._names.which(_LIBRARY_FRAME)
+        self.is_own = ~library & self._names.which(_FRAME)
+        self.is_backward = self._names.which(_BACKWARD_FRAME)
+
+    def line(self, row: int) -> str | None:
+        """``file:line`` of the function's first line."""
+        named = _FRAME.match(self._names[row])
+        return f"{named[1]}:{named[2]}" if named else None
+
+
+def _nesting(table: pl.DataFrame) -> Nesting:
+    return Nesting.build(column(table, "ts"), column(table, "dur"), column(table, "tid"))
