@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from google.protobuf.message import DecodeError
 from isal import igzip, isal_zlib
@@ -16,8 +16,8 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.exports.wire import Wire, tag
 
 # isal has no types.
-_open_gzip: Callable[..., IO[bytes]] = igzip.open
-_DAMAGED: Final[tuple[type[Exception], ...]] = (DecodeError, EOFError, isal_zlib.error)
+_open_gzip: Any = igzip.open
+_DAMAGED: Any = (DecodeError, EOFError, isal_zlib.error)
 
 _EVENT: Final = proto.TrackEvent
 _PACKET_TAG: Final = tag(proto.Trace.PACKET_FIELD_NUMBER, Wire.LENGTH)
@@ -76,7 +76,8 @@ def check_packets(packets: Iterable[proto.TracePacket]) -> TraceCheck:
 
 def _open(file: Path) -> IO[bytes]:
     if file.suffix == ".gz":
-        return _open_gzip(file, "rb")
+        opened: IO[bytes] = _open_gzip(file, "rb")
+        return opened
     return file.open("rb")
 
 

@@ -45,7 +45,7 @@ def export_chrome(experiment: Experiment, file: Path) -> ExportSummary:
         overflowed=writer.overflowed,
         flows=writer.flows,
         counters=writer.counters,
-        skipped=scene.skipped,
+        skipped=scene.alignment.skipped,
     )
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from isal import igzip
 
 from graphviz_dash.errors import InputError
 
 # isal has no types.
-_gzip: Callable[..., AbstractContextManager[IO[bytes]]] = igzip.GzipFile
+_gzip: Any = igzip.GzipFile
 
 _GZIP_LEVEL: Final = 2
 """isal's default; higher ones take longer and save few per cent."""

@@ -107,7 +107,7 @@ class _Writer:
             overflowed=self.overflowed,
             flows=self.flow_marks // 2,
             counters=self.counters,
-            skipped=self.scene.skipped,
+            skipped=self.scene.alignment.skipped,
         )
 
     # -- What is written once -------------------------------------------------------------------

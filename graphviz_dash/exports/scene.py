@@ -21,23 +21,19 @@ from graphviz_dash.analysis.lanes import (
     merge_busy,
     split_overlaps,
 )
-from graphviz_dash.analysis.steps import Step, StepMethod, steps
-from graphviz_dash.errors import InputError, printable
+from graphviz_dash.errors import printable
+from graphviz_dash.exports.alignment import AlignedRun, Alignment, align
 from graphviz_dash.exports.nesting import nested_lanes
 from graphviz_dash.exports.origins import gpu_args
 from graphviz_dash.exports.slices import Arg, SliceTable, coded, column_arg, count_arg, stacked
 from graphviz_dash.model.marks import STEP
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.run import Experiment, Run
+    from graphviz_dash.model.run import Experiment
     from graphviz_dash.model.trace import Trace
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-MOST_BINS: Final = 32_768
-"""Bins of the busy counter over the longest run, at most."""
-
-_FEWEST_BIN_NS: Final = 1_000
 _LARGEST_TID: Final = (1 << 31) - 1
 
 
@@ -106,16 +102,12 @@ class RunScene:
 class Scene:
     """The runs in the order of the experiment, which puts the baseline first.
 
-    ``aligned_at`` is where the first traced step of every run starts, in ns of the exported trace.
-    ``skipped`` has the runs without a trace, and why. ``facts`` is what a reader of the trace ought
-    to know, by name.
+    ``facts`` is what a reader of the trace ought to know, by name.
     """
 
     title: str
-    aligned_at: int
-    bin_ns: int
+    alignment: Alignment
     runs: tuple[RunScene, ...]
-    skipped: tuple[tuple[str, str], ...]
     facts: dict[str, str]
 
 
@@ -125,71 +117,36 @@ def build_scene(experiment: Experiment) -> Scene:
     Raises:
         InputError: no run has one.
     """
-    traced = [(run, run.replay_trace) for run in experiment.runs if run.replay_trace is not None]
-    skipped = tuple(
-        (printable(run.name), _why_untraced(run))
-        for run in experiment.runs
-        if run.replay_trace is None
-    )
-    if not traced:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped)
-        raise InputError(
-            experiment.path,
-            f"no run with a trace of replays ({reasons or 'no run at all'})",
-            "at least one traced run",
-        )
-    first = [steps(trace) for _, trace in traced]
-    bin_ns = _bin_width(max(trace.info.end_ns for _, trace in traced))
-    latest = max(found[0].start for found in first)
-    # A whole number of bins, so that bins begin with the step, and nothing lies before zero.
-    aligned_at = -(-latest // bin_ns) * bin_ns
-    runs = tuple(
-        _run_scene(place + 1, run, trace, found, aligned_at, bin_ns)
-        for place, ((run, trace), found) in enumerate(zip(traced, first, strict=True))
-    )
+    alignment = align(experiment)
+    runs = tuple(_run_scene(pid, run, alignment) for pid, run in enumerate(alignment.runs, 1))
     return Scene(
         title=printable(experiment.name),
-        aligned_at=aligned_at,
-        bin_ns=bin_ns,
+        alignment=alignment,
         runs=runs,
-        skipped=skipped,
-        facts=_facts(experiment, runs, skipped, aligned_at, bin_ns),
+        facts=_facts(experiment, runs, alignment),
     )
 
 
 def _facts(
-    experiment: Experiment,
-    runs: tuple[RunScene, ...],
-    skipped: tuple[tuple[str, str], ...],
-    aligned_at: int,
-    bin_ns: int,
+    experiment: Experiment, runs: tuple[RunScene, ...], alignment: Alignment
 ) -> dict[str, str]:
     facts = {
         "exporter": f"graphviz-dash {__version__}",
         "experiment": printable(experiment.name),
-        "alignment": f"The first traced step of every run starts at {aligned_at} ns. Times of "
+        "alignment": f"The first traced step of every run starts at {alignment.at} ns. Times of "
         "different runs share no clock: compare spans within steps, not instants. The step's "
         "argument source_ts_ns is its start by the clock of its own trace.",
         "pass": "Times are of the traced pass, with the profiler attached, which slows launches "
         "down. Speedups belong to the clean pass, which no trace shows.",
-        "gpu_busy": f"Share of each bin of {bin_ns} ns in which at least one stream of the GPU "
-        "runs a kernel, copy or set; bins begin where steps are aligned.",
+        "gpu_busy": f"Share of each bin of {alignment.bin_ns} ns in which at least one stream of "
+        "the GPU runs a kernel, copy or set; bins begin where steps are aligned.",
     }
     facts |= {f"run.{run.name}": run.description for run in runs}
-    return facts | {f"left_out.{name}": reason for name, reason in skipped}
+    return facts | {f"left_out.{name}": reason for name, reason in alignment.skipped}
 
 
-def _why_untraced(run: Run) -> str:
-    absent = [one.reason for one in run.manifest.absent if "replay" in one.fact]
-    failed = [failure.message for failure in run.manifest.failures]
-    reason = next(iter(absent + failed), "its bundle holds no traced pass")
-    return printable(reason.splitlines()[0] if reason else "no reason told")
-
-
-def _run_scene(
-    pid: int, run: Run, trace: Trace, found: tuple[Step, ...], aligned_at: int, bin_ns: int
-) -> RunScene:
-    shift = aligned_at - found[0].start
+def _run_scene(pid: int, aligned: AlignedRun, alignment: Alignment) -> RunScene:
+    run, trace, shift = aligned.run, aligned.trace, aligned.shift
     links = link_launches(column(trace.gpu, "correlation"), column(trace.runtime, "correlation"))
     # One flow for each launched row: a launch of many would else become a chain of arrows.
     ids = (np.int64(pid) << 40) + np.arange(trace.gpu.height) + 1
@@ -202,23 +159,23 @@ def _run_scene(
         (np.concatenate((np.zeros(1, np.int64), np.cumsum(linked))), ids[linked]),
     )
     cpu, threads = _cpu(trace, shift, (links.first, ids[links.order]))
-    marked = found[0].method is not StepMethod.WHOLE
     environment = run.manifest.environment
     workload = printable(run.manifest.workload.name)
+    count = len(aligned.steps) if aligned.marked else "no marked"
     return RunScene(
         pid=pid,
         name=printable(run.name),
         labels=(workload, printable(environment.gpu.name)),
         description=printable(
-            f"{workload}, mode {run.mode.value}, traced pass of "
-            f"{len(found) if marked else 'no marked'} steps on {environment.gpu.name}, driver "
-            f"{environment.driver or 'unknown'}, CUDA {environment.cuda_runtime}, torch "
-            f"{environment.torch}, collected {run.manifest.created}"
+            f"{workload}, mode {run.mode.value}, traced pass of {count} steps on "
+            f"{environment.gpu.name}, driver {environment.driver or 'unknown'}, CUDA "
+            f"{environment.cuda_runtime}, torch {environment.torch}, collected "
+            f"{run.manifest.created}"
         ),
         cpu=cpu,
         gpu=gpu,
         threads=threads,
-        devices=_devices(trace, gpu, bin_ns),
+        devices=_devices(trace, gpu, alignment.bin_ns),
     )
 
 
@@ -366,13 +323,3 @@ def _stream(stream: int, rows: Ints, gpu: SliceTable) -> StreamTrack:
         name=f"stream {stream}" if stream >= 0 else "unknown stream",
         lanes=tuple(Lane(rows[lane], n) for n, lane in enumerate(lanes)),
     )
-
-
-def _bin_width(longest_ns: int) -> int:
-    """The least of 1, 2, 5, 10, ... us that cuts ``longest_ns`` into at most MOST_BINS bins."""
-    width = _FEWEST_BIN_NS
-    while True:
-        for factor in (1, 2, 5):
-            if width * factor * MOST_BINS >= longest_ns:
-                return width * factor
-        width *= 10

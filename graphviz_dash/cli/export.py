@@ -1,0 +1,106 @@
+"""``graphviz-dash export``: files for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from graphviz_dash.exports.check import TraceCheck
+    from graphviz_dash.exports.files import ExportSummary
+
+_JSON_SUFFIXES = (".json", ".json.gz")
+
+
+@click.group()
+def export() -> None:
+    """Write files that other tools read."""
+
+
+@export.command()
+@click.argument("experiment", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="File to write; compressed if its name ends in .gz.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["proto", "json"]),
+    help="Native trace or Chrome JSON [default: json for .json and .json.gz, else proto].",
+)
+@click.option("--check", is_flag=True, help="Read the native trace back and check it.")
+def perfetto(experiment: Path, file: Path, form: str | None, check: bool) -> None:
+    """Write the runs of an EXPERIMENT side by side as a trace for ui.perfetto.dev.
+
+    EXPERIMENT is a folder whose direct children are run bundles.
+    """
+    from graphviz_dash.ingest.load import load_experiment
+
+    is_json = form == "json" or (form is None and file.name.lower().endswith(_JSON_SUFFIXES))
+    if check and is_json:
+        raise click.UsageError("--check reads native traces, not JSON")
+    loaded = load_experiment(experiment)
+    if is_json:
+        from graphviz_dash.exports.chrome import export_chrome
+
+        _tell(export_chrome(loaded, file))
+        return
+    from graphviz_dash.exports.perfetto import export_perfetto
+
+    summary = export_perfetto(loaded, file)
+    if check:
+        from graphviz_dash.exports.check import check_trace
+
+        _tell_check(summary, check_trace(file))
+    _tell(summary)
+
+
+def _tell(summary: ExportSummary) -> None:
+    """The path on stdout, for scripts; what is in the file on stderr."""
+    from graphviz_dash.errors import printable
+    from graphviz_dash.units import format_bytes, format_count
+
+    counts = {
+        "tracks": summary.tracks,
+        "slices": summary.slices,
+        "flows": summary.flows,
+        "counter values": summary.counters,
+    }
+    held = ", ".join(f"{format_count(count)} {what}" for what, count in counts.items())
+    click.echo(
+        f"{', '.join(summary.runs)}: {held}; {format_bytes(summary.bytes)}",
+        err=True,
+    )
+    if summary.overflowed:
+        click.echo(
+            f"{format_count(summary.overflowed)} slices overlap others and have lanes of their own",
+            err=True,
+        )
+    for name, reason in summary.skipped:
+        click.echo(f"left out {name}: {reason}", err=True)
+    click.echo(printable(str(summary.path)))
+
+
+def _tell_check(summary: ExportSummary, found: TraceCheck) -> None:
+    from graphviz_dash.errors import GraphvizDashError
+
+    problems = list(found.problems)
+    for what, written, read in (
+        ("tracks", summary.tracks, found.tracks),
+        ("slices", summary.slices, found.slices),
+        ("flows", summary.flows, found.flows),
+        ("counter values", summary.counters, found.counters),
+    ):
+        if written != read:
+            problems.append(f"{written:,} {what} were written, {read:,} are in the file")
+    if problems:
+        more = f" (and {found.more_problems:,} more)" if found.more_problems else ""
+        raise GraphvizDashError(f"{summary.path}: {'; '.join(problems)}{more}")
+    click.echo(f"checked: {found.packets:,} packets hold together", err=True)

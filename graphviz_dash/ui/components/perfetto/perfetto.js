@@ -1,0 +1,124 @@
+// Opens a trace in a Perfetto UI by its postMessage protocol: open the window, say PING until it
+// says PONG, then hand over the trace once.
+
+const PING_MS = 100;
+
+export default function (component) {
+  const { parentElement, data } = component;
+  const root = parentElement.querySelector(".perfetto");
+  const stop = new AbortController();
+  const { signal } = stop;
+  const find = (name) => root.querySelector(`.${name}`);
+  const buttons = [find("public"), find("local")];
+
+  find("public").textContent = `Open in Perfetto (${data.host})`;
+  find("local").hidden = data.local === null;
+  download(find("native"), data.native, `${data.stem}.pftrace`);
+  download(find("chrome"), data.chrome, `${data.stem}.json`);
+  const say = (text, problem = false) => {
+    const status = find("status");
+    status.textContent = text;
+    status.hidden = !text;
+    status.classList.toggle("problem", problem);
+  };
+  // Set, not added: this runs again with the page's script, on the same elements.
+  find("public").onclick = () => open(data.public, data, buttons, say, signal);
+  find("local").onclick = () => open(data.local, data, buttons, say, signal);
+  return () => stop.abort();
+}
+
+function download(link, address, name) {
+  link.href = address;
+  link.download = name;
+}
+
+async function open(address, data, buttons, say, signal) {
+  const target = new URL(address, window.location.href);
+  // First of all: a browser lets only the click itself open a window, not what comes after it.
+  const ui = window.open(target.href, "_blank");
+  if (!ui) {
+    say("The browser kept the new window from opening. Allow pop-ups, or download the trace.", true);
+    return;
+  }
+  for (const button of buttons) button.disabled = true;
+  // A trace that cannot be had must end the waiting for the window, and the other way round.
+  const round = new AbortController();
+  const off = AbortSignal.any([signal, round.signal]);
+  try {
+    say("Exporting the trace…");
+    const [buffer] = await Promise.all([
+      fetchTrace(data.trace, off).then((bytes) => {
+        say(`Waiting for Perfetto at ${target.host}…`);
+        return bytes;
+      }),
+      answered(ui, target.origin, data.timeout, off),
+    ]);
+    const size = buffer.byteLength;
+    const perfetto = { buffer, title: data.title, fileName: `${data.stem}.pftrace.gz` };
+    ui.postMessage({ perfetto }, target.origin, [buffer]);
+    const asks = target.origin === window.location.origin ? "" : " It may ask whether to trust this page.";
+    say(`Handed ${megabytes(size)} to Perfetto.${asks}`);
+  } catch (problem) {
+    if (signal.aborted) return;
+    if (problem.closes) ui.close();
+    say(problem.message, true);
+  } finally {
+    round.abort();
+    for (const button of buttons) button.disabled = false;
+  }
+}
+
+async function fetchTrace(address, signal) {
+  let answer;
+  try {
+    answer = await fetch(address, { signal });
+    if (answer.ok) return await answer.arrayBuffer();
+  } catch (problem) {
+    throw told(`The trace could not be fetched: ${problem.message}`);
+  }
+  const body = await answer.json().catch(() => null);
+  throw told(`The trace could not be exported: ${body?.error?.message ?? answer.statusText}`);
+}
+
+/** Resolves once the UI in the window `ui` has answered. */
+function answered(ui, origin, timeout, signal) {
+  return new Promise((resolve, reject) => {
+    const begun = performance.now();
+    const done = new AbortController();
+    const finish = (settle, value) => {
+      clearInterval(timer);
+      done.abort();
+      settle(value);
+    };
+    const timer = setInterval(() => {
+      if (ui.closed) {
+        finish(reject, new Error(
+          "The Perfetto window was closed, or its server cuts it off from other pages" +
+            " (Cross-Origin-Opener-Policy). Download the trace and open it there.",
+        ));
+      } else if (performance.now() - begun > timeout) {
+        finish(reject, new Error(
+          `Perfetto did not answer within ${Math.round(timeout / 1000)} s.` +
+            " Download the trace and open it there.",
+        ));
+      } else {
+        // Says nothing of the trace, so it may go to whatever page the window shows by now.
+        ui.postMessage("PING", "*");
+      }
+    }, PING_MS);
+    window.addEventListener("message", (event) => {
+      if (event.source === ui && event.origin === origin && event.data === "PONG") finish(resolve);
+    }, { signal: done.signal });
+    signal.addEventListener("abort", () => finish(reject, new Error("given up")), {
+      signal: done.signal,
+    });
+  });
+}
+
+function told(message) {
+  return Object.assign(new Error(message), { closes: true });
+}
+
+function megabytes(bytes) {
+  return bytes < 1e5 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}

@@ -1,0 +1,12 @@
+"""A site with nothing but the Perfetto buttons, for the browser test of the component."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+import streamlit as st
+
+from graphviz_dash.ui.components.perfetto import routes
+
+app = st.App("page.py", routes=routes())
