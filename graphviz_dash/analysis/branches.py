@@ -102,6 +102,7 @@ class _Replay:
             self._stream[lane].append(code)
         self._position = [0] * len(self._stream)
         self._last: list[int | None] = [None] * len(self._stream)
+        self._lane_of: dict[int, int] = {}
         self._waiting = [len(before) for before in graph.topology.predecessors]
         self._taken = [False] * len(graph.codes)
         self._ready: dict[int, list[int]] = {}
@@ -121,6 +122,7 @@ class _Replay:
             if node is not None:
                 self._take(node)
                 self._last[lane] = node
+                self._lane_of[node] = lane
                 nodes[row] = node
         sure = [
             self._sureness(node, code) if node >= 0 else 0.0
@@ -166,16 +168,13 @@ class _Replay:
 
     def _expected_elsewhere(self, node: int, lane: int) -> bool:
         """Whether another stream is about to go on with ``node``."""
-        for other, last in enumerate(self._last):
-            if other == lane or last is None:
+        for before in self._graph.visible_before(node):
+            other = self._lane_of.get(before, lane)
+            if other == lane or self._last[other] != before:
                 continue
             at = self._position[other]
             coming = self._stream[other]
-            if (
-                at < len(coming)
-                and self._graph.looks_like(node, coming[at])
-                and self._graph.follows(node, last)
-            ):
+            if at < len(coming) and self._graph.looks_like(node, coming[at]):
                 return True
         return False
 

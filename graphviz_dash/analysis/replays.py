@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphviz_dash.analysis.calls import CallClass, call_class
+from graphviz_dash.analysis.flatten import flatten
 from graphviz_dash.analysis.lanes import Ints, column, encode
 from graphviz_dash.analysis.matching import BY_BRANCH, BY_ID, BY_ORDER, GraphMatcher, Rows
 from graphviz_dash.analysis.signatures import Signatures
@@ -99,12 +100,20 @@ def match_replays(graphs: tuple[CapturedGraph, ...], trace: Trace) -> ReplayMatc
     """Matches the GPU rows of every graph launch in ``trace`` with the nodes of ``graphs``.
 
     With several graphs each launch is given to the one that its rows look like most. Graphs that
-    look the same get the launches in turn, and the confidence is divided by their number. Graphs
-    that are bodies of others are not launched by themselves and are left out; their rows stay
-    without a node. Near-linear in the rows.
+    look the same get the launches in turn, and the confidence is divided by their number. A child
+    graph runs as a part of the graph that holds it: its rows name it and its own nodes. What runs
+    in the body of a conditional node stays without a node. Near-linear in the rows.
     """
-    roots = tuple(graph for graph in graphs if graph.parent is None)
-    codes, chooser = _prepared(roots, trace)
+    by_id = {graph.id: graph for graph in graphs}
+    flats = [flatten(graph, by_id) for graph in graphs if graph.parent is None]
+    place = {name: number for number, name in enumerate(by_id)}
+    owners = [np.array([place.get(name, -1) for name in flat.owner]) for flat in flats]
+    indices = [np.array(flat.index) for flat in flats]
+    signatures = Signatures(tuple(flat.graph for flat in flats))
+    codes = signatures.of_trace(trace)
+    chooser = _Chooser(
+        [GraphMatcher(flat.graph, signatures.of_graph(flat.graph.id)) for flat in flats]
+    )
     begin, stream = column(trace.gpu, "ts"), column(trace.gpu, "stream")
     # A stream's number is its own device's.
     lane = stream + (column(trace.gpu, "device") << 32)
@@ -120,18 +129,19 @@ def match_replays(graphs: tuple[CapturedGraph, ...], trace: Trace) -> ReplayMatc
         part = slice(first, first + len(rows))
         first += len(rows)
         which, share = chooser.graph_of(codes[rows])
-        replay[part], graph[part], method[part] = number, which, METHODS.index(UNMATCHED)
+        replay[part], method[part] = number, METHODS.index(UNMATCHED)
         start[part] = begin[rows] - begin[rows[0]]
         if which < 0:
             continue
         lanes = np.unique(lane[rows], return_inverse=True)[1].reshape(-1)
         matched = chooser.matchers[which].match(Rows(codes[rows], lanes, start[part], ident[rows]))
         found = matched.node >= 0
-        node[part] = matched.node
+        graph[part] = np.where(found, owners[which][matched.node], place[flats[which].graph.id])
+        node[part] = np.where(found, indices[which][matched.node], -1)
         confidence[part] = matched.confidence * share
         method[part] = np.where(found, METHODS.index(matched.method), METHODS.index(UNMATCHED))
     return ReplayMatch(
-        graphs=tuple(graph.id for graph in roots),
+        graphs=tuple(by_id),
         replay=replay,
         graph=graph,
         gpu_row=row,
@@ -142,12 +152,6 @@ def match_replays(graphs: tuple[CapturedGraph, ...], trace: Trace) -> ReplayMatc
         duration=column(trace.gpu, "dur")[row],
         stream=stream[row],
     )
-
-
-def _prepared(roots: tuple[CapturedGraph, ...], trace: Trace) -> tuple[Ints, _Chooser]:
-    signatures = Signatures(roots)
-    matchers = [GraphMatcher(graph, signatures.of_graph(graph.id)) for graph in roots]
-    return signatures.of_trace(trace), _Chooser(matchers)
 
 
 def _ids(trace: Trace) -> Ints:
