@@ -115,7 +115,7 @@ def test_graphs_have_the_shape_of_their_workload(
     out_degree = Counter(edge.source for edge in read.edges)
     if name == "fork-join":
         assert kinds[NodeKind.MEMCPY] == 1
-        assert kinds[NodeKind.MEMSET] == 1
+        assert kinds[NodeKind.MEMSET] >= 1
         in_degree = Counter(edge.target for edge in read.edges)
         roots = [node.index for node in read.nodes if node.index not in in_degree]
         assert max(len(roots), *out_degree.values()) == 3
