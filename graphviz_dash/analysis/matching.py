@@ -64,6 +64,10 @@ class GraphMatcher:
             # What a small copy or set looks like that the driver does by a kernel of its own.
             if isinstance(node.params, MemcpyParams | MemsetParams):
                 self._driver[node.index] = DRIVER_CODES[node.kind]
+        self._copies = {
+            driver: Counter(codes[self._driver == driver].tolist())
+            for driver in DRIVER_CODES.values()
+        }
         self._topology = Topology.of(graph, codes != NO_NODE)
         self._chain = self._topology.chain()
         self._branches: BranchMatcher | None = None
@@ -71,7 +75,11 @@ class GraphMatcher:
 
     def likeness(self, seen: Counter[int], rows: int) -> float:
         """Share of rows and nodes that have a partner of the same signature, 0 to 1."""
-        common = sum(min(count, seen.get(code, 0)) for code, count in self._of_code.items())
+        fits = {code: min(count, seen.get(code, 0)) for code, count in self._of_code.items()}
+        common = sum(fits.values())
+        for driver, copies in self._copies.items():
+            left = sum(count - fits[code] for code, count in copies.items())
+            common += min(left, seen.get(driver, 0))
         return common / max(rows, self._visible, 1)
 
     def match(self, rows: Rows) -> Matched:
