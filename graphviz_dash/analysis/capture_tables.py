@@ -23,11 +23,11 @@ _BACKWARD_FRAME: Final = re.compile(
     r"torch/(_tensor|autograd/__init__)\.py\(\d+\): (backward|grad)$"
 )
 
-# Built-ins, modules and frozen code have no line; torch, the collector's marks and the parts of the
+# Built-ins, modules and frozen code have no line; torch, the collector itself and the parts of the
 # standard library that only pass calls on are not what a reader looks for. Kineto leaves out the
 # folder of a package ("torch/_tensor.py"), so that site-packages alone would not tell.
 _LIBRARY_FRAME: Final = re.compile(
-    r"^(torch/|<|nn\.Module: |collectors/(annotate|passes/)"
+    r"^(torch/|<|nn\.Module: |collectors/(?!workloads/)"
     r"|(abc|asyncio/.*|concurrent/.*|contextlib|copy|enum|functools|importlib/.*|inspect"
     r"|multiprocessing/.*|runpy|threading|typing|weakref)\.py\()"
     r"|site-packages|dist-packages"

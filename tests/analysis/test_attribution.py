@@ -338,8 +338,9 @@ class TestSource:
         scene = Scene()
         scene.capture(100, 1000)
         frames = (
+            ("collectors/worker.py(48): _run", 105),
             ("train.py(3): main", 110),
-            ("nets/model.py(35): forward", 120),
+            ("collectors/workloads/mlp.py(35): forward", 120),
             ("torch/nn/functional.py(9): linear", 130),
             ("/opt/site-packages/lib/x.py(1): f", 140),
             ("collectors/annotate.py(34): __torch_function__", 150),
@@ -351,11 +352,16 @@ class TestSource:
             scene.frame(name, start, 500)
         scene.launch(250, external=scene.op("aten::mm", 240, 260))
         origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
-        assert (origin.source, origin.source_method) == ("nets/model.py:35", "python stack")
+        assert (origin.source, origin.source_method) == (
+            "collectors/workloads/mlp.py:35",
+            "python stack",
+        )
 
     def test_no_line_has_a_reason(self) -> None:
         scene = Scene()
         scene.capture(100, 1000)
+        # What called the module was the collector: that is no line of the workload.
+        scene.frame("collectors/modes.py(108): _graph_modules", 110, 500)
         scene.launch(250, external=scene.op("aten::mm", 240, 260))
         origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
         assert origin.source is None
