@@ -1,0 +1,413 @@
+"""A captured graph folded into a tree that can be read: modules, parallel branches, repeats, runs.
+
+The order of execution gives a spine: nodes that no edge passes by. Between two of them lie regions
+of parallel branches. Along the spine neighbours of one phase and module form groups, as the model is
+written; equal groups in a row become one repeat; what is left and long becomes runs.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os.path
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from graphviz_dash.analysis.names import short_name
+from graphviz_dash.analysis.nodes import NodeRow, NodeTable
+
+_MOST_CHILDREN: Final = 160
+"""Children of one group; longer rows are cut into even parts."""
+
+_LONGEST_PERIOD: Final = 512
+"""Longest repeated block that is looked for, in items."""
+
+_FOLD_FROM: Final = 48
+"""Rows of at least this many items are searched for repeats and runs; shorter ones are read as
+they are."""
+
+_SHORTEST_RUN: Final = 8
+"""Single nodes in a row that are folded in a row of _FOLD_FROM or more."""
+
+
+class FoldKind(StrEnum):
+    """What a group is."""
+
+    GRAPH = "graph"
+    MODULE = "module"
+    PARALLEL = "parallel"
+    BRANCH = "branch"
+    TANGLE = "tangle"
+    REPEAT = "repeat"
+    RUN = "run"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One node of the graph, by index. ``id`` is unique among leaves and groups of the tree."""
+
+    id: str
+    node: int
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The node itself."""
+        return (self.node,)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes that belong together.
+
+    ``children`` follow one another, except those of a PARALLEL group, which stand side by side,
+    and of a TANGLE, whose order is given by the edges alone. ``nodes`` are all nodes inside, in
+    topological order. A REPEAT has equal children.
+    """
+
+    id: str
+    kind: FoldKind
+    title: str
+    children: tuple[Fold, ...]
+    nodes: tuple[int, ...]
+
+
+Fold: TypeAlias = Leaf | Group
+
+
+@dataclass
+class _Draft:
+    """A group before it has its id; a leaf has a node and no children."""
+
+    kind: FoldKind
+    title: str
+    children: list[_Draft]
+    node: int = -1
+    size: int = 1
+    shape: int = 0
+
+
+def fold(table: NodeTable) -> Group:
+    """The tree of a graph's nodes; deterministic, near-linear in nodes and edges."""
+    return _Folder(table).whole()
+
+
+def ancestors(root: Group, node: int) -> tuple[str, ...]:
+    """The ids of the groups around a node, outermost first, the root included."""
+    path = []
+    group = root
+    while True:
+        path.append(group.id)
+        inside = next(
+            (one for one in group.children if isinstance(one, Group) and node in one.nodes), None
+        )
+        if inside is None:
+            return tuple(path)
+        group = inside
+
+
+def groups(root: Group) -> dict[str, Group]:
+    """All groups of the tree by id."""
+    found: dict[str, Group] = {}
+    pending = [root]
+    while pending:
+        group = pending.pop()
+        found[group.id] = group
+        pending.extend(child for child in group.children if isinstance(child, Group))
+    return found
+
+
+class _Folder:
+    def __init__(self, table: NodeTable) -> None:
+        self._rows = table.rows
+        count = len(table.rows)
+        self._after: list[list[int]] = [[] for _ in range(count)]
+        self._before: list[list[int]] = [[] for _ in range(count)]
+        for edge in table.graph.edges:
+            self._after[edge.source].append(edge.target)
+            self._before[edge.target].append(edge.source)
+        self._paths = [_module_path(row) for row in table.rows]
+        self._codes: dict[object, int] = {}
+
+    def whole(self) -> Group:
+        """The tree over all nodes."""
+        order = self._topological(range(len(self._rows)))
+        items = self._modules(self._series(order))
+        root = _Draft(FoldKind.GRAPH, "graph", self._shorten(items))
+        return self._numbered(root, "g")
+
+    # -- the spine and its regions ---------------------------------------------------------------
+
+    def _topological(self, nodes: Iterable[int]) -> list[int]:
+        """Nodes in the order of dependencies, the earlier created first among equals."""
+        inside = set(nodes)
+        degree = {node: sum(one in inside for one in self._before[node]) for node in inside}
+        ready = [node for node in inside if degree[node] == 0]
+        heapq.heapify(ready)
+        order = []
+        while ready:
+            node = heapq.heappop(ready)
+            order.append(node)
+            for after in self._after[node]:
+                if after in degree:
+                    degree[after] -= 1
+                    if degree[after] == 0:
+                        heapq.heappush(ready, after)
+        return order
+
+    def _series(self, order: list[int]) -> list[_Draft]:
+        """The items along the spine of a subgraph given in topological order."""
+        place = {node: at for at, node in enumerate(order)}
+        count = len(order)
+        # How far the edges reach that began before a place; roots and sinks hang on the outside.
+        reach = max(
+            (
+                at
+                for at, node in enumerate(order)
+                if not any(b in place for b in self._before[node])
+            ),
+            default=-1,
+        )
+        items: list[_Draft] = []
+        region: list[int] = []
+        for at, node in enumerate(order):
+            targets = [place[after] for after in self._after[node] if after in place]
+            if reach <= at:
+                if region:
+                    items.append(self._region(region))
+                    region = []
+                items.append(self._leaf(node))
+            else:
+                region.append(node)
+            reach = max([reach, *targets]) if targets else (count if at < count - 1 else reach)
+        if region:
+            items.append(self._region(region))
+        return items
+
+    def _region(self, nodes: list[int]) -> _Draft:
+        """What lies between two nodes of the spine: branches side by side, or a tangle."""
+        parts = self._components(nodes)
+        if len(parts) == 1:
+            leaves = [self._leaf(node) for node in nodes]
+            return self._group(FoldKind.TANGLE, f"{len(nodes)} entangled nodes", leaves)
+        branches = [self._branch(part) for part in parts]
+        return self._group(FoldKind.PARALLEL, f"{len(parts)} branches", branches)
+
+    def _branch(self, nodes: list[int]) -> _Draft:
+        items = self._series(nodes)
+        if len(items) == 1:
+            return items[0]
+        items = self._shorten(self._modules(items))
+        if len(items) == 1:
+            return items[0]
+        return self._group(FoldKind.BRANCH, self._common_title(nodes), items)
+
+    def _components(self, nodes: list[int]) -> list[list[int]]:
+        """Weakly connected parts, each in the order given, the first to begin first."""
+        inside = set(nodes)
+        part_of: dict[int, int] = {}
+        for start in nodes:
+            if start in part_of:
+                continue
+            part_of[start] = start
+            pending = [start]
+            while pending:
+                node = pending.pop()
+                for other in (*self._after[node], *self._before[node]):
+                    if other in inside and other not in part_of:
+                        part_of[other] = start
+                        pending.append(other)
+        parts: dict[int, list[int]] = {}
+        for node in nodes:
+            parts.setdefault(part_of[node], []).append(node)
+        return list(parts.values())
+
+    # -- groups along a row ----------------------------------------------------------------------
+
+    def _modules(self, items: list[_Draft], depth: int = 0) -> list[_Draft]:
+        """Groups neighbours of the same phase and module, outermost module first."""
+        result: list[_Draft] = []
+        for key, run in _runs(items, lambda item: self._path_of(item)[: depth + 1]):
+            if len(key) <= depth or len(run) == 1:
+                result += run
+                continue
+            inner = self._modules(run, depth + 1)
+            if len(run) == len(items):
+                # The whole row: a group of its own would say nothing new.
+                result += inner
+            elif len(inner) == 1 and inner[0].kind is FoldKind.MODULE:
+                result += inner
+            else:
+                title = ".".join(key[1:]) or key[0]
+                result.append(self._group(FoldKind.MODULE, title, self._shorten(inner)))
+        return self._repeats(result)
+
+    def _path_of(self, item: _Draft) -> tuple[str, ...]:
+        while item.node < 0 and item.children:
+            item = item.children[0]
+        return self._paths[item.node]
+
+    def _repeats(self, items: list[_Draft]) -> list[_Draft]:
+        """Equal groups in a row become one repeat."""
+        result: list[_Draft] = []
+        for _, run in _runs(items, lambda item: item.shape):
+            if len(run) < 2 or run[0].node >= 0:
+                result += run
+                continue
+            title = _span_title(run[0].title, run[-1].title)
+            result.append(self._group(FoldKind.REPEAT, title, run))
+        return result
+
+    def _shorten(self, items: list[_Draft]) -> list[_Draft]:
+        """Repeated blocks, runs and even parts, until a row is short enough to be read."""
+        if len(items) < _FOLD_FROM:
+            return items
+        items = self._blocks(items)
+        if len(items) >= _FOLD_FROM:
+            items = self._long_runs(items)
+        while len(items) > _MOST_CHILDREN:
+            size = -(-len(items) // _MOST_CHILDREN)
+            items = [self._run(items[at : at + size]) for at in range(0, len(items), size)]
+        return items
+
+    def _blocks(self, items: list[_Draft]) -> list[_Draft]:
+        """Folds tandem repeats of blocks of items, those that cover most first."""
+        shapes = np.array([item.shape for item in items], dtype=np.int64)
+        taken = np.zeros(len(items), dtype=bool)
+        chosen = []
+        for covered, start, period in _tandem(shapes):
+            if not taken[start : start + covered].any():
+                taken[start : start + covered] = True
+                chosen.append((start, covered, period))
+        result: list[_Draft] = []
+        at = 0
+        for start, covered, period in sorted(chosen):
+            result += items[at:start]
+            blocks = [
+                self._run(items[place : place + period])
+                for place in range(start, start + covered, period)
+            ]
+            title = f"{blocks[0].title} x {len(blocks)}"
+            result.append(self._group(FoldKind.REPEAT, title, blocks))
+            at = start + covered
+        return result + items[at:]
+
+    def _long_runs(self, items: list[_Draft]) -> list[_Draft]:
+        result: list[_Draft] = []
+        for single, run in _runs(items, lambda item: item.node >= 0):
+            if single and len(run) >= _SHORTEST_RUN:
+                size = -(-len(run) // max(1, round(len(run) / 24)))
+                parts = [run[at : at + size] for at in range(0, len(run), size)]
+                result += [self._run(part) for part in parts]
+            else:
+                result += run
+        return result
+
+    def _run(self, items: list[_Draft]) -> _Draft:
+        if len(items) == 1:
+            return items[0]
+        return self._group(FoldKind.RUN, self._work_title(items), items)
+
+    # -- pieces ----------------------------------------------------------------------------------
+
+    def _leaf(self, node: int) -> _Draft:
+        row = self._rows[node]
+        shape = self._code((row.node.kind, row.node.label))
+        return _Draft(FoldKind.RUN, "", [], node=node, shape=shape)
+
+    def _group(self, kind: FoldKind, title: str, children: list[_Draft]) -> _Draft:
+        shape = self._code((kind, tuple(child.shape for child in children)))
+        size = sum(child.size for child in children)
+        return _Draft(kind, title, children, size=size, shape=shape)
+
+    def _code(self, key: object) -> int:
+        return self._codes.setdefault(key, len(self._codes))
+
+    def _common_title(self, nodes: Sequence[int]) -> str:
+        """The module that holds all the nodes, else their phase."""
+        paths = [self._paths[node] for node in nodes]
+        common = os.path.commonprefix(paths)
+        return ".".join(common[1:]) or self._rows[nodes[0]].origin.phase
+
+    def _work_title(self, items: list[_Draft]) -> str:
+        """What a run does most, by operator or kernel."""
+        names: Counter[str] = Counter()
+        pending = list(items)
+        while pending:
+            item = pending.pop()
+            pending += item.children
+            if item.node >= 0:
+                row = self._rows[item.node]
+                names[row.origin.op or short_name(row.node.label)] += 1
+        (name, _), *others = names.most_common()
+        return f"{name} and others" if others else name
+
+    def _numbered(self, draft: _Draft, ident: str) -> Group:
+        children = tuple(
+            Leaf(f"n{child.node}", child.node)
+            if child.node >= 0
+            else self._numbered(child, f"{ident}.{place}")
+            for place, child in enumerate(draft.children)
+        )
+        nodes = tuple(node for child in children for node in child.nodes)
+        return Group(ident, draft.kind, draft.title, children, nodes)
+
+
+def _runs(
+    items: list[_Draft], key: Callable[[_Draft], object]
+) -> Iterable[tuple[Any, list[_Draft]]]:
+    run: list[_Draft] = []
+    current: object = None
+    for item in items:
+        value = key(item)
+        if run and value != current:
+            yield current, run
+            run = []
+        current = value
+        run.append(item)
+    if run:
+        yield current, run
+
+
+def _module_path(row: NodeRow) -> tuple[str, ...]:
+    """Phase, then the module path with numbers kept beside their container: ("forward",
+    "Transformer", "layers.0", "attention"). Without a module the operator stands for it where one
+    phase has no modules at all: the optimizer."""
+    origin = row.origin
+    if origin.module is None:
+        return (origin.phase,) if origin.op is not None else ()
+    parts: list[str] = []
+    for part in origin.module.split("."):
+        if part.isdigit() and parts:
+            parts[-1] += f".{part}"
+        else:
+            parts.append(part)
+    return (origin.phase, *parts)
+
+
+def _span_title(first: str, last: str) -> str:
+    """ "layers.0" and "layers.3" are "layers.0-3"; titles of another form keep the first."""
+    head, _, start = first.rpartition(".")
+    other, _, end = last.rpartition(".")
+    if head == other and start.isdigit() and end.isdigit():
+        low, high = sorted((int(start), int(end)))
+        return f"{head}.{low}-{high}"
+    return first
+
+
+def _tandem(shapes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[tuple[int, int, int]]:
+    """Blocks that repeat directly: (items covered, start, period), those that cover most first and
+    of these the shortest period first. A period of one must repeat often to count."""
+    found = []
+    for period in range(1, min(_LONGEST_PERIOD, len(shapes) // 2) + 1):
+        equal = shapes[:-period] == shapes[period:]
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], equal, [False])).astype(np.int8)))
+        for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            covered = (end - start) // period * period + period
+            if covered >= 2 * period and (period > 1 or covered >= _SHORTEST_RUN):
+                found.append((covered, start, period))
+    found.sort(key=lambda one: (-one[0], one[2], one[1]))
+    return found
