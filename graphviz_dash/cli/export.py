@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.nodes import NodeTable
     from graphviz_dash.exports.check import TraceCheck
     from graphviz_dash.exports.files import ExportSummary
 
@@ -60,6 +61,80 @@ def perfetto(experiment: Path, file: Path, form: str | None, check: bool) -> Non
 
         _tell_check(summary, check_trace(file))
     _tell(summary)
+
+
+_OUTPUT = click.option(
+    "-o",
+    "--output",
+    "file",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="File to write.",
+)
+_GRAPH = click.option("--graph", "graph_id", help="Id of the graph [default: the run's first].")
+
+
+@export.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@_OUTPUT
+@_GRAPH
+def dot(run: Path, file: Path, graph_id: str | None) -> None:
+    """Write a captured graph of a RUN in the DOT language."""
+    from graphviz_dash.exports.dot import export_dot
+
+    table = _table(run, graph_id)
+    export_dot(table, f"{run.name} {table.graph.id}", file)
+    _tell_file(file, f"{len(table.rows):,} nodes, {len(table.graph.edges):,} edges")
+
+
+@export.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@_OUTPUT
+@_GRAPH
+def nodes(run: Path, file: Path, graph_id: str | None) -> None:
+    """Write the nodes of a captured graph of a RUN as .csv or .parquet."""
+    from graphviz_dash.exports.tables import node_frame, write_table
+
+    summary = write_table(node_frame(_table(run, graph_id)), file)
+    _tell_file(file, f"{summary.rows:,} nodes, {len(summary.columns)} columns")
+
+
+@export.command()
+@click.argument("experiment", type=click.Path(path_type=Path))
+@_OUTPUT
+@click.option("--baseline", help="Mode or name of the run that changes refer to [default: eager].")
+def kernels(experiment: Path, file: Path, baseline: str | None) -> None:
+    """Write the kernels of an EXPERIMENT's traced steps as .csv or .parquet."""
+    from graphviz_dash.analysis.compare import compare
+    from graphviz_dash.analysis.kernels import kernel_table
+    from graphviz_dash.exports.tables import kernel_frame, write_table
+    from graphviz_dash.ingest.load import load_experiment
+
+    loaded = load_experiment(experiment)
+    frame = kernel_frame(kernel_table(loaded, compare(loaded, baseline).baseline))
+    summary = write_table(frame, file)
+    _tell_file(file, f"{summary.rows:,} rows, {len(summary.columns)} columns")
+
+
+def _table(path: Path, graph_id: str | None) -> NodeTable:
+    from graphviz_dash.analysis.nodes import node_table
+    from graphviz_dash.errors import InputError
+    from graphviz_dash.ingest.load import load_run
+
+    run = load_run(path)
+    known = [graph.id for graph in run.graphs]
+    if not known:
+        raise InputError(path, "a run without a captured graph", "a run of a graphed mode")
+    if graph_id is not None and graph_id not in known:
+        raise InputError(path, f"no graph {graph_id!r}", f"one of {', '.join(known)}")
+    return node_table(run, graph_id or known[0])
+
+
+def _tell_file(file: Path, held: str) -> None:
+    from graphviz_dash.errors import printable
+
+    click.echo(held, err=True)
+    click.echo(printable(str(file)))
 
 
 def _tell(summary: ExportSummary) -> None:

@@ -1,78 +1,160 @@
-"""Tables as CSV: the kernels of an experiment, and the nodes of a graph.
-
-A spreadsheet runs a cell that begins like a formula; kernel names are not ours, so such a cell gets
-an apostrophe in front.
-"""
+"""Nodes of a graph and kernels of an experiment as flat tables, in CSV or Parquet."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+import polars as pl
+
 from graphviz_dash.analysis.kernels import KernelTable
-from graphviz_dash.analysis.nodes import NodeTable
-from graphviz_dash.errors import printable
+from graphviz_dash.analysis.nodes import NodeRow, NodeTable
+from graphviz_dash.errors import InputError
+from graphviz_dash.exports.files import replacing
 from graphviz_dash.model.graph import KernelParams, MemcpyParams, MemsetParams
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA: Final = r"^[=+\-@\t\r]"
+"""How a cell begins that spreadsheets take for a formula."""
 
 
-def kernels_csv(table: KernelTable) -> str:
-    """A row for each kernel, copy or set; times in ns, medians over the traced steps. A run that
-    does not have the kernel has empty cells."""
-    head = ["kernel", "kind", "category"]
-    for run in table.runs:
-        head += [f"{run} count", f"{run} total ns", f"{run} mean ns", f"{run} change ns"]
-    rows: list[list[object]] = []
-    for row in table.rows:
-        cells: list[object] = [row.name, row.kind, row.category.value]
-        for use, change in zip(row.uses, row.changes, strict=True):
-            cells += [use.count, use.total_ns, use.mean_ns] if use else [None, None, None]
-            cells.append(change)
-        rows.append(cells)
-    return _csv(head, rows)
+@dataclass(frozen=True)
+class TableSummary:
+    """What was written."""
+
+    path: Path
+    rows: int
+    columns: tuple[str, ...]
 
 
-def nodes_csv(table: NodeTable) -> str:
-    """A row for each node of a graph: driver facts, origin, and times over the replays in ns."""
-    head = [
-        "node", "kind", "name", "mangled name", "grid", "block", "shared bytes", "bytes",
-        "operator", "operator path", "input shapes", "module", "source", "source method", "phase",
-        "attribution", "attribution confidence", "samples", "median ns", "least ns", "most ns",
-        "stream", "matching", "matching confidence", "after",
-    ]  # fmt: skip
-    before: dict[int, list[int]] = {}
-    for edge in table.graph.edges:
-        before.setdefault(edge.target, []).append(edge.source)
-    rows: list[list[object]] = []
-    for row in table.rows:
-        params, origin, times = row.node.params, row.origin, row.times
-        kernel = params if isinstance(params, KernelParams) else None
-        moved = params.bytes if isinstance(params, MemcpyParams | MemsetParams) else None
-        rows.append([
-            row.node.index, row.node.kind.value, row.node.label, kernel and kernel.name,
-            kernel and "x".join(map(str, kernel.grid)), kernel and "x".join(map(str, kernel.block)),
-            kernel and kernel.dynamic_shared + (kernel.static_shared or 0), moved,
-            origin.op, " > ".join(origin.op_path), origin.input_dims, origin.module, origin.source,
-            origin.source_method, origin.phase, origin.method, origin.confidence, times.samples,
-            times.median_ns, times.min_ns, times.max_ns, times.stream, times.method,
-            times.confidence, " ".join(map(str, before.get(row.node.index, []))),
-        ])  # fmt: skip
-    return _csv(head, rows)
+def node_frame(table: NodeTable) -> pl.DataFrame:
+    """A row for each node, by index. Times in ns over the traced replays, sizes in bytes; null is
+    what is not known or does not apply."""
+    rows = [{"graph": table.graph.id, **_node(row)} for row in table.rows]
+    return pl.DataFrame(rows, schema=_NODE_SCHEMA)
 
 
-def _csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_cell(cell) for cell in head])
-    writer.writerows([_cell(cell) for cell in row] for row in rows)
-    return text.getvalue()
+def kernel_frame(table: KernelTable) -> pl.DataFrame:
+    """A row for each kernel and run that has it: counts and times per traced step, in ns."""
+    rows = [
+        {
+            "run": run,
+            "name": row.name,
+            "kind": row.kind,
+            "category": row.category.value,
+            "count": use.count,
+            "total_ns": use.total_ns,
+            "mean_ns": use.mean_ns,
+            "share": use.share,
+            "instances": use.instances,
+            "change_ns": change,
+        }
+        for row in table.rows
+        for run, use, change in zip(table.runs, row.uses, row.changes, strict=True)
+        if use is not None
+    ]
+    return pl.DataFrame(rows, schema=_KERNEL_SCHEMA)
 
 
-def _cell(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    safe = printable(value)
-    return f"'{safe}" if safe.startswith(_FORMULA) else safe
+def write_table(frame: pl.DataFrame, file: Path) -> TableSummary:
+    """Writes ``frame`` as CSV or Parquet, by the suffix of ``file``.
+
+    In CSV a text that a spreadsheet would run as a formula gets an apostrophe before it.
+
+    Raises:
+        InputError: another suffix, or the file cannot be written.
+    """
+    if file.suffix not in (".csv", ".parquet"):
+        raise InputError(file, f"the suffix {file.suffix!r}", ".csv or .parquet")
+    with replacing(file) as target:
+        if file.suffix == ".parquet":
+            frame.write_parquet(target)
+        else:
+            text = pl.col(pl.String)
+            harmless = pl.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text)
+            frame.with_columns(harmless.name.keep()).write_csv(target)
+    return TableSummary(file, frame.height, tuple(frame.columns))
+
+
+_NODE_SCHEMA: Final = {
+    "graph": pl.String,
+    "node": pl.Int64,
+    "kind": pl.String,
+    "name": pl.String,
+    "mangled": pl.String,
+    "category": pl.String,
+    "grid_x": pl.Int64,
+    "grid_y": pl.Int64,
+    "grid_z": pl.Int64,
+    "block_x": pl.Int64,
+    "block_y": pl.Int64,
+    "block_z": pl.Int64,
+    "dynamic_shared_bytes": pl.Int64,
+    "static_shared_bytes": pl.Int64,
+    "registers": pl.Int64,
+    "bytes": pl.Int64,
+    "op": pl.String,
+    "module": pl.String,
+    "source": pl.String,
+    "phase": pl.String,
+    "input_dims": pl.String,
+    "attributed_by": pl.String,
+    "attribution_confidence": pl.Float64,
+    "replays": pl.Int64,
+    "median_ns": pl.Float64,
+    "min_ns": pl.Int64,
+    "max_ns": pl.Int64,
+    "stream": pl.Int64,
+    "matched_by": pl.String,
+    "match_confidence": pl.Float64,
+}
+
+_KERNEL_SCHEMA: Final = {
+    "run": pl.String,
+    "name": pl.String,
+    "kind": pl.String,
+    "category": pl.String,
+    "count": pl.Float64,
+    "total_ns": pl.Float64,
+    "mean_ns": pl.Float64,
+    "share": pl.Float64,
+    "instances": pl.Int64,
+    "change_ns": pl.Float64,
+}
+
+
+def _node(row: NodeRow) -> dict[str, object]:
+    origin, times = row.origin, row.times
+    found: dict[str, object] = {
+        "node": row.node.index,
+        "kind": row.node.kind.value,
+        "name": row.node.label,
+        "category": row.category.value,
+        "op": origin.op,
+        "module": origin.module,
+        "source": origin.source,
+        "phase": origin.phase,
+        "input_dims": origin.input_dims,
+        "attributed_by": origin.method,
+        "attribution_confidence": origin.confidence,
+        "replays": times.samples,
+        "median_ns": times.median_ns,
+        "min_ns": times.min_ns,
+        "max_ns": times.max_ns,
+        "stream": times.stream,
+        "matched_by": times.method,
+        "match_confidence": times.confidence,
+    }
+    match row.node.params:
+        case KernelParams() as kernel:
+            found |= {
+                "mangled": kernel.name,
+                "dynamic_shared_bytes": kernel.dynamic_shared,
+                "static_shared_bytes": kernel.static_shared,
+                "registers": kernel.registers,
+            }
+            for what, size in (("grid", kernel.grid), ("block", kernel.block)):
+                found |= {f"{what}_{axis}": n for axis, n in zip("xyz", size, strict=True)}
+        case MemcpyParams(bytes=count) | MemsetParams(bytes=count):
+            found["bytes"] = count
+    return found

@@ -1,0 +1,157 @@
+"""DOT and tables: what a node is stays what it is, whatever its name."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from graphviz_dash.analysis.attribution import attribute
+from graphviz_dash.analysis.nodes import NodeTable, build_node_table, node_table
+from graphviz_dash.cli.main import main
+from graphviz_dash.errors import InputError
+from graphviz_dash.exports.dot import export_dot, quoted
+from graphviz_dash.exports.tables import node_frame, write_table
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.graph import CapturedGraph, EdgeType, GraphEdge
+from tests.builders import STEP, captured_graph, make_experiment, make_run
+from tests.gold import assert_gold
+
+HOSTILE = '"]; a -> b; [label="=cmd|x" \\N \\" <b>&lt;\n\x1b[2J'
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_experiment(tmp_path_factory.mktemp("tables") / "toy")
+
+
+def _named(*names: str) -> NodeTable:
+    work = tuple(replace(STEP[1], name=name, module=name) for name in names)
+    graph = captured_graph(work)
+    return build_node_table(graph, attribute(graph, None), None)
+
+
+class TestDot:
+    def test_the_graph_is_the_gold_file(self, toy: Path, tmp_path: Path) -> None:
+        run = load_experiment(toy).runs[1]
+        export_dot(node_table(run, "graph-0"), "toy graph-0", tmp_path / "t.dot")
+        text = (tmp_path / "t.dot").read_text(encoding="utf-8")
+        assert_gold(text, Path(__file__).parent / "gold" / "toy.dot")
+
+    def test_a_hostile_name_stays_within_its_quotes(self, tmp_path: Path) -> None:
+        export_dot(_named(HOSTILE, "plain"), HOSTILE, tmp_path / "t.dot")
+        text = (tmp_path / "t.dot").read_text(encoding="utf-8")
+        outside = re.sub(r'"(?:[^"\\]|\\.)*"', '""', text)
+        assert outside.splitlines() == [
+            'digraph "" {',
+            '  node [fontname="", fontsize=10, shape=ellipse];',
+            '  n0 [label="", tooltip="", shape=box];',
+            '  n1 [label="", tooltip="", shape=box];',
+            "  n0 -> n1;",
+            "}",
+        ]
+        assert "\x1b" not in text
+
+    @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+    def test_graphviz_reads_it(self, tmp_path: Path) -> None:
+        export_dot(_named(HOSTILE, "plain"), HOSTILE, tmp_path / "t.dot")
+        done = subprocess.run(
+            ["dot", "-Tplain", tmp_path / "t.dot"], capture_output=True, check=True, timeout=60
+        )
+        assert done.stdout.count(b"\nnode ") == 2
+
+    def test_programmatic_edges_and_ports(self, tmp_path: Path) -> None:
+        graph = captured_graph(STEP[:2])
+        edges = (GraphEdge(0, 1, 1, 0, EdgeType.PROGRAMMATIC),)
+        special = CapturedGraph("g", graph.nodes, edges, "test")
+        export_dot(
+            build_node_table(special, attribute(special, None), None), "t", tmp_path / "t.dot"
+        )
+        assert 'n0 -> n1 [style=dashed, label="1:0"];' in (tmp_path / "t.dot").read_text()
+
+    @pytest.mark.parametrize("text", ["", "a", '"', "\\", '\\"', "\\\\", "a\nb"])
+    def test_quoting(self, text: str) -> None:
+        assert re.fullmatch(r'"(?:[^"\\]|\\.)*"', quoted(text))
+
+
+class TestTables:
+    def test_a_row_for_each_node(self, toy: Path, tmp_path: Path) -> None:
+        frame = node_frame(node_table(load_experiment(toy).runs[1], "graph-0"))
+        write_table(frame, tmp_path / "t.parquet")
+        read = pl.read_parquet(tmp_path / "t.parquet")
+        assert read.equals(frame)
+        assert read["name"].to_list() == [
+            w.name if w.kind == "Kernel" else w.node(0).label for w in STEP
+        ]
+        assert read["op"].to_list() == [w.op for w in STEP]
+        assert read["median_ns"].to_list() == [float(w.duration) for w in STEP]
+        assert read["replays"].to_list() == [3] * len(STEP)
+        assert read["grid_x"].to_list() == [w.grid[0] if w.kind == "Kernel" else None for w in STEP]
+
+    @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+    def test_a_formula_is_no_formula_in_csv(self, tmp_path: Path, start: str) -> None:
+        frame = node_frame(_named(f"{start}HYPERLINK(1)", "a=b"))
+        write_table(frame, tmp_path / "t.csv")
+        with (tmp_path / "t.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert [row["name"] for row in rows] == [f"'{start}HYPERLINK(1)", "a=b"]
+        assert rows[0]["median_ns"] == ""
+        assert len(rows[0]) == frame.width
+
+    def test_numbers_keep_their_sign(self, tmp_path: Path) -> None:
+        write_table(pl.DataFrame({"change_ns": [-1.5], "name": ["-x"]}), tmp_path / "t.csv")
+        assert (tmp_path / "t.csv").read_text() == "change_ns,name\n-1.5,'-x\n"
+
+    def test_another_suffix_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="csv"):
+            write_table(pl.DataFrame({"a": [1]}), tmp_path / "t.xlsx")
+
+
+class TestCommands:
+    def test_kernels(self, toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        file = tmp_path / "k.csv"
+        assert main(["export", "kernels", str(toy), "-o", str(file)]) == 0
+        assert capsys.readouterr().out == f"{file}\n"
+        read = pl.read_csv(file)
+        assert set(read["run"]) == {"eager", "graph"}
+        assert read.filter(pl.col("run") == "graph")["count"].sum() == len(STEP)
+
+    @pytest.mark.parametrize("name", ["n.csv", "n.parquet"])
+    def test_nodes(self, toy: Path, tmp_path: Path, name: str) -> None:
+        arguments = ["nodes", str(toy / "graph"), "-o", str(tmp_path / name)]
+        assert main(["export", *arguments, "--graph", "graph-0"]) == 0
+        assert (tmp_path / name).stat().st_size > 100
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            (["dot", "eager"], "without a captured graph"),
+            (["nodes", "graph", "--graph", "graph-7"], "graph-0"),
+            (["dot", "missing"], "missing"),
+        ],
+    )
+    def test_what_cannot_be_done(
+        self,
+        toy: Path,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        arguments: list[str],
+        told: str,
+    ) -> None:
+        what, run, *more = arguments
+        file = tmp_path / "t.csv"
+        assert main(["export", what, str(toy / run), "-o", str(file), *more]) == 2
+        assert told in capsys.readouterr().err
+        assert not file.exists()
+
+    def test_dot(self, tmp_path: Path) -> None:
+        make_run(tmp_path / "toy", "graph")
+        file = tmp_path / "g.dot"
+        assert main(["export", "dot", str(tmp_path / "toy" / "graph"), "-o", str(file)]) == 0
+        assert file.read_text().count(" -> ") == len(STEP) - 1
