@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import secrets
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -90,10 +91,9 @@ def file_stem(name: str) -> str:
 
 
 def _export(experiment: Experiment, key: str, form: TraceFormat) -> ExportSummary:
-    with tempfile.NamedTemporaryFile(
-        dir=_folder().name, prefix=f"{key}-", suffix=form.suffix, delete=False
-    ) as target:
-        return form.export(experiment, Path(target.name))
+    # A name of its own each time: an answer may still be reading the file of an earlier export.
+    name = f"{key}-{secrets.token_hex(8)}{form.suffix}"
+    return form.export(experiment, Path(_folder().name) / name)
 
 
 @cache

@@ -13,6 +13,7 @@ export default function (component) {
 
   find("public").textContent = `Open in Perfetto (${data.host})`;
   find("local").hidden = data.local === null;
+  find("public").style.color = legibleOn(getComputedStyle(find("public")).backgroundColor);
   download(find("native"), data.native, `${data.stem}.pftrace`);
   download(find("chrome"), data.chrome, `${data.stem}.json`);
   const say = (text, problem = false) => {
@@ -25,6 +26,16 @@ export default function (component) {
   find("public").onclick = () => open(data.public, data, buttons, say, signal);
   find("local").onclick = () => open(data.local, data, buttons, say, signal);
   return () => stop.abort();
+}
+
+/** Black or white, whichever stands out more from a theme's colour ("rgb(r, g, b)"). */
+function legibleOn(colour) {
+  if (!colour.startsWith("rgb")) return "";
+  const linear = (colour.match(/[\d.]+/g) || [])
+    .slice(0, 3)
+    .map((value) => (value / 255 <= 0.04045 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+  const luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  return luminance > 0.3 ? "#101418" : "#fff";
 }
 
 function download(link, address, name) {
