@@ -1,18 +1,18 @@
 """A captured graph folded into a tree that can be read: modules, parallel branches, repeats, runs.
 
 The order of execution gives a spine: nodes that no edge passes by. Between two of them lie regions
-of parallel branches. Along the spine neighbours of one phase and module form groups, as the model is
-written; equal groups in a row become one repeat; what is left and long becomes runs.
+of parallel branches. Along the spine neighbours of one phase and module form groups, as the model
+is written; equal groups in a row become one repeat; what is left and long becomes runs.
 """
 
 from __future__ import annotations
 
 import heapq
-import os.path
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -290,7 +290,7 @@ class _Folder:
                 self._run(items[place : place + period])
                 for place in range(start, start + covered, period)
             ]
-            title = f"{blocks[0].title} x {len(blocks)}"
+            title = self._work_title(blocks)
             result.append(self._group(FoldKind.REPEAT, title, blocks))
             at = start + covered
         return result + items[at:]
@@ -329,7 +329,10 @@ class _Folder:
     def _common_title(self, nodes: Sequence[int]) -> str:
         """The module that holds all the nodes, else their phase."""
         paths = [self._paths[node] for node in nodes]
-        common = os.path.commonprefix(paths)
+        common = paths[0]
+        for path in paths:
+            alike = takewhile(lambda pair: pair[0] == pair[1], zip(common, path, strict=False))
+            common = tuple(part for part, _ in alike)
         return ".".join(common[1:]) or self._rows[nodes[0]].origin.phase
 
     def _work_title(self, items: list[_Draft]) -> str:

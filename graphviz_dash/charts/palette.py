@@ -59,3 +59,30 @@ KIND: Final = {
     NodeKind.SEMAPHORE_WAIT: Shade("#8a8f98", "#a3a9b3"),
     NodeKind.BATCH_MEM_OP: Shade("#8a8f98", "#a3a9b3"),
 }
+
+PHASE: Final = {
+    "forward": Shade("#4477aa", "#6f9fd0"),
+    "backward": Shade("#aa3377", "#d46ba3"),
+    "optimizer": Shade("#228833", "#4db35e"),
+    "other": Shade("#8a8f98", "#a3a9b3"),
+}
+
+TIME: Final = (
+    Shade("#cfdcef", "#2b3d5a"),
+    Shade("#9fbce0", "#3b5f94"),
+    Shade("#6c95cc", "#4d82c8"),
+    Shade("#3b68ad", "#7aabea"),
+    Shade("#1d3f7d", "#c2dcff"),
+)
+"""Short to long, in steps of one hue: the longest stands out in either theme."""
+
+MODULES: Final = (
+    Shade("#4477aa", "#6f9fd0"),
+    Shade("#aa3377", "#d46ba3"),
+    Shade("#228833", "#4db35e"),
+    Shade("#3f9fbf", "#66ccee"),
+    Shade("#d9662b", "#ee8866"),
+    Shade("#a89418", "#d9c74f"),
+    Shade("#6a5acd", "#a99cf5"),
+)
+"""For the largest modules of a graph; the others share a grey."""

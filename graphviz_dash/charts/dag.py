@@ -1,0 +1,398 @@
+"""What the DAG component draws: boxes and links of a folded graph, coloured, within a budget.
+
+A view is a few hundred boxes whatever the size of the graph: groups are unfolded from the outside
+in while the budget lasts, and then as the reader asks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+
+from graphviz_dash.analysis.categories import Category
+from graphviz_dash.analysis.fold import FoldKind, Group, Leaf, ancestors, fold, groups
+from graphviz_dash.analysis.names import short_name
+from graphviz_dash.analysis.nodes import NodeRow, NodeTable
+from graphviz_dash.charts.dag_layout import GAP, GUTTER, Placed, place
+from graphviz_dash.charts.palette import CATEGORY, KIND, MODULES, PHASE, TIME, Shade
+from graphviz_dash.errors import printable
+from graphviz_dash.model.graph import EdgeType, GraphEdge, KernelParams, NodeKind
+from graphviz_dash.units import format_count, format_ns
+
+MOST_BOXES: Final = 220
+"""Boxes of a view, unfolded groups included."""
+
+_OPEN_AT_ONCE: Final = 130
+"""Boxes up to which groups are unfolded without being asked."""
+
+_STRIP: Final = 28
+_LABEL: Final = 44
+_NAME: Final = 600
+
+
+class ColourBy(StrEnum):
+    """What the colour of a box tells."""
+
+    CATEGORY = "category"
+    KIND = "kind"
+    TIME = "time"
+    MODULE = "module"
+    PHASE = "phase"
+
+
+class Box(msgspec.Struct, frozen=True, array_like=True):
+    """A leaf (``node`` >= 0) or a group. ``colour`` and the entries of ``strip`` index the legend;
+    ``open`` says that a group is unfolded. ``note`` is the operator of a leaf, what a group is."""
+
+    id: str
+    x: float
+    y: float
+    width: float
+    height: float
+    node: int
+    open: bool
+    label: str
+    note: str
+    time: str
+    colour: int
+    strip: list[int]
+    repeats: int
+    name: str
+
+
+class Link(msgspec.Struct, frozen=True, array_like=True):
+    """A dependency between two boxes: a polyline as x, y, x, y, ...; ``dashed`` for a programmatic
+    one; ``text`` is the edge's data where it is not the default; ``count`` edges run in it."""
+
+    source: str
+    target: str
+    points: list[float]
+    dashed: bool
+    text: str
+    count: int
+
+
+class LegendEntry(msgspec.Struct, frozen=True):
+    """A colour and what it means."""
+
+    label: str
+    light: str
+    dark: str
+
+
+class DagView(msgspec.Struct, frozen=True):
+    """All that is drawn. ``expanded`` are the ids of the unfolded groups."""
+
+    nodes: int
+    edges: int
+    width: float
+    height: float
+    boxes: list[Box]
+    links: list[Link]
+    legend: list[LegendEntry]
+    expanded: list[str]
+    focus: str | None
+    full: bool
+
+
+@dataclass(frozen=True)
+class FoldedGraph:
+    """A graph made ready for views: built once, then any view of it is a matter of what is open."""
+
+    table: NodeTable
+    root: Group
+    groups: dict[str, Group]
+
+
+def folded(table: NodeTable) -> FoldedGraph:
+    """Folds the graph of ``table``."""
+    root = fold(table)
+    return FoldedGraph(table, root, groups(root))
+
+
+def dag_view(
+    graph: FoldedGraph,
+    colour_by: ColourBy,
+    ratio: float,
+    expanded: Iterable[str] | None = None,
+    focus: int | None = None,
+) -> DagView:
+    """The view of ``graph``.
+
+    Args:
+        ratio: width over height of the canvas.
+        expanded: ids of the groups to unfold; None for what fits into the budget. Unknown ids are
+            passed over, and a group inside a folded one stays unseen.
+        focus: a node that must be visible: the groups around it are unfolded.
+    """
+    wanted = _automatic(graph.root) if expanded is None else set(expanded) & set(graph.groups)
+    if focus is not None:
+        wanted |= set(ancestors(graph.root, focus))
+    wanted.add(graph.root.id)
+    kept, full = _within_budget(graph.root, wanted, focus)
+    placed = place(graph.root, frozenset(kept), ratio)
+    colours = _Colours(graph.table.rows, colour_by)
+    boxes: list[Box] = []
+    parents: dict[str, Placed] = {}
+    flat = list(_visible(placed, parents))
+    for one in flat:
+        boxes.append(_box(one, graph.table.rows, colours))
+    return DagView(
+        nodes=len(graph.table.rows),
+        edges=len(graph.table.graph.edges),
+        width=round(placed.width, 1),
+        height=round(placed.height, 1),
+        boxes=boxes,
+        links=_links(graph, flat, parents),
+        legend=colours.legend(),
+        expanded=sorted(kept),
+        focus=None if focus is None else f"n{focus}",
+        full=full,
+    )
+
+
+def search(graph: FoldedGraph, text: str, most: int) -> tuple[list[int], list[str]]:
+    """The nodes whose name, operator, module or source holds ``text`` (case ignored), the first
+    ``most``; and the ids of the groups around these."""
+    wanted = text.lower()
+    hits = [
+        row.node.index
+        for row in graph.table.rows
+        if any(
+            wanted in (part or "").lower()
+            for part in (row.node.label, row.origin.op, row.origin.module, row.origin.source)
+        )
+    ]
+    around: dict[str, None] = {}
+    for node in hits[:most]:
+        around.update(dict.fromkeys(ancestors(graph.root, node)))
+    return hits, list(around)
+
+
+# -- what is open --------------------------------------------------------------------------------
+
+
+def _automatic(root: Group) -> set[str]:
+    """Groups to unfold without being asked: from the outside in, while they fit."""
+    opened = {root.id}
+    shown = len(root.children)
+    queue = deque(child for child in root.children if isinstance(child, Group))
+    while queue:
+        group = queue.popleft()
+        if shown + len(group.children) > _OPEN_AT_ONCE:
+            continue
+        shown += len(group.children)
+        opened.add(group.id)
+        queue.extend(child for child in group.children if isinstance(child, Group))
+    return opened
+
+
+def _within_budget(root: Group, wanted: set[str], focus: int | None) -> tuple[set[str], bool]:
+    """Of ``wanted`` what the budget allows, what leads to ``focus`` first, the outer before the
+    inner; and whether something had to stay folded."""
+    must = set(ancestors(root, focus)) if focus is not None else {root.id}
+    kept: set[str] = set()
+    shown = 0
+    full = False
+    queue = deque([root])
+    later: deque[Group] = deque()
+    while queue or later:
+        group = queue.popleft() if queue else later.popleft()
+        if group.id not in must and shown + len(group.children) > MOST_BOXES:
+            full = True
+            continue
+        shown += len(group.children)
+        kept.add(group.id)
+        for child in group.children:
+            if isinstance(child, Group) and child.id in wanted:
+                (queue if child.id in must else later).append(child)
+    return kept, full
+
+
+def _visible(placed: Placed, parents: dict[str, Placed]) -> Iterable[Placed]:
+    for one in placed.inside:
+        parents[one.fold.id] = placed
+        yield one
+        if one.open:
+            yield from _visible(one, parents)
+
+
+# -- boxes ---------------------------------------------------------------------------------------
+
+
+class _Colours:
+    """The legend of a view, and the place in it of each node."""
+
+    def __init__(self, rows: tuple[NodeRow, ...], by: ColourBy) -> None:
+        match by:
+            case ColourBy.CATEGORY:
+                shades: dict[str, Shade] = {one.value: CATEGORY[one] for one in Category}
+                keys = [row.category.value for row in rows]
+            case ColourBy.KIND:
+                shades = {one.value: KIND[one] for one in NodeKind}
+                keys = [row.node.kind.value for row in rows]
+            case ColourBy.PHASE:
+                shades = dict(PHASE)
+                keys = [row.origin.phase for row in rows]
+            case ColourBy.MODULE:
+                keys = _module_keys(rows)
+                known = [key for key, _ in Counter(keys).most_common() if key != _NO_MODULE]
+                shades = dict(zip(known, MODULES, strict=False)) | {
+                    _NO_MODULE: CATEGORY[Category.OTHER]
+                }
+                keys = [key if key in shades else _NO_MODULE for key in keys]
+            case ColourBy.TIME:
+                shades = {label: shade for (label, _), shade in zip(_TIMES, TIME, strict=True)}
+                shades[_UNSEEN] = CATEGORY[Category.OTHER]
+                keys = [_time_key(row) for row in rows]
+        present = set(keys)
+        self._shades = {label: shade for label, shade in shades.items() if label in present}
+        order = list(self._shades)
+        self.of_node = [order.index(key) for key in keys]
+
+    def legend(self) -> list[LegendEntry]:
+        return [
+            LegendEntry(printable(label), shade.light, shade.dark)
+            for label, shade in self._shades.items()
+        ]
+
+    def most(self, nodes: tuple[int, ...]) -> int:
+        return Counter(self.of_node[node] for node in nodes).most_common(1)[0][0]
+
+    def strip(self, nodes: tuple[int, ...]) -> list[int]:
+        """Colours of nodes evenly spread over a group, in order."""
+        count = min(_STRIP, len(nodes))
+        return [self.of_node[nodes[place * len(nodes) // count]] for place in range(count)]
+
+
+_NO_MODULE: Final = "other or no module"
+_UNSEEN: Final = "not seen"
+_TIMES: Final = (
+    ("under 2 us", 2_000.0),
+    ("2 to 5 us", 5_000.0),
+    ("5 to 20 us", 20_000.0),
+    ("20 to 100 us", 100_000.0),
+    ("100 us and more", float("inf")),
+)
+
+
+def _time_key(row: NodeRow) -> str:
+    median = row.times.median_ns
+    if median is None:
+        return _UNSEEN
+    return next(label for label, limit in _TIMES if median < limit)
+
+
+def _module_keys(rows: tuple[NodeRow, ...]) -> list[str]:
+    """The first parts of module paths that tell modules apart: "Transformer.layers.0"."""
+    paths = [(row.origin.module or "").split(".") for row in rows]
+    depth = 2
+    while depth < 4 and len({tuple(path[:depth]) for path in paths if path != [""]}) < 3:
+        depth += 1
+    return [".".join(path[:depth]) or _NO_MODULE for path in paths]
+
+
+def _box(one: Placed, rows: tuple[NodeRow, ...], colours: _Colours) -> Box:
+    item = one.fold
+    where: dict[str, Any] = {
+        "x": round(one.x, 1),
+        "y": round(one.y, 1),
+        "width": round(one.width, 1),
+        "height": round(one.height, 1),
+    }
+    if isinstance(item, Leaf):
+        row = rows[item.node]
+        label = printable(row.node.label)
+        short = short_name(label) if isinstance(row.node.params, KernelParams) else label
+        return Box(
+            id=item.id, **where, node=item.node, open=False,
+            label=short[:_LABEL], note=printable(row.origin.op or row.node.kind.value)[:_LABEL],
+            time=format_ns(row.times.median_ns), colour=colours.of_node[item.node], strip=[],
+            repeats=0, name=label[:_NAME] if label != short[:_LABEL] else "",
+        )  # fmt: skip
+    times = [rows[node].times.median_ns for node in item.nodes]
+    known = [time for time in times if time is not None]
+    count = format_count(len(item.nodes))
+    return Box(
+        id=item.id, **where, node=-1, open=one.open, label=printable(item.title)[:_LABEL],
+        note=f"{count} nodes" if len(item.nodes) != 1 else "1 node",
+        time=format_ns(sum(known)) if known else "",
+        colour=colours.most(item.nodes), strip=[] if one.open else colours.strip(item.nodes),
+        repeats=len(item.children) if item.kind is FoldKind.REPEAT else 0, name="",
+    )  # fmt: skip
+
+
+# -- links ---------------------------------------------------------------------------------------
+
+
+def _links(graph: FoldedGraph, flat: list[Placed], parents: dict[str, Placed]) -> list[Link]:
+    """One link for all edges between two visible boxes."""
+    box_of: dict[int, Placed] = {}
+    for one in flat:
+        if not one.open:
+            for node in one.fold.nodes:
+                box_of[node] = one
+    between: dict[tuple[str, str], list[GraphEdge]] = {}
+    for edge in graph.table.graph.edges:
+        source, target = box_of[edge.source].fold.id, box_of[edge.target].fold.id
+        if source != target:
+            between.setdefault((source, target), []).append(edge)
+    places = {one.fold.id: one for one in flat}
+    return [
+        Link(
+            source,
+            target,
+            [round(value, 1) for value in _route(places[source], places[target], parents)],
+            all(edge.type is EdgeType.PROGRAMMATIC for edge in edges),
+            _edge_text(edges),
+            len(edges),
+        )
+        for (source, target), edges in between.items()
+    ]
+
+
+def _edge_text(edges: list[GraphEdge]) -> str:
+    texts = {
+        f"{edge.type.value}, port {edge.from_port} to {edge.to_port}"
+        for edge in edges
+        if edge.type is not EdgeType.FULL or edge.from_port or edge.to_port
+    }
+    return "; ".join(sorted(texts))
+
+
+def _route(source: Placed, target: Placed, parents: dict[str, Placed]) -> list[float]:
+    """From the foot of one box to the head of another: straight down, or up through the gutter
+    beside the column in which the source lies."""
+    x0, y0 = source.x + source.width / 2, source.y + source.height
+    x1, y1 = target.x + target.width / 2, target.y
+    if y1 >= y0:
+        if abs(x0 - x1) < 1:
+            return [x0, y0, x1, y1]
+        middle = (y0 + y1) / 2 if y1 - y0 < 3 * GAP else y1 - GAP / 2
+        return [x0, y0, x0, middle, x1, middle, x1, y1]
+    gutter = _column_edge(source, target, parents) + GUTTER / 2
+    return [x0, y0, x0, y0 + GAP / 2, gutter, y0 + GAP / 2, gutter, y1 - GAP / 2, x1, y1 - GAP / 2, x1, y1]  # fmt: skip  # noqa: E501
+
+
+def _column_edge(source: Placed, target: Placed, parents: dict[str, Placed]) -> float:
+    """The right edge of the column in which the two boxes' ways part."""
+    above = {id(one): one for one in _upward(target, parents)}
+    for inner, outer in pairwise([source, *_upward(source, parents)]):
+        if id(outer) in above:
+            return inner.right
+    return source.right
+
+
+def _upward(one: Placed, parents: dict[str, Placed]) -> list[Placed]:
+    found = []
+    current: Placed | None = parents.get(one.fold.id)
+    while current is not None:
+        found.append(current)
+        current = parents.get(current.fold.id)
+    return found

@@ -1,0 +1,138 @@
+"""The DAG component: a captured graph, folded, drawn on a canvas.
+
+The script of a page only says which graph; what is seen is fetched from the routes of the same
+server, so that unfolding, zooming and panning run no script.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import streamlit as st
+
+from graphviz_dash.charts.palette import IDLE, MODE, Shade
+from graphviz_dash.ui.components.dag.api import routes
+
+__all__ = ["dag_view", "routes"]
+
+_FOLDER: Final = Path(__file__).parent
+_SCRIPTS: Final = (
+    _FOLDER.parent / "timeline" / "theme.js",
+    _FOLDER / "draw.js",
+    _FOLDER / "input.js",
+    _FOLDER / "dag.js",
+)
+_HTML: Final = """
+<div class="dag">
+  <div class="bar">
+    <div class="legend"></div>
+    <div class="buttons">
+      <input class="search" type="search" aria-label="Search nodes" autocomplete="off"
+        placeholder="Search nodes  ( / )">
+      <span class="hits" aria-live="polite"></span>
+    </div>
+  </div>
+  <div class="stage">
+    <canvas tabindex="0" role="application" aria-label="Graph, loading"></canvas>
+    <div class="tooltip" role="tooltip" hidden></div>
+    <p class="problem" role="alert" hidden></p>
+    <p class="state"></p>
+  </div>
+  <div class="live" aria-live="polite"></div>
+</div>
+"""
+
+
+def dag_view(
+    experiment_key: str,
+    run_name: str,
+    graph_id: str,
+    *,
+    color_by: str = "category",
+    selected: int | None = None,
+    key: str = "dag",
+    height: int = 640,
+) -> int | None:
+    """Shows a captured graph and returns the index of the selected node.
+
+    Args:
+        experiment_key: key of the experiment in the store.
+        run_name: name of a run of the experiment.
+        graph_id: id of a graph of the run.
+        color_by: what colours tell, a value of charts.dag.ColourBy.
+        selected: the node that is selected from outside, unfolded and brought into view; None for
+            none. A later click of the reader outweighs it.
+        key: key of the widget.
+        height: of the whole component in pixels.
+    """
+    state = _component()(
+        data={
+            "experiment": experiment_key,
+            "run": run_name,
+            "graph": graph_id,
+            "colour": color_by,
+            "selected": selected,
+            "height": height,
+            "palette": _palette(),
+        },
+        key=key,
+        on_selected_change=_nothing,
+    )
+    return _latest(f"{key}:selection", state.get("selected"), selected)
+
+
+@dataclass
+class _Memory:
+    """What a session last saw: the click, what the page asked for, the outcome."""
+
+    click: object
+    asked: int | None
+    node: int | None
+
+
+def _latest(slot: str, click: Any, asked: int | None) -> int | None:
+    """The node that was selected last: by a click of the reader, or by the page asking anew.
+
+    Both reach every run of the script again and again, so what counts is which of them changed.
+    """
+    if not isinstance(click, dict):
+        st.session_state.pop(slot, None)
+        return asked
+    memory: _Memory | None = st.session_state.get(slot)
+    if memory is None or click != memory.click:
+        node = click.get("node")
+        memory = _Memory(click, asked, node if isinstance(node, int) else None)
+    elif asked not in (memory.asked, memory.node):
+        memory = _Memory(click, asked, asked)
+    st.session_state[slot] = memory
+    return memory.node
+
+
+def _nothing() -> None:
+    """Its presence alone makes the state known to Streamlit."""
+
+
+@cache
+def _component() -> Any:
+    return st.components.v2.component(
+        "graphviz_dash_dag",
+        html=_HTML,
+        css=(_FOLDER / "dag.css").read_text(encoding="utf-8"),
+        js="\n".join(path.read_text(encoding="utf-8") for path in _SCRIPTS),
+    )
+
+
+@cache
+def _palette() -> dict[str, Any]:
+    return {
+        "categories": [],
+        "modes": {mode.value: _pair(shade) for mode, shade in MODE.items()},
+        "idle": _pair(IDLE),
+    }
+
+
+def _pair(shade: Shade) -> list[str]:
+    return [shade.light, shade.dark]

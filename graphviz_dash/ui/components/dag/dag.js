@@ -1,0 +1,441 @@
+// The DAG: a folded graph whose groups unfold in place, from views that the server lays out.
+
+const FIELDS = ["id", "x", "y", "w", "h", "node", "open", "label", "note", "time", "colour", "strip", "repeats", "name"];
+const LINK_FIELDS = ["source", "target", "points", "dashed", "text", "count"];
+const SEARCH_MS = 140;
+const MAX_ZOOM = 3;
+
+class Dag {
+  constructor(root) {
+    this.root = root;
+    this.host = root.querySelector(".dag");
+    this.canvas = root.querySelector("canvas");
+    this.ctx = this.canvas.getContext("2d");
+    this.tooltip = root.querySelector(".tooltip");
+    this.problem = root.querySelector(".problem");
+    this.state = root.querySelector(".state");
+    this.live = root.querySelector(".live");
+    this.legend = root.querySelector(".legend");
+    this.search = root.querySelector(".search");
+    this.hitsText = root.querySelector(".hits");
+    Object.assign(this, { view: null, zoom: 1, x: 0, y: 0, focus: null, hover: null, selected: null });
+    Object.assign(this, { hits: new Set(), hitList: [], hitAt: -1, painted: 0, colours: [] });
+    this.canvas.__dag = this;
+    const buttons = root.querySelector(".buttons");
+    if (!buttons.querySelector("button"))
+      buttons.append(
+        dagButton("−", "Zoom out (-)", () => this.zoomBy(1 / 1.3)),
+        dagButton("+", "Zoom in (+)", () => this.zoomBy(1.3)),
+        dagButton("Fit", "Fit the graph (F)", () => this.fit()),
+        dagButton("Fold", "Fold as at the start", () => this.load({ fresh: true, fit: true })),
+      );
+    this.stop = new AbortController();
+    listenDag(this, this.stop.signal);
+    this.resizes = new ResizeObserver(() => this.resize());
+    this.resizes.observe(this.canvas);
+  }
+
+  /** Takes what Python says; another graph starts afresh, another colour keeps what is open. */
+  update(component) {
+    const { data, setStateValue } = component;
+    this.setStateValue = setStateValue;
+    this.palette = data.palette;
+    this.theme = readTheme(this.host, this.palette);
+    this.host.style.height = `${data.height}px`;
+    this.resize();
+    const source = JSON.stringify([data.experiment, data.run, data.graph]);
+    const fresh = source !== this.source;
+    const recoloured = data.colour !== this.colour;
+    this.colour = data.colour;
+    if (fresh) {
+      this.source = source;
+      this.query = { experiment: data.experiment, run: data.run, graph: data.graph };
+      this.asked = data.selected;
+      this.selected = data.selected;
+      performance.mark("dag:mount");
+      this.load({ fresh: true, fit: true, focus: data.selected });
+    } else if (data.selected !== this.asked && data.selected !== this.selected) {
+      this.asked = data.selected;
+      this.selected = data.selected;
+      if (data.selected === null) this.draw();
+      else this.load({ focus: data.selected });
+    } else if (recoloured) this.load({});
+    this.asked = data.selected;
+    this.paintTheme();
+  }
+
+  dispose() {
+    this.stop.abort();
+    this.resizes.disconnect();
+    clearTimeout(this.timer);
+    if (this.request) this.request.abort();
+  }
+
+  // -- Data -------------------------------------------------------------------------------------
+
+  /** Fetches a view. `fresh`: what the server unfolds by itself; `keep`: the box that stays where
+      it is on the screen; `focus`: the node to bring into view; `fit`: show all of it. */
+  async load({ fresh = false, expanded = null, keep = null, focus = null, fit = false }) {
+    if (this.request) this.request.abort();
+    this.request = new AbortController();
+    const ratio = Math.min(20, Math.max(0.1, (this.width || 16) / (this.height || 10)));
+    const query = new URLSearchParams({ ...this.query, colour: this.colour, ratio: ratio.toFixed(3) });
+    const open = expanded || (fresh || !this.view ? null : this.view.expanded);
+    if (open) query.set("expanded", open.join(","));
+    if (focus !== null && focus !== undefined) query.set("focus", String(focus));
+    const begin = performance.now();
+    try {
+      const response = await fetch(`/api/dag/view?${query}`, { signal: this.request.signal });
+      const body = await response.json();
+      if (!response.ok) throw new Error(body.error.message);
+      this.show(body, { keep, focus, fit });
+      this.canvas.dataset.loadMs = (performance.now() - begin).toFixed(1);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.problem.textContent = `The graph cannot be shown: ${error.message}`;
+      this.problem.hidden = false;
+    }
+  }
+
+  show(body, { keep, focus, fit }) {
+    const before = keep && this.byId.get(keep);
+    const view = body;
+    view.boxes = body.boxes.map((row) => named(FIELDS, row));
+    view.links = body.links.map((row) => named(LINK_FIELDS, row));
+    this.view = view;
+    this.byId = new Map(view.boxes.map((box) => [box.id, box]));
+    this.problem.hidden = true;
+    const after = keep && this.byId.get(keep);
+    if (before && after) {
+      // What was clicked stays under the pointer; everything else moves around it.
+      this.x += (before.x - after.x) * this.zoom;
+      this.y += (before.y - after.y) * this.zoom;
+    }
+    if (fit) this.fit(false);
+    const wanted = focus === null || focus === undefined ? null : this.byId.get(`n${focus}`);
+    if (wanted) this.reveal(wanted);
+    if (this.focus && !this.byId.has(this.focus)) this.focus = null;
+    this.paintTheme();
+    performance.mark("dag:shown");
+  }
+
+  paintTheme() {
+    const side = this.theme.dark ? "dark" : "light";
+    const legend = this.view ? this.view.legend : [];
+    this.colours = legend.map((entry) => entry[side]);
+    this.legend.replaceChildren(
+      ...legend.map((entry) => {
+        const chip = document.createElement("span");
+        chip.className = "chip";
+        const mark = document.createElement("i");
+        mark.style.background = entry[side];
+        chip.append(mark, entry.label);
+        return chip;
+      }),
+    );
+    if (this.view) {
+      const { nodes, edges, boxes, full } = this.view;
+      const shown = boxes.filter((box) => !box.open).length;
+      const more = full ? " · more unfold when others are folded" : "";
+      this.state.textContent =
+        `${nodes.toLocaleString("en")} nodes, ${edges.toLocaleString("en")} edges · ${shown} boxes${more}`;
+      this.canvas.setAttribute(
+        "aria-label",
+        `Graph of ${nodes} nodes in ${shown} boxes. Arrows walk along the edges, Enter unfolds or chooses.`,
+      );
+    }
+    this.draw();
+  }
+
+  // -- Place ------------------------------------------------------------------------------------
+
+  resize() {
+    const width = this.canvas.clientWidth;
+    const height = this.canvas.clientHeight;
+    const dpr = window.devicePixelRatio || 1;
+    if (!width || !height) return;
+    if (width === this.width && height === this.height && dpr === this.dpr) return;
+    const first = !this.width;
+    Object.assign(this, { width, height, dpr });
+    this.canvas.width = Math.round(width * dpr);
+    this.canvas.height = Math.round(height * dpr);
+    if (first && this.view) this.fit(false);
+    this.paint();
+  }
+
+  fit(draw = true) {
+    if (!this.view || !this.width) return;
+    const margin = 14;
+    const across = (this.width - 2 * margin) / this.view.width;
+    const down = (this.height - 2 * margin) / this.view.height;
+    this.zoom = Math.min(1.15, across, down);
+    this.x = (this.width - this.view.width * this.zoom) / 2;
+    this.y = Math.max(margin, (this.height - this.view.height * this.zoom) / 2);
+    if (draw) this.draw();
+  }
+
+  zoomBy(factor, x = this.width / 2, y = this.height / 2) {
+    if (!this.view) return;
+    const least = Math.min(0.05, this.width / this.view.width / 2);
+    const zoom = Math.min(MAX_ZOOM, Math.max(least, this.zoom * factor));
+    this.x = x - ((x - this.x) * zoom) / this.zoom;
+    this.y = y - ((y - this.y) * zoom) / this.zoom;
+    this.zoom = zoom;
+    this.hide();
+    this.draw();
+  }
+
+  pan(dx, dy) {
+    this.x += dx;
+    this.y += dy;
+    this.draw();
+  }
+
+  lookAt(x, y) {
+    this.x = this.width / 2 - x * this.zoom;
+    this.y = this.height / 2 - y * this.zoom;
+    this.draw();
+  }
+
+  /** Brings a box into view, readable, moving no more than is needed. */
+  reveal(box) {
+    if (this.zoom < 0.7) this.zoom = 0.8;
+    const left = box.x * this.zoom + this.x;
+    const top = box.y * this.zoom + this.y;
+    const inside =
+      left > 20 && top > 20 && left + box.w * this.zoom < this.width - 20 && top + box.h * this.zoom < this.height - 20;
+    if (!inside) this.lookAt(box.x + box.w / 2, box.y + box.h / 2);
+    this.focus = box.id;
+    this.draw();
+  }
+
+  boxAt(x, y) {
+    if (!this.view) return null;
+    const gx = (x - this.x) / this.zoom;
+    const gy = (y - this.y) / this.zoom;
+    let found = null;
+    for (const box of this.view.boxes) {
+      const inside = gx >= box.x && gx <= box.x + box.w && gy >= box.y && gy <= box.y + box.h;
+      // Of an unfolded group only its head is clicked; inside it lie the others.
+      if (inside && (!box.open || gy <= box.y + 26)) found = box;
+    }
+    return found;
+  }
+
+  /** Centre of a box on the screen, by its id or a node's index; null when it is not shown. */
+  positionOf(which) {
+    const box = this.byId && this.byId.get(typeof which === "number" ? `n${which}` : which);
+    if (!box) return null;
+    const bounds = this.canvas.getBoundingClientRect();
+    const down = box.open ? 13 : box.h / 2;
+    return {
+      x: bounds.left + this.x + (box.x + (box.open ? 40 : box.w / 2)) * this.zoom,
+      y: bounds.top + this.y + (box.y + down) * this.zoom,
+    };
+  }
+
+  // -- Doing ------------------------------------------------------------------------------------
+
+  act(box) {
+    if (!box) return this.clear();
+    this.focus = box.id;
+    if (box.node >= 0) return this.select(box.node);
+    const open = new Set(this.view.expanded);
+    if (box.open) {
+      for (const id of open) if (id === box.id || id.startsWith(`${box.id}.`)) open.delete(id);
+    } else open.add(box.id);
+    this.say(`${box.label} ${box.open ? "folded" : "unfolded"}`);
+    this.load({ expanded: [...open], keep: box.id });
+  }
+
+  select(node) {
+    this.selected = node;
+    this.asked = node;
+    this.setStateValue("selected", { node });
+    const box = this.byId.get(`n${node}`);
+    if (box) this.say(`Node ${node}, ${box.label}, ${box.note}, ${box.time}`);
+    this.draw();
+  }
+
+  clear() {
+    this.focus = null;
+    if (this.selected !== null && this.selected !== undefined) {
+      this.selected = null;
+      this.asked = null;
+      this.setStateValue("selected", { node: null });
+    }
+    this.draw();
+  }
+
+  selectedId() {
+    return this.selected === null || this.selected === undefined ? null : `n${this.selected}`;
+  }
+
+  focusBox() {
+    return (this.focus && this.byId.get(this.focus)) || null;
+  }
+
+  /** Moves the focus along an edge: to what comes after ("target") or before ("source"). */
+  walk(end) {
+    if (!this.view) return;
+    const other = end === "target" ? "source" : "target";
+    const now = this.focus || this.selectedId();
+    const link = now && this.view.links.find((one) => one[other] === now);
+    const first = this.view.boxes.find((box) => !box.open);
+    const next = link ? this.byId.get(link[end]) : now ? null : first;
+    if (next) this.moveTo(next);
+  }
+
+  /** Moves the focus to the next box to the side, among those that follow the same one. */
+  beside(by) {
+    const box = this.focusBox();
+    if (!box) return this.walk("target");
+    const shown = this.view.boxes.filter((one) => !one.open && Math.abs(one.y - box.y) < box.h);
+    shown.sort((a, b) => a.x - b.x);
+    const next = shown[shown.indexOf(box) + by];
+    if (next) this.moveTo(next);
+  }
+
+  moveTo(box) {
+    this.reveal(box);
+    this.say(`${box.label}, ${box.note}, ${box.time}`);
+  }
+
+  // -- Search -----------------------------------------------------------------------------------
+
+  type() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.find(), SEARCH_MS);
+  }
+
+  async find() {
+    const text = this.search.value.trim();
+    if (!text) {
+      this.hits = new Set();
+      this.hitList = [];
+      this.hitsText.textContent = "";
+      this.draw();
+      return;
+    }
+    const query = new URLSearchParams({ ...this.query, q: text });
+    const response = await fetch(`/api/dag/search?${query}`);
+    const body = await response.json();
+    if (!response.ok || text !== this.search.value.trim()) return;
+    this.hitList = body.nodes;
+    this.hits = new Set(body.nodes);
+    this.hitAt = -1;
+    this.hitsText.textContent = body.total ? `${body.total} found` : "none found";
+    this.canvas.dataset.hits = String(body.total);
+    const open = [...new Set([...this.view.expanded, ...body.around])].slice(0, 400);
+    await this.load({ expanded: open });
+    if (body.total) this.nextHit(1);
+  }
+
+  nextHit(by) {
+    if (!this.hitList.length) return;
+    this.hitAt = (this.hitAt + by + this.hitList.length) % this.hitList.length;
+    const node = this.hitList[this.hitAt];
+    this.hitsText.textContent = `${this.hitAt + 1} of ${this.hitList.length}`;
+    const box = this.byId.get(`n${node}`);
+    if (box) this.reveal(box);
+    else this.load({ focus: node });
+  }
+
+  holdsHit(box) {
+    return box.node >= 0 ? this.hits.has(box.node) : false;
+  }
+
+  // -- Showing ----------------------------------------------------------------------------------
+
+  isHover(box) {
+    return this.hover === box || this.focus === box.id;
+  }
+
+  hoverAt(x, y) {
+    const box = this.boxAt(x, y);
+    this.canvas.style.cursor = box ? "pointer" : "";
+    if (box !== this.hover) {
+      this.hover = box;
+      this.draw();
+    }
+    if (!box) return this.hide();
+    const lines = [box.label];
+    if (box.name) lines.push(box.name);
+    lines.push([box.node >= 0 ? `node ${box.node}` : box.note, box.node >= 0 ? box.note : "", box.time].filter(Boolean).join(" · "));
+    this.tooltip.replaceChildren(
+      ...lines.map((line, i) => {
+        const element = document.createElement(i ? "small" : "b");
+        element.textContent = line;
+        return element;
+      }),
+    );
+    this.tooltip.hidden = false;
+    const { offsetWidth: w, offsetHeight: h } = this.tooltip;
+    const left = x + 16 + w > this.width ? x - w - 12 : x + 16;
+    const top = y + 16 + h > this.height ? y - h - 10 : y + 16;
+    this.tooltip.style.transform = `translate(${Math.max(4, left)}px, ${Math.max(4, top)}px)`;
+  }
+
+  hide() {
+    this.tooltip.hidden = true;
+    if (this.hover) {
+      this.hover = null;
+      this.draw();
+    }
+  }
+
+  say(text) {
+    this.live.textContent = text;
+  }
+
+  draw() {
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.paint();
+    });
+  }
+
+  paint() {
+    if (!this.width || !this.theme) return;
+    drawDag(this);
+    this.painted += 1;
+    const { dataset } = this.canvas;
+    dataset.painted = String(this.painted);
+    dataset.boxes = this.view ? String(this.view.boxes.length) : "";
+    dataset.zoom = this.zoom.toFixed(3);
+    dataset.selected = this.selected === null || this.selected === undefined ? "" : String(this.selected);
+  }
+}
+
+function named(fields, row) {
+  return Object.fromEntries(fields.map((field, i) => [field, row[i]]));
+}
+
+function dagButton(text, label, action) {
+  const element = document.createElement("button");
+  element.type = "button";
+  element.textContent = text;
+  element.title = label;
+  element.setAttribute("aria-label", label);
+  element.addEventListener("click", action);
+  return element;
+}
+
+const dags = new WeakMap();
+
+export default function (component) {
+  const { parentElement } = component;
+  const host = parentElement.querySelector(".dag");
+  let dag = dags.get(parentElement);
+  if (!dag || dag.host !== host) {
+    if (dag) dag.dispose();
+    dag = new Dag(parentElement);
+    dags.set(parentElement, dag);
+  }
+  dag.update(component);
+  return () => {
+    dag.dispose();
+    dags.delete(parentElement);
+  };
+}
