@@ -59,8 +59,6 @@ def kernel_frame(table: KernelTable) -> pl.DataFrame:
 def write_table(frame: pl.DataFrame, file: Path) -> TableSummary:
     """Writes ``frame`` as CSV or Parquet, by the suffix of ``file``.
 
-    In CSV a text that a spreadsheet would run as a formula gets an apostrophe before it.
-
     Raises:
         InputError: another suffix, or the file cannot be written.
     """
@@ -70,10 +68,16 @@ def write_table(frame: pl.DataFrame, file: Path) -> TableSummary:
         if file.suffix == ".parquet":
             frame.write_parquet(target)
         else:
-            text = pl.col(pl.String)
-            harmless = pl.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text)
-            frame.with_columns(harmless.name.keep()).write_csv(target)
+            target.write(as_csv(frame))
     return TableSummary(file, frame.height, tuple(frame.columns))
+
+
+def as_csv(frame: pl.DataFrame) -> bytes:
+    """``frame`` as CSV; a text that a spreadsheet would run as a formula gets an apostrophe before
+    it."""
+    text = pl.col(pl.String)
+    harmless = pl.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text)
+    return frame.with_columns(harmless.name.keep()).write_csv().encode()
 
 
 _NODE_SCHEMA: Final = {

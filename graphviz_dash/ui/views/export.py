@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from graphviz_dash.exports.tables import kernels_csv, nodes_csv
+from graphviz_dash.exports.tables import as_csv, kernel_frame, node_frame
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui.components.perfetto import perfetto_button
 from graphviz_dash.ui.frame import Chosen, choose_experiment, empty, theme
@@ -58,7 +58,7 @@ def _tables(chosen: Chosen) -> None:
     st.subheader("Tables", anchor=False)
     st.download_button(
         "Kernels, all runs (CSV)",
-        lambda: kernels_csv(kernels(chosen.key)),
+        lambda: as_csv(kernel_frame(kernels(chosen.key))),
         file_name=f"{chosen.experiment.name}-kernels.csv",
         mime="text/csv",
         on_click="ignore",
@@ -72,7 +72,7 @@ def _tables(chosen: Chosen) -> None:
 def _nodes(chosen: Chosen, run: Run, graph_id: str) -> None:
     st.download_button(
         f"Nodes of {run.name}, {graph_id} (CSV)",
-        lambda: nodes_csv(nodes(chosen.key, run.name, graph_id)),
+        lambda: as_csv(node_frame(nodes(chosen.key, run.name, graph_id))),
         file_name=f"{chosen.experiment.name}-{run.name}-{graph_id}.csv",
         mime="text/csv",
         on_click="ignore",
