@@ -28,8 +28,16 @@ from graphviz_dash.units import format_count, format_ns
 MOST_BOXES: Final = 220
 """Boxes of a view, unfolded groups included."""
 
-_OPEN_AT_ONCE: Final = 130
-"""Boxes up to which groups are unfolded without being asked."""
+_READABLE: Final = 0.6
+"""Zoom at which labels are read with ease: groups are unfolded without being asked while the whole
+still fits the canvas at this zoom."""
+
+_SMALL: Final = 120
+"""A graph of at most so many nodes is unfolded whole, if that can be read at all."""
+
+_LEAST_READABLE: Final = 0.45
+_CANVAS_WIDTH: Final = 800.0
+"""Width of the canvas, in pixels, that readability is judged for."""
 
 _STRIP: Final = 28
 _LABEL: Final = 44
@@ -131,7 +139,9 @@ def dag_view(
             passed over, and a group inside a folded one stays unseen.
         focus: a node that must be visible: the groups around it are unfolded.
     """
-    wanted = _automatic(graph.root) if expanded is None else set(expanded) & set(graph.groups)
+    wanted = (
+        _automatic(graph.root, ratio) if expanded is None else set(expanded) & set(graph.groups)
+    )
     if focus is not None:
         wanted |= set(ancestors(graph.root, focus))
     wanted.add(graph.root.id)
@@ -142,7 +152,9 @@ def dag_view(
     parents: dict[str, Placed] = {}
     flat = list(_visible(placed, parents))
     for one in flat:
-        boxes.append(_box(one, graph.table.rows, colours))
+        above = parents[one.fold.id].fold
+        title = above.title if isinstance(above, Group) else ""
+        boxes.append(_box(one, graph.table.rows, colours, title))
     return DagView(
         nodes=len(graph.table.rows),
         edges=len(graph.table.graph.edges),
@@ -178,19 +190,36 @@ def search(graph: FoldedGraph, text: str, most: int) -> tuple[list[int], list[st
 # -- what is open --------------------------------------------------------------------------------
 
 
-def _automatic(root: Group) -> set[str]:
-    """Groups to unfold without being asked: from the outside in, while they fit."""
-    opened = {root.id}
-    shown = len(root.children)
-    queue = deque(child for child in root.children if isinstance(child, Group))
+def _automatic(root: Group, ratio: float) -> set[str]:
+    """Groups to unfold without being asked: from the outside in, while all of it can be read."""
+    order = [root.id]
+    queue = deque(root.children)
     while queue:
         group = queue.popleft()
-        if shown + len(group.children) > _OPEN_AT_ONCE:
-            continue
-        shown += len(group.children)
-        opened.add(group.id)
-        queue.extend(child for child in group.children if isinstance(child, Group))
-    return opened
+        # A long row of single nodes says little more unfolded than its strip does.
+        if isinstance(group, Group) and group.kind is not FoldKind.RUN and len(order) < MOST_BOXES:
+            order.append(group.id)
+            queue.extend(group.children)
+    if len(root.nodes) <= _SMALL:
+        everything = set(groups(root))
+        if _zoom(root, everything, ratio) >= _LEAST_READABLE:
+            return everything
+    # The more is open the smaller it gets, so the last one that can still be read is found by
+    # halving.
+    low, high = 1, len(order)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _zoom(root, set(order[:middle]), ratio) >= _READABLE:
+            low = middle
+        else:
+            high = middle - 1
+    return set(order[:low])
+
+
+def _zoom(root: Group, opened: set[str], ratio: float) -> float:
+    """The zoom at which the whole fits the canvas."""
+    placed = place(root, frozenset(opened), ratio)
+    return min(_CANVAS_WIDTH / placed.width, _CANVAS_WIDTH / ratio / placed.height)
 
 
 def _within_budget(root: Group, wanted: set[str], focus: int | None) -> tuple[set[str], bool]:
@@ -298,7 +327,9 @@ def _module_keys(rows: tuple[NodeRow, ...]) -> list[str]:
     return [".".join(path[:depth]) or _NO_MODULE for path in paths]
 
 
-def _box(one: Placed, rows: tuple[NodeRow, ...], colours: _Colours) -> Box:
+def _box(one: Placed, rows: tuple[NodeRow, ...], colours: _Colours, above: str) -> Box:
+    """The box of a leaf or group; ``above`` is the title of the group around it, which a title
+    need not say again."""
     item = one.fold
     where: dict[str, Any] = {
         "x": round(one.x, 1),
@@ -320,7 +351,7 @@ def _box(one: Placed, rows: tuple[NodeRow, ...], colours: _Colours) -> Box:
     known = [time for time in times if time is not None]
     count = format_count(len(item.nodes))
     return Box(
-        id=item.id, **where, node=-1, open=one.open, label=printable(item.title)[:_LABEL],
+        id=item.id, **where, node=-1, open=one.open, label=printable(item.title.removeprefix(f"{above}."))[:_LABEL],
         note=f"{count} nodes" if len(item.nodes) != 1 else "1 node",
         time=format_ns(sum(known)) if known else "",
         colour=colours.most(item.nodes), strip=[] if one.open else colours.strip(item.nodes),

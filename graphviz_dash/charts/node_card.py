@@ -91,9 +91,9 @@ def _launch(row: NodeRow) -> tuple[Field, ...]:
             return (
                 Field("Grid", _dim3(kernel.grid)),
                 Field("Block", _dim3(kernel.block)),
-                Field("Shared memory, dynamic", format_bytes(kernel.dynamic_shared)),
-                Field("Shared memory, static", format_bytes(static)),
-                Field("Registers per thread", format_count(kernel.registers)),
+                Field("Dynamic shared", format_bytes(kernel.dynamic_shared)),
+                Field("Static shared", format_bytes(static)),
+                Field("Registers", format_count(kernel.registers), "per thread"),
                 Field("Mangled name", printable(kernel.name)),
             )
         case MemcpyParams() as copy:

@@ -24,7 +24,7 @@ from graphviz_dash.ui.results import nodes, replays
 from graphviz_dash.units import format_count, format_ns, format_percent
 
 _COLOURS: Final = ("category", "kind", "time", "module", "phase")
-_HEIGHT: Final = 680
+_HEIGHT: Final = 640
 
 
 def render() -> None:

@@ -38,20 +38,21 @@ function drawContainer(dag, box) {
   ctx.textBaseline = "middle";
   const y = box.y + 13;
   chevron(ctx, box.x + 13, y, true, theme.muted);
+  // The name comes first; of the facts as much is shown as there is room for.
+  const room = box.w - 36;
   ctx.font = `600 12px ${theme.font}`;
+  const name = fitText(ctx, box.label, room);
+  const left = room - textWidth(ctx, name) - 14;
+  ctx.textAlign = "left";
   ctx.fillStyle = theme.text;
-  ctx.textAlign = "right";
+  ctx.fillText(name, box.x + 22, y);
   ctx.font = `11px ${theme.mono}`;
   ctx.fillStyle = theme.muted;
-  const facts = box.repeats ? `× ${box.repeats} · ${box.note} · ${box.time}` : `${box.note} · ${box.time}`;
-  const room = box.w - 36;
-  const shown = textWidth(ctx, facts) < room * 0.7 ? facts : box.time;
-  ctx.fillText(shown, box.x + box.w - 11, y);
-  const used = textWidth(ctx, shown) + 14;
-  ctx.textAlign = "left";
-  ctx.font = `600 12px ${theme.font}`;
-  ctx.fillStyle = theme.text;
-  ctx.fillText(fitText(ctx, box.label, room - used), box.x + 22, y);
+  ctx.textAlign = "right";
+  const times = box.repeats ? `× ${box.repeats} · ` : "";
+  const facts = [`${times}${box.note} · ${box.time}`, `${times}${box.time}`, box.time];
+  const shown = facts.find((text) => textWidth(ctx, text) <= left);
+  if (shown) ctx.fillText(shown, box.x + box.w - 11, y);
 }
 
 function drawBox(dag, box) {
@@ -165,7 +166,7 @@ function drawLinks(dag) {
   const near = dag.focus || dag.selectedId();
   for (const pass of [false, true]) {
     for (const link of view.links) {
-      const lit = near && (link.source === near || link.target === near);
+      const lit = Boolean(near) && (link.source === near || link.target === near);
       if (lit !== pass) continue;
       const p = link.points;
       ctx.beginPath();
