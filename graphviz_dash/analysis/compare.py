@@ -190,7 +190,11 @@ def _joined(run: Run, figures: Mapping[str, Figure]) -> Iterator[Figure]:
     if reason is not None or run.clean is None or step.value is None:
         yield absent("one_off_cost", reason or "no clean pass")
     else:
-        yield present("one_off_cost", one_off_cost(run.clean, step.value))
+        cost = one_off_cost(run.mode, run.clean, step.value)
+        if isinstance(cost, str):
+            yield absent("one_off_cost", cost)
+        else:
+            yield present("one_off_cost", cost)
 
 
 def _where(

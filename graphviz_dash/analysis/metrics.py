@@ -133,9 +133,9 @@ _STEP = (
 _ONE_OFF = (
     Metric(
         "capture_time", "Capture", _NS, _CLEAN, _LOW,
-        "Wall time of the capture, summed over the graphs of the run: from entering "
-        "torch.cuda.graph (whose garbage collection and emptied cache are included) to leaving "
-        "it, the step's Python included. Measured once.",
+        "Wall time of the capture, summed over the graphs of the run: from the call that begins it "
+        "to the return of the call that ends it, the step's Python included. What torch.cuda.graph "
+        "does before (garbage collection, emptying the allocator's cache) is not. Measured once.",
     ),
     Metric(
         "instantiate_time", "Instantiation", _NS, _CLEAN, _LOW,
@@ -160,9 +160,11 @@ _ONE_OFF = (
     ),
     Metric(
         "one_off_cost", "One-off cost", _NS, _CLEAN, _LOW,
-        "Capture + instantiation + (first launch - step time): what a graph costs before it can "
-        "save anything. The upload is within the first launch and not added again. Warm-up is left "
-        "out: its iterations do the step's work in any mode.",
+        "What graphs cost before they can save anything. In mode graph: capture + instantiation + "
+        "(first launch - step time); the upload is within the first launch and not added again. In "
+        "modes callables and partial, whose graphs are parts of a step: capture + instantiation + "
+        "upload. Absent in mode compile: the compilation is not timed apart from the warm-up. "
+        "Warm-up is left out: its iterations do the step's work in any mode.",
     ),
     Metric(
         "break_even", "Break-even replays", _N, _CLEAN, _LOW,

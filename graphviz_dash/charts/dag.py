@@ -350,8 +350,9 @@ def _box(one: Placed, rows: tuple[NodeRow, ...], colours: _Colours, above: str) 
     times = [rows[node].times.median_ns for node in item.nodes]
     known = [time for time in times if time is not None]
     count = format_count(len(item.nodes))
+    title = printable(item.title.removeprefix(f"{above}."))
     return Box(
-        id=item.id, **where, node=-1, open=one.open, label=printable(item.title.removeprefix(f"{above}."))[:_LABEL],
+        id=item.id, **where, node=-1, open=one.open, label=title[:_LABEL],
         note=f"{count} nodes" if len(item.nodes) != 1 else "1 node",
         time=format_ns(sum(known)) if known else "",
         colour=colours.most(item.nodes), strip=[] if one.open else colours.strip(item.nodes),
