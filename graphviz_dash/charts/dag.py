@@ -41,7 +41,7 @@ _CANVAS_WIDTH: Final = 800.0
 
 _STRIP: Final = 28
 _LABEL: Final = 44
-_NAME: Final = 600
+_NAME: Final = 160
 
 
 class ColourBy(StrEnum):
@@ -56,13 +56,14 @@ class ColourBy(StrEnum):
 
 class Box(msgspec.Struct, frozen=True, array_like=True):
     """A leaf (``node`` >= 0) or a group. ``colour`` and the entries of ``strip`` index the legend;
-    ``open`` says that a group is unfolded. ``note`` is the operator of a leaf, what a group is."""
+    ``open`` says that a group is unfolded. ``note`` is the operator of a leaf, what a group is.
+    ``name`` indexes the view's ``names``, -1 where the label says all."""
 
     id: str
-    x: float
-    y: float
-    width: float
-    height: float
+    x: int
+    y: int
+    width: int
+    height: int
     node: int
     open: bool
     label: str
@@ -71,7 +72,7 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
     colour: int
     strip: list[int]
     repeats: int
-    name: str
+    name: int
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True):
@@ -80,7 +81,7 @@ class Link(msgspec.Struct, frozen=True, array_like=True):
 
     source: str
     target: str
-    points: list[float]
+    points: list[int]
     dashed: bool
     text: str
     count: int
@@ -99,9 +100,10 @@ class DagView(msgspec.Struct, frozen=True):
 
     nodes: int
     edges: int
-    width: float
-    height: float
+    width: int
+    height: int
     boxes: list[Box]
+    names: list[str]
     links: list[Link]
     legend: list[LegendEntry]
     expanded: list[str]
@@ -149,18 +151,20 @@ def dag_view(
     placed = place(graph.root, frozenset(kept), ratio)
     colours = _Colours(graph.table.rows, colour_by)
     boxes: list[Box] = []
+    names: dict[str, int] = {}
     parents: dict[str, Placed] = {}
     flat = list(_visible(placed, parents))
     for one in flat:
         above = parents[one.fold.id].fold
         title = above.title if isinstance(above, Group) else ""
-        boxes.append(_box(one, graph.table.rows, colours, title))
+        boxes.append(_box(one, graph.table.rows, colours, title, names))
     return DagView(
         nodes=len(graph.table.rows),
         edges=len(graph.table.graph.edges),
-        width=round(placed.width, 1),
-        height=round(placed.height, 1),
+        width=round(placed.width),
+        height=round(placed.height),
         boxes=boxes,
+        names=list(names),
         links=_links(graph, flat, parents),
         legend=colours.legend(),
         expanded=sorted(kept),
@@ -327,15 +331,17 @@ def _module_keys(rows: tuple[NodeRow, ...]) -> list[str]:
     return [".".join(path[:depth]) or _NO_MODULE for path in paths]
 
 
-def _box(one: Placed, rows: tuple[NodeRow, ...], colours: _Colours, above: str) -> Box:
+def _box(
+    one: Placed, rows: tuple[NodeRow, ...], colours: _Colours, above: str, names: dict[str, int]
+) -> Box:
     """The box of a leaf or group; ``above`` is the title of the group around it, which a title
-    need not say again."""
+    need not say again. Whole names go into ``names``, once each."""
     item = one.fold
     where: dict[str, Any] = {
-        "x": round(one.x, 1),
-        "y": round(one.y, 1),
-        "width": round(one.width, 1),
-        "height": round(one.height, 1),
+        "x": round(one.x),
+        "y": round(one.y),
+        "width": round(one.width),
+        "height": round(one.height),
     }
     if isinstance(item, Leaf):
         row = rows[item.node]
@@ -345,7 +351,7 @@ def _box(one: Placed, rows: tuple[NodeRow, ...], colours: _Colours, above: str) 
             id=item.id, **where, node=item.node, open=False,
             label=short[:_LABEL], note=printable(row.origin.op or row.node.kind.value)[:_LABEL],
             time=format_ns(row.times.median_ns), colour=colours.of_node[item.node], strip=[],
-            repeats=0, name=label[:_NAME] if label != short[:_LABEL] else "",
+            repeats=0, name=-1 if label == short[:_LABEL] else names.setdefault(label[:_NAME], len(names)),
         )  # fmt: skip
     times = [rows[node].times.median_ns for node in item.nodes]
     known = [time for time in times if time is not None]
@@ -356,7 +362,7 @@ def _box(one: Placed, rows: tuple[NodeRow, ...], colours: _Colours, above: str) 
         note=f"{count} nodes" if len(item.nodes) != 1 else "1 node",
         time=format_ns(sum(known)) if known else "",
         colour=colours.most(item.nodes), strip=[] if one.open else colours.strip(item.nodes),
-        repeats=len(item.children) if item.kind is FoldKind.REPEAT else 0, name="",
+        repeats=len(item.children) if item.kind is FoldKind.REPEAT else 0, name=-1,
     )  # fmt: skip
 
 
@@ -380,7 +386,7 @@ def _links(graph: FoldedGraph, flat: list[Placed], parents: dict[str, Placed]) -
         Link(
             source,
             target,
-            [round(value, 1) for value in _route(places[source], places[target], parents)],
+            [round(value) for value in _route(places[source], places[target], parents)],
             all(edge.type is EdgeType.PROGRAMMATIC for edge in edges),
             _edge_text(edges),
             len(edges),

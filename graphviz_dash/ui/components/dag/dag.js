@@ -360,7 +360,7 @@ class Dag {
     }
     if (!box) return this.hide();
     const lines = [box.label];
-    if (box.name) lines.push(box.name);
+    if (box.name >= 0) lines.push(this.view.names[box.name]);
     lines.push([box.node >= 0 ? `node ${box.node}` : box.note, box.node >= 0 ? box.note : "", box.time].filter(Boolean).join(" · "));
     this.tooltip.replaceChildren(
       ...lines.map((line, i) => {

@@ -1,0 +1,131 @@
+"""What the DAG component is given: within its budget, nothing overlapping, links on boxes."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from graphviz_dash.analysis.nodes import NodeTable, node_table
+from graphviz_dash.charts.dag import MOST_BOXES, Box, ColourBy, DagView, dag_view, folded, search
+from graphviz_dash.ingest.load import load_run
+from tests.analysis.test_fold import line, table
+
+RATIO = 1.3
+
+
+def recorded(name: str) -> NodeTable:
+    return node_table(load_run(Path("sample_traces") / name / "graph"), "graph-0")
+
+
+def apart(a: Box, b: Box) -> bool:
+    return (
+        a.x + a.width <= b.x
+        or b.x + b.width <= a.x
+        or a.y + a.height <= b.y
+        or b.y + b.height <= a.y
+    )
+
+
+def holds(outer: Box, inner: Box) -> bool:
+    return (
+        outer.x <= inner.x
+        and outer.y <= inner.y
+        and inner.x + inner.width <= outer.x + outer.width
+        and inner.y + inner.height <= outer.y + outer.height
+    )
+
+
+def check(view: DagView) -> None:
+    """No two boxes overlap unless one holds the other, and every link ends on its boxes."""
+    for a, b in combinations(view.boxes, 2):
+        if not apart(a, b):
+            assert (a.open and holds(a, b)) or (b.open and holds(b, a)), (a, b)
+    by_id = {box.id: box for box in view.boxes}
+    assert len(by_id) == len(view.boxes)
+    for link in view.links:
+        source, target = by_id[link.source], by_id[link.target]
+        assert not source.open
+        assert not target.open
+        x0, y0, *_, x1, y1 = link.points
+        assert x0 == pytest.approx(source.x + source.width / 2, abs=1)
+        assert y0 == pytest.approx(source.y + source.height, abs=1)
+        assert (x1, y1) == pytest.approx((target.x + target.width / 2, target.y), abs=1)
+    assert all(0 <= box.colour < len(view.legend) for box in view.boxes)
+    assert len(view.boxes) <= MOST_BOXES
+    assert len(msgspec.json.encode(view)) <= 50_000
+
+
+@pytest.mark.parametrize("colour", list(ColourBy))
+@pytest.mark.parametrize("name", ["mlp-train", "transformer-train", "decode", "fork-join"])
+def test_recorded_graphs(name: str, colour: ColourBy) -> None:
+    made = recorded(name)
+    view = dag_view(folded(made), colour, RATIO)
+    check(view)
+    assert (view.nodes, view.edges) == (len(made.rows), len(made.graph.edges))
+    assert sum(link.count for link in view.links) <= view.edges
+    if name in ("mlp-train", "fork-join"):
+        # Small graphs are unfolded whole, every edge a link of its own.
+        assert sorted(box.node for box in view.boxes if box.node >= 0) == list(range(view.nodes))
+        assert len(view.links) == view.edges
+
+
+def test_unfolding_everything_stays_within_the_budget() -> None:
+    made = recorded("transformer-train")
+    graph = folded(made)
+    view = dag_view(graph, ColourBy.KIND, RATIO, expanded=list(graph.groups))
+    check(view)
+    assert view.full
+    assert set(view.expanded) < set(graph.groups)
+
+
+def test_folding_and_unfolding_one_group() -> None:
+    graph = folded(recorded("transformer-train"))
+    folded_view = dag_view(graph, ColourBy.CATEGORY, RATIO, expanded=[])
+    assert [box.label for box in folded_view.boxes] == ["forward", "backward", "optimizer"]
+    assert sum(int(box.note.split()[0]) for box in folded_view.boxes) == 322
+    forward = folded_view.boxes[0].id
+    opened = dag_view(graph, ColourBy.CATEGORY, RATIO, expanded=[forward])
+    check(opened)
+    assert next(box for box in opened.boxes if box.id == forward).open
+    assert {box.label for box in opened.boxes} > {"forward", "backward", "optimizer"}
+
+
+@pytest.mark.parametrize("node", [0, 30, 200, 321])
+def test_a_node_in_focus_is_visible(node: int) -> None:
+    graph = folded(recorded("transformer-train"))
+    view = dag_view(graph, ColourBy.CATEGORY, RATIO, expanded=[], focus=node)
+    check(view)
+    assert node in [box.node for box in view.boxes]
+    assert view.focus == f"n{node}"
+
+
+def test_search_finds_names_operators_modules_and_lines() -> None:
+    graph = folded(recorded("transformer-train"))
+    for text in ("attention.qkv", "ATEN::ADDMM", "transformer.py:3", "softmax"):
+        hits, around = search(graph, text, 500)
+        assert hits
+        assert set(around) <= set(graph.groups)
+        view = dag_view(graph, ColourBy.CATEGORY, RATIO, expanded=around, focus=hits[0])
+        assert hits[0] in [box.node for box in view.boxes]
+    assert search(graph, "no such thing", 500) == ([], [])
+    hits, around = search(graph, "aten", 3)
+    assert len(hits) > 3
+
+
+@pytest.mark.parametrize("count", [1, 2, 1_000, 10_000])
+def test_synthetic_lines_of_any_length(count: int) -> None:
+    names = [f"kernel_{index % 7 * (index % 5)}" for index in range(count)]
+    check(dag_view(folded(table(count, line(count), None, names)), ColourBy.CATEGORY, RATIO))
+
+
+def test_names_are_text_and_bounded() -> None:
+    hostile = "<img src=x onerror=alert(1)>\x1b[31m" + "n" * 100_000
+    view = dag_view(folded(table(2, line(2), None, [hostile, "b"])), ColourBy.CATEGORY, RATIO)
+    name = view.names[view.boxes[0].name]
+    assert name.startswith("<img")
+    assert "\x1b" not in view.boxes[0].label + name
+    assert len(view.boxes[0].label) <= 44
+    assert len(name) <= 160

@@ -1,0 +1,148 @@
+"""The DAG in a real browser: unfold in place, choose a node, walk by keyboard, search, both themes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+pytestmark = pytest.mark.ui
+
+
+@pytest.fixture(params=["light", "dark"])
+def page(browser: Browser, dashboard: str, request: pytest.FixtureRequest) -> Iterator[Page]:
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 900}, color_scheme=request.param
+    )
+    context.route(lambda url: "127.0.0.1" not in url, lambda route: route.abort())
+    opened = context.new_page()
+    errors: list[str] = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    context.close()
+    assert errors == []
+
+
+def open_graph(page: Page, address: str, query: str) -> Locator:
+    page.goto(f"{address}/graph?{query}")
+    canvas = page.locator(".dag canvas")
+    expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"), timeout=30_000)
+    return canvas
+
+
+def ask(canvas: Locator, code: str) -> Any:
+    return canvas.evaluate(f"canvas => {{ const dag = canvas.__dag; return {code}; }}")
+
+
+def click(page: Page, canvas: Locator, which: str) -> None:
+    place = ask(canvas, f"dag.positionOf({which})")
+    assert place is not None, f"{which} is not shown"
+    page.mouse.click(place["x"], place["y"])
+
+
+def test_a_group_unfolds_where_it_is_and_folds_again(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph")
+    group = ask(canvas, "dag.view.boxes.find(box => box.repeats === 4 && !box.open).id")
+    before = ask(canvas, f"dag.positionOf({group!r})")
+    shown = int(canvas.get_attribute("data-boxes") or 0)
+    click(page, canvas, repr(group))
+    page.wait_for_function(
+        "([canvas, shown]) => Number(canvas.dataset.boxes) > shown",
+        arg=[canvas.element_handle(), shown],
+    )
+    box = ask(canvas, f"dag.byId.get({group!r})")
+    assert box["open"]
+    zoom, x, y = ask(canvas, "[dag.zoom, dag.x, dag.y]")
+    bounds = canvas.bounding_box()
+    assert bounds is not None
+    # Its upper left corner stays where it was: the pointer is still on the group.
+    assert bounds["x"] + x + box["x"] * zoom <= before["x"]
+    assert abs(bounds["y"] + y + box["y"] * zoom - before["y"]) < 60
+    click(page, canvas, repr(group))
+    expect(canvas).to_have_attribute("data-boxes", str(shown))
+
+
+def test_a_click_on_a_node_shows_its_card_and_the_address_keeps_it(
+    page: Page, dashboard: str
+) -> None:
+    canvas = open_graph(page, dashboard, "experiment=fork-join&run=graph")
+    click(page, canvas, "12")
+    card = page.locator(".node")
+    expect(card).to_contain_text("node 12")
+    expect(card).to_contain_text("collectors/workloads/fork_join.py:")
+    expect(card).to_contain_text("Branch#2")
+    expect(canvas).to_have_attribute("data-selected", "12")
+    expect(page).to_have_url(re.compile("node=12"))
+    page.reload()
+    expect(page.locator(".node")).to_contain_text("node 12", timeout=30_000)
+
+
+def test_a_node_in_a_folded_group_is_unfolded_by_its_address(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph&node=150")
+    expect(canvas).to_have_attribute("data-selected", "150")
+    assert ask(canvas, "dag.positionOf(150)") is not None
+    expect(page.locator(".node")).to_contain_text("node 150")
+
+
+def test_keyboard_walks_along_the_edges(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, "experiment=mlp-train&run=graph")
+    canvas.focus()
+    page.keyboard.press("ArrowDown")
+    first = ask(canvas, "dag.focus")
+    page.keyboard.press("ArrowDown")
+    second = ask(canvas, "dag.focus")
+    assert (first, second) == ("n0", "n1")
+    page.keyboard.press("ArrowUp")
+    assert ask(canvas, "dag.focus") == "n0"
+    page.keyboard.press("Enter")
+    expect(page.locator(".node")).to_contain_text("node 0")
+    zoom = ask(canvas, "dag.zoom")
+    page.keyboard.press("+")
+    assert ask(canvas, "dag.zoom") > zoom
+    page.keyboard.press("f")
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("No node chosen")).to_be_visible()
+
+
+def test_wheel_zooms_at_the_pointer_and_drag_pans(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, "experiment=fork-join&run=graph")
+    place = ask(canvas, "dag.positionOf(5)")
+    page.mouse.move(place["x"], place["y"])
+    zoom = ask(canvas, "dag.zoom")
+    page.mouse.wheel(0, -300)
+    page.wait_for_function(
+        "([canvas, zoom]) => canvas.__dag.zoom > zoom", arg=[canvas.element_handle(), zoom]
+    )
+    moved = ask(canvas, "dag.positionOf(5)")
+    assert moved["x"] == pytest.approx(place["x"], abs=2)
+    assert moved["y"] == pytest.approx(place["y"], abs=2)
+    page.mouse.down()
+    page.mouse.move(place["x"] + 80, place["y"] + 40, steps=4)
+    page.mouse.up()
+    panned = ask(canvas, "dag.positionOf(5)")
+    assert panned["x"] - moved["x"] == pytest.approx(80, abs=2)
+    assert ask(canvas, "dag.selected") is None
+
+
+def test_search_unfolds_to_its_hits(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph")
+    page.locator(".dag .search").fill("layers.2.mlp")
+    expect(canvas).to_have_attribute("data-hits", re.compile(r"[1-9]"))
+    page.wait_for_function("canvas => canvas.__dag.hitAt === 0", arg=canvas.element_handle())
+    node = ask(canvas, "dag.hitList[0]")
+    page.wait_for_function(
+        "([canvas, node]) => canvas.__dag.positionOf(node) !== null",
+        arg=[canvas.element_handle(), node],
+    )
+    page.locator(".dag .search").fill("")
+
+
+def test_colours_follow_the_theme_and_the_choice(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph&colour=phase")
+    labels = ask(canvas, "dag.view.legend.map(entry => entry.label)")
+    assert labels == ["forward", "backward", "optimizer"]
+    page.get_by_role("radio", name="time").click()
+    expect(page.locator(".dag .legend")).to_contain_text("under 2 us")
