@@ -347,11 +347,12 @@ def _box(
         row = rows[item.node]
         label = printable(row.node.label)
         short = short_name(label) if isinstance(row.node.params, KernelParams) else label
+        whole = -1 if label == short[:_LABEL] else names.setdefault(label[:_NAME], len(names))
         return Box(
             id=item.id, **where, node=item.node, open=False,
             label=short[:_LABEL], note=printable(row.origin.op or row.node.kind.value)[:_LABEL],
             time=format_ns(row.times.median_ns), colour=colours.of_node[item.node], strip=[],
-            repeats=0, name=-1 if label == short[:_LABEL] else names.setdefault(label[:_NAME], len(names)),
+            repeats=0, name=whole,
         )  # fmt: skip
     times = [rows[node].times.median_ns for node in item.nodes]
     known = [time for time in times if time is not None]

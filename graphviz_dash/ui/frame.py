@@ -32,6 +32,16 @@ def theme() -> Literal["light", "dark"]:
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
+def enter_page(path: str) -> None:
+    """Notes which page is shown. The navigation drops what the address says: a page that is newly
+    entered without an experiment in its address goes on with the one seen last."""
+    seen = st.session_state.get("seen-experiment")
+    entered = st.session_state.get("page") != path
+    st.session_state["page"] = path
+    if entered and seen and "experiment" not in st.query_params:
+        st.session_state["experiment"] = seen
+
+
 def choose_experiment() -> Chosen:
     """The picker of the experiment, bound to ``?experiment=``, and what it chose.
 
@@ -41,14 +51,21 @@ def choose_experiment() -> Chosen:
     if not found.entries:
         no_experiments(found)
         st.stop()
+    names = list(found.entries)
+    known = st.session_state.get("experiment") or st.query_params.get("experiment")
+    if known not in names:
+        st.session_state["experiment"] = names[0]
     name = st.selectbox(
         "Experiment",
-        list(found.entries),
+        names,
+        # Without a default the address always says which experiment is shown.
+        index=None,
         key="experiment",
         bind="query-params",
-        persist_state="session",
         width=340,
     )
+    name = name or names[0]
+    st.session_state["seen-experiment"] = name
     entry = found.entries[name]
     try:
         with st.spinner(f"Reading {name}", show_time=True):

@@ -1,4 +1,4 @@
-"""The DAG in a real browser: unfold in place, choose a node, walk by keyboard, search, both themes."""
+"""The DAG in a real browser: unfold, choose a node, walk by keyboard, search, in both themes."""
 
 from __future__ import annotations
 

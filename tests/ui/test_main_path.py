@@ -1,0 +1,163 @@
+"""The main path in a real browser: open, choose, read the speedup, click a node, zoom, export."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from playwright.sync_api import Browser, Page, expect
+
+from graphviz_dash.analysis.metrics import METRICS
+from graphviz_dash.cli.main import cli
+from graphviz_dash.exports.check import check_trace
+
+pytestmark = pytest.mark.ui
+
+# A deep link makes Streamlit's front end look for two files below the page's path first.
+_DEEP_LINK = "Failed to load resource: the server responded with a status of 404"
+
+
+@pytest.fixture
+def page(browser: Browser, dashboard: str) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1280, "height": 860}, accept_downloads=True)
+    opened = context.new_page()
+    foreign: list[str] = []
+    errors: list[str] = []
+    own = (dashboard, dashboard.replace("http", "ws"), "data:", "blob:")
+    opened.on(
+        "request",
+        lambda request: None if request.url.startswith(own) else foreign.append(request.url),
+    )
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.on(
+        "console",
+        lambda message: (
+            errors.append(message.text)
+            if message.type == "error" and not message.text.startswith(_DEEP_LINK)
+            else None
+        ),
+    )
+    yield opened
+    context.close()
+    assert foreign == []
+    assert errors == []
+
+
+def compared(name: str) -> dict[str, float]:
+    """Speedups of an experiment by run, as the command line gives them."""
+    result = CliRunner().invoke(cli, ["compare", f"sample_traces/{name}", "--json"])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    return {
+        run["name"]: run["figures"]["speedup"]["value"]
+        for run in document["runs"]
+        if run["figures"]["speedup"]["value"] is not None
+    }
+
+
+def test_from_the_overview_to_a_node_a_kernel_and_a_trace(
+    page: Page, dashboard: str, tmp_path: Path
+) -> None:
+    page.goto(dashboard)
+    for name in ("decode", "fork-join", "mlp-train", "sync-in-step", "transformer-train"):
+        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("sync_in_step.py:15")).to_be_visible()
+
+    card = page.locator('[data-testid="stVerticalBlock"]').filter(
+        has=page.get_by_role("heading", name="mlp-train", exact=True)
+    )
+    card.last.get_by_role("link", name="Compare").click()
+    expect(page).to_have_url(re.compile(r"/compare\?.*experiment=mlp-train"))
+    speedup = METRICS["speedup"].format(compared("mlp-train")["graph"])
+    tile = page.locator(".tile").filter(has_text="Speedup")
+    expect(tile.locator(".value")).to_have_text(speedup, timeout=30_000)
+    expect(page.locator(".sentence")).to_contain_text(f"graph is {speedup} faster than eager")
+
+    page.get_by_role("link", name="Graph").first.click()
+    canvas = page.locator(".dag canvas")
+    expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"), timeout=30_000)
+    place = canvas.evaluate("canvas => canvas.__dag.positionOf(2)")
+    page.mouse.click(place["x"], place["y"])
+    expect(page.locator(".node")).to_contain_text("aten::addmm")
+    expect(page.locator(".node")).to_contain_text("collectors/workloads/mlp.py:")
+    page.get_by_role("link", name="Show in the timeline").click()
+
+    stage = page.locator(".timeline canvas")
+    expect(stage).to_have_attribute("data-painted", re.compile(r"[1-9]"), timeout=30_000)
+    expect(page).to_have_url(re.compile(r"/timeline\?"))
+    stage.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".timeline .panel")).to_contain_text("aten::addmm")
+
+    page.get_by_role("link", name="Export").first.click()
+    download = page.get_by_role("link", name="Download .pftrace")
+    expect(download).to_be_visible(timeout=30_000)
+    with page.expect_download() as caught:
+        download.click()
+    file = tmp_path / "trace.pftrace"
+    caught.value.save_as(file)
+    checked = check_trace(file)
+    assert not checked.problems
+
+
+def test_a_deep_link_restores_what_was_seen(page: Page, dashboard: str) -> None:
+    page.goto(f"{dashboard}/graph?experiment=mlp-train&run=partial&graph=graph-3&colour=kind")
+    canvas = page.locator(".dag canvas")
+    expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"), timeout=30_000)
+    shown = canvas.evaluate("canvas => [canvas.__dag.query, canvas.__dag.colour]")
+    assert shown[0]["run"] == "partial"
+    assert shown[0]["graph"] == "graph-3"
+    assert shown[1] == "kind"
+    page.goto(f"{dashboard}/compare?experiment=fork-join")
+    expect(page.locator(".sentence")).to_contain_text("graph is", timeout=30_000)
+    page.go_back()
+    expect(page.locator(".dag canvas")).to_be_visible(timeout=30_000)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["", "compare", "graph", "timeline", "export"])
+def test_every_page_shows_in_both_themes(
+    page: Page, dashboard: str, path: str, scheme: str
+) -> None:
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.goto(f"{dashboard}/{path}?experiment=transformer-train" if path else dashboard)
+    what = {
+        "": ".hero",
+        "compare": "table.figures",
+        "graph": ".dag canvas[data-boxes]",
+        "timeline": ".timeline canvas[data-painted]",
+        "export": ".perfetto",
+    }[path]
+    expect(page.locator(what).first).to_be_visible(timeout=30_000)
+    background = page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor")
+    light = sum(int(part) for part in re.findall(r"\d+", background)[:3]) > 382
+    assert light == (scheme == "light")
+    assert page.locator('[data-testid="stException"]').count() == 0
+
+
+def test_a_damaged_upload_is_one_line_and_a_good_one_opens(page: Page, dashboard: str) -> None:
+    page.goto(dashboard)
+    page.get_by_text("Open an experiment from this computer").click()
+    chooser = page.locator('input[type="file"]')
+    chooser.set_input_files(
+        files=[{"name": "bad.zip", "mimeType": "application/zip", "buffer": b"PK not a zip"}]
+    )
+    expect(page.get_by_text("not a readable zip file")).to_be_visible(timeout=30_000)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for file in Path("sample_traces/sync-in-step").rglob("*"):
+            archive.write(
+                file, Path("from-elsewhere") / file.relative_to("sample_traces/sync-in-step")
+            )
+    chooser.set_input_files(
+        files=[{"name": "x.zip", "mimeType": "application/zip", "buffer": packed.getvalue()}]
+    )
+    expect(page.get_by_role("heading", name="from-elsewhere", exact=True)).to_be_visible(
+        timeout=30_000
+    )
