@@ -94,6 +94,12 @@ class Comparison:
         """The run called ``name`` (KeyError if there is none)."""
         return {run.name: run for run in self.runs}[name]
 
+    @property
+    def best(self) -> RunComparison | None:
+        """The run that is fastest against its baseline; None when none was compared."""
+        compared = [run for run in self.runs if run["speedup"].value is not None]
+        return max(compared, key=lambda run: run["speedup"].value or 0.0, default=None)
+
 
 def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
     """Compares the runs of ``experiment``; ``baseline`` is a run's name or a mode (default: eager).

@@ -44,6 +44,11 @@ class WhereTimeGoes:
     idle_ns: float | None
     excess_ns: float | None
 
+    @property
+    def idle_fraction(self) -> float | None:
+        """The idle part of the clean step, 0 to 1; None with ``idle_ns``."""
+        return None if self.idle_ns is None else self.idle_ns / self.step_ns
+
 
 def where_time_goes(step_ns: float, trace: Trace, taken: tuple[Step, ...]) -> WhereTimeGoes:
     """Divides a clean step of ``step_ns`` by the GPU work of the traced steps ``taken`` (one or
