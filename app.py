@@ -1,4 +1,4 @@
-"""The dashboard: ``streamlit run app.py``, or ``graphviz-dash serve``, which checks the port too."""
+"""The dashboard: ``streamlit run app.py``; ``graphviz-dash serve`` checks the port as well."""
 
 import streamlit as st
 
