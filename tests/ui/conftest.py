@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
+
+from tests.chromium import system_chromium
 
 ROOT = Path(__file__).parents[2]
 _START_SECONDS = 60
@@ -58,7 +59,7 @@ def dashboard() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A real Chromium: the system's, else Playwright's own."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    found = system_chromium()
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(
             executable_path=found, args=["--no-sandbox", "--disable-gpu"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.builders import make_experiment
+from tests.chromium import system_chromium
 
 pytestmark = pytest.mark.ui
 
@@ -114,7 +114,7 @@ def site(experiment: Path, mock_ui: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    found = system_chromium()
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(
             executable_path=found,

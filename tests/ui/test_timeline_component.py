@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,6 +15,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+
+from tests.chromium import system_chromium
 
 pytestmark = pytest.mark.ui
 
@@ -59,7 +60,7 @@ def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    found = system_chromium()
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(
             executable_path=found, args=["--no-sandbox", "--disable-gpu"]
