@@ -339,6 +339,8 @@ def encode(series: pl.Series) -> tuple[npt.NDArray[np.int32], list[str]]:
     first = np.full(int(physical.max()) + 1, -1, dtype=np.int64)
     first[physical[::-1]] = np.arange(len(physical) - 1, -1, -1)
     used = np.flatnonzero(first >= 0)
+    # By first appearance: the column's own codes depend on what else the process has read.
+    used = used[np.argsort(first[used])]
     dense = np.zeros(len(first), dtype=np.int32)
     dense[used] = np.arange(len(used), dtype=np.int32)
     values = series.gather(first[used]).to_list()

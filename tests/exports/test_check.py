@@ -89,7 +89,7 @@ def _forgotten(found: Packets) -> None:
     ("spoil", "told"),
     [
         (_without_names, "name 1 is used before it is defined"),
-        (_without_texts, "text 2 is used before it is defined"),
+        (_without_texts, "text 1 is used before it is defined"),
         (_names_too_late, "category 1 is used before it is defined"),
         (_without_a_track, "which is not described"),
         (_without_a_parent, "its parent"),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from tests.chromium import system_chromium
 
@@ -57,12 +57,17 @@ def dashboard() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """A real Chromium: the system's, else Playwright's own."""
-    found = system_chromium()
+def driver() -> Iterator[Playwright]:
+    """Playwright, once in a process: a second one beside it refuses to start."""
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(
-            executable_path=found, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield opened
-        opened.close()
+        yield playwright
+
+
+@pytest.fixture(scope="session")
+def browser(driver: Playwright) -> Iterator[Browser]:
+    """A real Chromium: the system's, else Playwright's own."""
+    opened = driver.chromium.launch(
+        executable_path=system_chromium(), args=["--no-sandbox", "--disable-gpu"]
+    )
+    yield opened
+    opened.close()

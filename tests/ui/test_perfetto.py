@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.builders import make_experiment
@@ -113,17 +113,15 @@ def site(experiment: Path, mock_ui: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = system_chromium()
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(
-            executable_path=found,
-            args=["--no-sandbox", "--disable-gpu"],
-            # Playwright turns the pop-up blocker off; readers have it on.
-            ignore_default_args=["--disable-popup-blocking"],
-        )
-        yield opened
-        opened.close()
+def browser(driver: Playwright) -> Iterator[Browser]:
+    opened = driver.chromium.launch(
+        executable_path=system_chromium(),
+        args=["--no-sandbox", "--disable-gpu"],
+        # Playwright turns the pop-up blocker off; readers have it on.
+        ignore_default_args=["--disable-popup-blocking"],
+    )
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

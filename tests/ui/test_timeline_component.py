@@ -3,70 +3,37 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.chromium import system_chromium
+from tests.ui.conftest import free_port, wait_until_served
 
 pytestmark = pytest.mark.ui
 
 _SITE = Path(__file__).parent / "timeline_site"
-_START_SECONDS = 40
 _NUMBER = re.compile(r"\d+")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "app.py"]
     command += [f"--server.port={port}", "--server.address=127.0.0.1", "--server.headless=true"]
     command += ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
     server = subprocess.Popen(command, cwd=_SITE)
     address = f"http://127.0.0.1:{port}"
     try:
-        _wait_for(f"{address}/_stcore/health", server)
+        wait_until_served(address, server)
         yield address
     finally:
         server.terminate()
         server.wait(10)
-
-
-def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + _START_SECONDS
-    while time.monotonic() < until and server.poll() is None:
-        try:
-            with urllib.request.urlopen(address, timeout=2):
-                return
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            time.sleep(0.1)
-    raise AssertionError(f"the site did not answer within {_START_SECONDS} s")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = system_chromium()
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(
-            executable_path=found, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(params=["light", "dark"])

@@ -1,0 +1,69 @@
+"""Pictures of every page in both themes, from a served dashboard on the samples, for the README.
+
+graphviz-dash serve sample_traces --port 8601 &
+python scripts/screenshots.py http://127.0.0.1:8601 docs/pictures
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import shutil
+from pathlib import Path
+from typing import Final
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+_PAGES: Final = {
+    "overview": ("", ".hero", 1000),
+    "compare": ("compare?experiment=mlp-train", "table.figures", 1160),
+    "graph": ("graph?experiment=fork-join&node=30", ".dag canvas[data-boxes]", 860),
+    "graph-folded": ("graph?experiment=transformer-train", ".dag canvas[data-boxes]", 860),
+    "timeline": ("timeline?experiment=mlp-train", ".timeline canvas[data-painted]", 860),
+    "export": ("export?experiment=mlp-train", ".perfetto", 560),
+}
+"""Name of the picture: address, what must be there first, height in pixels."""
+
+_WIDTH: Final = 1280
+_SETTLE_MS: Final = 1800
+_COLOURS: Final = 192
+
+
+def main() -> None:
+    """Takes all pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("address")
+    parser.add_argument("folder", type=Path)
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        for scheme in ("light", "dark"):
+            context = browser.new_context(color_scheme="dark" if scheme == "dark" else "light")
+            page = context.new_page()
+            for name, (path, ready, height) in _PAGES.items():
+                page.set_viewport_size({"width": _WIDTH, "height": height})
+                take(
+                    page,
+                    f"{arguments.address}/{path}",
+                    ready,
+                    arguments.folder / f"{name}-{scheme}.png",
+                )
+            context.close()
+        browser.close()
+
+
+def take(page: Page, address: str, ready: str, target: Path) -> None:
+    """One picture, in few colours: the pages have few, and the repository stays small."""
+    page.goto(address)
+    page.locator(ready).first.wait_for(timeout=30_000)
+    page.wait_for_timeout(_SETTLE_MS)
+    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    picture.quantize(_COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
+
+
+if __name__ == "__main__":
+    main()
