@@ -52,10 +52,34 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
         },
         hovertemplate=[_hover("GPU idle", value, run) for value, run in _with(idle, runs)],
     )
-    figure.update_layout(barmode="stack", bargap=0.38)
-    figure.update_yaxes(autorange="reversed", showgrid=False, ticksuffix="  ")
-    figure.update_xaxes(title_text="us per step (clean step time, divided by the traced pass)")
-    return dress(figure, theme, 150 + 52 * len(runs))
+    for run, label in zip(runs, labels, strict=True):
+        where = run.where
+        if where is not None:
+            figure.add_annotation(
+                x=max(where.step_ns, where.busy_ns) / 1e3,
+                y=label,
+                text=format_ns(where.step_ns),
+                showarrow=False,
+                xanchor="left",
+                xshift=8,
+                font={"family": "JetBrains Mono, monospace", "size": 12},
+            )
+    figure.update_layout(barmode="stack", bargap=0.34)
+    dress(figure, theme, 112 + 42 * len(runs))
+    longest = max(max(run.where.step_ns, run.where.busy_ns) for run in runs if run.where)
+    figure.update_yaxes(
+        autorange="reversed",
+        showgrid=False,
+        ticksuffix="  ",
+        tickfont={"family": "Inter, sans-serif", "size": 13},
+    )
+    # Room at the right for the times.
+    figure.update_xaxes(
+        title_text="us per step (clean step time, divided by the traced pass)",
+        range=[0, longest / 1e3 * 1.09],
+        tickformat=",",
+    )
+    return figure
 
 
 def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
@@ -77,6 +101,7 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
         )
     if not figure.data:
         return None
+    figure.update_layout(legend={"itemsizing": "constant"})
     figure.update_xaxes(title_text="iteration", showgrid=False)
     ticks = _ticks([value for trace in figure.data for value in trace.y])
     figure.update_yaxes(
@@ -123,12 +148,15 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
 
 
 def _ticks(values: list[float]) -> list[float]:
-    """Ticks 1, 2, 5 of each power of ten that ``values`` span; Plotly's own on a logarithmic axis
-    show the leading digit alone."""
+    """Round ticks over the range of ``values``; Plotly's own on a logarithmic axis show the leading
+    digit alone. The narrower the range, the more of each power of ten."""
     known = [value for value in values if value > 0] or [1.0]
-    first, last = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
-    steps = (1, 2, 5) if last - first < 4 else (1,)
-    return [step * 10.0**power for power in range(first, last + 1) for step in steps]
+    low, high = min(known), max(known)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    few, some = (1, 10), (1, 2, 5, 10)
+    many = (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 8, 10)
+    steps = many if high < 3 * low else some if high < 1e4 * low else few
+    return sorted({round(step * 10.0**power, 9) for power in powers for step in steps})
 
 
 def _part(run: RunComparison, category: Category) -> float:

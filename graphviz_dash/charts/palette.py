@@ -43,6 +43,12 @@ IDLE: Final = Shade("#d64550", "#ff7b84")
 
 WARNING: Final = Shade("#b7791f", "#e0b050")
 
+ACCENT: Final = Shade("#2f5fd0", "#6f98ff")
+"""What is chosen or can be clicked; primaryColor in .streamlit/config.toml."""
+
+PAGE: Final = Shade("#fbfbfd", "#0f131a")
+"""Behind everything; backgroundColor in .streamlit/config.toml."""
+
 KIND: Final = {
     NodeKind.KERNEL: Shade("#4477aa", "#6f9fd0"),
     NodeKind.MEMCPY: Shade("#a89418", "#d9c74f"),

@@ -29,8 +29,12 @@ def export_dot(table: NodeTable, title: str, file: Path) -> None:
         InputError: the file cannot be written.
     """
     with replacing(file) as target:
-        for line in _lines(table, title):
-            target.write(line.encode() + b"\n")
+        target.write(as_dot(table, title))
+
+
+def as_dot(table: NodeTable, title: str) -> bytes:
+    """What ``export_dot`` writes."""
+    return b"".join(line.encode() + b"\n" for line in _lines(table, title))
 
 
 def quoted(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -65,10 +66,7 @@ def write_table(frame: pl.DataFrame, file: Path) -> TableSummary:
     if file.suffix not in (".csv", ".parquet"):
         raise InputError(file, f"the suffix {file.suffix!r}", ".csv or .parquet")
     with replacing(file) as target:
-        if file.suffix == ".parquet":
-            frame.write_parquet(target)
-        else:
-            target.write(as_csv(frame))
+        target.write(as_parquet(frame) if file.suffix == ".parquet" else as_csv(frame))
     return TableSummary(file, frame.height, tuple(frame.columns))
 
 
@@ -78,6 +76,13 @@ def as_csv(frame: pl.DataFrame) -> bytes:
     text = pl.col(pl.String)
     harmless = pl.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text)
     return frame.with_columns(harmless.name.keep()).write_csv().encode()
+
+
+def as_parquet(frame: pl.DataFrame) -> bytes:
+    """``frame`` as Parquet."""
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    return buffer.getvalue()
 
 
 _NODE_SCHEMA: Final = {

@@ -1,17 +1,27 @@
-"""What all pages share: the choice of experiment and run in the address, and empty states."""
+"""What all pages share: the bar at the top, the chosen experiment and run, and empty states."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Final, Literal
 
 import streamlit as st
 
+from graphviz_dash.analysis.headline import failure_text
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.ui import address
 from graphviz_dash.ui.catalogue import Catalogue, Entry, catalogue
-from graphviz_dash.ui.markup import element, show, text
+from graphviz_dash.ui.markup import element, plain, show, text
+from graphviz_dash.ui.navigation import links
+from graphviz_dash.ui.pieces import variables
 from graphviz_dash.ui.store import STORE
+
+ASSETS: Final = Path(__file__).parent / "assets"
+_OF_ONE_EXPERIMENT: Final = ("graph", "node", "select", "step", "runs")
+"""Parameters that mean nothing in another experiment."""
 
 
 @dataclass(frozen=True)
@@ -32,18 +42,46 @@ def theme() -> Literal["light", "dark"]:
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
-def enter_page(path: str) -> None:
-    """Notes which page is shown. The navigation drops what the address says: a page that is newly
-    entered without an experiment in its address goes on with the one seen last."""
-    seen = st.session_state.get("seen-experiment")
-    entered = st.session_state.get("page") != path
-    st.session_state["page"] = path
-    if entered and seen and "experiment" not in st.query_params:
-        st.session_state["experiment"] = seen
+def top_bar(page: str) -> None:
+    """The style sheet, the links to the pages and, except on the overview, the experiment."""
+    st.html(ASSETS / "style.css")
+    show(variables(theme()))
+    with st.container(key="top-bar", horizontal=True, vertical_alignment="center", gap="small"):
+        logo = '<img src="/assets/logo.svg" alt="">'
+        brand = element("div", logo + element("span", "graphviz-dash"), "brand")
+        st.html(brand, width="content")
+        links(page)
+        if page != "overview":
+            _experiment_picker()
 
 
-def choose_experiment() -> Chosen:
-    """The picker of the experiment, bound to ``?experiment=``, and what it chose.
+def _experiment_picker() -> None:
+    names = list(catalogue().entries)
+    if not names:
+        return
+    st.space("stretch")
+    asked = address.experiment() or names[0]
+    st.session_state["choice-experiment"] = asked if asked in names else None
+    st.selectbox(
+        "Experiment",
+        names,
+        # With a default it cannot be emptied.
+        index=0 if asked in names else None,
+        placeholder="Choose an experiment",
+        label_visibility="collapsed",
+        key="choice-experiment",
+        on_change=_experiment_chosen,
+        width=260,
+    )
+
+
+def _experiment_chosen() -> None:
+    if name := st.session_state.get("choice-experiment"):
+        address.change({address.EXPERIMENT: name} | dict.fromkeys(_OF_ONE_EXPERIMENT))
+
+
+def chosen_experiment() -> Chosen:
+    """The experiment that the address names, else the one seen last, else the first.
 
     Ends the page with an explanation when there is none, or when it cannot be read.
     """
@@ -51,24 +89,18 @@ def choose_experiment() -> Chosen:
     if not found.entries:
         no_experiments(found)
         st.stop()
-    names = list(found.entries)
-    known = st.session_state.get("experiment") or st.query_params.get("experiment")
-    if known not in names:
-        st.session_state["experiment"] = names[0]
-    name = st.selectbox(
-        "Experiment",
-        names,
-        # Without a default the address always says which experiment is shown.
-        index=None,
-        key="experiment",
-        bind="query-params",
-        width=340,
-    )
-    name = name or names[0]
-    st.session_state["seen-experiment"] = name
-    entry = found.entries[name]
+    name = address.experiment() or next(iter(found.entries))
+    entry = found.entries.get(name)
+    if entry is None:
+        empty(
+            "This experiment is not here",
+            f"The address names {name}, which is none of the {len(found.entries)} experiments "
+            "found. Choose one at the top.",
+        )
+        st.stop()
+    address.change({address.EXPERIMENT: name})
     try:
-        with st.spinner(f"Reading {name}", show_time=True):
+        with st.spinner(f"Reading {plain(name)}", show_time=True):
             experiment = STORE.experiment(entry.key)
     except InputError as error:
         trouble("This experiment cannot be read", str(error))
@@ -76,19 +108,11 @@ def choose_experiment() -> Chosen:
     return Chosen(entry, experiment)
 
 
-def choose_run(runs: list[Run], label: str = "Run") -> Run:
-    """The picker of one of ``runs`` (at least one), bound to ``?run=``."""
+def choose_run(runs: list[Run], *, default: str | None = None, clears: tuple[str, ...] = ()) -> Run:
+    """The picker of one of ``runs`` (at least one), which is ``?run=`` in the address."""
     names = [run.name for run in runs]
-    name = st.segmented_control(
-        label,
-        names,
-        default=names[0],
-        required=True,
-        key="run",
-        bind="query-params",
-        persist_state="session",
-    )
-    return next((run for run in runs if run.name == name), runs[0])
+    name = address.choose("run", "Run", names, default=default, clears=clears)
+    return runs[names.index(name)]
 
 
 def no_experiments(found: Catalogue) -> None:
@@ -130,3 +154,16 @@ def trouble(title: str, message: str) -> None:
             role="alert",
         )
     )
+
+
+def why_no_graph(runs: Iterable[Run]) -> list[str]:
+    """Why each of ``runs``, none of which holds a graph, has none."""
+    reasons = []
+    for run in runs:
+        failed = [failure_text(run.name, failure) for failure in run.manifest.failures]
+        reasons += failed or [
+            f"{run.name}: {absent.reason}"
+            for absent in run.manifest.absent
+            if absent.fact in ("graphs", "graph", "capture pass")
+        ]
+    return reasons

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from html import escape
+from typing import Final
 
 import streamlit as st
 
@@ -13,6 +15,18 @@ from graphviz_dash.errors import printable
 def text(value: object) -> str:
     """Any value as HTML text: control characters shown, markup escaped."""
     return escape(printable(str(value)))
+
+
+_MARKDOWN: Final = re.compile(r"([!-/:-@\[-`{-~])")
+"""ASCII punctuation, all of which a backslash makes literal in Markdown."""
+
+
+def plain(value: object) -> str:
+    """Any value as Markdown that shows it as it is: labels of widgets and headings are Markdown,
+    images and icons included."""
+    escaped = _MARKDOWN.sub(r"\\\1", printable(str(value)))
+    # A word joiner: icons and emoji are found by their colons after backslashes are resolved.
+    return escaped.replace("\\:", "\\:\N{WORD JOINER}")
 
 
 def element(tag: str, content: str, kind: str = "", **attributes: str) -> str:
@@ -39,5 +53,6 @@ def table(head: Iterable[str], groups: Iterable[tuple[str, list[list[str]]]], ki
 
 
 def show(*pieces: str) -> None:
-    """Puts markup on the page."""
-    st.html("".join(pieces))
+    """Puts markup on the page, if there is any."""
+    if markup := "".join(pieces):
+        st.html(markup)

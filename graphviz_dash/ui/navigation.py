@@ -1,11 +1,14 @@
-"""The pages by name, for the navigation and for links between them."""
+"""The pages by name, the bar at the top that leads to them, and links between them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
 import streamlit as st
+
+from graphviz_dash.ui import address
 
 _PAGES: Final = {
     "overview": ("Overview", ":material/dashboard:"),
@@ -27,3 +30,23 @@ def page(name: str) -> Any:
 def pages() -> list[Any]:
     """All pages in the order of the navigation."""
     return [page(name) for name in _PAGES]
+
+
+def name_of(current: Any) -> str:
+    """The name of a page that st.navigation returned; the default page's path is empty."""
+    return current.url_path or "overview"
+
+
+def links(current: str) -> None:
+    """A link to each page. They carry the state, as Streamlit's own navigation does not: it drops
+    the address's parameters and adds several entries to the browser's history."""
+    for name, (title, icon) in _PAGES.items():
+        key = "page-current" if name == current else f"page-{name}"
+        with st.container(key=key, width="content"):
+            query = address.leading_to(name) if name != "overview" else {}
+            st.page_link(page(name), label=title, icon=icon, query_params=query)
+
+
+def link(name: str, label: str, query: Mapping[str, str]) -> None:
+    """A link to the page called ``name``; ``label`` is Markdown."""
+    st.page_link(page(name), label=label, query_params=dict(query), icon=_PAGES[name][1])

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison
+from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.where import WhereTimeGoes
-from graphviz_dash.charts.palette import CATEGORY, IDLE, WARNING
+from graphviz_dash.charts.palette import ACCENT, CATEGORY, IDLE, PAGE, WARNING
 from graphviz_dash.charts.themed import Theme, shade
 from graphviz_dash.ui.markup import element, text
 from graphviz_dash.units import format_ns, format_percent
 
+ARROW: Final = "\N{RIGHTWARDS ARROW}"
+
 
 def variables(theme: Theme) -> str:
     """The palette's colours that the style sheet refers to."""
-    return element("style", f":root{{--idle:{shade(IDLE, theme)};--warn:{shade(WARNING, theme)}}}")
+    named = {"idle": IDLE, "warn": WARNING, "accent": ACCENT, "page": PAGE}
+    listed = ";".join(f"--{name}:{shade(colour, theme)}" for name, colour in named.items())
+    return element("style", f":root{{{listed}}}")
 
 
 def time_bars(comparison: Comparison, theme: Theme) -> str:
@@ -53,9 +59,7 @@ def _bar(run: RunComparison, where: WhereTimeGoes, longest: float, theme: Theme)
     ]
     if where.idle_ns:
         width = f"width:{where.idle_ns / longest * 100:.3f}%"
-        title = (
-            f"GPU idle: {format_ns(where.idle_ns)}, {format_percent(where.idle_ns / where.step_ns)}"
-        )
+        title = f"GPU idle: {format_ns(where.idle_ns)}, {format_percent(where.idle_fraction)}"
         parts.append(element("i", "", "idle", style=width, title=title))
     busy = format_percent(where.busy_ns / where.step_ns)
     label = f"{run.name}: {format_ns(where.step_ns)} per step, GPU busy {busy}"
@@ -99,3 +103,70 @@ def failure_notes(comparison: Comparison) -> str:
                 )
             )
     return "".join(notes)
+
+
+def hero(best: RunComparison) -> str:
+    """The outcome of ``best`` in one large figure and what it means."""
+    speedup, saving = best["speedup"], best["step_saving"].value
+    ratio, spread = speedup.value or 0.0, speedup.spread
+    own = best["step_time"].value or 0.0
+    even = spread is not None and spread.high is not None and spread.low <= 1 <= spread.high
+    if even:
+        figure, verdict = speedup.text, f"{best.name} and {best.baseline} cannot be told apart"
+    elif ratio >= 1:
+        figure, verdict = speedup.text, f"faster: {best.name} against {best.baseline}"
+    else:
+        figure = best["speedup"].metric.format(1 / ratio)
+        verdict = f"slower: {best.name} against {best.baseline}"
+    times = "" if saving is None else f"{format_ns(own + saving)} {ARROW} {format_ns(own)} per step"
+    return element(
+        "div",
+        element("span", text(figure), "big")
+        + element(
+            "span", element("b", text(verdict)) + element("small", text(times), "mono"), "what"
+        ),
+        "hero",
+    )
+
+
+def why(result: Comparison, best: RunComparison | None) -> str:
+    """What changed from the baseline to ``best``, and what it cost; only the baseline's figures
+    where nothing was compared."""
+    base = result[result.baseline] if result.baseline else None
+    if best is not None:
+        base = result[best.baseline] if best.baseline else None
+    pairs = [
+        ("Launches", _change(base, best, "launches")),
+        ("Launch CPU time", _change(base, best, "launch_cpu_time")),
+        ("GPU idle", _arrow(_idle(base), _idle(best) if best else None)),
+    ]
+    if best is not None:
+        replays, memory = best["break_even"], best["peak_reserved_change"]
+        if replays.value is not None:
+            pairs.append(("Paid back after", f"{replays.text} replays"))
+        if memory.value is not None:
+            pairs.append(("Peak memory", signed(memory)))
+    return facts((label, value) for label, value in pairs if value)
+
+
+def signed(figure: Figure) -> str:
+    """A change with its sign."""
+    return f"+{figure.text}" if (figure.value or 0) > 0 else figure.text
+
+
+def _change(base: RunComparison | None, best: RunComparison | None, metric: str) -> str:
+    before = base[metric].text if base and base[metric].value is not None else None
+    after = best[metric].text if best and best[metric].value is not None else None
+    return _arrow(before, after)
+
+
+def _arrow(before: str | None, after: str | None) -> str:
+    return f" {ARROW} ".join(part for part in (before, after) if part)
+
+
+def _idle(run: RunComparison | None) -> str | None:
+    where = run.where if run else None
+    if where is None:
+        return None
+    # The traced work fills the clean step and more: no idle time is left that could be told.
+    return "none" if where.idle_fraction is None else format_percent(where.idle_fraction)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from starlette.routing import BaseRoute, Mount
+from starlette.requests import Request
+from starlette.responses import RedirectResponse
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from graphviz_dash.ui.components import dag, perfetto, timeline
@@ -23,4 +25,10 @@ def routes() -> list[BaseRoute]:
         *timeline.routes(),
         *perfetto.routes(),
         Mount("/assets", StaticFiles(directory=ASSETS)),
+        Route("/overview", _to_overview),
     ]
+
+
+async def _to_overview(_: Request) -> RedirectResponse:
+    """The overview is the start page, which Streamlit serves at the root alone."""
+    return RedirectResponse("/")

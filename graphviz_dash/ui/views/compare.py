@@ -17,11 +17,11 @@ from graphviz_dash.charts.comparison import (
     where_time_goes_chart,
 )
 from graphviz_dash.errors import printable
-from graphviz_dash.ui.frame import choose_experiment, empty, theme
-from graphviz_dash.ui.markup import element, show, table, text
-from graphviz_dash.ui.pieces import failure_notes, variables
+from graphviz_dash.ui import address
+from graphviz_dash.ui.frame import chosen_experiment, empty, theme
+from graphviz_dash.ui.markup import element, plain, show, table, text
+from graphviz_dash.ui.pieces import failure_notes, signed
 from graphviz_dash.ui.results import comparison, kernels
-from graphviz_dash.units import format_ns
 
 _TILES: Final = {
     "speedup": "Speedup",
@@ -35,18 +35,20 @@ _CHART: Final = {"displayModeBar": False, "displaylogo": False}
 
 def render() -> None:
     """The page."""
-    show(variables(theme()))
-    chosen = choose_experiment()
+    chosen = chosen_experiment()
     result = comparison(chosen.key)
-    show(element("p", text(result.headline), "sentence"), failure_notes(result))
-    best = max(
-        (run for run in result.runs if run["speedup"].value is not None),
-        key=lambda run: run["speedup"].value or 0.0,
-        default=None,
-    )
-    if best is not None:
-        show(_tiles(result, best))
-    _charts(result, best)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        title = st.container()
+        run = _run(result)
+    with title:
+        show(
+            element("h1", text(chosen.entry.name)),
+            element("p", text(run.sentence), "sentence") if run else "",
+        )
+    show(failure_notes(result))
+    if run is not None:
+        show(_tiles(result, run))
+    _charts(result, run)
     _weak(result)
     st.subheader("Figures", anchor=False)
     show(element("div", _figures(result), "scroll"))
@@ -55,25 +57,39 @@ def render() -> None:
         "definition. Clean figures come from processes to which no profiler was ever attached."
     )
     st.subheader("Kernels per traced step", anchor=False)
-    _kernels(kernels(chosen.key))
+    _kernels(kernels(chosen.key), run)
 
 
-def _tiles(result: Comparison, best: RunComparison) -> str:
-    base = result[best.baseline] if best.baseline else None
+def _run(result: Comparison) -> RunComparison | None:
+    """The run that is held against the baseline: of those that could be, the chosen one."""
+    best = result.best
+    if best is None:
+        return None
+    names = [run.name for run in result.runs if run["speedup"].value is not None]
+    if len(names) == 1:
+        return best
+    return result[
+        address.choose("run", f"Against {plain(best.baseline)}", names, default=best.name)
+    ]
+
+
+def _tiles(result: Comparison, run: RunComparison) -> str:
+    base = result[run.baseline] if run.baseline else None
     cells = []
     for metric, label in _TILES.items():
-        figure = best[metric]
+        figure = run[metric]
         if figure.value is None:
             continue
         before = base[metric] if base else None
         note = f"{base.name} {before.text}" if base and before and before.value is not None else ""
         if metric == "peak_reserved_change":
-            note = f"of {best['peak_reserved'].text} reserved"
+            note = f"of {run['peak_reserved'].text} reserved"
+        shown = signed(figure) if metric == "peak_reserved_change" else figure.text
         cells.append(
             element(
                 "div",
                 element("span", text(label), "label")
-                + element("span", text(_signed(figure)), "value")
+                + element("span", text(shown), "value")
                 + element("span", text(note or _spread(figure)), "note"),
                 "tile",
             )
@@ -81,12 +97,7 @@ def _tiles(result: Comparison, best: RunComparison) -> str:
     return element("div", "".join(cells), "tiles")
 
 
-def _signed(figure: Figure) -> str:
-    signed = figure.metric.id == "peak_reserved_change" and (figure.value or 0) > 0
-    return f"+{figure.text}" if signed else figure.text
-
-
-def _charts(result: Comparison, best: RunComparison | None) -> None:
+def _charts(result: Comparison, run: RunComparison | None) -> None:
     where = where_time_goes_chart(result, theme())
     if where is not None:
         st.subheader("Where the time of a step goes", anchor=False)
@@ -97,10 +108,10 @@ def _charts(result: Comparison, best: RunComparison | None) -> None:
         with left:
             st.subheader("Every clean iteration", anchor=False)
             st.plotly_chart(iterations, theme=None, config=_CHART, key="iterations")
-    pays = break_even_chart(result, best, theme()) if best else None
-    if pays is not None:
+    pays = break_even_chart(result, run, theme()) if run else None
+    if pays is not None and run is not None:
         with right:
-            st.subheader("When the graph has paid for itself", anchor=False)
+            st.subheader(f"When {plain(run.name)} has paid for itself", anchor=False)
             st.plotly_chart(pays, theme=None, config=_CHART, key="pays")
 
 
@@ -165,53 +176,59 @@ def _spread(figure: Figure) -> str:
     return f"{prefix}{figure.metric.format(spread.low)} to {high}"
 
 
-def _kernels(found: KernelTable) -> None:
+def _kernels(found: KernelTable, run: RunComparison | None) -> None:
     if not found.rows:
         reasons = [f"{name}: {why}" for name, why in found.without.items()]
         empty("No kernels to show", *(reasons or ["No run has a traced pass."]))
         return
-    data: dict[str, list[Any]] = {
-        "Kernel": [short_name(printable(row.name)) for row in found.rows],
-        "Category": [row.category.value for row in found.rows],
-    }
-    config: dict[str, Any] = {"Kernel": st.column_config.TextColumn(width="large")}
-    for place, run in enumerate(found.runs):
-        if run in found.without:
-            continue
-        name = printable(run)
-        uses = [row.uses[place] for row in found.rows]
-        data[f"{name}: count"] = [use.count if use else None for use in uses]
-        data[f"{name}: us"] = [use.total_ns / 1e3 if use else None for use in uses]
-        config[f"{name}: count"] = st.column_config.NumberColumn(format="%d")
-        config[f"{name}: us"] = st.column_config.NumberColumn(format="%.2f")
-        if found.baseline not in (None, place):
-            data[f"{name}: change, us"] = [
-                None if row.changes[place] is None else (row.changes[place] or 0.0) / 1e3
-                for row in found.rows
-            ]
-            config[f"{name}: change, us"] = st.column_config.NumberColumn(format="%+.2f")
-    data["Full name"] = [printable(row.name) for row in found.rows]
-    wanted = st.text_input(
-        "Search kernels",
-        placeholder="name or category",
-        key="kernel",
-        bind="query-params",
-        width=340,
-    )
-    keep = [
-        place
-        for place, row in enumerate(found.rows)
-        if wanted.lower() in row.name.lower() or wanted.lower() == row.category.value
+    wanted = address.search("kernel", "Search kernels", "Search by name or category")
+    places = _places(found, run)
+    rows = [
+        row
+        for row in found.rows
+        if any(row.uses[place] for place in places)
+        and (wanted in row.name.lower() or wanted == row.category.value)
     ]
+    data: dict[str, list[Any]] = {
+        "Kernel": [short_name(printable(row.name)) for row in rows],
+        "Category": [row.category.value for row in rows],
+    }
+    config: dict[str, Any] = {"Kernel": st.column_config.TextColumn(width="medium")}
+    for place in places:
+        name = printable(found.runs[place])
+        uses = [row.uses[place] for row in rows]
+        data[f"{name}, count"] = [use.count if use else None for use in uses]
+        data[f"{name}, us"] = [use.total_ns / 1e3 if use else None for use in uses]
+        config[f"{name}, count"] = st.column_config.NumberColumn(format="%d")
+        config[f"{name}, us"] = st.column_config.NumberColumn(format="%.2f")
+        if found.baseline not in (None, place):
+            data["Change, us"] = [_us(row.changes[place]) for row in rows]
+            config["Change, us"] = st.column_config.NumberColumn(format="%+.2f")
+    data["Full name"] = [printable(row.name) for row in rows]
     st.dataframe(
-        {column: [values[place] for place in keep] for column, values in data.items()},
+        data,
         column_config=config,
         hide_index=True,
-        height=min(560, 38 + 35 * max(len(keep), 1)),
-        alt="Kernels of each run per traced step",
+        height=min(560, 38 + 35 * max(len(rows), 1)),
+        placeholder="–",
+        alt="Kernels of the baseline and of the run per traced step",
     )
-    longest = max((use.total_ns for row in found.rows for use in row.uses if use), default=0.0)
     st.caption(
-        f"{len(keep)} of {len(found.rows)} kernels, copies and sets, largest change first. Counts "
-        f"and times are medians over the traced steps; the longest takes {format_ns(longest)}."
+        f"{len(rows)} of {len(found.rows)} kernels, copies and sets, largest change first. Counts "
+        "and times are medians over the traced steps; their sums exceed the busy time where work "
+        "overlaps. Click a heading to sort."
     )
+
+
+def _places(found: KernelTable, run: RunComparison | None) -> list[int]:
+    """The columns of the table to show: the baseline and the run, or all where none is compared."""
+    wanted = {run.baseline, run.name} if run else set(found.runs)
+    return [
+        place
+        for place, name in enumerate(found.runs)
+        if name in wanted and name not in found.without
+    ]
+
+
+def _us(ns: float | None) -> float | None:
+    return None if ns is None else ns / 1e3

@@ -1,38 +1,30 @@
-"""Export: the experiment as a trace for Perfetto, and its tables as files."""
+"""Export: the experiment as a trace for Perfetto, and its tables and graphs as files."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
-from graphviz_dash.exports.tables import as_csv, kernel_frame, node_frame
-from graphviz_dash.model.run import Run
+from graphviz_dash.errors import InputError
+from graphviz_dash.exports.dot import as_dot
+from graphviz_dash.exports.tables import as_csv, as_parquet, kernel_frame, node_frame
+from graphviz_dash.ui import address
 from graphviz_dash.ui.components.perfetto import perfetto_button
-from graphviz_dash.ui.frame import Chosen, choose_experiment, empty, theme
+from graphviz_dash.ui.frame import Chosen, choose_run, chosen_experiment, empty, trouble
 from graphviz_dash.ui.markup import element, show, text
-from graphviz_dash.ui.pieces import variables
 from graphviz_dash.ui.results import kernels, nodes
 
 
 def render() -> None:
     """The page."""
-    show(variables(theme()))
-    chosen = choose_experiment()
-    left, right = st.columns([0.6, 0.4], gap="large")
-    with left, st.container(border=True):
+    chosen = chosen_experiment()
+    left, right = st.columns([0.56, 0.44], gap="medium")
+    with left, st.container(border=True, height="stretch"):
         _trace(chosen)
-    with right, st.container(border=True):
-        _tables(chosen)
-    show(
-        element(
-            "p",
-            "In a terminal: "
-            + element(
-                "code",
-                text(f"graphviz-dash export perfetto {chosen.entry.path.name} -o trace.pftrace"),
-            ),
-            "muted",
-        )
-    )
+    with right, st.container(border=True, height="stretch"):
+        _kernels(chosen)
+        _graph(chosen)
 
 
 def _trace(chosen: Chosen) -> None:
@@ -41,41 +33,81 @@ def _trace(chosen: Chosen) -> None:
     if not traced:
         empty("This experiment holds no trace", "Its traced passes failed or were not run.")
         return
-    names = ", ".join(run.name for run in traced)
     st.markdown(
         "All runs side by side, aligned at their first traced step: CPU threads, GPU streams, "
         "launches linked to their kernels, and how busy the GPU was. Each kernel carries its "
         "operator, module and source line, and the node of the graph it is."
     )
-    show(element("p", text(f"Runs: {names}"), "muted"))
-    perfetto_button(chosen.key, key=f"perfetto-{chosen.key}")
+    try:
+        perfetto_button(chosen.key, key=f"perfetto-{chosen.key}")
+    except InputError as error:
+        trouble("The Perfetto UI cannot be opened", str(error))
     st.caption(
         "The public UI runs in your browser; the trace is handed to it there and is not uploaded."
     )
+    _command(f"graphviz-dash export perfetto {chosen.entry.path.name} -o trace.pftrace")
 
 
-def _tables(chosen: Chosen) -> None:
-    st.subheader("Tables", anchor=False)
+def _kernels(chosen: Chosen) -> None:
+    st.subheader("Kernels of all runs", anchor=False)
+    found = kernels(chosen.key)
+    if not found.rows:
+        show(element("p", "No run has a traced pass.", "muted"))
+        return
+    stem = f"{chosen.experiment.name}-kernels"
+    with st.container(horizontal=True, gap="small"):
+        _download("CSV", lambda: as_csv(kernel_frame(found)), f"{stem}.csv", "text/csv")
+        _download("Parquet", lambda: as_parquet(kernel_frame(found)), f"{stem}.parquet", _BINARY)
+
+
+def _graph(chosen: Chosen) -> None:
+    st.subheader("A captured graph", anchor=False)
+    runs = [run for run in chosen.experiment.runs if run.graphs]
+    if not runs:
+        show(element("p", "This experiment holds no captured graph.", "muted"))
+        return
+    run = choose_run(runs, clears=("graph", "node"))
+    graphs = [graph.id for graph in run.graphs]
+    graph_id = graphs[0]
+    if len(graphs) > 1:
+        graph_id = address.choose("graph", "Graph", graphs, clears=("node",), width=180)
+    stem = f"{chosen.experiment.name}-{run.name}-{graph_id}"
+    with st.container(horizontal=True, gap="small"):
+        _download(
+            "Nodes, CSV",
+            lambda: as_csv(node_frame(nodes(chosen.key, run.name, graph_id))),
+            f"{stem}.csv",
+            "text/csv",
+        )
+        _download(
+            "Nodes, Parquet",
+            lambda: as_parquet(node_frame(nodes(chosen.key, run.name, graph_id))),
+            f"{stem}.parquet",
+            _BINARY,
+        )
+        _download(
+            "Graphviz DOT",
+            lambda: as_dot(nodes(chosen.key, run.name, graph_id), stem),
+            f"{stem}.dot",
+            "text/vnd.graphviz",
+        )
+
+
+_BINARY = "application/octet-stream"
+
+
+def _download(label: str, content: Callable[[], bytes], name: str, kind: str) -> None:
+    """A button whose file is made when it is clicked."""
     st.download_button(
-        "Kernels, all runs (CSV)",
-        lambda: as_csv(kernel_frame(kernels(chosen.key))),
-        file_name=f"{chosen.experiment.name}-kernels.csv",
-        mime="text/csv",
+        label,
+        content,
+        file_name=name,
+        mime=kind,
         on_click="ignore",
         icon=":material/download:",
+        key=f"download-{name}",
     )
-    for run in chosen.experiment.runs:
-        for graph in run.graphs:
-            _nodes(chosen, run, graph.id)
 
 
-def _nodes(chosen: Chosen, run: Run, graph_id: str) -> None:
-    st.download_button(
-        f"Nodes of {run.name}, {graph_id} (CSV)",
-        lambda: as_csv(node_frame(nodes(chosen.key, run.name, graph_id))),
-        file_name=f"{chosen.experiment.name}-{run.name}-{graph_id}.csv",
-        mime="text/csv",
-        on_click="ignore",
-        icon=":material/download:",
-        key=f"nodes-{run.name}-{graph_id}",
-    )
+def _command(line: str) -> None:
+    show(element("p", "In a terminal: " + element("code", text(line)), "muted"))

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import streamlit as st
 
-from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.nodes import NodeTable
-from graphviz_dash.charts.node_card import Field, NodeCard, node_card
-from graphviz_dash.charts.palette import CATEGORY
-from graphviz_dash.charts.themed import shade
+from graphviz_dash.charts.node_card import node_card
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import KernelParams
+from graphviz_dash.model.run import Run
+from graphviz_dash.ui import address
 from graphviz_dash.ui.components.dag import dag_view
-from graphviz_dash.ui.frame import choose_experiment, choose_run, empty, theme
+from graphviz_dash.ui.frame import Chosen, choose_run, chosen_experiment, empty, theme, why_no_graph
 from graphviz_dash.ui.markup import element, show, text
-from graphviz_dash.ui.navigation import page
-from graphviz_dash.ui.pieces import variables
-from graphviz_dash.ui.results import nodes, replays
+from graphviz_dash.ui.navigation import link
+from graphviz_dash.ui.node_panel import longest_nodes, node_panel, selecting
+from graphviz_dash.ui.results import comparison, nodes, replays
 from graphviz_dash.units import format_count, format_ns, format_percent
 
 _COLOURS: Final = ("category", "kind", "time", "module", "phase")
@@ -29,72 +28,55 @@ _HEIGHT: Final = 640
 
 def render() -> None:
     """The page."""
-    show(variables(theme()))
+    chosen = chosen_experiment()
+    runs = [run for run in chosen.experiment.runs if run.graphs]
+    if not runs:
+        empty("This experiment holds no captured graph", *why_no_graph(chosen.experiment.runs))
+        return
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        chosen = choose_experiment()
-        runs = [run for run in chosen.experiment.runs if run.graphs]
-        if not runs:
-            _no_graph(chosen.experiment.runs)
-            return
-        run = choose_run(runs)
+        run = choose_run(runs, default=_usual(chosen, runs), clears=("graph", "node"))
         graphs = [graph.id for graph in run.graphs]
         graph_id = graphs[0]
         if len(graphs) > 1:
-            picked = st.selectbox("Graph", graphs, key="graph", bind="query-params", width=180)
-            graph_id = picked if picked in graphs else graphs[0]
-        colour = st.segmented_control(
-            "Colour by",
-            _COLOURS,
-            default=_COLOURS[0],
-            required=True,
-            key="colour",
-            bind="query-params",
-            persist_state="session",
-        )
+            graph_id = address.choose("graph", "Graph", graphs, clears=("node",), width=160)
+        colour = address.choose("colour", "Colour by", _COLOURS)
     found = nodes(chosen.key, run.name, graph_id)
     show(element("p", text(_summary(found)), "muted"))
-    left, right = st.columns([0.72, 0.28], gap="medium")
-    asked = _asked(len(found.rows))
+    left, right = st.columns([0.7, 0.3], gap="small")
     with left:
         selected = dag_view(
             chosen.key,
             run.name,
             graph_id,
-            color_by=colour or _COLOURS[0],
-            selected=asked,
+            color_by=colour,
+            selected=_asked(len(found.rows)),
             key=f"dag-{chosen.key}-{run.name}-{graph_id}",
             height=_HEIGHT,
         )
-    _remember(selected)
-    with right, st.container(border=True, height=_HEIGHT):
+    address.change({"node": None if selected is None else str(selected)})
+    with right, st.container(border=True, height=_HEIGHT, key="node-panel"):
         if selected is None:
-            empty("No node chosen", "Click a node of the graph, or a row of the table below.")
+            longest_nodes(found, f"{chosen.key}-{run.name}-{graph_id}")
         else:
             matched = replays(chosen.key, run.name)
             durations = matched.samples(graph_id, selected) if matched else np.zeros(0)
-            show(_card(node_card(found, selected, np.asarray(durations, dtype=np.int64))))
-            st.page_link(
-                page("timeline"),
-                label="Show in the timeline",
-                query_params={
-                    "experiment": chosen.entry.name,
-                    "select": f"{run.name}/{graph_id}#{selected}",
-                },
-            )
-    _table(found)
+            card = node_card(found, selected, np.asarray(durations, dtype=np.int64))
+            show(node_panel(card, theme()))
+            query = {"select": f"{run.name}/{graph_id}#{selected}"}
+            link("timeline", "Show in the timeline", {"experiment": chosen.entry.name} | query)
+    _table(found, f"{chosen.key}-{run.name}-{graph_id}")
+
+
+def _usual(chosen: Chosen, runs: list[Run]) -> str | None:
+    """The fastest run, if it has a graph."""
+    best = comparison(chosen.key).best
+    return best.name if best and best.name in {run.name for run in runs} else None
 
 
 def _asked(count: int) -> int | None:
     """The node that the address names, if it is one of the graph's."""
-    value = st.query_params.get("node", "")
+    value = address.value("node") or ""
     return int(value) if value.isdecimal() and len(value) < 10 and int(value) < count else None
-
-
-def _remember(selected: int | None) -> None:
-    if selected is None:
-        st.query_params.pop("node", None)
-    elif st.query_params.get("node") != str(selected):
-        st.query_params["node"] = str(selected)
 
 
 def _summary(found: NodeTable) -> str:
@@ -114,67 +96,11 @@ def _summary(found: NodeTable) -> str:
     return " · ".join(parts)
 
 
-def _no_graph(runs: Any) -> None:
-    reasons = [
-        f"{run.name}: {absent.reason}"
-        for run in runs
-        for absent in run.manifest.absent
-        if absent.fact in ("graphs", "capture pass")
-    ]
-    reasons += [
-        f"{run.name} failed in its {failure.during.value} pass"
-        + (f" at {failure.location}" if failure.location else "")
-        + f": {failure.message.splitlines()[0] if failure.message else failure.error}"
-        for run in runs
-        for failure in run.manifest.failures
-    ]
-    empty("This experiment holds no captured graph", *reasons)
-
-
-def _card(card: NodeCard) -> str:
-    colour = shade(CATEGORY[Category(card.category)], theme())
-    pieces = [
-        element(
-            "span",
-            f'<i style="background:{colour}"></i>'
-            + text(f"node {card.index} · {card.kind} · {card.category}"),
-            "kind",
-        ),
-        element("h3", text(card.title)),
-    ]
-    if card.name != card.title:
-        pieces.append(element("p", text(card.name), "full"))
-    for title, fields in card.sections:
-        pieces.append(element("h4", text(title)))
-        if title.startswith("Time") and card.bins:
-            pieces.append(_spark(card.bins, colour))
-        pieces.append(element("div", "".join(_pair(field) for field in fields), "pairs"))
-    return element("div", "".join(pieces), "node")
-
-
-def _pair(field: Field) -> str:
-    note = element("small", text(field.note)) if field.note else ""
-    return element("span", text(field.label)) + element("b", text(field.text) + note)
-
-
-def _spark(bins: tuple[int, ...], colour: str) -> str:
-    highest = max(bins)
-    bars = "".join(f'<i style="height:{count / highest * 100:.1f}%"></i>' for count in bins)
-    label = "Distribution of the node's duration over the replays, shortest to longest"
-    return element(
-        "div", bars, "spark", style=f"--bin:{colour}", role="img", **{"aria-label": label}
-    )
-
-
-def _table(found: NodeTable) -> None:
+def _table(found: NodeTable, identity: str) -> None:
     with st.expander("All nodes as a table", icon=":material/table_rows:"):
-        wanted = st.text_input(
-            "Search nodes",
-            placeholder="name, operator, module or source line",
-            key="search",
-            bind="query-params",
-            width=340,
-        ).lower()
+        wanted = address.search(
+            "search", "Search nodes", "Search by name, operator, module or source line"
+        )
         rows = [
             row
             for row in found.rows
@@ -212,17 +138,8 @@ def _table(found: NodeTable) -> None:
             },
             hide_index=True,
             height=420,
-            key="nodes",
-            on_select=_select_row(rows),
-            selection_mode="single-row",
+            key=f"nodes-{identity}-{wanted}",
+            on_select=selecting(f"nodes-{identity}-{wanted}", [row.node.index for row in rows]),
+            selection_mode="single-cell",
+            placeholder="–",
         )
-
-
-def _select_row(rows: list[Any]) -> Any:
-    def chosen() -> None:
-        state: Any = st.session_state.get("nodes")
-        picked = state["selection"]["rows"] if state else []
-        if picked:
-            st.query_params["node"] = str(rows[picked[0]].node.index)
-
-    return chosen

@@ -2,97 +2,106 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import streamlit as st
 
-from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.errors import InputError
-from graphviz_dash.ui.catalogue import Entry, catalogue
+from graphviz_dash.ui.catalogue import Catalogue, Entry, catalogue
 from graphviz_dash.ui.frame import no_experiments, theme, trouble
-from graphviz_dash.ui.markup import element, show, text
-from graphviz_dash.ui.navigation import page
-from graphviz_dash.ui.pieces import facts, failure_notes, time_bars, variables
+from graphviz_dash.ui.markup import element, plain, show, text
+from graphviz_dash.ui.navigation import link
+from graphviz_dash.ui.pieces import failure_notes, hero, time_bars, why
 from graphviz_dash.ui.results import comparison
 from graphviz_dash.ui.uploads import UPLOADS
 
-_COLUMNS = 2
+_COLUMNS: Final = 2
 
 
 def render() -> None:
     """The page."""
-    show(variables(theme()))
     found = catalogue()
-    if not found.entries:
-        no_experiments(found)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        show(_title(found))
+        st.space("stretch")
+        _upload()
     for problem in found.problems:
         trouble("A folder could not be searched", problem)
-    columns = st.columns(_COLUMNS, gap="medium")
-    for place, entry in enumerate(found.entries.values()):
-        with columns[place % _COLUMNS], st.container(border=True):
-            _card(entry)
-    _upload()
+    if not found.entries:
+        no_experiments(found)
+        return
+    cells: list[Entry | None] = [*found.entries.values(), None]
+    for first in range(0, len(cells), _COLUMNS):
+        columns = st.columns(_COLUMNS, gap="medium")
+        for column, entry in zip(columns, cells[first : first + _COLUMNS], strict=False):
+            with column:
+                if entry is None:
+                    show(_own())
+                    continue
+                with st.container(border=True, height="stretch", key=f"card-{entry.key}"):
+                    _card(entry)
+
+
+def _own() -> str:
+    """How to see a workload of one's own here."""
+    return element(
+        "div",
+        element("h3", "Your own workload")
+        + element("p", "On a machine with a CUDA GPU, then reload this page:")
+        + element(
+            "pre",
+            "pip install 'graphviz-dash[collect]'\n"
+            "graphviz-dash collect --workload package.module:factory "
+            "\\\n    --modes eager,graph -o experiments/mine",
+        )
+        + element("p", "Without a GPU here: zip the folder there and open it above.", "muted"),
+        "empty own",
+    )
+
+
+def _title(found: Catalogue) -> str:
+    count = len(found.entries)
+    places = ", ".join(str(root) for root in found.roots)
+    return element("h1", "Experiments") + element(
+        "p", text(f"{count or 'None'} found in {places}"), "muted"
+    )
 
 
 def _card(entry: Entry) -> None:
     try:
-        with st.spinner(f"Reading {entry.name}"):
+        with st.spinner(f"Reading {plain(entry.name)}"):
             result = comparison(entry.key)
     except InputError as error:
         trouble(f"{entry.name} cannot be read", str(error))
         return
-    best = _best(result)
-    environment = result.runs[0].run.manifest.environment
-    created = result.runs[0].run.manifest.created[:10]
+    best = result.best
+    manifest = result.runs[0].run.manifest
     show(
         element(
             "div",
             element("h3", text(entry.name))
-            + element("span", text(f"{environment.gpu.name} · {created}"), "where"),
+            + element(
+                "span", text(f"{manifest.environment.gpu.name} · {manifest.created[:10]}"), "where"
+            ),
             "card-title",
         ),
-        _hero(best),
-        time_bars(result, theme()),
+        hero(best) if best else "",
         failure_notes(result),
-        facts(_facts(best)) if best else "",
+        time_bars(result, theme()),
+        why(result, best),
     )
     query = {"experiment": entry.name}
-    with st.container(horizontal=True, gap="medium"):
-        st.page_link(page("compare"), label="Compare", query_params=query)
+    with st.container(horizontal=True, gap="small", key=f"links-{entry.key}"):
+        link("compare", "Compare", query)
         if any(run.run.graphs for run in result.runs):
-            st.page_link(page("graph"), label="Graph", query_params=query)
+            link("graph", "Graph", query)
         if any(run.run.replay_trace for run in result.runs):
-            st.page_link(page("timeline"), label="Timeline", query_params=query)
-        st.page_link(page("export"), label="Export", query_params=query)
-
-
-def _best(result: Comparison) -> RunComparison | None:
-    """The run that is fastest against its baseline; None when none was compared."""
-    compared = [run for run in result.runs if run["speedup"].value is not None]
-    return max(compared, key=lambda run: run["speedup"].value or 0.0, default=None)
-
-
-def _hero(best: RunComparison | None) -> str:
-    if best is None:
-        return ""
-    against = f"{best.name} against {best.baseline}, step time"
-    return element(
-        "div",
-        element("span", text(best["speedup"].text), "big") + element("span", text(against), "what"),
-        "hero",
-    )
-
-
-def _facts(best: RunComparison) -> list[tuple[str, str]]:
-    shown = {
-        "step_time": "Step time",
-        "launch_cpu_time": "Launch CPU time",
-        "break_even": "Break-even replays",
-        "private_pool": "Private pools",
-    }
-    return [(label, best[metric].text) for metric, label in shown.items()]
+            link("timeline", "Timeline", query)
+        link("export", "Export", query)
 
 
 def _upload() -> None:
-    with st.expander("Open an experiment from this computer", icon=":material/upload:"):
+    with st.popover("Open an experiment from this computer", icon=":material/upload:"):
         st.caption(
             "A zip file of the experiment's folder, as `zip -r mlp-train.zip mlp-train` makes it. "
             "It stays on this server until it ends; nothing in it is executed."
@@ -109,4 +118,4 @@ def _upload() -> None:
                 trouble("This file cannot be opened", str(error))
                 return
             st.rerun()
-        st.success(f"Opened as {done[file.file_id]}", icon=":material/check:")
+        st.success(f"Opened as {plain(done[file.file_id])}", icon=":material/check:")

@@ -8,11 +8,11 @@ import streamlit as st
 
 from graphviz_dash.analysis.steps import StepMethod, steps
 from graphviz_dash.model.run import Run
+from graphviz_dash.ui import address
 from graphviz_dash.ui.components.timeline import timeline_view
-from graphviz_dash.ui.frame import Chosen, choose_experiment, empty, theme
+from graphviz_dash.ui.frame import Chosen, chosen_experiment, empty
 from graphviz_dash.ui.markup import element, show, text
-from graphviz_dash.ui.navigation import page
-from graphviz_dash.ui.pieces import variables
+from graphviz_dash.ui.navigation import link
 from graphviz_dash.ui.results import comparison
 from graphviz_dash.ui.store import STORE
 
@@ -22,29 +22,19 @@ _TYPICAL: Final = "typical"
 
 def render() -> None:
     """The page."""
-    show(variables(theme()))
+    chosen = chosen_experiment()
+    runs = [run for run in chosen.experiment.runs if run.replay_trace is not None]
+    if not runs:
+        empty("This experiment holds no trace", *_reasons(chosen))
+        return
+    names = [run.name for run in runs]
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        chosen = choose_experiment()
-        runs = [run for run in chosen.experiment.runs if run.replay_trace is not None]
-        if not runs:
-            empty("This experiment holds no trace", *_reasons(chosen))
-            return
-        names = [run.name for run in runs][:_MOST_RUNS]
-        picked = st.pills(
-            "Runs",
-            names,
-            selection_mode="multi",
-            default=names,
-            key="runs",
-            bind="query-params",
-        )
-        shown = [name for name in names if name in (picked or names)]
+        shown = address.choose_several("runs", "Runs", names, _usual(chosen, names))[:_MOST_RUNS]
         most = max(_step_count(chosen, run) for run in runs if run.name in shown)
-        step = st.selectbox(
+        step = address.choose(
+            "step",
             "Step",
             [_TYPICAL, *(str(number) for number in range(most))],
-            key="step",
-            bind="query-params",
             width=120,
             help="Typical is, for each run, the traced step of median length.",
         )
@@ -52,29 +42,32 @@ def render() -> None:
         chosen.key,
         shown,
         step=None if step == _TYPICAL else int(step),
-        selected=st.query_params.get("select"),
+        selected=address.value("select"),
         key=f"timeline-{chosen.key}",
         height=640,
     )
-    _remember(selection.token if selection else None)
-    if selection is not None and selection.node is not None:
-        st.page_link(
-            page("graph"),
-            label=f"Show node {selection.node} in the graph",
-            query_params={
+    address.change({"select": selection.token if selection else None})
+    if selection is not None and selection.node is not None and selection.graph is not None:
+        link(
+            "graph",
+            f"Show node {selection.node} in the graph",
+            {
                 "experiment": chosen.entry.name,
                 "run": selection.run,
+                "graph": selection.graph,
                 "node": str(selection.node),
             },
         )
     show(element("p", text(_note(chosen)), "muted"))
 
 
-def _remember(token: str | None) -> None:
-    if token is None:
-        st.query_params.pop("select", None)
-    elif st.query_params.get("select") != token:
-        st.query_params["select"] = token
+def _usual(chosen: Chosen, names: list[str]) -> list[str]:
+    """The baseline, the fastest run and that of the selected slice, as far as they are traced; else
+    the first two."""
+    result = comparison(chosen.key)
+    selected = (address.value("select") or "").partition("/")[0]
+    pair = {result.baseline, result.best.name if result.best else None, selected}
+    return [name for name in names if name in pair] or names[:2]
 
 
 def _step_count(chosen: Chosen, run: Run) -> int:

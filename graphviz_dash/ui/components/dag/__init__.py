@@ -105,7 +105,8 @@ def _latest(slot: str, click: Any, asked: int | None) -> int | None:
     if memory is None or click != memory.click:
         node = click.get("node")
         memory = _Memory(click, asked, node if isinstance(node, int) else None)
-    elif asked not in (memory.asked, memory.node):
+    elif asked != memory.asked:
+        # Also to None: going back in the browser's history takes the selection back.
         memory = _Memory(click, asked, asked)
     st.session_state[slot] = memory
     return memory.node
