@@ -19,7 +19,7 @@ INSTALL := $(PIP) hatchling editables && $(PIP) --no-build-isolation
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check format docs constraints clean python-matches
+.PHONY: help run test check format docs pictures constraints clean python-matches
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -44,6 +44,13 @@ format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 docs: $(VENV)/.dev python-matches ## Write the pages anew that come from the code (docs/metrics.md)
 	$(IN_VENV) -m graphviz_dash.analysis.metrics > docs/metrics.md.new
 	mv docs/metrics.md.new docs/metrics.md
+
+pictures: $(VENV)/.dev python-matches ## Take the pictures in docs/pictures anew
+	@sh tests/chromium.sh $(IN_VENV)
+	@$(VENV)/bin/graphviz-dash serve --port $(PORT) sample_traces & server=$$!; \
+		trap "kill $$server" EXIT; \
+		$(IN_VENV) -c "$$WAIT" http://127.0.0.1:$(PORT)/_stcore/health && \
+		$(IN_VENV) scripts/screenshots.py http://127.0.0.1:$(PORT) docs/pictures
 
 constraints: ## Write constraints.txt anew from the newest versions that work together (use Python 3.11)
 	rm -rf .make/constraints
@@ -91,3 +98,14 @@ import ensurepip, sys, venv
 sys.exit(sys.version_info < (3, 11))
 endef
 export IS_USABLE
+
+define WAIT
+import sys, time, urllib.error, urllib.request
+for _ in range(300):
+    try:
+        sys.exit(urllib.request.urlopen(sys.argv[1], timeout=2).status != 200)
+    except urllib.error.URLError:
+        time.sleep(0.1)
+sys.exit("The dashboard did not start")
+endef
+export WAIT

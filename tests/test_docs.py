@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import click
 import pytest
+from click.testing import CliRunner
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -208,6 +209,24 @@ class TestExamples:
         phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.M)
         assert phony
         assert set(phony.group(1).split()) - {"python-matches"} == self.TARGETS
+
+
+def test_the_figures_of_the_readme_are_those_of_the_samples() -> None:
+    listed = CliRunner().invoke(cli, ["ls", str(ROOT / "sample_traces")], terminal_width=200).output
+    rows = {tuple(Path(line.split()[0]).parts[-2:]): line for line in listed.splitlines() if line}
+    part = readme().partition("| experiment |")[2].partition("\n\n")[0]
+    table = re.findall(r"^\| (\w[\w-]+) \| .+? \| (.+?) \| (.+?) \| (.+?) \|$", part, re.M)
+    assert {name for name, *_ in table} == {
+        folder.name for folder in (ROOT / "sample_traces").iterdir() if folder.is_dir()
+    }
+    for name, eager, graph, speedup in table:
+        assert f" {eager} " in rows[name, "eager"]
+        assert f" {graph} " in rows[name, "graph"]
+        assert f" {speedup} " in rows[name, "graph"]
+
+
+def readme() -> str:
+    return (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 class TestPins:
