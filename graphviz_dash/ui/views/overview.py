@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from pathlib import Path
+
 import streamlit as st
 
 from graphviz_dash.errors import InputError
@@ -61,10 +63,16 @@ def _own() -> str:
 
 def _title(found: Catalogue) -> str:
     count = len(found.entries)
-    places = ", ".join(str(root) for root in found.roots)
+    places = ", ".join(_shown(root) for root in found.roots)
     return element("h1", "Experiments") + element(
         "p", text(f"{count or 'None'} found in {places}"), "muted"
     )
+
+
+def _shown(folder: Path) -> str:
+    """The folder as a reader in the working folder would type it."""
+    here = Path.cwd()
+    return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
 
 
 def _card(entry: Entry) -> None:
