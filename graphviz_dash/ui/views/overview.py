@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pathlib import Path
+from typing import Final
 
 import streamlit as st
 
