@@ -1,4 +1,4 @@
-"""The outcome of a comparison in one sentence, built from its figures."""
+"""The outcome of a comparison in words, built from its figures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.figures import Figure
+from graphviz_dash.analysis.metrics import Unit
+from graphviz_dash.analysis.samples import SpreadKind
 from graphviz_dash.errors import printable
 from graphviz_dash.units import (
     format_bytes,
@@ -68,6 +70,21 @@ def same_unit(first: float, second: float) -> tuple[str, str]:
     unit = format_ns(min(first, second)).rsplit(" ", 1)[1]
     size = _UNIT_NS[unit]
     return f"{significant(first / size)} {unit}", f"{significant(second / size)} {unit}"
+
+
+def spread_text(figure: Figure) -> str:
+    """The spread of a figure; nothing for what was measured once, or where all values agree."""
+    spread = figure.spread
+    if spread is None or spread.low == spread.high:
+        return ""
+    if spread.high is None:
+        text = f"{figure.metric.format(spread.low)} to never"
+    elif figure.metric.unit is Unit.NANOSECONDS and spread.low > 0:
+        low, high = same_unit(spread.low, spread.high)
+        text = f"{low.partition(' ')[0]} to {high}"
+    else:
+        text = f"{figure.metric.format(spread.low)} to {figure.metric.format(spread.high)}"
+    return f"95%: {text}" if spread.kind is SpreadKind.INTERVAL else text
 
 
 def _verdict(name: str, baseline: str, own: float, before: float, speedup: Figure) -> str:

@@ -9,9 +9,8 @@ import click
 
 from graphviz_dash.analysis.compare import RunComparison
 from graphviz_dash.analysis.figures import Figure
-from graphviz_dash.analysis.headline import failure_text, same_unit
-from graphviz_dash.analysis.metrics import SECTIONS, Source, Unit
-from graphviz_dash.analysis.samples import SpreadKind
+from graphviz_dash.analysis.headline import failure_text, spread_text
+from graphviz_dash.analysis.metrics import SECTIONS, Source
 from graphviz_dash.cli.output import cell, plain_table, print_heading, print_table
 from graphviz_dash.errors import printable
 from graphviz_dash.model.run import Run
@@ -53,21 +52,6 @@ def print_figures(columns: Sequence[Column]) -> None:
 
 def _pass(source: Source) -> str:
     return "traced/clean" if source is Source.BOTH else source.value
-
-
-def spread_text(figure: Figure) -> str:
-    """The spread of a figure; nothing for what was measured once, or where all values agree."""
-    spread = figure.spread
-    if spread is None or spread.low == spread.high:
-        return ""
-    if spread.high is None:
-        text = f"{figure.metric.format(spread.low)} to never"
-    elif figure.metric.unit is Unit.NANOSECONDS and spread.low > 0:
-        low, high = same_unit(spread.low, spread.high)
-        text = f"{low.partition(' ')[0]} to {high}"
-    else:
-        text = f"{figure.metric.format(spread.low)} to {figure.metric.format(spread.high)}"
-    return f"95%: {text}" if spread.kind is SpreadKind.INTERVAL else text
 
 
 def print_failures(runs: Sequence[Run]) -> None:

@@ -8,6 +8,7 @@ import streamlit as st
 
 from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.analysis.figures import Figure
+from graphviz_dash.analysis.headline import spread_text
 from graphviz_dash.analysis.kernels import KernelTable
 from graphviz_dash.analysis.metrics import SECTIONS, Better, Metric
 from graphviz_dash.analysis.names import short_name
@@ -46,6 +47,7 @@ def render() -> None:
             element("p", text(run.sentence), "sentence") if run else "",
         )
     show(failure_notes(result))
+    _tracebacks(result)
     if run is not None:
         show(_tiles(result, run))
     _charts(result, run)
@@ -58,6 +60,16 @@ def render() -> None:
     )
     st.subheader("Kernels per traced step", anchor=False)
     _kernels(kernels(chosen.key), run)
+
+
+def _tracebacks(result: Comparison) -> None:
+    for run in result.runs:
+        for place, failure in enumerate(run.failures):
+            if failure.traceback:
+                label = f"Traceback of {plain(run.name)}, {failure.during.value} pass"
+                lines = [printable(line) for line in failure.traceback.splitlines()]
+                with st.expander(label, icon=":material/bug_report:", key=f"{run.name}-{place}"):
+                    st.code("\n".join(lines), language=None, wrap_lines=True)
 
 
 def _run(result: Comparison) -> RunComparison | None:
@@ -82,6 +94,8 @@ def _tiles(result: Comparison, run: RunComparison) -> str:
             continue
         before = base[metric] if base else None
         note = f"{base.name} {before.text}" if base and before and before.value is not None else ""
+        if metric == "break_even":
+            note = f"for {run['one_off_cost'].text} spent once"
         if metric == "peak_reserved_change":
             note = f"of {run['peak_reserved'].text} reserved"
         shown = signed(figure) if metric == "peak_reserved_change" else figure.text
@@ -90,7 +104,7 @@ def _tiles(result: Comparison, run: RunComparison) -> str:
                 "div",
                 element("span", text(label), "label")
                 + element("span", text(shown), "value")
-                + element("span", text(note or _spread(figure)), "note"),
+                + element("span", text(note or spread_text(figure)), "note"),
                 "tile",
             )
         )
@@ -146,7 +160,8 @@ def _row(result: Comparison, metric: Metric) -> list[str]:
         _cell(run[metric.id], run[metric.id].value is not None and run[metric.id].value == best)
         for run in result.runs
     ]
-    name = element("abbr", text(metric.title), title=metric.formula)
+    title = f"{metric.title}, est." if metric.estimate else metric.title
+    name = element("abbr", text(title), title=metric.formula, tabindex="0")
     return [name, *cells, element("span", text(metric.source.value), "pass")]
 
 
@@ -154,7 +169,7 @@ def _cell(figure: Figure, is_best: bool) -> str:
     if figure.value is None:
         return element("span", text(figure.text), "absent", title=figure.reason or "")
     value = element("span", text(figure.text), "num better" if is_best else "num")
-    spread = _spread(figure)
+    spread = spread_text(figure)
     return value + (element("span", text(spread), "spread") if spread else "")
 
 
@@ -165,15 +180,6 @@ def _best_value(result: Comparison, metric: Metric) -> float | None:
     if metric.better is Better.NONE or len(set(known)) < 2:
         return None
     return min(known) if metric.better is Better.LOWER else max(known)
-
-
-def _spread(figure: Figure) -> str:
-    spread = figure.spread
-    if spread is None or spread.low == spread.high:
-        return ""
-    high = "open" if spread.high is None else figure.metric.format(spread.high)
-    prefix = "95%: " if spread.kind.value.startswith("95") else ""
-    return f"{prefix}{figure.metric.format(spread.low)} to {high}"
 
 
 def _kernels(found: KernelTable, run: RunComparison | None) -> None:
