@@ -104,7 +104,8 @@ def test_keyboard_walks_along_the_edges(page: Page, dashboard: str) -> None:
     assert ask(canvas, "dag.zoom") > zoom
     page.keyboard.press("f")
     page.keyboard.press("Escape")
-    expect(page.get_by_text("No node chosen")).to_be_visible()
+    expect(page.locator(".node")).to_have_count(0)
+    expect(page.get_by_text("Longest nodes")).to_be_visible()
 
 
 def test_wheel_zooms_at_the_pointer_and_drag_pans(page: Page, dashboard: str) -> None:
