@@ -17,7 +17,7 @@ from playwright.sync_api import Page, sync_playwright
 
 _PAGES: Final = {
     "overview": ("", ".hero", 1000),
-    "compare": ("compare?experiment=mlp-train", "table.figures", 1160),
+    "compare": ("compare?experiment=mlp-train", ".js-plotly-plot .main-svg", 1160),
     "graph": ("graph?experiment=fork-join&node=30", ".dag canvas[data-boxes]", 860),
     "graph-folded": ("graph?experiment=transformer-train", ".dag canvas[data-boxes]", 860),
     "timeline": ("timeline?experiment=mlp-train", ".timeline canvas[data-painted]", 860),
