@@ -82,7 +82,7 @@ def _unpack(archive: zipfile.ZipFile, staging: Path, label: str) -> str:
     runs = {
         path.parent
         for path in (PurePosixPath(member.filename) for member in members)
-        if path.name == "manifest.json" and path.parent.name
+        if path.name == "manifest.json" and path.parent.name and ".." not in path.parts
     }
     experiments = {run.parent for run in runs}
     if not runs:

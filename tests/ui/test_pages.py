@@ -1,158 +1,369 @@
-"""Every page on experiments of known truth, and on what can be wrong with them."""
+"""Every page by itself: what it says of experiments of known truth, of failed and missing ones, and
+of names that would do harm if they were more than text."""
 
 from __future__ import annotations
 
-import os
+import sys
 from collections.abc import Iterator
-from html import escape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.compare import compare
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.model.run import ExecutionMode, Failure, Pass
-from graphviz_dash.ui import catalogue
-from graphviz_dash.ui.store import STORE
-from tests.builders import Work, make_experiment, make_run
+from graphviz_dash.model.run import Failure, Pass
+from graphviz_dash.ui import catalogue, server
+from tests.builders import STEP, Work, make_experiment, make_run
 
-SCRIPT = Path(catalogue.__file__).parent / "script.py"
 PAGES = ("overview", "compare", "graph", "timeline", "export")
-HOSTILE = "void <img src=x onerror=alert(1)>**bold**\x1b[31m(float*)"
+HARM = '<img src="x" onerror="alert(1)"> ![a](http:x.example) \x1b[31m **bold** :material/home:'
+FAILURE = Failure(
+    Pass.CLEAN,
+    "RuntimeError",
+    "operation not permitted when stream is capturing\nmore",
+    "model.py:15",
+    "Traceback (most recent call last):\n  model.py:15\nRuntimeError: no",
+)
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder that the dashboard looks in."""
-    monkeypatch.setattr("sys.argv", ["app.py"])
-    monkeypatch.setenv(catalogue.PATHS_VARIABLE, os.pathsep.join([str(tmp_path)]))
+@pytest.fixture(autouse=True)
+def roots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """The folder that the pages look in."""
+    monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
     catalogue.roots.cache_clear()
     yield tmp_path
     catalogue.roots.cache_clear()
 
 
-def show(page: str, **query: str) -> AppTest:
-    """The page after one run, without an exception."""
-    app = AppTest.from_file(str(SCRIPT), default_timeout=60)
-    app.run()
-    for name, value in query.items():
-        app.query_params[name] = value
-    if page != "overview":
-        # AppTest knows pages that are functions by their hash only: ask the navigation for it.
-        app._page_hash = _hash_of(page)
-    app.run()
-    assert not app.exception, [error.value for error in app.exception]
-    return app
+def _show(name: str) -> None:
+    """One page with its bar, as script.py shows it."""
+    import streamlit as st
+
+    from graphviz_dash.ui import address
+    from graphviz_dash.ui.frame import top_bar
+    from graphviz_dash.ui.navigation import pages
+    from graphviz_dash.ui.views import compare, export, graph, overview, timeline
+
+    st.navigation(pages(), position="hidden")
+    top_bar(name)
+    views = {
+        "overview": overview,
+        "compare": compare,
+        "graph": graph,
+        "timeline": timeline,
+        "export": export,
+    }
+    try:
+        views[name].render()
+    finally:
+        address.remember(name)
 
 
-def _hash_of(page: str) -> str:
-    from streamlit.util import calc_hash
-
-    return calc_hash(page)
-
-
-def body(app: AppTest) -> str:
-    return "\n".join(element.proto.body for element in app.get("html"))
+def shown(name: str, **parameters: Any) -> AppTest:
+    """The page ``name`` at an address with these parameters, without an exception on it."""
+    page = AppTest.from_function(_show, kwargs={"name": name}, default_timeout=60)
+    page.query_params.update(parameters)
+    return rerun(page)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_pages_show_an_experiment(folder: Path, page: str) -> None:
-    make_experiment(folder / "toy")
-    app = show(page, experiment="toy")
-    if page != "overview":
-        assert app.selectbox[0].value == "toy"
+def rerun(changed: Any) -> AppTest:
+    """The page after its script ran again; ``changed`` is the page, or a widget set anew."""
+    page: AppTest = changed.run()
+    assert [error.value for error in page.exception] == []
+    return page
 
 
-def test_compare_shows_what_analysis_says(folder: Path) -> None:
-    make_experiment(folder / "toy")
-    result = compare(load_experiment(folder / "toy"))
-    page = body(show("compare", experiment="toy"))
-    assert result["graph"]["speedup"].text in page
-    assert result["graph"]["break_even"].text in page
+def markup(page: AppTest) -> str:
+    """All HTML of the page's own, the style sheets left out."""
+    pieces = [str(piece.value) for piece in page.get("html")]
+    return "\n".join(
+        piece for piece in pieces if "<style" not in piece and 'class="brand"' not in piece
+    )
+
+
+def links(page: AppTest) -> dict[str, str]:
+    """Query strings of the bar's links, by label."""
+    return {link.value: link.proto.query_string for link in page.get("page_link")[:5]}
+
+
+def chosen(page: AppTest, key: str) -> Any:
+    return next(group for group in page.button_group if group.key == f"choice-{key}")
+
+
+def test_the_script_opens_at_the_overview(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    page = rerun(AppTest.from_file(str(server.PAGES), default_timeout=60))
+    assert "1 found in" in markup(page)
+    assert "toy" in markup(page)
+
+
+def test_the_overview_tells_how_much_faster_and_why(roots: Path) -> None:
+    path = make_experiment(roots / "toy", work=STEP)
+    result = compare(load_experiment(path))
+    best = result.best
+    assert best is not None
+    told = markup(shown("overview"))
+    assert f">{best['speedup'].text}</span>" in told
+    assert "faster: graph against eager" in told
+    assert "400 us → 100 us per step" in told
+    assert f"<b>{len(STEP)} → 1</b>" in told
+    assert "<b>350 us → 8.00 us</b>" in told
+    assert f"<b>{best['break_even'].text} replays</b>" in told
+    assert 'aria-label="eager: 400 us per step, GPU busy' in told
+
+
+def test_a_slower_run_and_one_that_cannot_be_told_apart_are_called_so(roots: Path) -> None:
+    for name, wall in (("slower", 500_000), ("same", 400_000)):
+        make_run(roots / name, "eager", wall_ns=400_000)
+        make_run(roots / name, "graph", wall_ns=wall)
+    told = markup(shown("overview"))
+    assert ">1.25x</span><span" in told
+    assert "slower: graph against eager" in told
+    assert "graph and eager cannot be told apart" in told
+
+
+def test_an_unreadable_experiment_leaves_the_others(roots: Path) -> None:
+    make_experiment(roots / "good")
+    broken = make_experiment(roots / "broken") / "graph" / "clean.json"
+    broken.write_bytes(broken.read_bytes()[:-20])
+    told = markup(shown("overview"))
+    assert "broken cannot be read" in told
+    assert "faster: graph against eager" in told
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_an_empty_folder_says_what_to_do(roots: Path, name: str) -> None:
+    told = markup(shown(name))
+    assert "No experiments yet" in told
+    assert str(roots) in told
+    assert "graphviz-dash collect" in told
+
+
+@pytest.mark.parametrize("name", PAGES[1:])
+def test_an_address_of_an_experiment_that_is_not_there_says_so(roots: Path, name: str) -> None:
+    make_experiment(roots / "toy")
+    told = markup(shown(name, experiment="<gone>"))
+    assert "This experiment is not here" in told
+    assert "&lt;gone&gt;" in told
+
+
+def test_compare_shows_the_figures_of_the_comparison(roots: Path) -> None:
+    path = make_experiment(roots / "toy", ("eager", "graph", "compile"))
+    result = compare(load_experiment(path))
+    page = shown("compare", experiment="toy")
+    told = markup(page)
     for run in result.runs:
         for figure in run.figures:
             if figure.value is not None:
-                assert figure.text in page, figure.metric.id
+                assert f">{figure.text}</span>" in told, (run.name, figure.metric.id)
+    assert len(page.get("plotly_chart")) == 3
+    assert page.query_params["experiment"] == "toy"
 
 
-def test_the_overview_shows_each_experiment_with_its_outcome(folder: Path) -> None:
-    make_experiment(folder / "one")
-    make_experiment(folder / "deeper" / "two")
-    page = body(show("overview"))
-    assert "one" in page
-    assert "deeper/two" in page
-    assert compare(load_experiment(folder / "one"))["graph"]["speedup"].text in page
+def test_compare_holds_the_run_of_the_address_against_the_baseline(roots: Path) -> None:
+    path = make_experiment(roots / "toy", ("eager", "graph", "compile"))
+    result = compare(load_experiment(path))
+    page = shown("compare", experiment="toy", run="compile")
+    assert result["compile"].sentence in markup(page)
+    rerun(chosen(page, "run").set_value("graph"))
+    assert result["graph"].sentence in markup(page)
+    assert "run" not in page.query_params  # the fastest is what an address without it means
+    rerun(chosen(page, "run").set_value("compile"))
+    assert page.query_params["run"] == "compile"
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_nothing_there_says_where_and_what_to_do(folder: Path, page: str) -> None:
-    shown = body(show(page))
-    assert "No experiments yet" in shown
-    assert str(folder) in shown
-    assert "graphviz-dash collect" in shown
+def test_the_kernels_are_searched_by_name_and_category(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    page = shown("compare", experiment="toy")
+    table = page.dataframe[0].value
+    assert list(table.columns)[:7] == [
+        "Kernel",
+        "Category",
+        "eager, count",
+        "eager, us",
+        "graph, count",
+        "graph, us",
+        "Change, us",
+    ]
+    adam = table[table["Full name"].str.contains("multi_tensor")].iloc[0]
+    assert (adam["eager, us"], adam["graph, us"], adam["Change, us"]) == (3.0, 3.0, 0.0)
+    field = page.text_input(key="choice-kernel")
+    rerun(field.set_value("Cutlass"))
+    assert page.dataframe[0].value["Category"].tolist() == ["gemm"]
+    assert page.query_params["kernel"] == "Cutlass"
+    again = shown("compare", experiment="toy", kernel="reduction")
+    assert again.dataframe[0].value["Category"].tolist() == ["reduction"]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_a_failed_capture_is_shown_with_its_cause(folder: Path, page: str) -> None:
-    failure = Failure(Pass.CLEAN, "AcceleratorError", "not <b>permitted</b>", "mine.py:7", "tb")
-    make_run(folder / "bad", ExecutionMode.EAGER)
-    make_run(folder / "bad", ExecutionMode.GRAPH, failure=failure)
-    shown = body(show(page, experiment="bad"))
-    if page in ("overview", "compare", "graph"):
-        assert "mine.py:7" in shown
-        assert "not &lt;b&gt;permitted&lt;/b&gt;" in shown
-        assert "<b>permitted" not in shown
+def test_the_card_of_the_addressed_node_tells_all(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    page = shown("graph", experiment="toy", node="1")
+    told = markup(page)
+    for text in (
+        "node 1 · Kernel · gemm",
+        "cutlass::gemm_kernel&lt;float, 64&gt;",
+        "aten::addmm",
+        "Mlp.0",
+        "model.py:11",
+        "8 x 2 x 1",
+        "7.70 us",
+        "confidence 100%",
+    ):
+        assert text in told, text
+    assert f"{len(STEP)} nodes, {len(STEP) - 1} edges" in told
+    assert f"{3 * len(STEP)} of {3 * len(STEP)} GPU rows" in told
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_hostile_names_are_text(folder: Path, page: str) -> None:
-    work = (Work(HOSTILE, 2_000, "aten::<script>", "a.py:1", module="<i>Net"),)
-    make_experiment(folder / "<b>x", work=work)
-    app = show(page, experiment="<b>x", node="0")
-    shown = body(app)
-    assert "<img" not in shown
-    assert "<script" not in shown
-    assert "<b>x" not in shown
-    assert "\x1b" not in shown
-    if page == "graph":
-        assert "&lt;img" in shown
+def test_without_a_node_the_longest_are_offered(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    page = shown("graph", experiment="toy", node="99")
+    assert "node" not in page.query_params
+    assert "Longest nodes" in markup(page)
+    times = page.dataframe[0].value["us"].tolist()
+    assert times[0] == max(work.duration for work in STEP) / 1e3
+    assert times == sorted(times, reverse=True)
 
 
-def test_a_damaged_experiment_does_not_hide_the_others(folder: Path) -> None:
-    make_experiment(folder / "good")
-    make_experiment(folder / "damaged")
-    (folder / "damaged" / "graph" / "clean.json").write_bytes(b"{}")
-    shown = body(show("overview"))
-    assert "damaged cannot be read" in shown
-    assert "clean.json" in shown
-    assert compare(load_experiment(folder / "good"))["graph"]["speedup"].text in shown
-    alone = body(show("compare", experiment="damaged"))
-    assert "This experiment cannot be read" in alone
+def test_nodes_are_searched_by_operator_module_and_source(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    page = shown("graph", experiment="toy", search="mlp.2")
+    found = page.dataframe[-1].value
+    wanted = [index for index, work in enumerate(STEP) if work.module == "Mlp.2"]
+    assert found["Node"].tolist() == wanted
+    rerun(page.text_input(key="choice-search").set_value("train.py:22"))
+    assert page.dataframe[-1].value["Node"].tolist() == [9]
 
 
-def test_a_node_in_the_address_has_its_card(folder: Path) -> None:
-    make_experiment(folder / "toy")
-    shown = body(show("graph", experiment="toy", node="2"))
-    assert "node 2" in shown
-    run = next(r for r in load_experiment(folder / "toy").runs if r.graphs)
-    assert escape(run.graphs[0].nodes[2].label) in shown
+def test_another_run_forgets_the_graph_and_node_of_the_one_before(roots: Path) -> None:
+    make_experiment(roots / "toy", ("eager", "graph", "callables"))
+    page = shown("graph", experiment="toy", node="3", colour="time")
+    rerun(chosen(page, "run").set_value("callables"))
+    assert page.query_params == {"experiment": "toy", "run": "callables", "colour": "time"}
+    rerun(chosen(page, "colour").set_value("category"))
+    assert page.query_params == {"experiment": "toy", "run": "callables"}
 
 
-@pytest.mark.parametrize("node", ["-1", "999", "x", "1e3", "9" * 40])
-def test_a_node_that_does_not_exist_is_no_node(folder: Path, node: str) -> None:
-    make_experiment(folder / "toy")
-    assert "No node chosen" in body(show("graph", experiment="toy", node=node))
+def test_another_experiment_forgets_what_belonged_to_the_one_before(roots: Path) -> None:
+    make_experiment(roots / "one")
+    make_experiment(roots / "two")
+    page = shown("graph", experiment="one", node="3", colour="kind")
+    rerun(page.selectbox(key="choice-experiment").set_value("two"))
+    assert page.query_params == {"experiment": "two", "colour": "kind"}
 
 
-def test_an_experiment_that_does_not_exist_is_the_first(folder: Path) -> None:
-    make_experiment(folder / "toy")
-    app = show("compare", experiment="../../etc")
-    assert app.selectbox[0].value == "toy"
+def test_links_lead_back_to_what_was_seen_of_the_same_experiment(roots: Path) -> None:
+    make_experiment(roots / "one")
+    make_experiment(roots / "two")
+    page = shown("graph", experiment="one", node="3")
+    assert links(page)["Timeline"] == "experiment=one"
+    assert links(page)["Overview"] == ""
+    rerun(page)
+    assert links(page)["Graph"] == "experiment=one&node=3"
+    rerun(page.selectbox(key="choice-experiment").set_value("two"))
+    assert links(page)["Compare"] == "experiment=two"
 
 
-def test_keys_are_stable_and_tell_no_path(folder: Path) -> None:
-    make_experiment(folder / "toy")
-    entry = catalogue.catalogue().entries["toy"]
-    assert STORE.register(entry.path) == entry.key
-    assert "toy" not in entry.key
+def test_the_timeline_shows_the_baseline_and_the_fastest_run_first(roots: Path) -> None:
+    make_experiment(roots / "toy", ("eager", "graph", "partial"))
+    page = shown("timeline", experiment="toy")
+    assert chosen(page, "runs").value == ["eager", "graph"]
+    rerun(chosen(page, "runs").set_value(["partial", "graph"]))
+    assert page.query_params["runs"] == ["graph", "partial"] or page.query_params["runs"] == [
+        "partial",
+        "graph",
+    ]
+    rerun(page.selectbox(key="choice-step").set_value("1"))
+    assert page.query_params["step"] == "1"
+    assert "Times here are from the traced pass" in markup(page)
+
+
+def test_a_selected_node_brings_its_run_and_a_link_to_the_graph(roots: Path) -> None:
+    make_experiment(roots / "toy", ("eager", "graph", "partial"))
+    page = shown("timeline", experiment="toy", select="partial/graph-0#4")
+    assert chosen(page, "runs").value == ["eager", "graph", "partial"]
+    link = page.get("page_link")[-1]
+    assert link.value == "Show node 4 in the graph"
+    assert link.proto.query_string == "experiment=toy&run=partial&graph=graph-0&node=4"
+
+
+def test_export_offers_the_trace_and_the_tables(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    page = shown("export", experiment="toy")
+    buttons = [button.label for button in page.get("download_button")]
+    assert buttons == ["CSV", "Parquet", "Nodes, CSV", "Nodes, Parquet", "Graphviz DOT"]
+    assert "graphviz-dash export perfetto toy" in markup(page)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_failed_is_shown_with_its_cause(roots: Path, name: str) -> None:
+    make_run(roots / "sync", "eager")
+    make_run(roots / "sync", "graph", failure=FAILURE)
+    page = shown(name) if name == "overview" else shown(name, experiment="sync")
+    told = markup(page)
+    if name in ("overview", "compare"):
+        assert "<b>graph failed</b> in its clean pass at <code>model.py:15</code>" in told
+        assert "RuntimeError: operation not permitted when stream is capturing" in told
+        assert "speedup" not in told.lower()
+    if name == "compare":
+        assert page.code[0].value == FAILURE.traceback
+    if name == "graph":
+        assert "This experiment holds no captured graph" in told
+        assert "graph failed in its clean pass at model.py:15: RuntimeError" in told
+    if name == "export":
+        assert "This experiment holds no captured graph" in told
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_an_experiment_of_failures_alone_is_no_crash(roots: Path, name: str) -> None:
+    make_run(roots / "lost", "graph", failure=FAILURE)
+    told = markup(shown(name) if name == "overview" else shown(name, experiment="lost"))
+    expected = {
+        "overview": "graph failed",
+        "compare": "No kernels to show",
+        "graph": "holds no captured graph",
+        "timeline": "This experiment holds no trace",
+        "export": "This experiment holds no trace",
+    }
+    assert expected[name] in told
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_names_are_shown_as_text_and_nothing_else(roots: Path, name: str) -> None:
+    harmful = HARM.replace("/", "")
+    work = [
+        Work(HARM, 5_000 + index, HARM, f"{harmful}:{index}", module=harmful, sequence=index)
+        for index in range(6)
+    ]
+    folder = roots / "![a](http:x.example) <b>bold<b> :material_home:"
+    for mode in ("eager", "graph", "callables"):
+        label = f"{mode} ![a](http:x.example) <b>"
+        make_run(folder, mode, name=label, work=work, workload=HARM, gpu=HARM)
+    parameters = {} if name == "overview" else {"experiment": folder.name}
+    page = shown(name, **parameters, **({"node": "2"} if name == "graph" else {}))
+    told = markup(page)
+    for forbidden in ("<img", "<b>bold", "\x1b"):
+        assert forbidden not in told
+    if name == "graph":
+        assert "&lt;img src=" in told
+        assert "\\x1b[31m" in told
+    # Labels and headings are Markdown: an image in one would be fetched from another host.
+    labels = [option.content for group in page.button_group for option in group.proto.options]
+    labels += [piece.value for piece in page.markdown] + [piece.value for piece in page.subheader]
+    labels += [link.value for link in page.get("page_link")]
+    labels += [piece.label for piece in page.expander]
+    labels += [button.label for button in page.get("download_button")]
+    for label in labels:
+        assert "![" not in label.replace("\\!\\[", "")
+        assert ":material/home:" not in label
+
+
+def test_figures_carry_names_as_text_too(roots: Path) -> None:
+    folder = roots / "toy"
+    make_run(folder, "eager")
+    make_run(folder, "graph", name="<i>graph</i>")
+    page = shown("compare", experiment="toy")
+    for chart in page.get("plotly_chart"):
+        assert "<i>" not in chart.proto.spec
+        assert chart.proto.theme == ""

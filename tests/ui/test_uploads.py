@@ -1,4 +1,4 @@
-"""Uploaded experiments: unpacked into a private folder, or refused with nothing left."""
+"""Uploaded experiments: what a zip file may hold, and what it cannot do."""
 
 from __future__ import annotations
 
@@ -18,113 +18,202 @@ from tests.builders import make_experiment
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Path:
-    make_experiment(tmp_path / "toy")
-    return tmp_path / "toy"
-
-
-@pytest.fixture
-def store() -> Uploads:
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Uploads:
+    monkeypatch.setattr(uploads.tempfile, "tempdir", str(tmp_path))
     return Uploads()
 
 
-def packed(
-    folder: Path, below: str = "toy", change: Callable[[zipfile.ZipFile], None] | None = None
-) -> io.BytesIO:
-    """A zip file of an experiment's folder, as `zip -r` makes it."""
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_experiment(tmp_path_factory.mktemp("uploads") / "toy")
+
+
+def packed(experiment: Path, prefix: str = "toy/", **more: bytes) -> io.BytesIO:
+    """The experiment as a zip file below ``prefix``, with ``more`` members."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(folder.rglob("*")):
-            archive.write(file, Path(below) / file.relative_to(folder))
-        if change:
-            change(archive)
+        for file in sorted(experiment.rglob("*")):
+            if file.is_file():
+                archive.write(file, f"{prefix}{file.relative_to(experiment)}")
+        for name, data in more.items():
+            archive.writestr(name, data)
     content.seek(0)
     return content
 
 
-def refused(store: Uploads, content: io.BytesIO, match: str, name: str = "x.zip") -> None:
-    with pytest.raises(InputError, match=match) as caught:
-        store.add(name, content)
-    assert "\n" not in str(caught.value)
-    assert list(store.folder.iterdir()) == []
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_an_experiment_is_opened(store: Uploads, made: Path) -> None:
-    path = store.add("upload.zip", packed(made))
-    assert path.parent == store.folder
-    assert path.name == "toy"
-    assert [run.name for run in load_experiment(path).runs] == ["eager", "graph"]
-    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
-    again = store.add("upload.zip", packed(made))
-    assert again.name == "toy-2"
-
-
-def test_runs_at_the_top_are_called_after_the_file(store: Uploads, made: Path) -> None:
-    assert store.add("my run.zip", packed(made, ".")).name == "my-run"
+def outside(opened: Uploads, tmp_path: Path) -> set[Path]:
+    """What lies beside the folder of uploads, or hidden in it."""
+    return {path for path in tmp_path.iterdir() if path != opened.folder} | set(
+        opened.folder.glob(".*")
+    )
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["../../evil.json", "/etc/evil.json", "toy/graph/../../../evil.json", "toy\\..\\evil.json"],
+    ("prefix", "name"),
+    [("toy/", "toy"), ("a/b/deep/", "deep"), ("", "upload"), ("x y*/", "x-y"), ("/toy/", "toy")],
 )
-def test_paths_lead_nowhere_else(store: Uploads, made: Path, name: str) -> None:
-    path = store.add("x.zip", packed(made, change=lambda archive: archive.writestr(name, "{}")))
-    everything = [file for file in store.folder.rglob("*") if file.is_file()]
-    assert all(file.is_relative_to(path) for file in everything)
-    assert not [file for file in everything if "evil" in file.name]
-    assert not (store.folder.parent / "evil.json").exists()
-
-
-def test_a_link_in_the_archive_is_no_link(store: Uploads, made: Path) -> None:
-    def link(archive: zipfile.ZipFile) -> None:
-        info = zipfile.ZipInfo("toy/graph/graphs/extra.json")
-        info.external_attr = (stat.S_IFLNK | 0o777) << 16
-        archive.writestr(info, "/etc/passwd")
-
-    path = store.add("x.zip", packed(made, change=link))
-    assert not any(file.is_symlink() for file in path.rglob("*"))
-
-
-def test_a_bomb_is_stopped_while_unpacking(
-    store: Uploads, made: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_experiment_opens_wherever_it_lies_in_the_file(
+    opened: Uploads, experiment: Path, tmp_path: Path, prefix: str, name: str
 ) -> None:
-    monkeypatch.setattr(uploads, "MAX_UNPACKED_BYTES", 1 << 20)
-
-    def bomb(archive: zipfile.ZipFile) -> None:
-        archive.writestr("toy/graph/graphs/zeros.json", b"0" * (8 << 20))
-
-    refused(store, packed(made, change=bomb), "more when unpacked")
-
-
-def test_too_many_entries(store: Uploads, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "MAX_MEMBERS", 3)
-    refused(store, packed(made), "at most 3")
+    path = opened.add("upload.zip", packed(experiment, prefix))
+    assert path.name == name
+    assert files(path) == files(experiment)
+    assert [run.name for run in load_experiment(path).runs] == ["eager", "graph"]
+    assert outside(opened, tmp_path) == set()
 
 
-@pytest.mark.parametrize("content", [b"", b"PK", b"not a zip", b"\x1f\x8b" + b"\0" * 40])
-def test_what_is_no_zip_file(store: Uploads, content: bytes) -> None:
-    refused(store, io.BytesIO(content), "not a readable zip file")
+def test_the_folder_is_private_and_names_do_not_clash(opened: Uploads, experiment: Path) -> None:
+    assert stat.S_IMODE(opened.folder.stat().st_mode) == 0o700
+    names = [opened.add("toy.zip", packed(experiment)).name for _ in range(3)]
+    assert names == ["toy", "toy-2", "toy-3"]
 
 
-def test_a_cut_archive(store: Uploads, made: Path) -> None:
-    whole = packed(made).getvalue()
-    refused(store, io.BytesIO(whole[: len(whole) // 2]), "not a readable zip file")
+def test_only_the_files_of_bundles_are_unpacked(
+    opened: Uploads, experiment: Path, tmp_path: Path
+) -> None:
+    more = {
+        "toy/eager/run.py": b"import os",
+        "toy/eager/traces/../../../escape.json": b"{}",
+        "toy/eager/graphs/../../../../escape.json": b"{}",
+        "/toy/absolute.json": b"{}",
+        "../escape.json": b"{}",
+        "toy/.hidden/x": b"",
+        "toy/eager/graphs/sub/graph-9.json": b"{}",
+    }
+    path = opened.add("toy.zip", packed(experiment, **more))
+    assert files(path) == files(experiment)
+    assert outside(opened, tmp_path) == set()
 
 
-def test_no_run_in_it(store: Uploads, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "readme.txt").write_text("hello")
-    refused(store, packed(tmp_path / "other"), "no manifest.json")
+def test_a_link_in_the_file_becomes_none(opened: Uploads, experiment: Path, tmp_path: Path) -> None:
+    content = packed(experiment)
+    with zipfile.ZipFile(content, "a") as archive:
+        link = zipfile.ZipInfo("toy/graph/graphs/graph-1.json")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(link, "/etc/passwd")
+    content.seek(0)
+    path = opened.add("toy.zip", content)
+    assert (path / "graph" / "graphs" / "graph-1.json").read_text() == "/etc/passwd"
+    assert not [path for path in tmp_path.rglob("*") if path.is_symlink()]
 
 
-def test_two_experiments(store: Uploads, made: Path) -> None:
-    def another(archive: zipfile.ZipFile) -> None:
-        for file in made.rglob("*.json"):
-            archive.write(file, Path("other") / file.relative_to(made))
-
-    refused(store, packed(made, change=another), "runs in 2 folders")
+def _truncated(experiment: Path) -> bytes:
+    return packed(experiment).getvalue()[:-400]
 
 
-def test_a_damaged_run(store: Uploads, made: Path) -> None:
-    (made / "graph" / "clean.json").write_bytes(b"[]")
-    refused(store, packed(made), r"clean\.json")
+def _damaged_member(experiment: Path) -> bytes:
+    data = bytearray(packed(experiment).getvalue())
+    data[200:260] = bytes(60)
+    return bytes(data)
+
+
+def _damaged_bundle(experiment: Path) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for file in experiment.rglob("*"):
+            if file.is_file():
+                cut = file.read_bytes()[:-9] if file.name == "clean.json" else file.read_bytes()
+                archive.writestr(f"toy/{file.relative_to(experiment)}", cut)
+    return content.getvalue()
+
+
+def _two_experiments(experiment: Path) -> bytes:
+    content = packed(experiment)
+    with zipfile.ZipFile(content, "a") as archive:
+        archive.writestr("other/eager/manifest.json", b"{}")
+    return content.getvalue()
+
+
+def _without_runs(_: Path) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("manifest.json", b"{}")
+        archive.writestr("readme.txt", b"")
+    return content.getvalue()
+
+
+def _encrypted(experiment: Path) -> bytes:
+    data = bytearray(packed(experiment).getvalue())
+    for signature, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = data.find(signature)
+        while place >= 0:
+            data[place + flags] |= 1
+            place = data.find(signature, place + 4)
+    return bytes(data)
+
+
+def _twice(experiment: Path) -> bytes:
+    content = packed(experiment)
+    with zipfile.ZipFile(content, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("toy/eager/manifest.json", b"{}")
+    return content.getvalue()
+
+
+def _long_name(experiment: Path) -> bytes:
+    content = packed(experiment)
+    with zipfile.ZipFile(content, "a") as archive:
+        archive.writestr(f"toy/{'x' * 400}/manifest.json", b"{}")
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda _: b"", "not a readable zip file"),
+        (lambda _: b"PK\x03\x04 and then nothing", "not a readable zip file"),
+        (_truncated, "not a readable zip file"),
+        (_damaged_member, "not a readable zip file"),
+        (_damaged_bundle, "clean.json"),
+        (_two_experiments, "runs in 2 folders"),
+        (_without_runs, "no manifest.json in a folder of its own"),
+        (_encrypted, "without a password"),
+        (_twice, "not a readable zip file"),
+        (lambda path: packed(path, "../").getvalue(), "no manifest.json"),
+        (_long_name, "not a readable zip file"),
+    ],
+)
+def test_a_bad_file_is_one_clear_error_and_leaves_nothing(
+    opened: Uploads,
+    experiment: Path,
+    tmp_path: Path,
+    make: Callable[[Path], bytes],
+    told: str,
+) -> None:
+    with pytest.raises(InputError, match=told) as caught:
+        opened.add("bad.zip", io.BytesIO(make(experiment)))
+    assert "\n" not in str(caught.value)
+    assert list(opened.folder.iterdir()) == []
+    assert outside(opened, tmp_path) == set()
+
+
+def test_sizes_are_limited_while_unpacking(
+    opened: Uploads, experiment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "MAX_UNPACKED_BYTES", 2_000_000)
+    monkeypatch.setattr(uploads, "_CHUNK", 10_000)
+    unpacked: list[int] = []
+    read = zipfile.ZipExtFile.read
+
+    def counted(member: zipfile.ZipExtFile, size: int) -> bytes:
+        chunk = read(member, size)
+        unpacked.append(len(chunk))
+        return chunk
+
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", counted)
+    bomb = {"toy/eager/graphs/graph-0.json": bytes(50_000_000)}
+    with pytest.raises(InputError, match="more when unpacked"):
+        opened.add("bomb.zip", packed(experiment, **bomb))
+    assert 1_990_000 < sum(unpacked) <= 2_010_000
+    assert list(opened.folder.iterdir()) == []
+
+
+def test_the_number_of_members_is_limited(
+    opened: Uploads, experiment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "MAX_MEMBERS", 5)
+    with pytest.raises(InputError, match="entries"):
+        opened.add("many.zip", packed(experiment))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 
 import streamlit as st
@@ -45,7 +46,7 @@ def _trace(chosen: Chosen) -> None:
     st.caption(
         "The public UI runs in your browser; the trace is handed to it there and is not uploaded."
     )
-    _command(f"graphviz-dash export perfetto {chosen.entry.path.name} -o trace.pftrace")
+    _command("graphviz-dash", "export", "perfetto", chosen.entry.path.name, "-o", "trace.pftrace")
 
 
 def _kernels(chosen: Chosen) -> None:
@@ -109,5 +110,6 @@ def _download(label: str, content: Callable[[], bytes], name: str, kind: str) ->
     )
 
 
-def _command(line: str) -> None:
-    show(element("p", "In a terminal: " + element("code", text(line)), "muted"))
+def _command(*words: str) -> None:
+    """A command to copy, quoted for a shell."""
+    show(element("p", "In a terminal: " + element("code", text(shlex.join(words))), "muted"))

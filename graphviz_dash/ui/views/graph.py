@@ -50,10 +50,11 @@ def render() -> None:
             graph_id,
             color_by=colour,
             selected=_asked(len(found.rows)),
+            on_select=_select,
             key=f"dag-{chosen.key}-{run.name}-{graph_id}",
             height=_HEIGHT,
         )
-    address.change({"node": None if selected is None else str(selected)})
+    _select(selected)
     with right, st.container(border=True, height=_HEIGHT, key="node-panel"):
         if selected is None:
             longest_nodes(found, f"{chosen.key}-{run.name}-{graph_id}")
@@ -71,6 +72,10 @@ def _usual(chosen: Chosen, runs: list[Run]) -> str | None:
     """The fastest run, if it has a graph."""
     best = comparison(chosen.key).best
     return best.name if best and best.name in {run.name for run in runs} else None
+
+
+def _select(node: int | None) -> None:
+    address.change({"node": None if node is None else str(node)})
 
 
 def _asked(count: int) -> int | None:

@@ -43,10 +43,11 @@ def render() -> None:
         shown,
         step=None if step == _TYPICAL else int(step),
         selected=address.value("select"),
+        on_select=_select,
         key=f"timeline-{chosen.key}",
         height=640,
     )
-    address.change({"select": selection.token if selection else None})
+    _select(selection.token if selection else None)
     if selection is not None and selection.node is not None and selection.graph is not None:
         link(
             "graph",
@@ -59,6 +60,10 @@ def render() -> None:
             },
         )
     show(element("p", text(_note(chosen)), "muted"))
+
+
+def _select(token: str | None) -> None:
+    address.change({"select": token})
 
 
 def _usual(chosen: Chosen, names: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ server, so that unfolding, zooming and panning run no script.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -53,6 +54,7 @@ def dag_view(
     *,
     color_by: str = "category",
     selected: int | None = None,
+    on_select: Callable[[int | None], None] | None = None,
     key: str = "dag",
     height: int = 640,
 ) -> int | None:
@@ -65,6 +67,9 @@ def dag_view(
         color_by: what colours tell, a value of charts.dag.ColourBy.
         selected: the node that is selected from outside, unfolded and brought into view; None for
             none. A later click of the reader outweighs it.
+        on_select: called with the node that the reader has just selected, or None, before the
+            script runs again; who keeps the selection in the address puts it there now, so that
+            ``selected`` already holds it.
         key: key of the widget.
         height: of the whole component in pixels.
     """
@@ -79,7 +84,7 @@ def dag_view(
             "palette": _palette(),
         },
         key=key,
-        on_selected_change=_nothing,
+        on_selected_change=lambda: _clicked(key, on_select),
     )
     return _latest(f"{key}:selection", state.get("selected"), selected)
 
@@ -103,8 +108,7 @@ def _latest(slot: str, click: Any, asked: int | None) -> int | None:
         return asked
     memory: _Memory | None = st.session_state.get(slot)
     if memory is None or click != memory.click:
-        node = click.get("node")
-        memory = _Memory(click, asked, node if isinstance(node, int) else None)
+        memory = _Memory(click, asked, _node(click))
     elif asked != memory.asked:
         # Also to None: going back in the browser's history takes the selection back.
         memory = _Memory(click, asked, asked)
@@ -112,8 +116,16 @@ def _latest(slot: str, click: Any, asked: int | None) -> int | None:
     return memory.node
 
 
-def _nothing() -> None:
-    """Its presence alone makes the state known to Streamlit."""
+def _clicked(key: str, on_select: Callable[[int | None], None] | None) -> None:
+    """Called on a click; its presence alone makes the state known to Streamlit."""
+    click = st.session_state[key].get("selected")
+    if on_select is not None and isinstance(click, dict):
+        on_select(_node(click))
+
+
+def _node(click: dict[str, Any]) -> int | None:
+    node = click.get("node")
+    return node if isinstance(node, int) else None
 
 
 @cache

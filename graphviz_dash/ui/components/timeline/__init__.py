@@ -6,7 +6,7 @@ server, so that zooming and panning run no script.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -71,6 +71,7 @@ def timeline_view(
     *,
     step: int | Sequence[int | None] | None = None,
     selected: str | None = None,
+    on_select: Callable[[str | None], None] | None = None,
     key: str = "timeline",
     height: int = 620,
 ) -> Selection | None:
@@ -84,6 +85,9 @@ def timeline_view(
         selected: what is selected from outside: "run/g12" (a Selection's token), or
             "run/graph-0#17" for a graph's node; None for nothing. A later click of the reader
             outweighs it.
+        on_select: called with the token of what the reader has just selected, or None, before the
+            script runs again; who keeps the selection in the address puts it there now, so that
+            ``selected`` already holds it.
         key: key of the widget.
         height: of the whole component in pixels.
     """
@@ -99,7 +103,7 @@ def timeline_view(
             "palette": _palette(),
         },
         key=key,
-        on_selected_change=_nothing,
+        on_selected_change=lambda: _clicked(key, on_select),
     )
     token = _latest(f"{key}:selection", state.get("selected"), selected)
     return _resolve(experiment_key, dict(zip(names, chosen, strict=True)), token)
@@ -124,8 +128,7 @@ def _latest(slot: str, click: Any, asked: str | None) -> str | None:
         return asked
     memory: _Memory | None = st.session_state.get(slot)
     if memory is None or click != memory.click:
-        token = click.get("slice")
-        memory = _Memory(click, asked, token if isinstance(token, str) else None)
+        memory = _Memory(click, asked, _token(click))
     elif asked != memory.asked:
         memory = _Memory(click, asked, asked)
     st.session_state[slot] = memory
@@ -143,8 +146,16 @@ def _resolve(key: str, steps: dict[str, int | None], token: str | None) -> Selec
     return Selection(f"{run}/{found.token}", run, found)
 
 
-def _nothing() -> None:
-    """Its presence alone makes the state known to Streamlit."""
+def _clicked(key: str, on_select: Callable[[str | None], None] | None) -> None:
+    """Called on a click; its presence alone makes the state known to Streamlit."""
+    click = st.session_state[key].get("selected")
+    if on_select is not None and isinstance(click, dict):
+        on_select(_token(click))
+
+
+def _token(click: dict[str, Any]) -> str | None:
+    token = click.get("slice")
+    return token if isinstance(token, str) else None
 
 
 @cache

@@ -1,0 +1,134 @@
+"""The address and the browser's history: each choice is one entry, and Back undoes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+pytestmark = pytest.mark.ui
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1280, "height": 860})
+    yield context.new_page()
+    context.close()
+
+
+def canvas(page: Page) -> Locator:
+    """The DAG, once it is drawn."""
+    # While one graph takes another's place, both are there for a moment.
+    expect(page.locator(".dag canvas")).to_have_count(1, timeout=30_000)
+    found = page.locator(".dag canvas")
+    expect(found).to_have_attribute("data-boxes", re.compile(r"[1-9]"), timeout=30_000)
+    return found
+
+
+def at(page: Page, end: str) -> None:
+    """Waits until the address ends so."""
+    expect(page).to_have_url(re.compile(re.escape(end) + "$"), timeout=20_000)
+
+
+def in_bar(page: Page, label: str) -> Locator:
+    return page.locator(".st-key-top-bar").get_by_role("link", name=label)
+
+
+def test_back_goes_step_by_step_through_pages_and_choices(page: Page, dashboard: str) -> None:
+    page.goto(dashboard)
+    page.locator('a[href*="graph?experiment=mlp-train"]').click()
+    canvas(page)
+    at(page, "/graph?experiment=mlp-train")
+    page.get_by_role("radio", name="phase").click()
+    at(page, "/graph?experiment=mlp-train&colour=phase")
+    page.get_by_role("radio", name="partial").click()
+    at(page, "/graph?experiment=mlp-train&colour=phase&run=partial")
+    in_bar(page, "Timeline").click()
+    expect(page.locator(".timeline canvas")).to_be_visible(timeout=30_000)
+    in_bar(page, "Graph").click()
+    at(page, "/graph?experiment=mlp-train&colour=phase&run=partial")
+    canvas(page)
+
+    for end in (
+        "/timeline?experiment=mlp-train",
+        "/graph?experiment=mlp-train&colour=phase&run=partial",
+        "/graph?experiment=mlp-train&colour=phase",
+        "/graph?experiment=mlp-train",
+        "/",
+    ):
+        page.go_back()
+        at(page, end)
+        if "graph" in end:
+            canvas(page)
+            run = "partial" if "partial" in end else "graph"
+            expect(page.get_by_role("radio", name=run, exact=True)).to_be_checked()
+        else:
+            settled = ".timeline canvas" if "timeline" in end else ".hero"
+            expect(page.locator(settled).first).to_be_visible(timeout=20_000)
+
+
+def test_back_takes_the_selection_of_a_node_back(page: Page, dashboard: str) -> None:
+    page.goto(f"{dashboard}/graph?experiment=mlp-train")
+    drawn = canvas(page)
+    for node in (2, 5):
+        place = drawn.evaluate("(canvas, node) => canvas.__dag.positionOf(node)", node)
+        page.mouse.click(place["x"], place["y"])
+        expect(page.locator(".node")).to_contain_text(f"node {node} ", timeout=10_000)
+        at(page, f"node={node}")
+    page.go_back()
+    expect(page.locator(".node")).to_contain_text("node 2 ", timeout=10_000)
+    expect(drawn).to_have_attribute("data-selected", "2")
+    page.go_back()
+    expect(page.locator(".node")).to_contain_text("Longest nodes", timeout=10_000)
+    expect(drawn).to_have_attribute("data-selected", "")
+    page.go_forward()
+    expect(page.locator(".node")).to_contain_text("node 2 ", timeout=10_000)
+
+
+def test_back_takes_the_selection_of_a_slice_back(page: Page, dashboard: str) -> None:
+    page.goto(f"{dashboard}/timeline?experiment=fork-join")
+    stage = page.locator(".timeline canvas")
+    expect(stage).to_have_attribute("data-painted", re.compile(r"[1-9]"), timeout=30_000)
+    seen = []
+    for _ in range(2):
+        stage.focus()
+        page.keyboard.press(".")
+        expect(page).not_to_have_url(re.compile(re.escape(seen[-1]) if seen else "^$"))
+        expect(page).to_have_url(re.compile("select="), timeout=10_000)
+        seen.append(page.url)
+        page.wait_for_timeout(600)
+    assert seen[0] != seen[1]
+    page.go_back()
+    expect(page).to_have_url(seen[0])
+    page.wait_for_timeout(600)
+    expect(page).to_have_url(seen[0])
+    expect(stage).to_have_attribute("data-card", re.compile(re.escape(_select(seen[0]))))
+    page.go_back()
+    expect(page).to_have_url(f"{dashboard}/timeline?experiment=fork-join")
+
+
+def _select(address: str) -> str:
+    return parse_qs(urlsplit(address).query)["select"][0]
+
+
+def test_the_picker_at_the_top_changes_the_experiment_of_the_page(
+    page: Page, dashboard: str
+) -> None:
+    page.goto(f"{dashboard}/compare?experiment=mlp-train&run=partial")
+    expect(page.get_by_role("heading", name="mlp-train")).to_be_visible(timeout=30_000)
+    page.locator(".st-key-top-bar").get_by_role("combobox").click()
+    page.get_by_role("option", name="decode").click()
+    expect(page.get_by_role("heading", name="decode")).to_be_visible(timeout=30_000)
+    at(page, "/compare?experiment=decode&run=partial")
+    page.go_back()
+    expect(page.get_by_role("heading", name="mlp-train")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("radio", name="partial")).to_be_checked()
+
+
+def test_the_old_address_of_the_overview_leads_there(page: Page, dashboard: str) -> None:
+    page.goto(f"{dashboard}/overview")
+    expect(page.locator(".hero").first).to_be_visible(timeout=30_000)
+    assert page.url == f"{dashboard}/"
