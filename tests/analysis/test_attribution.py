@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -375,7 +374,7 @@ class TestSource:
         assert attribute(graph_of([kernel(0)]), scene.trace()).origins[0].op == "triton_op"
 
 
-def test_fifty_thousand_nodes_take_less_than_a_second() -> None:
+def test_fifty_thousand_nodes() -> None:
     scene = Scene()
     count = 50_000
     scene.capture(100, 200 + 100 * count)
@@ -386,9 +385,5 @@ def test_fifty_thousand_nodes_take_less_than_a_second() -> None:
         op = scene.op(EVALUATE if tid == ENGINE else "aten::mm", start + 5, start + 50, tid=tid)
         scene.launch(start + 20, tid=tid, external=op)
     graph, trace = graph_of([kernel(i) for i in range(count)]), scene.trace()
-    begun = time.perf_counter()
     found = attribute(graph, trace)
-    took = time.perf_counter() - begun
     assert all(origin.source is not None for origin in found.origins)
-    # About 0.4 s on an idle core.
-    assert took < 2, took

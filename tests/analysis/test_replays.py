@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import numpy as np
 import pytest
@@ -480,9 +479,5 @@ def test_two_hundred_replays_of_a_thousand_nodes(branches: int) -> None:
     for number in range(200):
         scene.replay(graph, 1_000_000 * (number + 1), _run(graph, streams, rng))
     trace = scene.trace()
-    begun = time.perf_counter()
     found = match_replays((graph,), trace)
-    took = time.perf_counter() - begun
     assert found.matched == len(found.node) == 200 * len(graph.nodes)
-    # About 0.06 s on an idle core.
-    assert took < 0.6, took
