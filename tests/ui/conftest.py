@@ -46,7 +46,7 @@ def wait_until_served(address: str, server: subprocess.Popen[bytes]) -> None:
 def dashboard() -> Iterator[str]:
     """The address of the dashboard on sample_traces, as ``streamlit run app.py`` serves it."""
     port = free_port()
-    command = [sys.executable, "-m", "streamlit", "run", "app.py"]
+    command = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py")]
     command += [f"--server.port={port}", "--server.headless=true"]
     command += ["--server.fileWatcherType=none", "--", "sample_traces"]
     server = subprocess.Popen(command, cwd=ROOT)
