@@ -17,6 +17,7 @@ from graphviz_dash.bundle.schema import (
     MAX_PART_BYTES,
     MAX_TRACE_BYTES,
     PLACES,
+    READABLE,
     graph_place,
 )
 from graphviz_dash.bundle.write import sha256_of
@@ -24,7 +25,6 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import (
     FORMAT_NAME,
-    FORMAT_VERSION,
     CleanTimings,
     FileEntry,
     FileRole,
@@ -83,12 +83,12 @@ def read_manifest(path: Path) -> Manifest:
     envelope = _decode(content, _Envelope, file)
     if envelope.format != FORMAT_NAME:
         raise InputError(file, f"format {envelope.format[:80]!r}", f"format {FORMAT_NAME!r}")
-    if envelope.version != FORMAT_VERSION:
-        newer = envelope.version > FORMAT_VERSION
+    if envelope.version not in READABLE:
+        newer = envelope.version > max(READABLE)
         raise InputError(
             file,
             f"bundle format version {envelope.version}",
-            f"version {FORMAT_VERSION}, the only one this graphviz-dash reads",
+            f"version {' or '.join(map(str, READABLE))}, which this graphviz-dash reads",
             "Install a newer graphviz-dash to read it." if newer else "",
         )
     return _decode(content, Manifest, file)

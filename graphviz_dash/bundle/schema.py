@@ -2,6 +2,7 @@
 
 Version history:
     1: manifest.json, clean.json, memory.json, graphs/<id>.json, traces/{capture,replay}.json.gz.
+    2: adds fields and files, each of which may be missing; nothing of version 1 has changed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from graphviz_dash.model.run import FileRole
+
+READABLE: Final = (1, 2)
+"""The versions that this tool reads; it writes the last."""
 
 MANIFEST: Final = "manifest.json"
 

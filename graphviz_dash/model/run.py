@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 FORMAT_NAME: Final = "graphviz-dash-run"
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 
 Nanoseconds: TypeAlias = Count
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
@@ -120,7 +120,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     """manifest.json of a run bundle. ``created`` is ISO 8601 in UTC."""
 
     format: Literal["graphviz-dash-run"]
-    version: Literal[1]
+    version: Literal[1, 2]
     tool_version: str
     created: str
     command: tuple[str, ...]

@@ -38,7 +38,7 @@ from graphviz_dash.model.run import (
 
 MANIFEST = Manifest(
     format="graphviz-dash-run",
-    version=1,
+    version=2,
     tool_version="0.1.0",
     created="2026-11-20T10:00:00+00:00",
     command=("graphviz-dash", "collect", "--workload", "mlp-train"),

@@ -134,11 +134,15 @@ class TestManifest:
 
     def test_a_newer_version_names_both(self, bundle: Path) -> None:
         # A newer format may have other fields: the version is what is told.
-        edit_manifest(bundle, lambda manifest: manifest.update(version=2, experiment="mlp"))
+        edit_manifest(bundle, lambda manifest: manifest.update(version=3, experiment="mlp"))
         error = refusal(bundle)
-        assert error.found == "bundle format version 2"
-        assert error.expected.startswith("version 1,")
+        assert error.found == "bundle format version 3"
+        assert error.expected.startswith("version 1 or 2,")
         assert error.advice == "Install a newer graphviz-dash to read it."
+
+    def test_version_1_is_read(self, bundle: Path) -> None:
+        edit_manifest(bundle, lambda manifest: manifest.update(version=1))
+        assert read_bundle(bundle).manifest.version == 1
 
     @pytest.mark.parametrize("version", [0, -1])
     def test_an_impossible_version(self, bundle: Path, version: int) -> None:
