@@ -157,8 +157,8 @@ DAMAGED_RUNS: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut manifest": (lambda r: (r / "manifest.json").write_text('{"format": "gr'), "not readable"),
     "binary manifest": (lambda r: (r / "manifest.json").write_bytes(b"\xff\xfe\0"), "manifest"),
     "newer version": (
-        lambda r: edit(r, lambda m: m.update(version=2)),
-        "version 2.*Install a newer",
+        lambda r: edit(r, lambda m: m.update(version=3)),
+        "version 3.*Install a newer",
     ),
     "foreign format": (lambda r: edit(r, lambda m: m.update(format="other")), "format 'other'"),
     "path with ..": (lambda r: entry(r, path="../../etc/passwd"), "fixed places"),

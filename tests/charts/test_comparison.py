@@ -1,0 +1,91 @@
+"""The pictures of a comparison: what they add up to, their colours, and when there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphviz_dash.analysis.compare import Comparison, compare
+from graphviz_dash.charts.comparison import (
+    _ticks,
+    break_even_chart,
+    iterations_chart,
+    where_time_goes_chart,
+)
+from graphviz_dash.charts.palette import CATEGORY, IDLE, MODE
+from graphviz_dash.charts.themed import Theme, shade
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.run import ExecutionMode, Failure, Pass
+from tests.builders import make_experiment, make_run
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    return compare(load_experiment(make_experiment(tmp_path_factory.mktemp("charts") / "toy")))
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    folder = tmp_path_factory.mktemp("charts") / "failed"
+    make_run(folder, "graph", failure=Failure(Pass.CLEAN, "Error", "no", None, ""))
+    return compare(load_experiment(folder))
+
+
+def test_the_bars_of_a_run_add_up_to_its_clean_step(result: Comparison) -> None:
+    figure = where_time_goes_chart(result, "light")
+    assert figure is not None
+    for place, run in enumerate(result.runs):
+        total = sum(bar.x[place] for bar in figure.data)
+        assert total * 1e3 == pytest.approx(run["step_time"].value)
+    assert [note.text for note in figure.layout.annotations] == ["400 us", "100 us"]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_trace_has_a_colour_of_the_palette(result: Comparison, theme: Theme) -> None:
+    bars = where_time_goes_chart(result, theme)
+    points = iterations_chart(result, theme)
+    best = result.best
+    assert bars is not None
+    assert points is not None
+    assert best is not None
+    lines = break_even_chart(result, best, theme)
+    assert lines is not None
+    by_name = {category.value: shade(colour, theme) for category, colour in CATEGORY.items()}
+    for bar in bars.data:
+        if bar.name == "GPU idle":
+            assert bar.marker.pattern.fgcolor == shade(IDLE, theme)
+        else:
+            assert bar.marker.color == by_name[bar.name]
+    modes = [shade(MODE[mode], theme) for mode in (ExecutionMode.EAGER, ExecutionMode.GRAPH)]
+    assert [trace.marker.color for trace in points.data] == modes
+    assert [trace.line.color for trace in lines.data] == modes
+
+
+def test_the_lines_cross_where_the_graph_has_paid_for_itself(result: Comparison) -> None:
+    best = result.best
+    assert best is not None
+    figure = break_even_chart(result, best, "light")
+    assert figure is not None
+    eager, graph = figure.data
+    replays = best["break_even"].value
+    assert replays is not None
+    cheaper = [x for x, a, b in zip(eager.x, eager.y, graph.y, strict=True) if b <= a]
+    dearer = [x for x, a, b in zip(eager.x, eager.y, graph.y, strict=True) if b > a]
+    assert max(dearer) < replays <= min(cheaper) + 1
+
+
+def test_without_clean_or_traced_passes_there_is_no_picture(failed: Comparison) -> None:
+    assert where_time_goes_chart(failed, "light") is None
+    assert iterations_chart(failed, "light") is None
+    assert break_even_chart(failed, failed.runs[0], "light") is None
+
+
+@pytest.mark.parametrize(
+    ("values", "within"),
+    [([1000.0, 1900.0], 4), ([164.0, 2000.0], 3), ([5.0, 4e5], 5), ([7.0], 1), ([], 1)],
+)
+def test_logarithmic_ticks_are_round_and_enough(values: list[float], within: int) -> None:
+    ticks = _ticks(values)
+    assert ticks == sorted(set(ticks))
+    low, high = min(values, default=1.0), max(values, default=1.0)
+    assert sum(low * 0.8 <= tick <= high * 1.25 for tick in ticks) >= within
+    assert len(ticks) <= 40
