@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from graphviz_dash.analysis.coverage import Coverage, coverage
 from graphviz_dash.analysis.figures import (
     Figure,
     absent,
+    coverage_figures,
     graph_figures,
     life_figures,
     memory_figures,
     no_graphs,
     one_off_cost,
+    pass_missing,
     present,
     step_figures,
     traced_figures,
@@ -28,7 +31,7 @@ from graphviz_dash.analysis.steps import Step, steps
 from graphviz_dash.analysis.weak import Weakness, weaknesses
 from graphviz_dash.analysis.where import WhereTimeGoes, where_time_goes
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.run import ExecutionMode, Failure
+from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
@@ -40,7 +43,8 @@ class RunComparison:
 
     ``figures`` has every metric of the registry, in its order. ``baseline`` is the name of the run
     it is compared with: None for a baseline itself (``is_baseline``) and where there is none, and
-    then the figures that need one say why. ``where`` is None with a reason in ``where_reason``.
+    then the figures that need one say why. ``where`` is None with a reason in ``where_reason``,
+    ``coverage`` (what ran from graphs, and what stayed eager) with one in ``coverage_reason``.
     ``sentence`` says the outcome in words.
     """
 
@@ -50,6 +54,8 @@ class RunComparison:
     figures: tuple[Figure, ...]
     where: WhereTimeGoes | None
     where_reason: str | None
+    coverage: Coverage | None
+    coverage_reason: str | None
     weaknesses: tuple[Weakness, ...]
     sentence: str
 
@@ -153,6 +159,7 @@ def _against(run: Run, chosen: Run | None, experiment: Experiment) -> Run | str:
 
 def _compare_run(run: Run, chosen: Run | None, experiment: Experiment) -> RunComparison:
     taken = steps(run.replay_trace) if run.replay_trace is not None else ()
+    covered = _coverage(run, taken)
     against = _against(run, chosen, experiment)
     partner = None if isinstance(against, str) else against
     figures = {
@@ -162,6 +169,7 @@ def _compare_run(run: Run, chosen: Run | None, experiment: Experiment) -> RunCom
             *life_figures(run),
             *memory_figures(run),
             *traced_figures(run, taken),
+            *coverage_figures(run, covered),
             *graph_figures(run),
         )
     }
@@ -178,6 +186,8 @@ def _compare_run(run: Run, chosen: Run | None, experiment: Experiment) -> RunCom
         figures=tuple(figures[metric] for metric in METRICS),
         where=where,
         where_reason=where_reason,
+        coverage=None if isinstance(covered, str) else covered,
+        coverage_reason=covered if isinstance(covered, str) else None,
         weaknesses=weaknesses(run, partner, figures, taken),
         sentence=sentence(run, partner, figures),
     )
@@ -201,6 +211,14 @@ def _joined(run: Run, figures: Mapping[str, Figure]) -> Iterator[Figure]:
             yield absent("one_off_cost", cost)
         else:
             yield present("one_off_cost", cost)
+
+
+def _coverage(run: Run, taken: tuple[Step, ...]) -> Coverage | str:
+    if run.mode is ExecutionMode.EAGER:
+        return f"mode {run.mode.value} captures no graph"
+    if run.replay_trace is None:
+        return pass_missing(run, Pass.TRACED)
+    return coverage(run.replay_trace, taken)
 
 
 def _where(

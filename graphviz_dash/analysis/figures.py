@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from graphviz_dash.analysis.coverage import Coverage
+from graphviz_dash.analysis.cpu_time import self_cpu_ns
 from graphviz_dash.analysis.metrics import METRICS, Metric
 from graphviz_dash.analysis.samples import Spread, Summary, summarise
 from graphviz_dash.analysis.steps import Step, StepMethod
@@ -139,11 +141,32 @@ def traced_figures(run: Run, taken: tuple[Step, ...]) -> Iterable[Figure]:
             continue
         summary = summarise([read(step) for step in taken])
         yield _median(metric, summary, "the trace has no steps")
+    if reason is not None or run.replay_trace is None:
+        yield absent("self_cpu_time", reason or pass_missing(run, Pass.TRACED))
+    else:
+        summary = summarise(self_cpu_ns(run.replay_trace, taken).tolist())
+        yield _median("self_cpu_time", summary, "the trace has no steps")
     busy = sum(step.busy_ns for step in taken)
     if busy:
         yield present("concurrency", sum(step.work_ns for step in taken) / busy)
     else:
         yield absent("concurrency", reason or "nothing ran on the GPU in the traced steps")
+
+
+def coverage_figures(run: Run, found: Coverage | str) -> Iterable[Figure]:
+    """How much of the traced steps ran from graphs; ``found`` is their coverage or why not."""
+    values: dict[str, Callable[[Coverage], float]] = {
+        "graph_work": lambda known: known.nodes,
+        "graph_work_share": lambda known: known.work_share,
+        "graph_time_share": lambda known: known.time_share,
+    }
+    for metric, read in values.items():
+        if run.mode is ExecutionMode.EAGER:
+            yield absent(metric, f"mode {run.mode.value} captures no graph")
+        elif isinstance(found, str):
+            yield absent(metric, found)
+        else:
+            yield present(metric, read(found))
 
 
 def graph_figures(run: Run) -> Iterable[Figure]:

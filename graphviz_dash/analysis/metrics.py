@@ -222,6 +222,14 @@ _GPU = (
         "began where the trace does not tell its launch.",
     ),
     Metric(
+        "self_cpu_time", "Self CPU time total", _NS, _TRACED, _LOW,
+        "Median over the traced steps of what torch.profiler's own table calls \"Self CPU time "
+        "total\": for each thread the union of its operators, ranges and runtime calls, the "
+        "synchronisation at the step's end included, Python between them not; summed over the "
+        "threads. The profiler's cost is in it. It is here because other measurements of capture "
+        "schemes are given in it; the clean launch CPU time is the figure to trust.",
+    ),
+    Metric(
         "busy_fraction", "GPU busy of traced step", _F, _TRACED, _HIGH,
         "Median over the traced steps of GPU busy time divided by the duration of the same step "
         "under the profiler. Too low where the observer effect is large.",
@@ -258,6 +266,20 @@ _GPU = (
     Metric(
         "graph_launches", "Graph launches per step", _N, _TRACED, _NONE,
         "Those of the launches that launch a graph.",
+    ),
+    Metric(
+        "graph_work", "Work from graphs per step", _N, _TRACED, _NONE,
+        "Mean over the traced steps of the kernels, copies and sets that a graph launch started "
+        "(they share its correlation).",
+    ),
+    Metric(
+        "graph_work_share", "Share of work from graphs", _F, _TRACED, _HIGH,
+        "Kernels, copies and sets of the traced steps that a graph launch started, divided by all "
+        "of theirs: the part of the launches that graphs took over.",
+    ),
+    Metric(
+        "graph_time_share", "Share of GPU time from graphs", _F, _TRACED, _HIGH,
+        "The durations of that work, summed, divided by those of all work of the traced steps.",
     ),
 )  # fmt: skip
 

@@ -71,6 +71,7 @@ def _print(result: Comparison, kernels: KernelTable, count: int) -> None:
     print_weaknesses(result.runs)
     if count:
         _print_kernels(kernels, count)
+    _print_coverage(result)
     print_absent([(run.name, run.figures) for run in result.runs])
 
 
@@ -80,6 +81,32 @@ def _where_made(manifest: Manifest) -> str:
         f"{manifest.workload.name} on {machine.gpu.name}, driver {machine.driver or 'unknown'}, "
         f"CUDA {machine.cuda_runtime}, torch {machine.torch}, {manifest.created[:10]}"
     )
+
+
+def _print_coverage(result: Comparison) -> None:
+    from graphviz_dash.cli.output import cell, plain_table, print_heading, print_table
+    from graphviz_dash.units import format_count, format_ns, format_percent
+
+    rows = [
+        (run.name, group)
+        for run in result.runs
+        if run.coverage is not None
+        for group in run.coverage.eager
+    ]
+    if not rows:
+        return
+    print_heading("Stayed eager, per traced step")
+    table = plain_table("run", "operator", "why", "work", "time", "of GPU time", right=(3, 4, 5))
+    for run, group in rows:
+        table.add_row(
+            cell(run),
+            cell(group.operator or "–"),
+            cell(group.reason.value),
+            cell(format_count(group.count)),
+            cell(format_ns(group.total_ns)),
+            cell(format_percent(group.share)),
+        )
+    print_table(table)
 
 
 def _print_kernels(kernels: KernelTable, count: int) -> None:

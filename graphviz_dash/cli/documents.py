@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from graphviz_dash.analysis.compare import Comparison, RunComparison
+from graphviz_dash.analysis.coverage import Coverage
 from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.kernels import KernelRow, KernelTable
 from graphviz_dash.analysis.where import WhereTimeGoes
@@ -78,6 +79,8 @@ def run_document(run: RunComparison) -> dict[str, object]:
         "figures": figures_document(run.figures),
         "where": where_document(run.where) if run.where is not None else None,
         "where_reason": run.where_reason,
+        "coverage": coverage_document(run.coverage) if run.coverage is not None else None,
+        "coverage_reason": run.coverage_reason,
         "weaknesses": weaknesses_document(run),
     }
 
@@ -103,6 +106,22 @@ def where_document(where: WhereTimeGoes) -> dict[str, object]:
         "parts": {part.category.value: part.ns for part in where.parts},
         "idle": number(where.idle_ns),
         "excess": number(where.excess_ns),
+    }
+
+
+def coverage_document(coverage: Coverage) -> dict[str, object]:
+    """What stayed eager, per traced step, in ns; the shares themselves are among the figures."""
+    return {
+        "stayed_eager": [
+            {
+                "reason": group.reason.value,
+                "operator": group.operator,
+                "count": number(group.count),
+                "total": group.total_ns,
+                "share": group.share,
+            }
+            for group in coverage.eager
+        ]
     }
 
 

@@ -61,6 +61,12 @@ class Frames:
     gpu: list[dict[str, Any]] = field(default_factory=list)
     runtime: list[dict[str, Any]] = field(default_factory=list)
     annotations: list[dict[str, Any]] = field(default_factory=list)
+    ops: list[dict[str, Any]] = field(default_factory=list)
+
+    def op(self, name: str, start: int, end: int, tid: int = 1) -> None:
+        """An operator."""
+        row = {"ts": start, "dur": end - start, "name": name, "pid": 1, "tid": tid}
+        self.ops.append(row | {"external_id": 1 + len(self.ops)})
 
     def range(self, name: str, start: int, end: int) -> None:
         """A record_function range."""
@@ -98,7 +104,7 @@ class Frames:
 
     def trace(self, problems: tuple[TraceProblem, ...] = ()) -> Trace:
         """The tables so far."""
-        rows = [*self.gpu, *self.runtime, *self.annotations]
+        rows = [*self.gpu, *self.runtime, *self.annotations, *self.ops]
         end = max((row["ts"] + row["dur"] for row in rows), default=0)
         return Trace(
             info=TraceInfo(
@@ -117,7 +123,7 @@ class Frames:
             ),
             gpu=frame(GPU_COLUMNS, self.gpu),
             runtime=frame(RUNTIME_COLUMNS, self.runtime),
-            ops=frame(OP_COLUMNS, []),
+            ops=frame(OP_COLUMNS, self.ops),
             annotations=frame(ANNOTATION_COLUMNS, self.annotations),
             python=frame(PYTHON_COLUMNS, []),
         )

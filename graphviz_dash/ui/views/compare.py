@@ -23,6 +23,7 @@ from graphviz_dash.ui.frame import chosen_experiment, empty, theme
 from graphviz_dash.ui.markup import element, plain, show, table, text
 from graphviz_dash.ui.pieces import failure_notes, signed
 from graphviz_dash.ui.results import comparison, kernels
+from graphviz_dash.units import format_count, format_ns, format_percent
 
 _TILES: Final = {
     "speedup": "Speedup",
@@ -60,6 +61,8 @@ def render() -> None:
     )
     st.subheader("Kernels per traced step", anchor=False)
     _kernels(kernels(chosen.key), run)
+    if run is not None:
+        _stayed_eager(run)
 
 
 def _tracebacks(result: Comparison) -> None:
@@ -223,6 +226,34 @@ def _kernels(found: KernelTable, run: RunComparison | None) -> None:
         f"{len(rows)} of {len(found.rows)} kernels, copies and sets, largest change first. Counts "
         "and times are medians over the traced steps; their sums exceed the busy time where work "
         "overlaps. Click a heading to sort."
+    )
+
+
+def _stayed_eager(run: RunComparison) -> None:
+    st.subheader(f"What stayed eager in {plain(run.name)}", anchor=False)
+    if run.coverage is None:
+        st.caption(plain(run.coverage_reason or ""))
+        return
+    if not run.coverage.eager:
+        st.caption("Nothing: graph launches started all GPU work of the traced steps.")
+        return
+    by_reason: dict[str, list[list[str]]] = {}
+    for group in run.coverage.eager:
+        by_reason.setdefault(group.reason.value, []).append(
+            [
+                text(short_name(printable(group.operator)) if group.operator else "–"),
+                element("span", text(format_count(group.count)), "num"),
+                element("span", text(format_ns(group.total_ns)), "num"),
+                element("span", text(format_percent(group.share)), "num"),
+            ]
+        )
+    groups = [(text(reason.capitalize()), rows) for reason, rows in by_reason.items()]
+    head = ["Operator", "Work per step", "Time per step", "Of GPU time"]
+    show(element("div", table(head, groups, "figures"), "scroll"))
+    st.caption(
+        f"{run['graph_work_share'].text} of the kernels, copies and sets and "
+        f"{run['graph_time_share'].text} of their time ran from graphs. Told by the operators and "
+        "ranges around each launch of the traced pass."
     )
 
 
