@@ -82,6 +82,7 @@ class TestFigures:
             "traced_step_time": 150_000,
             "observer_effect": 1.2,
             "gpu_busy": busy,
+            "self_cpu_time": 4,  # the launch and the final synchronisation, 2 ns each
             "busy_fraction": 0.5,
             "busy_of_clean": busy / 125_000,
             "concurrency": 1,
@@ -90,6 +91,9 @@ class TestFigures:
             "sets": 0,
             "launches": 1,
             "graph_launches": 1,
+            "graph_work": 4,
+            "graph_work_share": 1,
+            "graph_time_share": 1,
             "graphs": 1,
             "graph_nodes": 3,
             "graph_edges": 2,
@@ -103,6 +107,7 @@ class TestFigures:
             *("speedup", "speedup_interval", "step_saving", "break_even", "peak_reserved_change"),
             *("capture_time", "instantiate_time", "upload_time", "first_launch_cpu_time"),
             *("first_launch_time", "one_off_cost", "graphs", "graph_nodes", "graph_edges"),
+            *("graph_work", "graph_work_share", "graph_time_share"),
         }
 
     def test_every_run_has_every_metric_with_a_value_or_a_reason(self) -> None:
