@@ -1,0 +1,204 @@
+"""Runs somebody else's program once, with a hook of ours in each of its Python processes.
+
+The program is started as the user would start it (``python train.py``, ``torchrun ...``,
+``python -m package``), with the same terminal, and is not changed: a folder on PYTHONPATH holds a
+``sitecustomize`` that calls the hook when a process has imported torch
+(docs/decisions/0008-programs-are-hooked-by-sitecustomize.md).
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from graphviz_dash.errors import InputError, MissingRequirementError
+
+HOOK = "GRAPHVIZ_DASH_HOOK"
+"""``module:function``, called without arguments in each process of the program."""
+
+SCRATCH = "GRAPHVIZ_DASH_SCRATCH"
+"""A folder for what the hooks leave behind; lives until the program has ended."""
+
+SETTINGS = "GRAPHVIZ_DASH_SETTINGS"
+"""A text for the hook, such as JSON."""
+
+_INJECTED = Path(__file__).parent / "inject"
+_PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class PythonProcess(msgspec.Struct, frozen=True):
+    """A Python process of the program. ``torch``: it imported torch, and the hook was due.
+
+    ``error``: why the hook could not be called (a module missing in that Python), or None.
+    """
+
+    pid: int
+    python: str
+    torch: bool
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the program ended: its exit code, or the negative number of the signal that killed it,
+    and the Python processes that were hooked, in the order of their ids."""
+
+    returncode: int
+    processes: tuple[PythonProcess, ...]
+
+
+def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path) -> Ended:
+    """Runs ``command`` to its end with ``hook`` in each of its Python processes.
+
+    stdin, stdout, stderr, working folder and process group are the caller's own. Call it from the
+    main thread: signals that would end the caller are handed on to the program meanwhile.
+
+    Args:
+        command: program and arguments, as a shell would have split them.
+        hook: ``module:function``; called without arguments right after ``import torch``, in the
+            importing thread. It reads :func:`settings` and :func:`scratch_folder`. A module
+            missing in that Python is noted in the result; what the function itself raises reaches
+            the program, so it should raise nothing. It is not called in forked children.
+        settings: any text for the hook.
+        scratch: an existing folder where the hooks may leave files.
+
+    Raises:
+        InputError: the command is not there or cannot be executed.
+    """
+    notes = scratch / "processes"
+    notes.mkdir(exist_ok=True)
+    environment = os.environ | {HOOK: hook, SETTINGS: settings, SCRATCH: str(scratch.resolve())}
+    before = os.environ.get("PYTHONPATH")
+    environment["PYTHONPATH"] = os.pathsep.join([str(_INJECTED), *([before] if before else [])])
+    try:
+        with _signals_held() as passed_to:
+            process = subprocess.Popen(_found(command), env=environment)
+            passed_to.append(process)
+            returncode = process.wait()
+    except OSError as error:
+        found = f"cannot be started ({error.strerror or error})"
+        raise InputError(command[0], found, "an executable program") from error
+    processes = tuple(
+        msgspec.json.decode(note.read_bytes(), type=PythonProcess)
+        for note in sorted(notes.glob("*.json"), key=lambda note: int(note.stem))
+    )
+    return Ended(returncode, processes)
+
+
+def settings() -> str:
+    """For a hook: the text given to :func:`run_program`."""
+    return os.environ[SETTINGS]
+
+
+def scratch_folder() -> Path:
+    """For a hook: the folder given to :func:`run_program`."""
+    return Path(os.environ[SCRATCH])
+
+
+def why_unwatched(ended: Ended) -> str | None:
+    """Why no process of the program could be hooked, in one sentence; None if one was."""
+    if any(process.torch and process.error is None for process in ended.processes):
+        return None
+    for process in ended.processes:
+        if process.error is not None:
+            return f"{process.python} cannot load the hook: {process.error}"
+    if ended.processes:
+        return "the program did not import torch"
+    return "it started no Python that reads PYTHONPATH (-I, -E and -S turn that off)"
+
+
+def end_like(returncode: int) -> int:
+    """The exit code to end with so that the caller's caller sees what the program's would have
+    seen; does not return when the program was killed by a signal."""
+    if returncode >= 0:
+        return returncode
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # The program has left its core file already, if it was to leave one.
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+    number = signal.Signals(-returncode)
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    return 128 + number
+
+
+def _found(command: Sequence[str]) -> list[str]:
+    if not command:
+        raise InputError("the command line", "nothing after --", "a program and its arguments")
+    where = shutil.which(command[0])
+    if where is None:
+        script = Path(command[0])
+        advice = f"Put python before it: python {command[0]}" if script.suffix == ".py" else ""
+        found = "not executable" if script.exists() else "no such program"
+        raise InputError(command[0], found, "an executable on PATH", advice)
+    # argv[0] stays what was typed: an interpreter finds its virtual environment by it.
+    return list(command)
+
+
+@contextmanager
+def _signals_held() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Within it, signals that would end us go to the processes in the list instead.
+
+    A terminal sends its interrupt to the whole process group, the program included, so that one is
+    only withstood. Handlers, unlike ignored signals, are not inherited by the program.
+    """
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def hand_on(number: int, _frame: FrameType | None) -> None:
+        for process in processes:
+            process.send_signal(number)
+
+    def withstand(_number: int, _frame: FrameType | None) -> None:
+        """The program decides what its interrupt means."""
+
+    old = {number: signal.signal(number, hand_on) for number in _PASSED_ON}
+    old |= {number: signal.signal(number, withstand) for number in (signal.SIGINT, signal.SIGQUIT)}
+    try:
+        yield processes
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def require_hook(command: Sequence[str], modules: Sequence[str]) -> None:
+    """Asks the program's own Python, where the command names one, for what the hook needs.
+
+    So that hours of training are not run in vain. Launchers such as torchrun are not asked.
+
+    Raises:
+        MissingRequirementError: a module is not installed for that Python.
+    """
+    if not command or not Path(command[0]).name.startswith("python"):
+        return
+    code = (
+        "import importlib.util, sys\n"
+        "sys.exit(' '.join(n for n in sys.argv[1:] if importlib.util.find_spec(n) is None) or 0)"
+    )
+    try:
+        asked = subprocess.run(
+            [_found(command)[0], "-c", code, *modules],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return
+    if asked.returncode != 0:
+        missing = ", ".join(asked.stderr.split()) or "what it takes"
+        raise MissingRequirementError(
+            f"{command[0]} has no {missing}: install 'graphviz-dash[collect]' for the Python that "
+            "runs the program."
+        )
