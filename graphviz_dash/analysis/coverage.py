@@ -27,6 +27,7 @@ class Reason(StrEnum):
     """Why work was not launched by a graph."""
 
     INPUT = "copied into a graph's static inputs before its replay"
+    GENERATOR = "the random generator's seed and offset, set before a replay"
     COMPILED = "in a compiled region, outside its graphs"
     OPTIMIZER = "in the optimizer's step, which no graph holds"
     BACKWARD = "backward of an operator that no graph holds"
@@ -96,10 +97,13 @@ def coverage(trace: Trace, taken: Sequence[Step]) -> Coverage | str:
 def _groups(
     trace: Trace, launches: Ints, duration: Ints, steps: int, whole: float
 ) -> tuple[StayedEager, ...]:
-    origins = Origins(trace, launches)
+    known = Origins(trace, launches)
+    origins = [known.origin(place, "traced pass", 1.0) for place in range(len(launches))]
+    fills = launches[[origin.op == "aten::fill_" for origin in origins]]
+    generator = set(_before_a_replay(trace, fills).tolist())
     found: dict[tuple[Reason, str | None], tuple[int, int]] = {}
-    for place, took in enumerate(duration.tolist()):
-        key = _key(origins.origin(place, "traced pass", 1.0))
+    for row, took, origin in zip(launches.tolist(), duration.tolist(), origins, strict=True):
+        key = (Reason.GENERATOR, "aten::fill_") if row in generator else _key(origin)
         count, total = found.get(key, (0, 0))
         found[key] = (count + 1, total + took)
     groups = (
@@ -109,6 +113,25 @@ def _groups(
     return tuple(sorted(groups, key=lambda group: (-group.total_ns, -group.count)))
 
 
+def _before_a_replay(trace: Trace, fills: Ints) -> Ints:
+    """Those of the launches ``fills`` (rows of the runtime table) that come in pairs right before
+    a graph launch of their thread: CUDAGraph.replay() fills the seed and the offset of a generator
+    whose numbers the graph uses, and then launches."""
+    codes, names = encode(trace.runtime["name"])
+    classes = [call_class(name) for name in names]
+    submits = np.array([one in _SUBMITTING for one in classes])[codes]
+    graph = np.array([one is CallClass.GRAPH_LAUNCH for one in classes])[codes]
+    calls = np.flatnonzero(submits)
+    thread = column(trace.runtime, "tid")[calls]
+    order = np.lexsort((column(trace.runtime, "ts")[calls], thread))
+    calls, thread = calls[order], thread[order]
+    is_fill = np.isin(calls, fills)
+    follows = thread[:-2] == thread[2:]
+    pair = np.flatnonzero(is_fill[:-2] & is_fill[1:-1] & graph[calls[2:]] & follows)
+    return calls[np.concatenate((pair, pair + 1))]
+
+
+_SUBMITTING = frozenset({CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY})
 _ENGINE = "autograd::engine::evaluate_function: "
 # What torch calls the parts of its own graphing wrappers (torch/cuda/graphs.py, torch/_inductor).
 _GRAPHED = frozenset({"Graphed", "GraphedBackward"})

@@ -109,6 +109,32 @@ def test_everything_from_graphs_leaves_nothing() -> None:
     assert (found.work_share, found.time_share, found.eager) == (1, 1, ())
 
 
+class TestGenerator:
+    def scene(self, *fills: int, graph_at: int, graph_tid: int = 1) -> list[Reason]:
+        frames = Frames()
+        frames.step(0, 0, 1000)
+        for at in fills:
+            launched_in(frames, at, "aten::fill_")
+        graph = frames.call("cudaGraphLaunch", graph_at, tid=graph_tid)
+        frames.work("in the graph", 700, 10, correlation=graph)
+        return [group.reason for group in covered(frames).eager]
+
+    def test_a_pair_of_fills_right_before_a_replay(self) -> None:
+        assert self.scene(100, 200, graph_at=300) == [Reason.GENERATOR]
+
+    def test_a_third_is_the_users_own(self) -> None:
+        assert self.scene(50, 100, 200, graph_at=300) == [Reason.GENERATOR, Reason.FORWARD]
+
+    def test_one_alone_is_the_users_own(self) -> None:
+        assert self.scene(100, graph_at=300) == [Reason.FORWARD]
+
+    def test_on_another_thread(self) -> None:
+        assert self.scene(100, 200, graph_at=300, graph_tid=2) == [Reason.FORWARD]
+
+    def test_after_the_replay(self) -> None:
+        assert self.scene(300, 400, graph_at=200) == [Reason.FORWARD]
+
+
 class TestNone:
     def test_without_marked_steps(self) -> None:
         frames = Frames()
