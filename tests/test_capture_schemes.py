@@ -1,0 +1,21 @@
+"""docs/capture-schemes.md holds the figures of the shipped experiments, as the benchmark prints them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.capture_schemes import main
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "capture-schemes.md"
+
+
+def test_the_page_has_what_the_benchmark_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    samples = ROOT / "sample_traces"
+    main([str(samples / "capture-schemes"), str(samples / "mlp-train")])
+    printed = [line for line in capsys.readouterr().out.splitlines() if line]
+    assert len(printed) > 20
+    page = PAGE.read_text(encoding="utf-8").splitlines()
+    assert [line for line in printed if line not in page] == []
