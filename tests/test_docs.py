@@ -216,7 +216,9 @@ def test_the_figures_of_the_readme_are_those_of_the_samples() -> None:
     rows = {tuple(Path(line.split()[0]).parts[-2:]): line for line in listed.splitlines() if line}
     part = readme().partition("| experiment |")[2].partition("\n\n")[0]
     table = re.findall(r"^\| (\w[\w-]+) \| .+? \| (.+?) \| (.+?) \| (.+?) \|$", part, re.M)
-    assert {name for name, *_ in table} == {
+    # Not every sample compares eager with one graph.
+    assert table
+    assert {name for name, *_ in table} <= {
         folder.name for folder in (ROOT / "sample_traces").iterdir() if folder.is_dir()
     }
     for name, eager, graph, speedup in table:
