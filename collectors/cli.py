@@ -12,8 +12,8 @@ import click
 from collectors.collect import SUPPORTED, CollectedRun, Collection
 from collectors.collect import collect as run_collection
 from collectors.workloads import BUILT_IN
-from graphviz_dash.errors import MissingRequirementError
-from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, printable
+from graphviz_dash.model.run import ExecutionMode, Failure
 
 _INSTALL = "pip install 'graphviz-dash[collect]'"
 
@@ -103,8 +103,22 @@ def collect(
 
 
 def _exit_for(runs: tuple[CollectedRun, ...]) -> None:
-    if any(run.failures for run in runs):
-        raise click.exceptions.Exit(1)
+    failed = [run for run in runs if run.failures]
+    if not failed:
+        return
+    causes = "; ".join(f"{run.path.name}: {_cause(run.failures[0])}" for run in failed)
+    kept = ", ".join(run.path.name for run in runs if not run.failures) or "none"
+    raise GraphvizDashError(
+        printable(
+            f"{len(failed)} of {len(runs)} runs failed. {causes}. Whole runs kept: {kept}; a "
+            f"failed run keeps what its other passes measured, and its cause."
+        )
+    )
+
+
+def _cause(failure: Failure) -> str:
+    first = failure.message.splitlines()[0] if failure.message else ""
+    return f"{failure.during.value} pass, {failure.error}: {first}".rstrip(" .")
 
 
 def _require(*modules: str) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,16 +15,19 @@ from typing import TypeVar
 
 import msgspec
 
+from collectors.lifeline import PARENT
 from collectors.requests import (
     CLEAN_FILE,
     FAILURE_FILE,
     GRAPHS_FILE,
     MEMORY_FILE,
+    NO_SPACE,
     TRACE_FILE,
     PassRequest,
 )
 from collectors.workloads import factory_path
 from graphviz_dash import __version__
+from graphviz_dash.bundle.staging import Staging, remove_leftovers
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError, printable
 from graphviz_dash.model.graph import CapturedGraph
@@ -43,6 +45,7 @@ from graphviz_dash.model.run import (
     Pass,
     WorkloadInfo,
 )
+from graphviz_dash.units import format_bytes
 
 T = TypeVar("T")
 Report = Callable[[str], None]
@@ -55,6 +58,9 @@ _PASSES = {
     else (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED)
     for mode in ExecutionMode
 }
+
+WORKER = (sys.executable, "-m", "collectors.worker")
+"""The command of a pass's process, without its arguments."""
 
 _TAIL = 2_000
 """Characters of a crashed pass's stderr that are kept in the bundle."""
@@ -91,7 +97,8 @@ def collect(what: Collection, report: Report) -> tuple[CollectedRun, ...]:
     Raises:
         InputError: the workload is unknown, or a run is already at its place.
         MissingRequirementError: torch sees no CUDA device.
-        GraphvizDashError: the environment could not be read.
+        GraphvizDashError: the environment could not be read, or the disk is full; the message says
+            what was kept.
     """
     factory = factory_path(what.workload)
     for mode in what.modes:
@@ -102,19 +109,40 @@ def collect(what: Collection, report: Report) -> tuple[CollectedRun, ...]:
                 "a new place",
                 "Choose another -o, or remove it.",
             )
-    what.output.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".collect-", dir=what.output) as scratch:
-        environment = _environment(Path(scratch))
-        report(
-            f"{environment.gpu.name}, driver {environment.driver or 'unknown'}, "
-            f"CUDA {environment.cuda_runtime}, torch {environment.torch}"
-        )
-        total = sum(len(_PASSES[mode]) for mode in what.modes)
-        progress = _Progress(report, total)
-        return tuple(
-            _collect_mode(what, factory, mode, environment, Path(scratch), progress)
-            for mode in what.modes
-        )
+    runs: list[CollectedRun] = []
+    try:
+        what.output.mkdir(parents=True, exist_ok=True)
+        _tidy(what.output, report)
+        with Staging(what.output, "collect") as staging:
+            environment = _environment(staging.path)
+            report(
+                f"{environment.gpu.name}, driver {environment.driver or 'unknown'}, "
+                f"CUDA {environment.cuda_runtime}, torch {environment.torch}"
+            )
+            progress = _Progress(report, sum(len(_PASSES[mode]) for mode in what.modes))
+            for mode in what.modes:
+                runs.append(_collect_mode(what, factory, mode, environment, staging.path, progress))
+    except KeyboardInterrupt:
+        report(_kept(what, runs))
+        raise
+    except OSError as error:
+        text = f"{error.filename or what.output}: {error.strerror or error}. {_kept(what, runs)}"
+        raise GraphvizDashError(printable(text)) from error
+    return tuple(runs)
+
+
+def _tidy(output: Path, report: Report) -> None:
+    for leftover in remove_leftovers(output):
+        size = format_bytes(leftover.bytes)
+        report(f"Removed {leftover.path.name} ({size}), left by a collector that was killed")
+
+
+def _kept(what: Collection, runs: list[CollectedRun]) -> str:
+    """What of an ended collection is in the output folder."""
+    lost = what.modes[len(runs)].value if len(runs) < len(what.modes) else None
+    kept = ", ".join(run.path.name for run in runs)
+    text = f"Kept in {what.output}: {kept}" if kept else f"Nothing was kept in {what.output}"
+    return f"{text}; nothing of {lost} was written." if kept and lost else f"{text}."
 
 
 class _Progress:
@@ -203,15 +231,9 @@ def _collect_mode(
 
 
 def _write(target: Path, folders: dict[Pass, Path], manifest: Manifest) -> None:
-    try:
-        with BundleWriter(target) as writer:
-            _add_parts(writer, folders)
-            writer.commit(manifest)
-    except OSError as error:
-        raise GraphvizDashError(
-            f"{target}: could not be written ({error.strerror or error}); nothing of it was kept. "
-            f"Runs written before it in {target.parent} are whole."
-        ) from error
+    with BundleWriter(target) as writer:
+        _add_parts(writer, folders)
+        writer.commit(manifest)
 
 
 def _absent_facts(mode: ExecutionMode) -> tuple[Absent, ...]:
@@ -238,6 +260,9 @@ def _run_pass(
     process = _worker(str(request_file))
     if process.returncode == 0:
         return None
+    if process.returncode == NO_SPACE:
+        code, _, where = _last_line(process.stderr).partition(" ")
+        raise OSError(int(code), os.strerror(int(code)), where or str(folder))
     if (folder / FAILURE_FILE).exists():
         return _read(folder / FAILURE_FILE, Failure)
     if process.returncode == InputError.exit_code:
@@ -253,14 +278,17 @@ def _run_pass(
 
 def _worker(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "collectors.worker", *arguments],
+        [*WORKER, *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
         check=False,
         # A profiler that the user's environment attaches would spoil the clean pass.
-        env={key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"},
+        env={
+            **{key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"},
+            PARENT: str(os.getpid()),
+        },
     )
 
 

@@ -18,6 +18,10 @@ MEMORY_FILE: Final = "memory.json"
 GRAPHS_FILE: Final = "graphs.json"
 TRACE_FILE: Final = "trace.json.gz"
 
+NO_SPACE: Final = 3
+"""Exit code of a pass that could not write because the disk is full; the last line of its stderr
+is the error number and, after a space, the file."""
+
 
 class PassRequest(Struct, frozen=True):
     """One pass of one run. ``out`` is an existing empty folder for its results."""

@@ -1,28 +1,33 @@
 """The process of one pass: ``python -m collectors.worker REQUEST.json``, or ``--environment OUT``.
 
 Exit codes: 0 done; 1 the pass failed and failure.json says how, if Python lived long enough to
-write it; 2 the request itself is wrong and stderr has the line.
+write it; 2 the request itself is wrong and stderr has the line; NO_SPACE the disk is full.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import traceback
 from pathlib import Path
 
 import msgspec
 
+from collectors.lifeline import die_with_parent
 from collectors.paths import short_path
-from collectors.requests import FAILURE_FILE, PassRequest
+from collectors.requests import FAILURE_FILE, NO_SPACE, PassRequest
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.run import Failure, Pass
 
 _OURS = str(Path(__file__).parent)
 _WORKLOADS = str(Path(__file__).parent / "workloads")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main(arguments: list[str]) -> int:
     """Runs the pass that the request file describes."""
+    die_with_parent()
     try:
         if arguments[0] == "--environment":
             from collectors.environment import read_environment
@@ -36,12 +41,31 @@ def main(arguments: list[str]) -> int:
         return error.exit_code
 
 
+def _disk_full(error: BaseException) -> OSError | None:
+    """The refusal of a full disk that ``error`` is or comes from."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _FULL:
+            return cause
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
 def _run(request: PassRequest) -> int:
     from collectors.passes import capture, clean, traced
 
     def record(_kind: type[BaseException], error: BaseException, _trace: object) -> None:
-        failure = describe(error, request.kind)
-        (Path(request.out) / FAILURE_FILE).write_bytes(msgspec.json.encode(failure))
+        refused = _disk_full(error)
+        if refused is None:
+            failure = msgspec.json.encode(describe(error, request.kind))
+            try:
+                (Path(request.out) / FAILURE_FILE).write_bytes(failure)
+            except OSError as again:
+                refused = again
+        if refused is not None:
+            print(refused.errno, refused.filename or "", file=sys.stderr, flush=True)
+            # An exit code of our own: the interpreter would end with 1.
+            os._exit(NO_SPACE)
 
     # The user's step may raise anything; what it was goes into the bundle.
     sys.excepthook = record

@@ -11,6 +11,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from collectors.annotate import annotated
 from collectors.modes import make_ready
 from collectors.passes.executor import prepare
+from collectors.passes.trace_file import export_trace
 from collectors.recorder import recording
 from collectors.requests import GRAPHS_FILE, TRACE_FILE, PassRequest
 from collectors.topology import read_graph
@@ -62,4 +63,4 @@ def run(request: PassRequest) -> None:
         make_ready(request.mode, step)
     out = Path(request.out)
     (out / GRAPHS_FILE).write_bytes(msgspec.json.encode(topologies.graphs))
-    profiler.export_chrome_trace(str(out / TRACE_FILE))
+    export_trace(profiler, out / TRACE_FILE)

@@ -9,6 +9,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from collectors.modes import make_ready
 from collectors.passes.executor import prepare
+from collectors.passes.trace_file import export_trace
 from collectors.requests import TRACE_FILE, PassRequest
 from graphviz_dash.model.marks import STEP
 
@@ -28,4 +29,4 @@ def run(request: PassRequest) -> None:
             with record_function(f"{STEP}{index}"):
                 iterate()
                 torch.cuda.synchronize()
-    profiler.export_chrome_trace(str(Path(request.out) / TRACE_FILE))
+    export_trace(profiler, Path(request.out) / TRACE_FILE)

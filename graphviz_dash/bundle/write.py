@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,6 +12,7 @@ from typing import Self
 import msgspec
 
 from graphviz_dash.bundle.schema import MANIFEST, PLACES, graph_place
+from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import (
@@ -46,7 +46,8 @@ class BundleWriter:
         self.target = target
         self._entries: list[FileEntry] = []
         target.parent.mkdir(parents=True, exist_ok=True)
-        self._staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        self._folder = Staging(target.parent, target.name)
+        self._staging = self._folder.path
         self._staging.chmod(0o755)
 
     def __enter__(self) -> Self:
@@ -58,7 +59,7 @@ class BundleWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        shutil.rmtree(self._staging, ignore_errors=True)
+        self._folder.__exit__(kind, error, trace)
 
     def add_clean(self, clean: CleanTimings) -> None:
         """Adds the timings of the clean pass."""

@@ -1,0 +1,47 @@
+"""The worker's process with passes that need no GPU: each writes, slowly, what a real one leaves.
+
+``GRAPHVIZ_DASH_TEST_PASS`` says what a pass does besides: ``fill`` writes until the disk is full.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+from collectors import worker
+from collectors.requests import PassRequest
+from tests.collectors.test_collect import ENVIRONMENT, write_results
+
+_STEP = 0.02
+
+
+def _run(request: PassRequest) -> None:
+    (Path(request.out) / "pid").write_text(str(os.getpid()))
+    time.sleep(_STEP)
+    write_results(request)
+    if os.environ.get("GRAPHVIZ_DASH_TEST_PASS") == "fill" and request.mode.value == "graph":
+        with (Path(request.out) / "large").open("wb") as file:
+            while True:
+                file.write(bytes(1 << 20))
+    time.sleep(_STEP)
+
+
+def _module(name: str, **contents: object) -> None:
+    module = ModuleType(name)
+    for key, value in contents.items():
+        setattr(module, key, value)
+    sys.modules[name] = module
+    parent, _, last = name.rpartition(".")
+    setattr(sys.modules[parent], last, module)
+
+
+if __name__ == "__main__":
+    import collectors.passes  # noqa: F401
+
+    for kind in ("clean", "capture", "traced"):
+        _module(f"collectors.passes.{kind}", run=_run)
+    _module("collectors.environment", read_environment=lambda: ENVIRONMENT)
+    sys.exit(worker.main(sys.argv[1:]))
