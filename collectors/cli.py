@@ -11,6 +11,7 @@ import click
 
 from collectors.collect import SUPPORTED, CollectedRun, Collection
 from collectors.collect import collect as run_collection
+from collectors.ranks import Place, this_place
 from collectors.workloads import BUILT_IN
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, printable
 from graphviz_dash.model.run import ExecutionMode, Failure
@@ -67,6 +68,12 @@ def _modes(_context: click.Context, _option: click.Parameter, value: str) -> tup
     help="Iterations before anything is measured or captured.",
 )
 @click.option("--seed", default=0, show_default=True, type=int)
+@click.option(
+    "--timeout",
+    type=click.IntRange(1),
+    metavar="SECONDS",
+    help="End a pass that takes longer.  [default: 900 with several ranks, else never]",
+)
 def collect(
     workload: str,
     modes: tuple[str, ...],
@@ -75,14 +82,22 @@ def collect(
     traced_iterations: int,
     warmup: int,
     seed: int,
+    timeout: int | None,
 ) -> None:
     """Run a workload on the GPU in each mode and write what was measured.
 
     For each mode: a clean pass, in which no profiler is ever attached; a capture pass under
     torch.profiler, which reads the graph from the driver; and a traced pass. Each runs in a
     process of its own. A mode that fails is kept with its cause, and the others are collected.
+
+    \b
+    Under torchrun each rank collects its own runs, all ranks pass by pass together:
+
+        torchrun --nproc-per-node 2 -m collectors --workload tp-transformer -o FOLDER
     """
+    place = this_place()
     _require("torch", "cuda.bindings")
+    say = _Speaker(place)
     runs = run_collection(
         Collection(
             workload=workload,
@@ -92,14 +107,35 @@ def collect(
             traced_iterations=traced_iterations,
             warmup=warmup,
             seed=seed,
-            command=("graphviz-dash", *sys.argv[1:]),
+            command=_command(place),
+            timeout_s=timeout,
         ),
-        lambda line: click.echo(line, err=True),
+        say,
+        place,
     )
     for run in runs:
         click.echo(run.path)
-    click.echo(f"Look at it: graphviz-dash compare {shlex.quote(str(output))}", err=True)
+    say(f"Look at it: graphviz-dash compare {shlex.quote(str(output))}")
     _exit_for(runs)
+
+
+def _command(place: Place | None) -> tuple[str, ...]:
+    if Path(sys.argv[0]).name != "__main__.py":
+        return ("graphviz-dash", *sys.argv[1:])
+    launcher = ("python",) if place is None else place.launcher
+    return (*launcher, "-m", "collectors", *sys.argv[1:])
+
+
+class _Speaker:
+    """Progress on stderr: all of rank 0's, of other ranks what failed."""
+
+    def __init__(self, place: Place | None) -> None:
+        self._quiet = place is not None and place.rank > 0
+        self._prefix = "" if place is None else f"rank {place.rank}: "
+
+    def __call__(self, line: str) -> None:
+        if not self._quiet or " failed" in line:
+            click.echo(self._prefix + line, err=True)
 
 
 def _exit_for(runs: tuple[CollectedRun, ...]) -> None:

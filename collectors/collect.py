@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +16,8 @@ from typing import TypeVar
 import msgspec
 
 from collectors.lifeline import PARENT
+from collectors.processes import Limit, run_worker
+from collectors.ranks import Peers, Place, meeting, worker_settings
 from collectors.requests import (
     CLEAN_FILE,
     FAILURE_FILE,
@@ -62,13 +64,17 @@ _PASSES = {
 WORKER = (sys.executable, "-m", "collectors.worker")
 """The command of a pass's process, without its arguments."""
 
+_RANKS_TIMEOUT_S = 900
+"""How long a pass may take with several ranks unless told: one that is stuck holds up all."""
+
 _TAIL = 2_000
 """Characters of a crashed pass's stderr that are kept in the bundle."""
 
 
 @dataclass(frozen=True)
 class Collection:
-    """What to collect. ``command`` is what the user typed, kept in the manifest."""
+    """What to collect. ``command`` is what the user typed, kept in the manifest. A pass that takes
+    longer than ``timeout_s`` is ended; None: it may take as long as it likes."""
 
     workload: str
     modes: tuple[ExecutionMode, ...]
@@ -78,6 +84,7 @@ class Collection:
     warmup: int
     seed: int
     command: tuple[str, ...]
+    timeout_s: int | None = None
 
 
 @dataclass(frozen=True)
@@ -88,23 +95,27 @@ class CollectedRun:
     failures: tuple[Failure, ...]
 
 
-def collect(what: Collection, report: Report) -> tuple[CollectedRun, ...]:
+def collect(
+    what: Collection, report: Report, place: Place | None = None
+) -> tuple[CollectedRun, ...]:
     """Collects each mode into ``output/<mode>`` and returns what was written.
 
-    A mode that fails does not stop the others: its failure is in its bundle. ``report`` gets a
-    line for each pass as it begins and ends.
+    As one of several ranks (``place``) it collects into ``output/<mode>-rank<N>``, pass by pass
+    together with the others. A mode that fails does not stop the others: its failure is in its
+    bundle. ``report`` gets a line for each pass as it begins and ends.
 
     Raises:
         InputError: the workload is unknown, or a run is already at its place.
-        MissingRequirementError: torch sees no CUDA device.
-        GraphvizDashError: the environment could not be read, or the disk is full; the message says
-            what was kept.
+        MissingRequirementError: torch sees no CUDA device, or none for this rank.
+        GraphvizDashError: the environment could not be read, the other ranks not be reached, or the
+            disk is full; the message says what was kept.
     """
     factory = factory_path(what.workload)
     for mode in what.modes:
-        if (what.output / mode.value).exists():
+        target = what.output / _run_name(mode, place)
+        if target.exists():
             raise InputError(
-                what.output / mode.value,
+                target,
                 "a run is already there",
                 "a new place",
                 "Choose another -o, or remove it.",
@@ -112,16 +123,25 @@ def collect(what: Collection, report: Report) -> tuple[CollectedRun, ...]:
     runs: list[CollectedRun] = []
     try:
         what.output.mkdir(parents=True, exist_ok=True)
-        _tidy(what.output, report)
-        with Staging(what.output, "collect") as staging:
-            environment = _environment(staging.path)
-            report(
-                f"{environment.gpu.name}, driver {environment.driver or 'unknown'}, "
-                f"CUDA {environment.cuda_runtime}, torch {environment.torch}"
-            )
-            progress = _Progress(report, sum(len(_PASSES[mode]) for mode in what.modes))
-            for mode in what.modes:
-                runs.append(_collect_mode(what, factory, mode, environment, staging.path, progress))
+        with meeting(place) as peers:
+            if peers is None:
+                _tidy(what.output, report)
+            else:
+                # A rank's new folder could be taken for a leftover before it is locked.
+                peers.after_first(lambda: _tidy(what.output, report))
+            with Staging(what.output, "collect") as staging:
+                environment = _environment(staging.path, place)
+                report(
+                    f"{environment.gpu.name}, driver {environment.driver or 'unknown'}, "
+                    f"CUDA {environment.cuda_runtime}, torch {environment.torch}"
+                )
+                progress = _Progress(report, sum(len(_PASSES[mode]) for mode in what.modes))
+                for mode in what.modes:
+                    runs.append(
+                        _collect_mode(
+                            what, factory, mode, environment, staging.path, progress, peers
+                        )
+                    )
     except KeyboardInterrupt:
         report(_kept(what, runs))
         raise
@@ -143,6 +163,10 @@ def _kept(what: Collection, runs: list[CollectedRun]) -> str:
     kept = ", ".join(run.path.name for run in runs)
     text = f"Kept in {what.output}: {kept}" if kept else f"Nothing was kept in {what.output}"
     return f"{text}; nothing of {lost} was written." if kept and lost else f"{text}."
+
+
+def _run_name(mode: ExecutionMode, place: Place | None) -> str:
+    return mode.value if place is None else f"{mode.value}-rank{place.rank}"
 
 
 class _Progress:
@@ -169,6 +193,7 @@ def _collect_mode(
     environment: Environment,
     scratch: Path,
     progress: _Progress,
+    peers: Peers | None,
 ) -> CollectedRun:
     failures: list[Failure] = []
     absent: list[Absent] = []
@@ -179,7 +204,7 @@ def _collect_mode(
         folder.mkdir()
         progress.begin(f"{mode.value}: {kind.value} pass")
         begin = time.monotonic()
-        failure = _run_pass(what, factory, mode, kind, folder)
+        failure = _run_pass(what, factory, mode, kind, folder, peers)
         took = time.monotonic() - begin
         if failure is None:
             folders[kind] = folder
@@ -203,7 +228,7 @@ def _collect_mode(
         *absent,
     ]
     absent += _absent_facts(mode)
-    target = what.output / mode.value
+    target = what.output / _run_name(mode, peers.place if peers else None)
     manifest = Manifest(
         format=FORMAT_NAME,
         version=FORMAT_VERSION,
@@ -219,7 +244,8 @@ def _collect_mode(
             traced_iterations=what.traced_iterations,
         ),
         mode=mode,
-        rank=None,
+        rank=peers.place.rank if peers else None,
+        group=peers.facts(_worker_environment(peers.place)) if peers else None,
         status="failed" if failures else "complete",
         failures=tuple(failures),
         absent=tuple(absent),
@@ -243,8 +269,16 @@ def _absent_facts(mode: ExecutionMode) -> tuple[Absent, ...]:
 
 
 def _run_pass(
-    what: Collection, factory: str, mode: ExecutionMode, kind: Pass, folder: Path
+    what: Collection,
+    factory: str,
+    mode: ExecutionMode,
+    kind: Pass,
+    folder: Path,
+    peers: Peers | None,
 ) -> Failure | None:
+    """The failure of the pass, which with several ranks is that of any of them."""
+    name = f"{mode.value}-{kind.value}"
+    timeout_s = what.timeout_s or (_RANKS_TIMEOUT_S if peers else None)
     request = PassRequest(
         kind=kind,
         mode=mode,
@@ -254,10 +288,19 @@ def _run_pass(
         iterations=what.iterations,
         traced_iterations=what.traced_iterations,
         out=str(folder),
+        group=peers.group(name, timeout_s or _RANKS_TIMEOUT_S) if peers else None,
     )
     request_file = folder / "request.json"
     request_file.write_bytes(msgspec.json.encode(request))
-    process = _worker(str(request_file))
+    limit = Limit(timeout_s, (lambda: peers.failed(name)) if peers else None)
+    process = _worker(str(request_file), place=peers.place if peers else None, limit=limit)
+    failure = _failure_of(process, folder, kind, limit.reason)
+    return peers.settle(name, failure, kind) if peers else failure
+
+
+def _failure_of(
+    process: subprocess.CompletedProcess[str], folder: Path, kind: Pass, ended: str | None
+) -> Failure | None:
     if process.returncode == 0:
         return None
     if process.returncode == NO_SPACE:
@@ -269,32 +312,31 @@ def _run_pass(
         raise GraphvizDashError(printable(_last_line(process.stderr)))
     return Failure(
         during=kind,
-        error="ProcessDied",
-        message=_how_it_died(process.returncode),
+        error="ProcessDied" if ended is None else "Ended",
+        message=ended or _how_it_died(process.returncode),
         location=None,
         traceback=process.stderr[-_TAIL:],
     )
 
 
-def _worker(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*WORKER, *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        check=False,
-        # A profiler that the user's environment attaches would spoil the clean pass.
-        env={
-            **{key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"},
-            PARENT: str(os.getpid()),
-        },
-    )
+def _worker(
+    *arguments: str, place: Place | None = None, limit: Limit | None = None
+) -> subprocess.CompletedProcess[str]:
+    command = [*WORKER, *arguments]
+    return run_worker(command, _worker_environment(place), limit or Limit(None))
 
 
-def _environment(scratch: Path) -> Environment:
+def _worker_environment(place: Place | None) -> Mapping[str, str]:
+    # A profiler that the user's environment attaches would spoil the clean pass.
+    own = {key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"}
+    settings = {} if place is None else worker_settings(own)
+    return own | settings | {PARENT: str(os.getpid())}
+
+
+def _environment(scratch: Path, place: Place | None) -> Environment:
     file = scratch / "environment.json"
-    process = _worker("--environment", str(file))
+    rank = () if place is None else (str(place.local_rank),)
+    process = _worker("--environment", str(file), *rank, place=place)
     if process.returncode != 0:
         text = _last_line(process.stderr) or _how_it_died(process.returncode)
         raise GraphvizDashError(printable(text))

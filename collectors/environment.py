@@ -51,7 +51,15 @@ def read_environment() -> Environment:
         cpu=_cpu_name(),
         cpu_count=os.cpu_count() or 1,
         os=f"{platform.system()} {platform.release()}",
+        nccl=_nccl_version(),
     )
+
+
+def _nccl_version() -> str | None:
+    """The NCCL that torch was built with; None for a build without it."""
+    if not torch.distributed.is_available() or not torch.distributed.is_nccl_available():
+        return None
+    return ".".join(map(str, torch.cuda.nccl.version()))
 
 
 def _dotted(encoded: int) -> str:

@@ -23,8 +23,23 @@ NO_SPACE: Final = 3
 is the error number and, after a space, the file."""
 
 
+class GroupRequest(Struct, frozen=True):
+    """How the worker of a pass meets those of the other ranks: in the store at ``address`` and
+    ``port``, under ``prefix``, which no other pass has. A collective that takes longer than
+    ``timeout_s`` fails."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    address: str
+    port: int
+    prefix: str
+    timeout_s: int
+
+
 class PassRequest(Struct, frozen=True):
-    """One pass of one run. ``out`` is an existing empty folder for its results."""
+    """One pass of one run. ``out`` is an existing empty folder for its results; ``group`` is None
+    for a single process."""
 
     kind: Pass
     mode: ExecutionMode
@@ -34,3 +49,4 @@ class PassRequest(Struct, frozen=True):
     iterations: int
     traced_iterations: int
     out: str
+    group: GroupRequest | None = None

@@ -1,4 +1,5 @@
-"""The process of one pass: ``python -m collectors.worker REQUEST.json``, or ``--environment OUT``.
+"""The process of one pass: ``python -m collectors.worker REQUEST.json``, or ``--environment OUT``,
+with the local rank behind it where there are several.
 
 Exit codes: 0 done; 1 the pass failed and failure.json says how, if Python lived long enough to
 write it; 2 the request itself is wrong and stderr has the line; NO_SPACE the disk is full.
@@ -11,13 +12,14 @@ import os
 import sys
 import traceback
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
 from collectors.lifeline import die_with_parent
 from collectors.paths import short_path
 from collectors.requests import FAILURE_FILE, NO_SPACE, PassRequest
-from graphviz_dash.errors import GraphvizDashError
+from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.model.run import Failure, Pass
 
 _OURS = str(Path(__file__).parent)
@@ -32,6 +34,10 @@ def main(arguments: list[str]) -> int:
         if arguments[0] == "--environment":
             from collectors.environment import read_environment
 
+            if len(arguments) > 2:
+                from collectors.group import select_device
+
+                select_device(int(arguments[2]))
             Path(arguments[1]).write_bytes(msgspec.json.encode(read_environment()))
             return 0
         request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=PassRequest)
@@ -66,13 +72,34 @@ def _run(request: PassRequest) -> int:
             print(refused.errno, refused.filename or "", file=sys.stderr, flush=True)
             # An exit code of our own: the interpreter would end with 1.
             os._exit(NO_SPACE)
+        if request.group is not None:
+            _leave_group(1)
 
     # The user's step may raise anything; what it was goes into the bundle.
     sys.excepthook = record
-    {Pass.CLEAN: clean.run, Pass.CAPTURE: capture.run, Pass.TRACED: traced.run}[request.kind](
-        request
-    )
+    work = {Pass.CLEAN: clean.run, Pass.CAPTURE: capture.run, Pass.TRACED: traced.run}
+    try:
+        if request.group is None:
+            work[request.kind](request)
+        else:
+            from collectors.group import joined
+
+            with joined(request.group):
+                work[request.kind](request)
+    except InputError:
+        raise
+    except GraphvizDashError as error:
+        record(type(error), error, None)
+        return error.exit_code
+    if request.group is not None:
+        _leave_group(0)
     return 0
+
+
+def _leave_group(code: int) -> NoReturn:
+    """Ends the process of a rank. Taking its group down would wait for every graph that holds the
+    communicator, and for ranks that may be gone."""
+    os._exit(code)
 
 
 def describe(error: BaseException, during: Pass) -> Failure:

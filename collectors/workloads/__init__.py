@@ -23,6 +23,7 @@ BUILT_IN: Final = {
     "transformer-train": "collectors.workloads.transformer:train",
     "decode": "collectors.workloads.decode:decode",
     "fork-join": "collectors.workloads.fork_join:fork_join",
+    "tp-transformer": "collectors.workloads.tp_transformer:train",
     "sync-in-step": "collectors.workloads.sync_in_step:train",
 }
 """Name to ``module:factory``. ``sync-in-step`` cannot be captured, on purpose."""

@@ -26,7 +26,11 @@ class Category(StrEnum):
 # and sets of a graph as kernels of its own ("memcpy32_post").
 _PATTERNS = (
     (Category.MEMORY, r"^(memcpy|memset)\d"),
-    (Category.COMMUNICATION, r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|nvshmem"),
+    (
+        Category.COMMUNICATION,
+        r"nccl|rccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|"
+        r"cross_device_reduce|multimem",
+    ),
     (Category.ATTENTION, r"flash|fmha|attention|attn|softmax_warp_(forward|backward)_masked"),
     (Category.GEMM, r"gemm|gemv|cublas|cutlass|wgmma|xmma|splitk|conv|implicit_gemm|_mm_|nvjet"),
     (

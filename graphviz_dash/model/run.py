@@ -103,6 +103,7 @@ class Environment(Struct, frozen=True, forbid_unknown_fields=True):
     cpu: str
     cpu_count: Count
     os: str
+    nccl: str | None = None
 
 
 class WorkloadInfo(Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,6 +115,15 @@ class WorkloadInfo(Struct, frozen=True, forbid_unknown_fields=True):
     warmup: Count
     iterations: Count
     traced_iterations: Count
+
+
+class RankGroup(Struct, frozen=True, forbid_unknown_fields=True):
+    """The ranks that ran together. ``device`` is the index of this rank's GPU on its machine;
+    ``settings`` are the variables that change how collectives run, as the passes had them."""
+
+    world_size: Count
+    device: Count
+    settings: dict[str, str]
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,6 +142,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     absent: tuple[Absent, ...]
     environment: Environment
     files: tuple[FileEntry, ...]
+    group: RankGroup | None = None
 
 
 class StepTiming(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):

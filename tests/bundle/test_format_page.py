@@ -19,6 +19,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "bundle-format.md").read_text(encod
 CHAPTERS = {
     "## manifest.json": (
         run.Manifest,
+        run.RankGroup,
         run.FileEntry,
         run.Failure,
         run.Absent,

@@ -80,7 +80,7 @@ def write_results(request: PassRequest) -> None:
 def worker_that(
     fate: Callable[[PassRequest], subprocess.CompletedProcess[str] | None],
 ) -> Worker:
-    def worker(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def worker(*arguments: str, **_: object) -> subprocess.CompletedProcess[str]:
         if arguments[0] == "--environment":
             Path(arguments[1]).write_bytes(msgspec.json.encode(ENVIRONMENT))
             return ended(0)

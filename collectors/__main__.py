@@ -1,0 +1,49 @@
+"""``python -m collectors``: the command ``collect``, alone or as one rank under torchrun.
+
+torchrun --nproc-per-node 2 -m collectors --workload tp-transformer -o tp-transformer
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+import click
+
+from collectors.cli import collect
+from graphviz_dash.errors import GraphvizDashError, printable
+
+_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit code; every error is one line on stderr."""
+    # torchrun ends the ranks that are left with SIGTERM: the workers must go too, and the scratch.
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        result = collect.main(
+            args=arguments, prog_name="python -m collectors", standalone_mode=False
+        )
+    except GraphvizDashError as error:
+        return _tell(str(error), error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _tell("interrupted", _INTERRUPTED)
+    return result if isinstance(result, int) else 0
+
+
+def _terminated(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _tell(text: str, code: int) -> int:
+    click.echo(f"Error: {printable(text)}", err=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""Skew, waits and clocks of ranks whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.analysis.collectives import Collective, collective_of
+from graphviz_dash.analysis.ranks import ModeRanks, rank_comparison
+from graphviz_dash.ingest.load import load_experiment
+from tests.ranks import ALL_REDUCE, SLOW_RANK_1, Truth, make_ranks
+
+
+def measured(folder: Path, truth: Truth, mode: str = "graph") -> ModeRanks:
+    make_ranks(folder, mode, truth)
+    (found,) = rank_comparison(load_experiment(folder))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        (ALL_REDUCE, Collective.ALL_REDUCE),
+        ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", Collective.ALL_REDUCE),
+        ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "all-gather"),
+        ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(x)", Collective.REDUCE_SCATTER),
+        ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", Collective.SEND_RECEIVE),
+        ("ncclDevKernel_Broadcast_RING_LL(x)", Collective.BROADCAST),
+        ("ncclDevKernel_Reduce_Sum_f32_RING_LL(x)", Collective.REDUCE),
+        ("ncclDevKernel_Generic(x)", Collective.UNKNOWN),
+        ("void vllm::cross_device_reduce_1stage<float, 2>(x)", Collective.ALL_REDUCE),
+        ("multimem_all_reduce_kernel<float>", Collective.ALL_REDUCE),
+        ("void at::native::reduce_kernel<512, 1>(x)", None),
+        ("void at::native::vectorized_gather_kernel<16>(x)", None),
+        ("sm90_xmma_gemm_f32f32", None),
+    ],
+)
+def test_kinds_are_told_by_name(name: str, kind: Collective | str | None) -> None:
+    assert collective_of(name) == kind
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_skew_wait_and_transfer_are_those_of_the_schedule(tmp_path: Path, mode: str) -> None:
+    found = measured(tmp_path / "tp", SLOW_RANK_1, mode)
+    assert [row.rank for row in found.ranks] == [0, 1]
+    assert found.reason is None
+    assert found.unmatched == 0
+    assert found.kinds == {Collective.ALL_REDUCE: 3}
+    assert [row.skew.median for row in found.collectives] == [0, 3_000, 5_000]
+    assert [row.transfer.median for row in found.collectives] == [8_000] * 3
+    first, second = found.ranks
+    assert (first.wait, second.wait) == (8_000, 0)
+    assert (first.transfer, second.transfer) == (24_000, 24_000)
+    assert (first.compute, second.compute) == (60_000, 68_000)
+    assert first.communication == first.exposed == 32_000
+    arrivals = [tuple(one.median for one in row.arrival) for row in found.collectives]
+    assert arrivals == [(0, 0), (0, 3_000), (0, 5_000)]
+
+
+def test_a_wrong_clock_is_found_by_the_ends_of_collectives(tmp_path: Path) -> None:
+    found = measured(tmp_path / "tp", SLOW_RANK_1)
+    first, second = found.clocks
+    assert (first.offset, second.offset) == (0, -150_000)
+    assert second.spread == 0
+    # No collective takes less than the transfer after the last arrival, so the bound is that long.
+    assert second.bound == 8_000
+    assert second.samples == 12
+
+
+def test_unlike_ends_widen_the_spread(tmp_path: Path) -> None:
+    # Each place ends on rank 1 as much later as its own work is longer than planned.
+    make_ranks(tmp_path / "tp", "graph", SLOW_RANK_1, only=[0])
+    other = replace(SLOW_RANK_1, compute=((20_000, 20_000, 20_000), (20_500, 23_000, 24_500)))
+    make_ranks(tmp_path / "tp", "graph", other, only=[1])
+    (found,) = rank_comparison(load_experiment(tmp_path / "tp"))
+    assert found.uncertainty == pytest.approx(250, abs=30)
+
+
+def test_longer_work_is_the_cause_of_late_arrivals(tmp_path: Path) -> None:
+    found = measured(tmp_path / "tp", SLOW_RANK_1)
+    late = {one.rank: one for one in found.lateness}
+    # The first all-reduce of each step is a tie, which goes to the first rank.
+    assert late[1].count == late[1].clear == 8
+    assert late[1].total == 8_000
+    assert late[1].work == 8_000
+    assert late[1].idle == 0
+    assert late[0].clear == 0
+    assert late[0].total == 0
+
+
+def test_idle_time_is_the_cause_of_late_arrivals(tmp_path: Path) -> None:
+    truth = Truth(
+        compute=((9_000, 9_000), (9_000, 9_000)), idle=((0, 0), (0, 4_000)), clock=(0, -7_777)
+    )
+    late = {one.rank: one for one in measured(tmp_path / "tp", truth).lateness}
+    assert (late[1].total, late[1].work, late[1].idle) == (4_000, 0, 4_000)
+
+
+def test_three_ranks(tmp_path: Path) -> None:
+    truth = Truth(compute=((10_000,), (13_000,), (11_000,)), clock=(0, 40, -999_999))
+    found = measured(tmp_path / "tp", truth)
+    assert [clock.offset for clock in found.clocks] == [0, -40, 999_999]
+    assert [row.wait for row in found.ranks] == [3_000, 0, 2_000]
+    assert found.collectives[0].last == (0, 4, 0)
+
+
+def test_a_collective_leads_to_its_node_module_and_line(tmp_path: Path) -> None:
+    found = measured(tmp_path / "tp", SLOW_RANK_1)
+    origin = found.collectives[1].origin
+    assert (origin.graph, origin.node) == ("graph-0", 3)
+    assert origin.op == "c10d::allreduce_"
+    assert origin.module == "Net.layers.1"
+    assert origin.source == "parallel.py:31"
+    eager = measured(tmp_path / "eager", SLOW_RANK_1, "eager").collectives[1].origin
+    assert (eager.graph, eager.node, eager.op) == (None, None, "c10d::allreduce_")
+
+
+def test_graphs_of_ranks_are_held_against_the_first(tmp_path: Path) -> None:
+    make_ranks(tmp_path / "tp", "graph", SLOW_RANK_1)
+    (same,) = rank_comparison(load_experiment(tmp_path / "tp"))
+    assert [one.text for one in same.graphs] == [None]
+    make_ranks(tmp_path / "x", "graph", SLOW_RANK_1, only=[0])
+    gather = replace(SLOW_RANK_1, collective="ncclDevKernel_AllGather_RING_LL(x)")
+    make_ranks(tmp_path / "x", "graph", gather, only=[1])
+    (other,) = rank_comparison(load_experiment(tmp_path / "x"))
+    assert other.graphs[0].rank == 1
+    assert "node 1 of graph-0: ncclDevKernel_AllGather" in (other.graphs[0].text or "")
+    assert other.reason == "the ranks' traced steps have no collective in common"
+
+
+def test_a_missing_rank_is_named(tmp_path: Path) -> None:
+    make_ranks(tmp_path / "tp", "graph", SLOW_RANK_1, only=[1])
+    (found,) = rank_comparison(load_experiment(tmp_path / "tp"))
+    assert found.missing == (0,)
+    assert found.reason == "only one rank of several is here"
+    assert found.ranks[0].communication == 24_000
+    assert found.ranks[0].wait is None
+
+
+def test_runs_without_ranks_have_no_comparison(tmp_path: Path) -> None:
+    from tests.experiments import make_experiment
+
+    assert rank_comparison(load_experiment(make_experiment(tmp_path / "toy"))) == ()
