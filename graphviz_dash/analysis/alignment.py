@@ -47,8 +47,8 @@ def align(first: Ints, second: Ints) -> Alignment | None:
     longest = max(len(first), len(second))
     # Cutting one item out and putting another in is two differences.
     limit = min(_MOST_DIFFERENCES, max(_FEW, int(2 * _DIFFERENT_SHARE * longest)))
-    front = _partners(first, second, limit)
-    back = _partners(first[::-1], second[::-1], limit)
+    front = partners(first, second, limit)
+    back = partners(first[::-1], second[::-1], limit)
     if front is None or back is None:
         return None
     back = np.where(back >= 0, len(second) - 1 - back, NO_PARTNER)[::-1]
@@ -57,7 +57,9 @@ def align(first: Ints, second: Ints) -> Alignment | None:
     return Alignment(front, spread)
 
 
-def _partners(first: Ints, second: Ints, limit: int) -> Ints | None:
+def partners(first: Ints, second: Ints, limit: int) -> Ints | None:
+    """For each item of ``first`` its place in ``second`` or NO_PARTNER, with the fewest left over;
+    None when more than ``limit`` would be. O((n + m) limit) time at worst, O(d * d) memory."""
     trace = _furthest(first, second, limit)
     if trace is None:
         return None

@@ -105,7 +105,7 @@ class Signatures:
                     kind = "kernel"
                 code = self._code((kind, normalised(kernel.demangled), shape))
                 self._exact.setdefault((kind, normalised(kernel.name), shape), code)
-                self._loose.setdefault((kind, _base(kernel.demangled), shape), set()).add(code)
+                self._loose.setdefault((kind, base_name(kernel.demangled), shape), set()).add(code)
                 return code
             case MemcpyParams(bytes=size):
                 return self._code(("memcpy", "", (size,)))
@@ -135,7 +135,7 @@ class Signatures:
     def _like(self, name: str, shape: Shape, taken: set[int]) -> int:
         """The one code of that shape whose name is the same up to its templates, if there is."""
         for which, used in (("kernel", shape), ("kernel~", shape[:6])):
-            close = self._loose.get((which, _base(name), used), set()) - taken
+            close = self._loose.get((which, base_name(name), used), set()) - taken
             if len(close) == 1:
                 return next(iter(close))
         return NO_NODE
@@ -149,7 +149,8 @@ def normalised(name: str) -> str:
     return text.replace("constchar*", "charconst*")
 
 
-def _base(name: str) -> str:
+def base_name(name: str) -> str:
+    """A kernel's name without return type, template arguments and parameters."""
     found = _BASE.match(name)
     return _SPACE.sub("", found[1]) if found else name
 
