@@ -9,18 +9,20 @@ from typing import Any
 
 from cuda.bindings import driver
 
-from collectors.demangle import demangle
+from collectors.bodies import BY_DOT, Bodies
+from collectors.driver import DriverError, call
+from collectors.node_params import ParamsReader
 from graphviz_dash.model.graph import (
     CapturedGraph,
+    ConditionalParams,
     EdgeType,
     GraphEdge,
     GraphNode,
-    KernelParams,
-    MemcpyParams,
-    MemsetParams,
     NodeKind,
     Params,
 )
+
+__all__ = ["DriverError", "call", "read_graph"]
 
 _KINDS = {
     "CU_GRAPH_NODE_TYPE_KERNEL": NodeKind.KERNEL,
@@ -39,60 +41,87 @@ _KINDS = {
     "CU_GRAPH_NODE_TYPE_CONDITIONAL": NodeKind.CONDITIONAL,
 }
 
-_MEMORY_TYPES = {1: "host", 2: "device", 3: "array", 4: "unified"}
-_SIDES = {"host": "H", "device": "D", "array": "D"}
-
-
-class DriverError(RuntimeError):
-    """A call of the CUDA driver returned something other than success."""
-
-
-def call(function: Any, *arguments: Any) -> Any:
-    """Calls a cuda-bindings function; its result without the status.
-
-    Raises:
-        DriverError: the status was not success; the message names function and status.
-    """
-    status, *results = function(*arguments)
-    if int(status) != 0:
-        raise DriverError(f"{function.__name__} returned {status.name} ({int(status)})")
-    return results[0] if len(results) == 1 else tuple(results)
+_BY_GRAPH = "cuGraphGetNodes, cuGraphGetEdges"
 
 
 def read_graph(handle: int, graph_id: str) -> tuple[CapturedGraph, ...]:
-    """The graph behind a CUgraph ``handle`` and, after it, the bodies of its child graph nodes.
+    """The graph behind a CUgraph ``handle`` and, after it, the graphs in its child graph nodes and
+    the bodies of its conditional nodes, and so on down.
 
     Args:
         handle: the CUgraph as an integer; the graph stays the caller's.
-        graph_id: the id the graph gets; a child's is ``<graph_id>.<node index>``.
+        graph_id: the id the graph gets; that of a child graph is ``<graph_id>.<node index>``, of a
+            conditional's body ``<graph_id>.<node index>.<place among the bodies>``.
 
     Raises:
         DriverError: the driver refused a query.
     """
-    return _read(driver.CUgraph(handle), graph_id, None)
+    root = driver.CUgraph(handle)
+    return _Reader(root).graph(root, graph_id, None)
 
 
-def _read(graph: Any, graph_id: str, parent: tuple[str, int] | None) -> tuple[CapturedGraph, ...]:
-    handles = _nodes(graph)
-    children: list[CapturedGraph] = []
-    nodes = []
-    for index, handle in enumerate(handles):
-        kind = _KINDS[call(driver.cuGraphNodeGetType, handle).name]
-        bodies: tuple[str, ...] = ()
-        if kind is NodeKind.CHILD_GRAPH:
-            child_id = f"{graph_id}.{index}"
-            body = call(driver.cuGraphChildGraphNodeGetGraph, handle)
-            children.extend(_read(body, child_id, (graph_id, index)))
-            bodies = (child_id,)
-        nodes.append(GraphNode(index, kind, _params(handle, kind), bodies))
-    whole = CapturedGraph(
-        id=graph_id,
-        nodes=tuple(nodes),
-        edges=_edges(graph, {int(handle): index for index, handle in enumerate(handles)}),
-        read_by="cuGraphGetNodes, cuGraphGetEdges",
-        parent=parent,
-    )
-    return (whole, *children)
+class _Reader:
+    """Reads a graph and all that it holds; events and semaphores are numbered across all of it."""
+
+    def __init__(self, root: Any) -> None:
+        self._params = ParamsReader()
+        self._bodies = Bodies(root)
+
+    def graph(
+        self, graph: Any, graph_id: str, parent: tuple[str, int] | None
+    ) -> tuple[CapturedGraph, ...]:
+        """The graph of a handle that the driver gives."""
+        handles = _nodes(graph)
+        edges = _edges(graph, {int(handle): index for index, handle in enumerate(handles)})
+        return self._read(handles, edges, graph_id, _BY_GRAPH, parent)
+
+    def _listed(
+        self, nodes: tuple[int, ...], graph_id: str, parent: tuple[str, int]
+    ) -> tuple[CapturedGraph, ...]:
+        """A body of which only the nodes are known."""
+        handles = [driver.CUgraphNode(node) for node in nodes]
+        edges = _dependencies(handles)
+        return self._read(handles, edges, graph_id, BY_DOT, parent)
+
+    def _read(
+        self,
+        handles: list[Any],
+        edges: tuple[GraphEdge, ...],
+        graph_id: str,
+        read_by: str,
+        parent: tuple[str, int] | None,
+    ) -> tuple[CapturedGraph, ...]:
+        kinds = [_KINDS[call(driver.cuGraphNodeGetType, handle).name] for handle in handles]
+        params: list[Params | None] = self._params.of_graph(handles, kinds)
+        inside: list[CapturedGraph] = []
+        nodes = []
+        for index, (handle, kind) in enumerate(zip(handles, kinds, strict=True)):
+            bodies: tuple[str, ...] = ()
+            holder = (graph_id, index)
+            if kind is NodeKind.CHILD_GRAPH:
+                bodies = (f"{graph_id}.{index}",)
+                child = call(driver.cuGraphChildGraphNodeGetGraph, handle)
+                inside += self.graph(child, bodies[0], holder)
+            elif kind is NodeKind.CONDITIONAL:
+                bodies, params[index] = self._conditional(handle, holder, inside)
+            nodes.append(GraphNode(index, kind, params[index], bodies))
+        whole = CapturedGraph(graph_id, tuple(nodes), edges, read_by, parent)
+        return (whole, *inside)
+
+    def _conditional(
+        self, handle: Any, holder: tuple[str, int], inside: list[CapturedGraph]
+    ) -> tuple[tuple[str, ...], ConditionalParams]:
+        """The ids of a conditional's bodies, which are put into ``inside``, and its parameters."""
+        found = self._bodies.of(handle)
+        if found is None:
+            return (), ConditionalParams(type=None, size=None)
+        size = len(found.graphs) or len(found.nodes)
+        names = tuple(f"{holder[0]}.{holder[1]}.{place}" for place in range(size))
+        for name, graph in zip(names, found.graphs, strict=False):
+            inside += self.graph(graph, name, holder)
+        for name, nodes in zip(names, found.nodes, strict=False):
+            inside += self._listed(nodes, name, holder)
+        return names, ConditionalParams(type=found.type, size=size)
 
 
 def _nodes(graph: Any) -> list[Any]:
@@ -108,86 +137,33 @@ def _edges(graph: Any, index_of: dict[int, int]) -> tuple[GraphEdge, ...]:
         return ()
     sources, targets, data, _ = call(query, graph, count)
     return tuple(
-        GraphEdge(
-            source=index_of[int(source)],
-            target=index_of[int(target)],
-            from_port=int(extra.from_port),
-            to_port=int(extra.to_port),
-            type=EdgeType.PROGRAMMATIC if int(extra.type) == 1 else EdgeType.FULL,
-        )
+        _edge(index_of[int(source)], index_of[int(target)], extra)
         for source, target, extra in zip(sources, targets, data, strict=True)
     )
 
 
-def _params(handle: Any, kind: NodeKind) -> Params | None:
-    match kind:
-        case NodeKind.KERNEL:
-            return _kernel(call(driver.cuGraphKernelNodeGetParams, handle))
-        case NodeKind.MEMCPY:
-            return _memcpy(call(driver.cuGraphMemcpyNodeGetParams, handle))
-        case NodeKind.MEMSET:
-            return _memset(call(driver.cuGraphMemsetNodeGetParams, handle))
-        case _:
-            return None
+def _dependencies(handles: list[Any]) -> tuple[GraphEdge, ...]:
+    """The edges between nodes whose graph is not known, asked of each node."""
+    query = getattr(driver, "cuGraphNodeGetDependencies_v2", driver.cuGraphNodeGetDependencies)
+    index_of = {int(handle): index for index, handle in enumerate(handles)}
+    edges = []
+    for target, handle in enumerate(handles):
+        count = call(query, handle, 0)[-1]
+        if not count:
+            continue
+        sources, data, _ = call(query, handle, count)
+        edges += [
+            _edge(index_of[int(source)], target, extra)
+            for source, extra in zip(sources, data, strict=True)
+        ]
+    return tuple(edges)
 
 
-def _kernel(params: Any) -> KernelParams:
-    function = params.func
-    if int(function) == 0:
-        # Launched through the library API (cuKernel): the function is that of the current context.
-        name = call(driver.cuKernelGetName, params.kern)
-        function = call(driver.cuKernelGetFunction, params.kern)
-    else:
-        name = call(driver.cuFuncGetName, function)
-    mangled = name.decode("utf-8", "replace")
-    attribute = driver.CUfunction_attribute
-    return KernelParams(
-        name=mangled,
-        demangled=demangle(mangled),
-        grid=(params.gridDimX, params.gridDimY, params.gridDimZ),
-        block=(params.blockDimX, params.blockDimY, params.blockDimZ),
-        dynamic_shared=params.sharedMemBytes,
-        static_shared=call(
-            driver.cuFuncGetAttribute, attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function
-        ),
-        registers=call(driver.cuFuncGetAttribute, attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, function),
-    )
-
-
-def _memcpy(params: Any) -> MemcpyParams:
-    source_type = _MEMORY_TYPES[int(params.srcMemoryType)]
-    target_type = _MEMORY_TYPES[int(params.dstMemoryType)]
-    source = _side(source_type, int(params.srcDevice))
-    target = _side(target_type, int(params.dstDevice))
-    width, height, depth = params.WidthInBytes, params.Height, params.Depth
-    return MemcpyParams(
-        source=source_type,
-        target=target_type,
-        direction=f"{source}to{target}" if source and target else "unknown",
-        bytes=width * height * depth,
-        width=width,
-        height=height,
-        depth=depth,
-    )
-
-
-def _side(memory_type: str, address: int) -> str | None:
-    """H or D for where the memory lies; a unified address is asked of the driver."""
-    if memory_type != "unified":
-        return _SIDES[memory_type]
-    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-    status, place = driver.cuPointerGetAttribute(attribute, address)
-    # Pageable host memory is unknown to the driver, which then answers "invalid value".
-    if int(status) != 0:
-        return None
-    return _SIDES.get(_MEMORY_TYPES.get(int(place), ""))
-
-
-def _memset(params: Any) -> MemsetParams:
-    return MemsetParams(
-        value=params.value,
-        element_bytes=params.elementSize,
-        width=params.width,
-        height=params.height,
-        bytes=params.elementSize * params.width * params.height,
+def _edge(source: int, target: int, data: Any) -> GraphEdge:
+    return GraphEdge(
+        source=source,
+        target=target,
+        from_port=int(data.from_port),
+        to_port=int(data.to_port),
+        type=EdgeType.PROGRAMMATIC if int(data.type) == 1 else EdgeType.FULL,
     )

@@ -22,7 +22,13 @@ from graphviz_dash.bundle.schema import (
 )
 from graphviz_dash.bundle.write import sha256_of
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.graph import (
+    PARAMS_OF,
+    CapturedGraph,
+    ConditionalParams,
+    MemFreeParams,
+    NodeKind,
+)
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     CleanTimings,
@@ -109,6 +115,7 @@ def read_bundle(path: Path) -> BundleContents:
         _check_graph_ids(graphs, manifest, path)
         for graph in graphs:
             _check_graph(graph, path)
+            _check_params(graph, path)
         _check_bodies(graphs, path)
         single = {role: file for role, file in files if role is not FileRole.GRAPH}
         clean = single.get(FileRole.CLEAN)
@@ -190,6 +197,41 @@ def _check_graph(graph: CapturedGraph, path: Path) -> None:
         except CycleError as error:
             found = f"a cycle through node {min(error.args[1])}"
             raise InputError(where, found, "a graph without cycles") from error
+
+
+def _check_params(graph: CapturedGraph, path: Path) -> None:
+    """Refuses parameters of another kind of node, and a free of what no node allocated."""
+    where = path / graph_place(graph.id)
+    for node in graph.nodes:
+        params = node.params
+        if params is not None and type(params) is not PARAMS_OF.get(node.kind):
+            raise InputError(
+                where,
+                f"node {node.index} of kind {node.kind.value} with the parameters of another kind",
+                "the parameters of its own kind, or none",
+            )
+        if isinstance(params, MemFreeParams) and params.allocated_by is not None:
+            by = params.allocated_by
+            if by >= len(graph.nodes) or graph.nodes[by].kind is not NodeKind.MEM_ALLOC:
+                raise InputError(
+                    where,
+                    f"node {node.index} frees what node {by} allocated",
+                    "the index of a node of kind MemAlloc",
+                )
+        if node.bodies and node.kind not in (NodeKind.CHILD_GRAPH, NodeKind.CONDITIONAL):
+            raise InputError(
+                where,
+                f"node {node.index} of kind {node.kind.value} with bodies",
+                "bodies of nodes of kind ChildGraph or Conditional",
+            )
+        if isinstance(params, ConditionalParams) and (
+            params.size is not None and len(node.bodies) not in (0, params.size)
+        ):
+            raise InputError(
+                where,
+                f"node {node.index} with {len(node.bodies)} bodies of {params.size}",
+                "all of its bodies, or none where they were not read",
+            )
 
 
 def _check_bodies(graphs: tuple[CapturedGraph, ...], path: Path) -> None:

@@ -12,11 +12,19 @@ from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.nodes import NodeRow, NodeTable
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import (
+    BatchMemOpParams,
+    ConditionalParams,
     EdgeType,
+    EventParams,
     GraphEdge,
+    HostParams,
     KernelParams,
+    MemAllocParams,
     MemcpyParams,
+    MemFreeParams,
     MemsetParams,
+    NodeKind,
+    SemaphoreParams,
 )
 from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
 
@@ -87,15 +95,7 @@ def _origin(row: NodeRow) -> tuple[Field, ...]:
 def _launch(row: NodeRow) -> tuple[Field, ...]:
     match row.node.params:
         case KernelParams() as kernel:
-            static = kernel.static_shared
-            return (
-                Field("Grid", _dim3(kernel.grid)),
-                Field("Block", _dim3(kernel.block)),
-                Field("Dynamic shared", format_bytes(kernel.dynamic_shared)),
-                Field("Static shared", format_bytes(static)),
-                Field("Registers", format_count(kernel.registers), "per thread"),
-                Field("Mangled name", printable(kernel.name)),
-            )
+            return _kernel(kernel)
         case MemcpyParams() as copy:
             return (
                 Field("Direction", f"{copy.direction} ({copy.source} to {copy.target})"),
@@ -108,9 +108,62 @@ def _launch(row: NodeRow) -> tuple[Field, ...]:
                 Field("Bytes", format_bytes(fill.bytes)),
                 Field("Extent", f"{fill.width:,} elements x {fill.height:,} rows"),
             )
-        case None:
-            bodies = ", ".join(row.node.bodies)
-            return (Field("Holds", bodies or "nothing that was read"),)
+        case _:
+            return _others(row)
+
+
+def _kernel(kernel: KernelParams) -> tuple[Field, ...]:
+    fields = [
+        Field("Grid", _dim3(kernel.grid)),
+        Field("Block", _dim3(kernel.block)),
+        Field("Dynamic shared", format_bytes(kernel.dynamic_shared)),
+        Field("Static shared", format_bytes(kernel.static_shared)),
+        Field("Registers", format_count(kernel.registers), "per thread"),
+    ]
+    if kernel.cluster is not None:
+        fields.append(Field("Cluster", _dim3(kernel.cluster), "blocks"))
+    if kernel.cooperative:
+        fields.append(Field("Cooperative", "yes", "all blocks run at once"))
+    if kernel.priority:
+        fields.append(Field("Priority", str(kernel.priority), "lower goes first"))
+    return (*fields, Field("Mangled name", printable(kernel.name)))
+
+
+def _others(row: NodeRow) -> tuple[Field, ...]:
+    """What is known of a node that is no kernel, copy or set."""
+    kind, bodies = row.node.kind, ", ".join(row.node.bodies)
+    fields: tuple[Field, ...]
+    match row.node.params:
+        case HostParams(function=function, library=library):
+            note = "" if function else "the loader knows no symbol at its address"
+            fields = (Field("Function", _text(function), note), Field("Library", _text(library)))
+        case MemAllocParams(bytes=count, device=device):
+            fields = (Field("Bytes", format_bytes(count)), Field("Device", str(device)))
+        case MemFreeParams(allocated_by=None):
+            fields = (Field("Allocated by", _ABSENT, "by no node of this graph"),)
+        case MemFreeParams(allocated_by=node):
+            fields = (Field("Allocated by", f"node {node}"),)
+        case EventParams(event=number):
+            fields = (Field("Event", str(number), "a record and its wait have the same"),)
+        case SemaphoreParams(semaphores=numbers, values=values):
+            fields = (
+                Field("Semaphores", ", ".join(map(str, numbers))),
+                Field("Fence values", ", ".join(map(str, values)), "not used by binary ones"),
+            )
+        case ConditionalParams(type=what, size=size):
+            fields = (
+                Field("Type", what.value if what else _ABSENT, "" if what else "not read"),
+                Field("Bodies", format_count(size), bodies),
+            )
+        case BatchMemOpParams(operations=operations):
+            fields = (Field("Operations", printable(", ".join(operations))),)
+        case _ if kind is NodeKind.CHILD_GRAPH:
+            fields = (Field("Holds", bodies or _ABSENT, "" if bodies else "not read"),)
+        case _ if kind is NodeKind.EMPTY:
+            fields = (Field("Does", "nothing but join dependencies"),)
+        case _:
+            fields = (Field("Parameters", _ABSENT, "not read"),)
+    return fields
 
 
 def _times(row: NodeRow, table: NodeTable) -> tuple[Field, ...]:

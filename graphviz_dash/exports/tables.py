@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,19 @@ from graphviz_dash.analysis.kernels import KernelTable
 from graphviz_dash.analysis.nodes import NodeRow, NodeTable
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.files import replacing
-from graphviz_dash.model.graph import KernelParams, MemcpyParams, MemsetParams
+from graphviz_dash.model.graph import (
+    BatchMemOpParams,
+    ConditionalParams,
+    EventParams,
+    GraphNode,
+    HostParams,
+    KernelParams,
+    MemAllocParams,
+    MemcpyParams,
+    MemFreeParams,
+    MemsetParams,
+    SemaphoreParams,
+)
 
 _FORMULA: Final = r"^[=+\-@\t\r]"
 """How a cell begins that spreadsheets take for a formula."""
@@ -101,7 +114,18 @@ _NODE_SCHEMA: Final = {
     "dynamic_shared_bytes": pl.Int64,
     "static_shared_bytes": pl.Int64,
     "registers": pl.Int64,
+    "cluster_blocks": pl.Int64,
+    "cooperative": pl.Boolean,
+    "priority": pl.Int64,
     "bytes": pl.Int64,
+    "device": pl.Int64,
+    "allocated_by": pl.Int64,
+    "event": pl.Int64,
+    "semaphores": pl.String,
+    "function": pl.String,
+    "operations": pl.String,
+    "conditional": pl.String,
+    "bodies": pl.String,
     "op": pl.String,
     "module": pl.String,
     "source": pl.String,
@@ -154,16 +178,39 @@ def _node(row: NodeRow) -> dict[str, object]:
         "matched_by": times.method,
         "match_confidence": times.confidence,
     }
-    match row.node.params:
+    return found | _parameters(row.node)
+
+
+def _parameters(node: GraphNode) -> dict[str, object]:
+    """The columns that the node's kind fills."""
+    found: dict[str, object] = {"bodies": " ".join(node.bodies)} if node.bodies else {}
+    match node.params:
         case KernelParams() as kernel:
             found |= {
                 "mangled": kernel.name,
                 "dynamic_shared_bytes": kernel.dynamic_shared,
                 "static_shared_bytes": kernel.static_shared,
                 "registers": kernel.registers,
+                "cluster_blocks": None if kernel.cluster is None else prod(kernel.cluster),
+                "cooperative": kernel.cooperative,
+                "priority": kernel.priority,
             }
             for what, size in (("grid", kernel.grid), ("block", kernel.block)):
                 found |= {f"{what}_{axis}": n for axis, n in zip("xyz", size, strict=True)}
         case MemcpyParams(bytes=count) | MemsetParams(bytes=count):
             found["bytes"] = count
+        case MemAllocParams(bytes=count, device=device):
+            found |= {"bytes": count, "device": device}
+        case MemFreeParams(allocated_by=by):
+            found["allocated_by"] = by
+        case EventParams(event=number):
+            found["event"] = number
+        case SemaphoreParams(semaphores=numbers):
+            found["semaphores"] = " ".join(map(str, numbers))
+        case HostParams(function=function):
+            found["function"] = function
+        case BatchMemOpParams(operations=operations):
+            found["operations"] = ", ".join(operations)
+        case ConditionalParams(type=kind):
+            found["conditional"] = None if kind is None else kind.value
     return found

@@ -7,12 +7,14 @@ CUgraphEdgeData).
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta, Struct
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Dim3: TypeAlias = tuple[Count, Count, Count]
+Uint64: TypeAlias = Annotated[int, Meta(ge=0)]
+"""A value that the driver keeps in 64 bits without a sign."""
 
 
 class NodeKind(StrEnum):
@@ -41,12 +43,23 @@ class EdgeType(StrEnum):
     PROGRAMMATIC = "programmatic"
 
 
+class ConditionalType(StrEnum):
+    """CUgraphConditionalNodeType: what a conditional node's value means."""
+
+    IF = "If"
+    WHILE = "While"
+    SWITCH = "Switch"
+
+
 class KernelParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="kernel"):
     """Launch parameters of a kernel node.
 
     ``name`` is as the driver gives it (mangled), ``demangled`` as c++filt would print it. Shared
     memory in bytes: ``dynamic_shared`` from the launch, ``static_shared`` from the function's
-    attributes (None where the driver does not tell); a trace shows their sum.
+    attributes (None where the driver does not tell); a trace shows their sum. ``cluster`` is the
+    size of its thread block clusters in blocks, ``cooperative`` whether all blocks run at once,
+    ``priority`` the launch's (lower numbers go first); None where they were not read, ``cluster``
+    also where the launch sets none.
     """
 
     name: str
@@ -56,6 +69,9 @@ class KernelParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="o
     dynamic_shared: Count
     static_shared: Count | None = None
     registers: Count | None = None
+    cluster: Dim3 | None = None
+    cooperative: bool | None = None
+    priority: int | None = None
 
 
 class MemcpyParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="memcpy"):
@@ -86,14 +102,104 @@ class MemsetParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="o
     bytes: Count
 
 
-Params: TypeAlias = KernelParams | MemcpyParams | MemsetParams
+class HostParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="host"):
+    """A call on the CPU: the symbol of the function and the file name of its library, each None
+    where the loader knows no symbol at that address (a function made at run time, a static one)."""
+
+    function: str | None
+    library: str | None
+
+
+class MemAllocParams(
+    Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="mem-alloc"
+):
+    """An allocation of ``bytes`` on ``device`` (its ordinal); freed by a MemFree node or later."""
+
+    bytes: Count
+    device: Count
+
+
+class MemFreeParams(
+    Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="mem-free"
+):
+    """A free. ``allocated_by`` is the node of the same graph that allocated the memory; None where
+    another graph or the program did."""
+
+    allocated_by: Count | None
+
+
+class EventParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="event"):
+    """An event recorded or waited for. ``event`` numbers the events of a graph and its bodies in
+    the order in which their nodes come, so that a record and its wait have the same."""
+
+    event: Count
+
+
+class SemaphoreParams(
+    Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="semaphores"
+):
+    """External semaphores signalled or waited for. ``semaphores`` numbers them as events are
+    numbered; ``values`` are the fence values, which binary semaphores do not look at."""
+
+    semaphores: tuple[Count, ...]
+    values: tuple[Uint64, ...]
+
+
+class ConditionalParams(
+    Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="conditional"
+):
+    """A conditional node: its ``type`` and how many bodies it has. An If has one or two (the second
+    runs when the value is zero), a While one, a Switch any number. None: not read."""
+
+    type: ConditionalType | None
+    size: Count | None
+
+
+class BatchMemOpParams(
+    Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="batch-mem-op"
+):
+    """Memory operations of the stream: each CUstreamBatchMemOpType in words ("write value 32")."""
+
+    operations: tuple[str, ...]
+
+
+Params: TypeAlias = (
+    KernelParams
+    | MemcpyParams
+    | MemsetParams
+    | HostParams
+    | MemAllocParams
+    | MemFreeParams
+    | EventParams
+    | SemaphoreParams
+    | ConditionalParams
+    | BatchMemOpParams
+)
+"""The parameters of a node, told apart by the field ``of``."""
+
+PARAMS_OF: Final = {
+    NodeKind.KERNEL: KernelParams,
+    NodeKind.MEMCPY: MemcpyParams,
+    NodeKind.MEMSET: MemsetParams,
+    NodeKind.HOST: HostParams,
+    NodeKind.MEM_ALLOC: MemAllocParams,
+    NodeKind.MEM_FREE: MemFreeParams,
+    NodeKind.EVENT_RECORD: EventParams,
+    NodeKind.EVENT_WAIT: EventParams,
+    NodeKind.SEMAPHORE_SIGNAL: SemaphoreParams,
+    NodeKind.SEMAPHORE_WAIT: SemaphoreParams,
+    NodeKind.CONDITIONAL: ConditionalParams,
+    NodeKind.BATCH_MEM_OP: BatchMemOpParams,
+}
+"""The parameters that each kind may have; the others (Empty, ChildGraph) have none."""
 
 
 class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
     """One node. ``index`` is its place in creation order, which is its identity within its graph.
 
-    ``params`` is None for kinds that have none (Empty, events) or whose parameters were not read.
-    ``bodies`` are the ids of the graphs it holds (a child graph, the bodies of a conditional).
+    ``params`` is None for kinds that have none (Empty, ChildGraph) or whose parameters were not
+    read. ``bodies`` are the ids of the graphs it holds: a child graph, or the bodies of a
+    conditional in the order of their values (the first of an If runs when it is not zero).
     """
 
     index: Count
@@ -109,6 +215,12 @@ class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
                 return name
             case MemcpyParams(direction=direction):
                 return f"Memcpy {direction}"
+            case HostParams(function=str(name)):
+                return f"Host {name}"
+            case EventParams(event=number):
+                return f"{self.kind.value} {number}"
+            case ConditionalParams(type=ConditionalType() as kind):
+                return kind.value
             case _:
                 return self.kind.value
 

@@ -9,14 +9,23 @@ from hypothesis import strategies as st
 
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.graph import (
+    PARAMS_OF,
+    BatchMemOpParams,
     CapturedGraph,
+    ConditionalParams,
+    ConditionalType,
     EdgeType,
+    EventParams,
     GraphEdge,
     GraphNode,
+    HostParams,
     KernelParams,
+    MemAllocParams,
     MemcpyParams,
+    MemFreeParams,
     MemsetParams,
     NodeKind,
+    SemaphoreParams,
 )
 from graphviz_dash.model.run import (
     Absent,
@@ -123,8 +132,8 @@ def _tuples(values: st.SearchStrategy, most: int = 5) -> st.SearchStrategy:
     return st.lists(values, max_size=most).map(tuple)
 
 
-params = st.one_of(
-    st.builds(
+_params = {
+    KernelParams: st.builds(
         KernelParams,
         name=texts,
         demangled=texts,
@@ -133,20 +142,40 @@ params = st.one_of(
         dynamic_shared=counts,
         static_shared=maybe() | counts,
         registers=maybe() | counts,
+        cluster=maybe() | dims,
+        cooperative=maybe() | st.booleans(),
+        priority=maybe() | st.integers(-10, 10),
     ),
-    st.builds(MemcpyParams, texts, texts, texts, counts, counts, counts, counts),
-    st.builds(MemsetParams, counts, counts, counts, counts, counts),
-)
+    MemcpyParams: st.builds(MemcpyParams, texts, texts, texts, counts, counts, counts, counts),
+    MemsetParams: st.builds(MemsetParams, counts, counts, counts, counts, counts),
+    HostParams: st.builds(HostParams, maybe() | texts, maybe() | texts),
+    MemAllocParams: st.builds(MemAllocParams, counts, counts),
+    # Which node allocated it must be true of the graph around it.
+    MemFreeParams: st.just(MemFreeParams(None)),
+    EventParams: st.builds(EventParams, counts),
+    SemaphoreParams: st.builds(
+        SemaphoreParams, _tuples(counts), _tuples(st.integers(0, (1 << 64) - 1))
+    ),
+    ConditionalParams: st.builds(
+        ConditionalParams, maybe() | st.sampled_from(ConditionalType), maybe() | counts
+    ),
+    BatchMemOpParams: st.builds(BatchMemOpParams, _tuples(texts)),
+}
+
+
+@st.composite
+def nodes(draw: st.DrawFn, index: int) -> GraphNode:
+    """A node without bodies; its parameters are of its kind."""
+    kind = draw(st.sampled_from(NodeKind))
+    of_kind = _params[PARAMS_OF[kind]] if kind in PARAMS_OF else maybe()
+    return GraphNode(index, kind, draw(maybe() | of_kind))
 
 
 @st.composite
 def graphs(draw: st.DrawFn, graph_id: str = "graph-0") -> CapturedGraph:
     """A graph whose edges go from earlier nodes to later ones, as a capture creates them."""
     count = draw(st.integers(0, 8))
-    nodes = tuple(
-        GraphNode(index, draw(st.sampled_from(NodeKind)), draw(maybe() | params))
-        for index in range(count)
-    )
+    drawn = tuple(draw(nodes(index)) for index in range(count))
     pairs = st.tuples(st.integers(0, count), st.integers(0, count)).filter(
         lambda pair: pair[0] < pair[1] < count
     )
@@ -154,7 +183,7 @@ def graphs(draw: st.DrawFn, graph_id: str = "graph-0") -> CapturedGraph:
         GraphEdge(source, target, draw(counts), draw(counts), draw(st.sampled_from(EdgeType)))
         for source, target in draw(st.lists(pairs, max_size=12) if count > 1 else st.just([]))
     )
-    return CapturedGraph(graph_id, nodes, edges, draw(texts))
+    return CapturedGraph(graph_id, drawn, edges, draw(texts))
 
 
 cleans = st.builds(

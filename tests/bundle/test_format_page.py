@@ -33,9 +33,7 @@ CHAPTERS = {
         graph.CapturedGraph,
         graph.GraphNode,
         graph.GraphEdge,
-        graph.KernelParams,
-        graph.MemcpyParams,
-        graph.MemsetParams,
+        *graph.PARAMS_OF.values(),
     ),
 }
 FIELDS = [
@@ -79,7 +77,9 @@ def test_the_values_of_an_enumeration_are_documented(kind: type[enum.StrEnum]) -
     assert {member.value for member in kind} <= _code(PAGE)
 
 
-@pytest.mark.parametrize("tag", ["kernel", "memcpy", "memset"])
+@pytest.mark.parametrize(
+    "tag", sorted({str(kind.__struct_config__.tag) for kind in graph.PARAMS_OF.values()})
+)
 def test_the_kinds_of_parameters_are_documented(tag: str) -> None:
     assert f"`params` with `of` = `{tag}`" in PAGE
 

@@ -18,7 +18,18 @@ from hypothesis import strategies as st
 from graphviz_dash.bundle import read
 from graphviz_dash.bundle.read import is_bundle, read_bundle, read_manifest
 from graphviz_dash.errors import InputError, printable
-from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.graph import (
+    CapturedGraph,
+    ConditionalParams,
+    ConditionalType,
+    EventParams,
+    GraphEdge,
+    GraphNode,
+    MemAllocParams,
+    MemFreeParams,
+    NodeKind,
+    SemaphoreParams,
+)
 from graphviz_dash.model.run import FileEntry, FileRole
 from tests.bundle.examples import GRAPH, MANIFEST, entries, write_bundle
 
@@ -453,10 +464,69 @@ class TestGraphs:
         assert read_bundle(path).graphs == (outer, inner)
 
 
+class TestParameters:
+    """What a node's parameters say must fit its kind and the graph around it."""
+
+    @pytest.mark.parametrize(
+        ("node", "found"),
+        [
+            (GraphNode(2, NodeKind.EMPTY, EventParams(0)), "with the parameters of another kind"),
+            (
+                GraphNode(2, NodeKind.MEM_FREE, EventParams(0)),
+                "with the parameters of another kind",
+            ),
+            (
+                GraphNode(2, NodeKind.MEM_FREE, MemFreeParams(1)),
+                "node 2 frees what node 1 allocated",
+            ),
+            (
+                GraphNode(2, NodeKind.MEM_FREE, MemFreeParams(9)),
+                "node 2 frees what node 9 allocated",
+            ),
+            (GraphNode(2, NodeKind.KERNEL, None, ("graph-0.2",)), "of kind Kernel with bodies"),
+            (
+                GraphNode(
+                    2,
+                    NodeKind.CONDITIONAL,
+                    ConditionalParams(ConditionalType.SWITCH, 3),
+                    ("graph-0.2",),
+                ),
+                "node 2 with 1 bodies of 3",
+            ),
+        ],
+    )
+    def test_refused(self, bundle: Path, node: GraphNode, found: str) -> None:
+        replace_graph(bundle, msgspec.structs.replace(GRAPH, nodes=(*GRAPH.nodes[:2], node)))
+        assert found in refusal(bundle).found
+
+    @pytest.mark.parametrize(
+        "node",
+        [
+            GraphNode(2, NodeKind.MEM_FREE, MemFreeParams(None)),
+            GraphNode(2, NodeKind.CONDITIONAL, ConditionalParams(ConditionalType.WHILE, 1)),
+            GraphNode(2, NodeKind.CONDITIONAL, ConditionalParams(None, None)),
+            GraphNode(2, NodeKind.CONDITIONAL),
+            GraphNode(2, NodeKind.SEMAPHORE_SIGNAL, SemaphoreParams((0, 1), (0, (1 << 64) - 1))),
+        ],
+    )
+    def test_read_as_written(self, bundle: Path, node: GraphNode) -> None:
+        replace_graph(bundle, msgspec.structs.replace(GRAPH, nodes=(*GRAPH.nodes[:2], node)))
+        assert read_bundle(bundle).graphs[0].nodes[2] == node
+
+    def test_a_free_of_an_allocation(self, bundle: Path) -> None:
+        pair = (
+            GraphNode(0, NodeKind.MEM_ALLOC, MemAllocParams(1 << 20, 0)),
+            GraphNode(1, NodeKind.MEM_FREE, MemFreeParams(0)),
+        )
+        graph = CapturedGraph(GRAPH.id, pair, (GraphEdge(0, 1),), "a test")
+        replace_graph(bundle, graph)
+        assert read_bundle(bundle).graphs == (graph,)
+
+
 def _holding(graph: CapturedGraph, body: str) -> CapturedGraph:
     """``graph`` with the graph called ``body`` inside its last node."""
     *others, last = graph.nodes
-    held = msgspec.structs.replace(last, bodies=(body,))
+    held = msgspec.structs.replace(last, kind=NodeKind.CHILD_GRAPH, bodies=(body,))
     return msgspec.structs.replace(graph, nodes=(*others, held))
 
 

@@ -1,0 +1,224 @@
+"""The parameters of a graph node of any kind, read from the driver.
+
+Source: CUDA driver API, "Graph Management", cuGraph*NodeGetParams.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Any
+
+from cuda.bindings import driver
+
+from collectors.demangle import demangle
+from collectors.driver import call
+from graphviz_dash.model.graph import (
+    BatchMemOpParams,
+    Dim3,
+    EventParams,
+    HostParams,
+    KernelParams,
+    MemAllocParams,
+    MemcpyParams,
+    MemFreeParams,
+    MemsetParams,
+    NodeKind,
+    Params,
+    SemaphoreParams,
+)
+
+_MEMORY_TYPES = {1: "host", 2: "device", 3: "array", 4: "unified"}
+_SIDES = {"host": "H", "device": "D", "array": "D"}
+_OPERATION = "CU_STREAM_MEM_OP_"
+
+
+class ParamsReader:
+    """Reads the parameters of nodes; one reader for a graph and all its bodies.
+
+    Addresses and handles are told by numbers, given in the order in which they are first seen, so
+    that nodes which share one are seen to. Nodes must come in creation order.
+    """
+
+    def __init__(self) -> None:
+        self._events = _Numbers()
+        self._semaphores = _Numbers()
+
+    def of_graph(self, handles: list[Any], kinds: list[NodeKind]) -> list[Params | None]:
+        """The parameters of the nodes of one graph, in creation order; None for kinds that have
+        none, and for conditional nodes, which the driver tells nothing about.
+
+        Raises:
+            DriverError: the driver refused a query.
+        """
+        allocated: dict[int, int] = {}
+        found: list[Params | None] = []
+        for index, (handle, kind) in enumerate(zip(handles, kinds, strict=True)):
+            match kind:
+                case NodeKind.MEM_ALLOC:
+                    params = call(driver.cuGraphMemAllocNodeGetParams, handle)
+                    allocated[int(params.dptr)] = index
+                    device = int(params.poolProps.location.id)
+                    found.append(MemAllocParams(bytes=int(params.bytesize), device=device))
+                case NodeKind.MEM_FREE:
+                    address = int(call(driver.cuGraphMemFreeNodeGetParams, handle))
+                    # An address may be allocated again once it is free.
+                    found.append(MemFreeParams(allocated_by=allocated.pop(address, None)))
+                case _:
+                    found.append(self._params(handle, kind))
+        return found
+
+    def _params(self, handle: Any, kind: NodeKind) -> Params | None:
+        readers: dict[NodeKind, Callable[[Any], Params]] = {
+            NodeKind.KERNEL: _kernel,
+            NodeKind.MEMCPY: _memcpy,
+            NodeKind.MEMSET: _memset,
+            NodeKind.HOST: _host,
+            NodeKind.BATCH_MEM_OP: _batch_mem_op,
+            NodeKind.EVENT_RECORD: lambda node: EventParams(
+                self._events[int(call(driver.cuGraphEventRecordNodeGetEvent, node))]
+            ),
+            NodeKind.EVENT_WAIT: lambda node: EventParams(
+                self._events[int(call(driver.cuGraphEventWaitNodeGetEvent, node))]
+            ),
+            NodeKind.SEMAPHORE_SIGNAL: lambda node: self._semaphore(
+                call(driver.cuGraphExternalSemaphoresSignalNodeGetParams, node)
+            ),
+            NodeKind.SEMAPHORE_WAIT: lambda node: self._semaphore(
+                call(driver.cuGraphExternalSemaphoresWaitNodeGetParams, node)
+            ),
+        }
+        return readers[kind](handle) if kind in readers else None
+
+    def _semaphore(self, params: Any) -> SemaphoreParams:
+        return SemaphoreParams(
+            semaphores=tuple(self._semaphores[int(one)] for one in params.extSemArray),
+            values=tuple(int(one.params.fence.value) for one in params.paramsArray),
+        )
+
+
+class _Numbers(dict[Hashable, int]):
+    """Numbers things from 0 as they come."""
+
+    def __missing__(self, key: Hashable) -> int:
+        self[key] = len(self)
+        return self[key]
+
+
+def _kernel(handle: Any) -> KernelParams:
+    params = call(driver.cuGraphKernelNodeGetParams, handle)
+    function = params.func
+    if int(function) == 0:
+        # Launched through the library API (cuKernel): the function is that of the current context.
+        name = call(driver.cuKernelGetName, params.kern)
+        function = call(driver.cuKernelGetFunction, params.kern)
+    else:
+        name = call(driver.cuFuncGetName, function)
+    mangled = name.decode("utf-8", "replace")
+    attribute = driver.CUfunction_attribute
+    launch = driver.CUkernelNodeAttrID
+    read = driver.cuGraphKernelNodeGetAttribute
+    return KernelParams(
+        name=mangled,
+        demangled=demangle(mangled),
+        grid=(params.gridDimX, params.gridDimY, params.gridDimZ),
+        block=(params.blockDimX, params.blockDimY, params.blockDimZ),
+        dynamic_shared=params.sharedMemBytes,
+        static_shared=call(
+            driver.cuFuncGetAttribute, attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function
+        ),
+        registers=call(driver.cuFuncGetAttribute, attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, function),
+        cluster=_cluster(
+            call(read, handle, launch.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim
+        ),
+        cooperative=bool(call(read, handle, launch.CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative),
+        priority=int(call(read, handle, launch.CU_LAUNCH_ATTRIBUTE_PRIORITY).priority),
+    )
+
+
+def _cluster(size: Any) -> Dim3 | None:
+    found = (int(size.x), int(size.y), int(size.z))
+    return found if all(found) else None
+
+
+def _memcpy(handle: Any) -> MemcpyParams:
+    params = call(driver.cuGraphMemcpyNodeGetParams, handle)
+    source_type = _MEMORY_TYPES[int(params.srcMemoryType)]
+    target_type = _MEMORY_TYPES[int(params.dstMemoryType)]
+    source = _side(source_type, int(params.srcDevice))
+    target = _side(target_type, int(params.dstDevice))
+    width, height, depth = params.WidthInBytes, params.Height, params.Depth
+    return MemcpyParams(
+        source=source_type,
+        target=target_type,
+        direction=f"{source}to{target}" if source and target else "unknown",
+        bytes=width * height * depth,
+        width=width,
+        height=height,
+        depth=depth,
+    )
+
+
+def _side(memory_type: str, address: int) -> str | None:
+    """H or D for where the memory lies; a unified address is asked of the driver."""
+    if memory_type != "unified":
+        return _SIDES[memory_type]
+    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+    status, place = driver.cuPointerGetAttribute(attribute, address)
+    # Pageable host memory is unknown to the driver, which then answers "invalid value".
+    if int(status) != 0:
+        return None
+    return _SIDES.get(_MEMORY_TYPES.get(int(place), ""))
+
+
+def _memset(handle: Any) -> MemsetParams:
+    params = call(driver.cuGraphMemsetNodeGetParams, handle)
+    return MemsetParams(
+        value=params.value,
+        element_bytes=params.elementSize,
+        width=params.width,
+        height=params.height,
+        bytes=params.elementSize * params.width * params.height,
+    )
+
+
+def _batch_mem_op(handle: Any) -> BatchMemOpParams:
+    params = call(driver.cuGraphBatchMemOpNodeGetParams, handle)
+    return BatchMemOpParams(
+        operations=tuple(
+            one.operation.name.removeprefix(_OPERATION).lower().replace("_", " ")
+            for one in params.paramArray
+        )
+    )
+
+
+class _Symbol(ctypes.Structure):
+    """Dl_info of dlfcn.h."""
+
+    _fields_ = [
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    ]
+
+
+def _host(handle: Any) -> HostParams:
+    return host_function(int(call(driver.cuGraphHostNodeGetParams, handle).fn))
+
+
+def host_function(address: int) -> HostParams:
+    """The symbol at ``address`` of this process and its library's file name, as dladdr(3) says.
+
+    dladdr gives the symbol before an address; only one that begins there is the function.
+    """
+    found = _Symbol()
+    known = ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(found))
+    if not known:
+        return HostParams(None, None)
+    exact = found.name is not None and found.address == address
+    return HostParams(
+        function=demangle(found.name.decode("utf-8", "replace")) if exact else None,
+        library=Path(found.file.decode("utf-8", "replace")).name if found.file else None,
+    )

@@ -1,0 +1,333 @@
+"""``all-nodes``: a step whose graph has every kind of node that the driver allows.
+
+The graph is built node by node inside the capture; run eagerly, the same work is given to streams,
+and the decisions that conditional nodes take on the GPU are taken on the CPU, which has to wait for
+the values. From step to step the If takes its bodies in turn and the Switch its three bodies and
+none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, Final
+
+import torch
+from cuda.bindings import driver
+
+from collectors.driver import DriverError, call
+from collectors.workloads.explicit import (
+    FLOAT,
+    HANDLE,
+    INT,
+    POINTER,
+    UINT,
+    Arguments,
+    Builder,
+    Kernels,
+    capturing,
+    continue_after,
+    new_graph,
+    wait_word,
+    write_word,
+)
+from collectors.workloads.vulkan import VulkanError, semaphore_fd
+from graphviz_dash.model.run import Absent
+
+COUNT: Final = 1 << 18
+"""Elements of each array."""
+
+TURNS: Final = 3
+"""Iterations of the While body in each step."""
+
+THREADS: Final = 256
+BLOCKS: Final = COUNT // THREADS
+SIZE: Final = 4 * COUNT
+
+SOURCE: Final = r"""
+extern "C" __device__ __cudart_builtin__ void CUDARTAPI cudaGraphSetConditional(
+    cudaGraphConditionalHandle handle, unsigned int value);
+
+// A kernel whose dependent may start before it ends, and that dependent.
+extern "C" __global__ void scale(float *to, const float *from, float factor, int count) {
+    asm volatile("griddepcontrol.launch_dependents;");
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < count) to[at] = factor * from[at];
+}
+extern "C" __global__ void shift(float *to, const float *from, float by, int count) {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < count) to[at] = from[at] + by;
+}
+extern "C" __global__ void smooth(float *to, const float *from, int count) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < count) to[at] = 0.5f * (from[at] + from[(at + 1) % count]);
+}
+
+// state: the number of the step, and the iterations that are left to the While. Without handles
+// (eagerly) the CPU reads the state and decides.
+extern "C" __global__ void decide(unsigned *state, unsigned turns, unsigned with_handles,
+                                  cudaGraphConditionalHandle choose,
+                                  cudaGraphConditionalHandle repeat,
+                                  cudaGraphConditionalHandle select) {
+    unsigned step = state[0]++;
+    state[1] = turns;
+    if (with_handles) {
+        cudaGraphSetConditional(choose, step % 2);
+        cudaGraphSetConditional(repeat, turns);
+        cudaGraphSetConditional(select, step % 4);
+    }
+}
+extern "C" __global__ void lift(float *data, int count) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < count) data[at] += 1.0f;
+}
+extern "C" __global__ void lower(float *data, int count) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < count) data[at] -= 1.0f;
+}
+extern "C" __global__ void relax(float *data, int count) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < count) data[at] *= 0.875f;
+}
+extern "C" __global__ void again(unsigned *state, unsigned with_handles,
+                                 cudaGraphConditionalHandle repeat) {
+    unsigned left = --state[1];
+    if (with_handles) cudaGraphSetConditional(repeat, left);
+}
+extern "C" __global__ void square(float *data, int count) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < count) data[at] = 0.125f * data[at] * data[at];
+}
+extern "C" __global__ void reflect(float *data, int count) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < count) data[at] = -data[at];
+}
+"""
+
+
+class AllNodes:
+    """The step. ``result`` is what it copies to the host, shape (COUNT,), float32; ``arrivals``
+    counts the calls of its host function; ``absent`` is what this machine cannot do."""
+
+    def __init__(self) -> None:
+        self._kernels = Kernels(SOURCE)
+        self._inputs = torch.linspace(-1.0, 1.0, COUNT).pin_memory()
+        self.result = torch.zeros(COUNT).pin_memory()
+        self._data = torch.zeros(COUNT, device="cuda")
+        self._other = torch.zeros(COUNT, device="cuda")
+        self._state = torch.zeros(2, dtype=torch.int32, device="cuda")
+        self._seen = torch.zeros(2, dtype=torch.int32).pin_memory()
+        self._flag = torch.zeros(1, dtype=torch.int32, device="cuda")
+        self._event = call(driver.cuEventCreate, 0)
+        self._beside = torch.cuda.Stream()
+        self._library = ctypes.CDLL(None)
+        self._arrived = ctypes.create_string_buffer(64)
+        self._library.sem_init(self._arrived, 0, 0)
+        self._post = ctypes.cast(self._library.sem_post, ctypes.c_void_p).value or 0
+        self.absent: tuple[Absent, ...] = ()
+        self._semaphore: Any = None
+        try:
+            self._semaphore = _imported_semaphore()
+        except (VulkanError, DriverError) as error:
+            self.absent = (Absent("nodes of external semaphores", f"untried: {error}"),)
+        torch.cuda.synchronize()
+
+    @property
+    def arrivals(self) -> int:
+        """Calls of the host function so far."""
+        value = ctypes.c_int()
+        self._library.sem_getvalue(self._arrived, ctypes.byref(value))
+        return value.value
+
+    def restart(self) -> None:
+        """Makes the next step the first."""
+        self._state.zero_()
+        torch.cuda.synchronize()
+
+    def __call__(self) -> torch.Tensor:
+        """One step on the current stream, or its nodes if that stream is capturing."""
+        stream = driver.CUstream(torch.cuda.current_stream().cuda_stream)
+        if torch.cuda.is_current_stream_capturing():
+            graph, after = capturing(stream)
+            continue_after(stream, [self._build(graph, after)])
+        else:
+            self._run(stream)
+        return self.result
+
+    # -- as a graph ------------------------------------------------------------------------------
+
+    def _build(self, graph: Builder, after: list[Any]) -> Any:
+        """All nodes of the step; the last of them."""
+        data, other, flag = (one.data_ptr() for one in (self._data, self._other, self._flag))
+        kernels = self._kernels
+        load = graph.copy(data, self._inputs.data_ptr(), SIZE, "HtoD", after)
+        clear = graph.fill(flag, 0, 1, after)
+        mark = graph.memory_operations([write_word(flag, 7), wait_word(flag, 7)], [clear])
+        got, scratch = graph.allocate(SIZE, [load])
+        scale = graph.kernel(kernels["scale"], BLOCKS, THREADS, _scale(scratch, data), [got])
+        shifted = graph.dependent_kernel(
+            kernels["shift"], BLOCKS, THREADS, _shift(data, scratch), scale
+        )
+        freed = graph.free(scratch, [shifted])
+        with new_graph() as inner:
+            keep = inner.copy(other, data, SIZE, "DtoD", [])
+            inner.kernel(kernels["smooth"], BLOCKS, THREADS, _smooth(data, other), [keep])
+            smoothed = graph.child(inner.graph, [shifted])
+        recorded = graph.record(self._event, [smoothed])
+        joined = graph.empty([freed, recorded, mark])
+        waited = graph.wait(self._event, [joined])
+        chosen = self._decisions(graph, waited)
+        if self._semaphore is not None:
+            signalled = graph.signal(self._semaphore, [chosen])
+            chosen = graph.wait_signal(self._semaphore, [signalled])
+        stored = graph.copy(self.result.data_ptr(), data, SIZE, "DtoH", [chosen])
+        return graph.host(self._post, ctypes.addressof(self._arrived), [stored])
+
+    def _decisions(self, graph: Builder, after: Any) -> Any:
+        """The kernel that decides, and the conditional nodes one after another; the last."""
+        data, other = self._data.data_ptr(), self._other.data_ptr()
+        kernels, whole = self._kernels, (BLOCKS, THREADS)
+        choose, repeat, select = (graph.condition() for _ in range(3))
+        handles = (choose, repeat, select)
+        decided = graph.kernel(kernels["decide"], 1, 1, self._decide(handles), [after])
+
+        chosen, (when, otherwise) = graph.conditional("IF", choose, 2, [decided])
+        when.kernel(kernels["lift"], *whole, _data(data), [])
+        otherwise.kernel(kernels["lower"], *whole, _data(data), [])
+
+        repeated, (body,) = graph.conditional("WHILE", repeat, 1, [chosen])
+        relaxed = body.kernel(kernels["relax"], *whole, _data(data), [])
+        body.kernel(kernels["again"], 1, 1, self._again(repeat), [relaxed])
+
+        selected, (first, second, third) = graph.conditional("SWITCH", select, 3, [repeated])
+        first.kernel(kernels["square"], *whole, _data(data), [])
+        wiped = second.fill(other, 0, COUNT, [])
+        second.kernel(kernels["smooth"], *whole, _smooth(other, data), [wiped])
+        with new_graph() as inner:
+            inner.kernel(kernels["reflect"], *whole, _data(data), [])
+            third.child(inner.graph, [])
+        return selected
+
+    # -- eagerly ---------------------------------------------------------------------------------
+
+    def _run(self, stream: Any) -> None:
+        """The same work on streams."""
+        data, other, flag = (one.data_ptr() for one in (self._data, self._other, self._flag))
+        beside = driver.CUstream(self._beside.cuda_stream)
+        self._beside.wait_stream(torch.cuda.current_stream())
+        call(driver.cuMemsetD32Async, driver.CUdeviceptr(flag), 0, 1, beside)
+        call(driver.cuStreamBatchMemOp, beside, 2, [write_word(flag, 7), wait_word(flag, 7)], 0)
+        source = self._inputs.data_ptr()
+        call(driver.cuMemcpyHtoDAsync, driver.CUdeviceptr(data), source, SIZE, stream)
+        scratch = call(driver.cuMemAllocAsync, SIZE, stream)
+        self._launch("scale", BLOCKS, THREADS, _scale(int(scratch), data), stream)
+        self._launch("shift", BLOCKS, THREADS, _shift(data, int(scratch)), stream)
+        call(driver.cuMemFreeAsync, scratch, stream)
+        _copy_on_device(other, data, stream)
+        self._launch("smooth", BLOCKS, THREADS, _smooth(data, other), stream)
+        call(driver.cuEventRecord, self._event, stream)
+        torch.cuda.current_stream().wait_stream(self._beside)
+        call(driver.cuStreamWaitEvent, stream, self._event, 0)
+        self._launch("decide", 1, 1, self._decide(None), stream)
+        self._decide_on_cpu(stream)
+        if self._semaphore is not None:
+            one = [self._semaphore]
+            signal = [driver.CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS()]
+            call(driver.cuSignalExternalSemaphoresAsync, one, signal, 1, stream)
+            wait = [driver.CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS()]
+            call(driver.cuWaitExternalSemaphoresAsync, one, wait, 1, stream)
+        target = self.result.data_ptr()
+        call(driver.cuMemcpyDtoHAsync, target, driver.CUdeviceptr(data), SIZE, stream)
+        function, arrived = driver.CUhostFn(self._post), ctypes.addressof(self._arrived)
+        call(driver.cuLaunchHostFunc, stream, function, arrived)
+
+    def _decide_on_cpu(self, stream: Any) -> None:
+        """What the conditional nodes do, each value read back from the GPU first."""
+        data, other = self._data.data_ptr(), self._other.data_ptr()
+        step = self._read_state(stream)[0] - 1
+        self._launch("lift" if step % 2 else "lower", BLOCKS, THREADS, _data(data), stream)
+        while True:
+            self._launch("relax", BLOCKS, THREADS, _data(data), stream)
+            self._launch("again", 1, 1, self._again(None), stream)
+            if not self._read_state(stream)[1]:
+                break
+        match step % 4:
+            case 0:
+                self._launch("square", BLOCKS, THREADS, _data(data), stream)
+            case 1:
+                call(driver.cuMemsetD32Async, driver.CUdeviceptr(other), 0, COUNT, stream)
+                self._launch("smooth", BLOCKS, THREADS, _smooth(other, data), stream)
+            case 2:
+                self._launch("reflect", BLOCKS, THREADS, _data(data), stream)
+
+    def _read_state(self, stream: Any) -> tuple[int, int]:
+        """The step's number and the iterations left, waited for."""
+        target, source = self._seen.data_ptr(), driver.CUdeviceptr(self._state.data_ptr())
+        call(driver.cuMemcpyDtoHAsync, target, source, 8, stream)
+        call(driver.cuStreamSynchronize, stream)
+        step, left = self._seen.tolist()
+        return int(step), int(left)
+
+    def _launch(self, name: str, blocks: int, threads: int, args: Arguments, stream: Any) -> None:
+        shape = (blocks, 1, 1, threads, 1, 1, 0)
+        call(driver.cuLaunchKernel, self._kernels[name], *shape, stream, args, 0)
+
+    # -- arguments of kernels --------------------------------------------------------------------
+
+    def _decide(self, handles: tuple[int, int, int] | None) -> Arguments:
+        values = (self._state.data_ptr(), TURNS, int(handles is not None), *(handles or (0, 0, 0)))
+        return values, (POINTER, UINT, UINT, HANDLE, HANDLE, HANDLE)
+
+    def _again(self, handle: int | None) -> Arguments:
+        values = (self._state.data_ptr(), int(handle is not None), handle or 0)
+        return values, (POINTER, UINT, HANDLE)
+
+
+def all_nodes() -> AllNodes:
+    """Every kind of node: kernels (one launched programmatically), copies three ways, a set, a host
+    function, an allocation and its free, a child graph, an empty node, an event recorded and waited
+    for, a semaphore signalled and waited for, memory operations, an If with else, a While and a
+    Switch."""
+    return AllNodes()
+
+
+def _scale(target: int, source: int) -> Arguments:
+    return (target, source, 2.0, COUNT), (POINTER, POINTER, FLOAT, INT)
+
+
+def _shift(target: int, source: int) -> Arguments:
+    return (target, source, 0.25, COUNT), (POINTER, POINTER, FLOAT, INT)
+
+
+def _smooth(target: int, source: int) -> Arguments:
+    return (target, source, COUNT), (POINTER, POINTER, INT)
+
+
+def _data(address: int) -> Arguments:
+    return (address, COUNT), (POINTER, INT)
+
+
+def _copy_on_device(target: int, source: int, stream: Any) -> None:
+    addresses = driver.CUdeviceptr(target), driver.CUdeviceptr(source)
+    call(driver.cuMemcpyDtoDAsync, *addresses, SIZE, stream)
+
+
+def _imported_semaphore() -> Any:
+    """A binary semaphore of Vulkan on the current device, as CUDA's.
+
+    Raises:
+        VulkanError: Vulkan makes none here.
+        DriverError: CUDA does not take it.
+    """
+    uuid = call(driver.cuDeviceGetUuid, torch.cuda.current_device())
+    descriptor = semaphore_fd(bytes(uuid.bytes))
+    wanted = driver.CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC()
+    wanted.type = driver.CUexternalSemaphoreHandleType.CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD
+    wanted.handle.fd = descriptor
+    try:
+        return call(driver.cuImportExternalSemaphore, wanted)
+    except DriverError:
+        # Only an import that succeeds takes the descriptor over.
+        os.close(descriptor)
+        raise
