@@ -19,6 +19,7 @@ from collectors.lifeline import PARENT
 from collectors.processes import Limit, run_worker
 from collectors.ranks import Peers, Place, meeting, worker_settings
 from collectors.requests import (
+    ABSENT_FILE,
     CLEAN_FILE,
     FAILURE_FILE,
     GRAPHS_FILE,
@@ -228,6 +229,9 @@ def _collect_mode(
         *absent,
     ]
     absent += _absent_facts(mode)
+    for folder in folders.values():
+        if (folder / ABSENT_FILE).exists():
+            absent += _read(folder / ABSENT_FILE, tuple[Absent, ...])
     target = what.output / _run_name(mode, peers.place if peers else None)
     manifest = Manifest(
         format=FORMAT_NAME,

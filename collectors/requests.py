@@ -17,6 +17,8 @@ CLEAN_FILE: Final = "clean.json"
 MEMORY_FILE: Final = "memory.json"
 GRAPHS_FILE: Final = "graphs.json"
 TRACE_FILE: Final = "trace.json.gz"
+ABSENT_FILE: Final = "absent.json"
+"""What a pass could not find out, as a list of Absent; not there where nothing is."""
 
 NO_SPACE: Final = 3
 """Exit code of a pass that could not write because the disk is full; the last line of its stderr

@@ -13,11 +13,11 @@ from collectors.modes import make_ready
 from collectors.passes.executor import prepare
 from collectors.passes.trace_file import export_trace
 from collectors.recorder import recording
-from collectors.requests import GRAPHS_FILE, TRACE_FILE, PassRequest
+from collectors.requests import ABSENT_FILE, GRAPHS_FILE, TRACE_FILE, PassRequest
 from collectors.topology import read_graph
-from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.marks import CAPTURE
-from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.model.run import Absent, ExecutionMode
 
 
 class _Topologies:
@@ -63,4 +63,15 @@ def run(request: PassRequest) -> None:
         make_ready(request.mode, step)
     out = Path(request.out)
     (out / GRAPHS_FILE).write_bytes(msgspec.json.encode(topologies.graphs))
+    (out / ABSENT_FILE).write_bytes(msgspec.json.encode(_unread_bodies(topologies.graphs)))
     export_trace(profiler, out / TRACE_FILE)
+
+
+def _unread_bodies(graphs: list[CapturedGraph]) -> tuple[Absent, ...]:
+    reason = "the driver's debug DOT of the graph is not in the form that is known"
+    return tuple(
+        Absent(f"bodies of node {node.index} of {graph.id}", reason)
+        for graph in graphs
+        for node in graph.nodes
+        if node.kind is NodeKind.CONDITIONAL and not node.bodies
+    )

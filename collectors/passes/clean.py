@@ -13,9 +13,9 @@ import msgspec
 import torch
 
 from collectors.modes import make_ready
-from collectors.passes.executor import LifeListener, prepare
+from collectors.passes.executor import LifeListener, absent_from, prepare
 from collectors.recorder import recording
-from collectors.requests import CLEAN_FILE, MEMORY_FILE, PassRequest
+from collectors.requests import ABSENT_FILE, CLEAN_FILE, MEMORY_FILE, PassRequest
 from graphviz_dash.model.run import (
     CleanTimings,
     MemoryUse,
@@ -41,6 +41,8 @@ def run(request: PassRequest) -> None:
     )
     out = Path(request.out)
     (out / CLEAN_FILE).write_bytes(msgspec.json.encode(clean))
+    absent = (*absent_from(step), *listener.absent)
+    (out / ABSENT_FILE).write_bytes(msgspec.json.encode(absent))
     (out / MEMORY_FILE).write_bytes(msgspec.json.encode(memory_use()))
 
 

@@ -7,12 +7,12 @@ import time
 import torch
 from cuda.bindings import runtime
 
+from collectors.driver import DriverError, call
 from collectors.modes import compile_modules
 from collectors.requests import PassRequest
-from collectors.topology import call
 from collectors.workloads import Step, load_factory
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.run import ExecutionMode, GraphLife
+from graphviz_dash.model.run import Absent, ExecutionMode, GraphLife
 
 
 def prepare(request: PassRequest) -> tuple[Step, int]:
@@ -45,11 +45,18 @@ def prepare(request: PassRequest) -> tuple[Step, int]:
     return step, time.perf_counter_ns() - begin
 
 
+def absent_from(step: Step) -> tuple[Absent, ...]:
+    """What the workload says that it leaves out on this machine."""
+    told: tuple[Absent, ...] = getattr(step, "absent", ())
+    return told
+
+
 class LifeListener:
     """Takes down what each graph of the process cost, as the recorder tells it."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[str, int]] = {}
+        self._uploads: dict[str, int | None] = {}
 
     def begins(self, graph_id: str) -> None:
         """Nothing to do: the recorder has the time."""
@@ -61,10 +68,8 @@ class LifeListener:
 
     def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
         """Keeps the time, and uploads a second executable to see what that takes."""
-        self._known[graph_id] |= {
-            "instantiate_ns": instantiate_ns,
-            "upload_ns": _upload_ns(handle),
-        }
+        self._known[graph_id] |= {"instantiate_ns": instantiate_ns}
+        self._uploads[graph_id] = _upload_ns(handle)
 
     def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
         """Keeps the times of the first launch."""
@@ -72,6 +77,16 @@ class LifeListener:
             "first_launch_cpu_ns": call_ns,
             "first_launch_ns": complete_ns,
         }
+
+    @property
+    def absent(self) -> tuple[Absent, ...]:
+        """What could not be measured."""
+        reason = "it allocates memory, and of such a graph only one executable can exist"
+        return tuple(
+            Absent(f"upload_ns of {graph}", reason)
+            for graph, took in self._uploads.items()
+            if took is None
+        )
 
     def lives(self) -> tuple[GraphLife, ...]:
         """The costs of every launched graph, in the order of their captures."""
@@ -81,7 +96,7 @@ class LifeListener:
                 nodes=known["nodes"],
                 capture_ns=known["capture_ns"],
                 instantiate_ns=known["instantiate_ns"],
-                upload_ns=known["upload_ns"],
+                upload_ns=self._uploads[graph],
                 first_launch_cpu_ns=known["first_launch_cpu_ns"],
                 first_launch_ns=known["first_launch_ns"],
             )
@@ -90,12 +105,18 @@ class LifeListener:
         )
 
 
-def _upload_ns(graph: int) -> int:
-    """cudaGraphUpload to its completion, on an executable graph of its own.
+def _upload_ns(graph: int) -> int | None:
+    """cudaGraphUpload to its completion, on an executable graph of its own; None where the driver
+    allows no second one, as it does for graphs with memory nodes.
 
     Uploading the one that is replayed would change what its first launch costs.
     """
-    executable = call(runtime.cudaGraphInstantiate, graph, 0)
+    try:
+        executable = call(runtime.cudaGraphInstantiate, graph, 0)
+    except DriverError as error:
+        if error.status != runtime.cudaError_t.cudaErrorNotSupported.name:
+            raise
+        return None
     stream = torch.cuda.current_stream().cuda_stream
     try:
         torch.cuda.synchronize()

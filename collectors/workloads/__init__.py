@@ -2,7 +2,9 @@
 
 A workload is a factory: a function without arguments that builds model and inputs on the current
 CUDA device and returns the *step*, a callable without arguments. The step must do the same work on
-the same memory each time it is called; its result is ignored.
+the same memory each time it is called; its result is ignored. A step that needs nodes which no
+stream call makes adds them to the graph under capture (see explicit.py). What it leaves out because
+the machine cannot do it, it tells as its attribute ``absent``, a tuple of Absent.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ BUILT_IN: Final = {
     "transformer-train": "collectors.workloads.transformer:train",
     "decode": "collectors.workloads.decode:decode",
     "fork-join": "collectors.workloads.fork_join:fork_join",
+    "all-nodes": "collectors.workloads.all_nodes:all_nodes",
     "tp-transformer": "collectors.workloads.tp_transformer:train",
     "sync-in-step": "collectors.workloads.sync_in_step:train",
 }
