@@ -38,6 +38,13 @@ def _modes(_context: click.Context, _option: click.Parameter, value: str) -> tup
     help=f"{', '.join(BUILT_IN)}; or package.module:factory, your own.",
 )
 @click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of the workload, such as layers=24; as often as needed.",
+)
+@click.option(
     "--modes",
     default="eager,graph",
     show_default=True,
@@ -76,6 +83,7 @@ def _modes(_context: click.Context, _option: click.Parameter, value: str) -> tup
 )
 def collect(
     workload: str,
+    settings: tuple[str, ...],
     modes: tuple[str, ...],
     output: Path,
     iterations: int,
@@ -109,6 +117,7 @@ def collect(
             seed=seed,
             command=_command(place),
             timeout_s=timeout,
+            settings=settings,
         ),
         say,
         place,

@@ -16,6 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from collectors.lifeline import PARENT
+from collectors.parameters import WorkloadFacts
 from collectors.processes import Limit, run_worker
 from collectors.ranks import Peers, Place, meeting, worker_settings
 from collectors.requests import (
@@ -24,8 +25,10 @@ from collectors.requests import (
     FAILURE_FILE,
     GRAPHS_FILE,
     MEMORY_FILE,
+    MEMORY_PASS_FILE,
     NO_SPACE,
     TRACE_FILE,
+    WORKLOAD_FILE,
     PassRequest,
 )
 from collectors.workloads import factory_path
@@ -34,6 +37,7 @@ from graphviz_dash.bundle.staging import Staging, remove_leftovers
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError, printable
 from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
@@ -56,9 +60,9 @@ Report = Callable[[str], None]
 SUPPORTED = tuple(ExecutionMode)
 
 _PASSES = {
-    mode: (Pass.CLEAN, Pass.TRACED)
+    mode: (Pass.CLEAN, Pass.TRACED, Pass.MEMORY)
     if mode is ExecutionMode.EAGER
-    else (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED)
+    else (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY)
     for mode in ExecutionMode
 }
 
@@ -74,8 +78,9 @@ _TAIL = 2_000
 
 @dataclass(frozen=True)
 class Collection:
-    """What to collect. ``command`` is what the user typed, kept in the manifest. A pass that takes
-    longer than ``timeout_s`` is ended; None: it may take as long as it likes."""
+    """What to collect. ``command`` is what the user typed, kept in the manifest; ``settings`` are
+    ``name=value`` of the workload's parameters. A pass that takes longer than ``timeout_s`` is
+    ended; None: it may take as long as it likes."""
 
     workload: str
     modes: tuple[ExecutionMode, ...]
@@ -86,6 +91,7 @@ class Collection:
     seed: int
     command: tuple[str, ...]
     timeout_s: int | None = None
+    settings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -232,6 +238,7 @@ def _collect_mode(
     for folder in folders.values():
         if (folder / ABSENT_FILE).exists():
             absent += _read(folder / ABSENT_FILE, tuple[Absent, ...])
+    facts = _workload_facts(scratch / f"{mode.value}-{passes[0].value}")
     target = what.output / _run_name(mode, peers.place if peers else None)
     manifest = Manifest(
         format=FORMAT_NAME,
@@ -246,6 +253,8 @@ def _collect_mode(
             warmup=what.warmup,
             iterations=what.iterations,
             traced_iterations=what.traced_iterations,
+            parameters=facts.parameters,
+            work=facts.work,
         ),
         mode=mode,
         rank=peers.place.rank if peers else None,
@@ -272,6 +281,12 @@ def _absent_facts(mode: ExecutionMode) -> tuple[Absent, ...]:
     return ()
 
 
+def _workload_facts(folder: Path) -> WorkloadFacts:
+    """What the first pass wrote, before it ran anything; empty where it died before that."""
+    file = folder / WORKLOAD_FILE
+    return _read(file, WorkloadFacts) if file.exists() else WorkloadFacts({}, None)
+
+
 def _run_pass(
     what: Collection,
     factory: str,
@@ -293,6 +308,7 @@ def _run_pass(
         traced_iterations=what.traced_iterations,
         out=str(folder),
         group=peers.group(name, timeout_s or _RANKS_TIMEOUT_S) if peers else None,
+        settings=what.settings,
     )
     request_file = folder / "request.json"
     request_file.write_bytes(msgspec.json.encode(request))
@@ -368,6 +384,8 @@ def _add_parts(writer: BundleWriter, folders: dict[Pass, Path]) -> None:
         writer.add_trace(FileRole.CAPTURE_TRACE, captured / TRACE_FILE)
     if traced := folders.get(Pass.TRACED):
         writer.add_trace(FileRole.REPLAY_TRACE, traced / TRACE_FILE)
+    if watched := folders.get(Pass.MEMORY):
+        writer.add_memory_pass(_read(watched / MEMORY_PASS_FILE, MemoryPass))
 
 
 def _read(file: Path, kind: type[T]) -> T:

@@ -15,6 +15,8 @@ from graphviz_dash.model.run import ExecutionMode, Pass
 FAILURE_FILE: Final = "failure.json"
 CLEAN_FILE: Final = "clean.json"
 MEMORY_FILE: Final = "memory.json"
+MEMORY_PASS_FILE: Final = "memory-pass.json"
+WORKLOAD_FILE: Final = "workload.json"
 GRAPHS_FILE: Final = "graphs.json"
 TRACE_FILE: Final = "trace.json.gz"
 ABSENT_FILE: Final = "absent.json"
@@ -41,7 +43,7 @@ class GroupRequest(Struct, frozen=True):
 
 class PassRequest(Struct, frozen=True):
     """One pass of one run. ``out`` is an existing empty folder for its results; ``group`` is None
-    for a single process."""
+    for a single process; ``settings`` are the ``name=value`` of the workload's parameters."""
 
     kind: Pass
     mode: ExecutionMode
@@ -52,3 +54,4 @@ class PassRequest(Struct, frozen=True):
     traced_iterations: int
     out: str
     group: GroupRequest | None = None
+    settings: tuple[str, ...] = ()

@@ -58,7 +58,7 @@ def _disk_full(error: BaseException) -> OSError | None:
 
 
 def _run(request: PassRequest) -> int:
-    from collectors.passes import capture, clean, traced
+    from collectors.passes import capture, clean, memory, traced
 
     def record(_kind: type[BaseException], error: BaseException, _trace: object) -> None:
         refused = _disk_full(error)
@@ -77,7 +77,12 @@ def _run(request: PassRequest) -> int:
 
     # The user's step may raise anything; what it was goes into the bundle.
     sys.excepthook = record
-    work = {Pass.CLEAN: clean.run, Pass.CAPTURE: capture.run, Pass.TRACED: traced.run}
+    work = {
+        Pass.CLEAN: clean.run,
+        Pass.CAPTURE: capture.run,
+        Pass.TRACED: traced.run,
+        Pass.MEMORY: memory.run,
+    }
     try:
         if request.group is None:
             work[request.kind](request)

@@ -5,6 +5,8 @@ from __future__ import annotations
 _TIME_STEPS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 _SIZE_STEPS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
+_RATE_STEPS = ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"))
+
 
 def significant(value: float, digits: int = 3) -> str:
     """``value`` rounded to ``digits`` significant digits, without exponent, thousands grouped.
@@ -46,6 +48,21 @@ def format_bytes(count: float | None, digits: int = 3) -> str:
         if abs(count) >= size:
             return f"{significant(count / size, digits)} {unit}"
     return f"{int(count)} B"
+
+
+def format_flops(rate: float | None) -> str:
+    """Operations per second as text: ``412 TFLOP/s``; ``None`` is an en dash."""
+    if rate is None:
+        return "–"
+    for size, unit in _RATE_STEPS:
+        if abs(rate) >= size:
+            return f"{significant(rate / size)} {unit}"
+    return f"{significant(rate)} FLOP/s"
+
+
+def format_tokens(rate: float | None) -> str:
+    """Tokens per second as text: ``12,345 tokens/s``; ``None`` is an en dash."""
+    return "–" if rate is None else f"{significant(rate)} tokens/s"
 
 
 def format_ratio(value: float | None) -> str:

@@ -8,7 +8,7 @@ every node, launch and time follows from :data:`STEP`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from graphviz_dash.model.graph import (
 )
 from graphviz_dash.model.marks import CAPTURE, MODULE, SOURCE
 from graphviz_dash.model.marks import STEP as STEP_MARK
+from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.run import (
     Absent,
     CleanTimings,
@@ -327,6 +328,7 @@ def make_run(
     gpu: str = "NVIDIA H200",
     rank: int | None = None,
     failure: Failure | None = None,
+    memory_pass: MemoryPass | None = None,
 ) -> Path:
     """Writes ``experiment/name`` (``name`` is the mode by default) and returns its path.
 
@@ -349,6 +351,8 @@ def make_run(
                 _add_trace(writer, FileRole.CAPTURE_TRACE, capture_trace(work), target)
             replay = replay_trace(work, traced, mode)
             _add_trace(writer, FileRole.REPLAY_TRACE, replay, target)
+            if memory_pass is not None:
+                writer.add_memory_pass(memory_pass)
             iterations = len(walls)
         else:
             absent = tuple(
@@ -366,10 +370,12 @@ def make_experiment(
     *,
     work: Sequence[Work] = STEP,
     traced: int = 3,
+    memory_pass: Mapping[str, MemoryPass] | None = None,
 ) -> Path:
-    """Writes a run of each mode under ``folder``, which it returns."""
+    """Writes a run of each mode under ``folder``, which it returns; ``memory_pass`` by mode."""
     for mode in modes:
-        make_run(folder, mode, work=work, traced=traced, workload=folder.name)
+        found = (memory_pass or {}).get(ExecutionMode(mode).value)
+        make_run(folder, mode, work=work, traced=traced, workload=folder.name, memory_pass=found)
     return folder
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
+import msgspec
 import torch
 from cuda.bindings import runtime
 
 from collectors.driver import DriverError, call
 from collectors.modes import compile_modules
-from collectors.requests import PassRequest
+from collectors.parameters import arguments_of, facts_of
+from collectors.requests import WORKLOAD_FILE, PassRequest
 from collectors.workloads import Step, load_factory
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import Absent, ExecutionMode, GraphLife
@@ -18,20 +21,41 @@ from graphviz_dash.model.run import Absent, ExecutionMode, GraphLife
 def prepare(request: PassRequest) -> tuple[Step, int]:
     """The warmed-up step and the time of all warm-up iterations in ns.
 
-    Warm-up runs on a side stream, as capture asks for: libraries make their handles and the
-    autograd engine its streams there. In mode compile it includes the compilation.
+    Raises:
+        InputError: see :func:`build`.
+    """
+    step = build(request)
+    return step, warm_up(request, step)
+
+
+def build(request: PassRequest) -> Step:
+    """The step, its model and inputs on the device; writes workload.json into ``request.out``.
 
     Raises:
-        InputError: the factory does not return a callable.
+        InputError: the factory does not return a callable, or a setting is wrong.
     """
     torch.manual_seed(request.seed)
-    step = load_factory(request.factory)()
+    factory = load_factory(request.factory)
+    arguments = arguments_of(factory, request.factory, request.settings)
+    facts = facts_of(arguments)
+    (Path(request.out) / WORKLOAD_FILE).write_bytes(msgspec.json.encode(facts))
+    step = factory(*arguments)
     if not callable(step):
         raise InputError(
             f"--workload {request.factory}",
             f"the factory returned {type(step).__name__}",
             "a function without arguments, the step",
         )
+    return step
+
+
+def warm_up(request: PassRequest, step: Step) -> int:
+    """Runs the warm-up iterations and returns their time in ns.
+
+    They run on a side stream, as capture asks for: libraries make their handles and the autograd
+    engine its streams there. In mode compile it includes the compilation. What the allocator cached
+    for that stream nobody takes up later, so it is given back: it would count as memory in use.
+    """
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     torch.cuda.synchronize()
@@ -42,7 +66,9 @@ def prepare(request: PassRequest) -> tuple[Step, int]:
     if request.mode is ExecutionMode.COMPILE:
         compile_modules(step)
     torch.cuda.synchronize()
-    return step, time.perf_counter_ns() - begin
+    took = time.perf_counter_ns() - begin
+    torch.cuda.empty_cache()
+    return took
 
 
 def absent_from(step: Step) -> tuple[Absent, ...]:

@@ -1,10 +1,11 @@
 """The workloads that come with the collectors, and how a user's own is found.
 
-A workload is a factory: a function without arguments that builds model and inputs on the current
-CUDA device and returns the *step*, a callable without arguments. The step must do the same work on
-the same memory each time it is called; its result is ignored. A step that needs nodes which no
-stream call makes adds them to the graph under capture (see explicit.py). What it leaves out because
-the machine cannot do it, it tells as its attribute ``absent``, a tuple of Absent.
+A workload is a factory: a function that builds model and inputs on the current CUDA device and
+returns the *step*, a callable without arguments. The step must do the same work on the same memory
+each time it is called; its result is ignored. The factory takes no arguments, or one: the
+workload's parameters (see :mod:`collectors.parameters`). A step that needs nodes which no stream
+call makes adds them to the graph under capture (see explicit.py). What it leaves out because the
+machine cannot do it, it tells as its attribute ``absent``, a tuple of Absent.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from typing import Final, TypeAlias
 from graphviz_dash.errors import InputError
 
 Step: TypeAlias = Callable[[], object]
-Factory: TypeAlias = Callable[[], Step]
+Factory: TypeAlias = Callable[..., Step]
 
 BUILT_IN: Final = {
     "mlp-train": "collectors.workloads.mlp:train",
     "transformer-train": "collectors.workloads.transformer:train",
+    "gpt-train": "collectors.workloads.gpt:train",
     "decode": "collectors.workloads.decode:decode",
     "fork-join": "collectors.workloads.fork_join:fork_join",
     "all-nodes": "collectors.workloads.all_nodes:all_nodes",

@@ -25,9 +25,11 @@ from graphviz_dash.analysis.figures import (
     traced_figures,
 )
 from graphviz_dash.analysis.headline import headline, sentence
+from graphviz_dash.analysis.memory import memory_pass_figures
 from graphviz_dash.analysis.metrics import METRICS
 from graphviz_dash.analysis.relative import relative_figures
 from graphviz_dash.analysis.steps import Step, steps
+from graphviz_dash.analysis.throughput import throughput_figures
 from graphviz_dash.analysis.weak import Weakness, weaknesses
 from graphviz_dash.analysis.where import WhereTimeGoes, where_time_goes
 from graphviz_dash.errors import InputError
@@ -168,12 +170,16 @@ def _compare_run(run: Run, chosen: Run | None, experiment: Experiment) -> RunCom
             *step_figures(run),
             *life_figures(run),
             *memory_figures(run),
+            *memory_pass_figures(run),
             *traced_figures(run, taken),
             *coverage_figures(run, covered),
             *graph_figures(run),
         )
     }
     figures |= {figure.metric.id: figure for figure in _joined(run, figures)}
+    figures |= {
+        figure.metric.id: figure for figure in throughput_figures(run, figures["step_interval"])
+    }
     figures |= {
         figure.metric.id: figure
         for figure in relative_figures(run, against, figures["one_off_cost"])

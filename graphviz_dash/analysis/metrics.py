@@ -15,9 +15,11 @@ from typing import Final
 from graphviz_dash.units import (
     format_bytes,
     format_count,
+    format_flops,
     format_ns,
     format_percent,
     format_ratio,
+    format_tokens,
 )
 
 
@@ -29,6 +31,8 @@ class Unit(StrEnum):
     COUNT = "count"
     RATIO = "ratio"
     FRACTION = "fraction"
+    FLOPS = "FLOP/s"
+    TOKENS = "tokens/s"
 
 
 class Source(StrEnum):
@@ -38,6 +42,7 @@ class Source(StrEnum):
     TRACED = "traced"
     CAPTURE = "capture"
     MEMORY = "memory"
+    MEMORY_PASS = "memory pass"
     BOTH = "traced and clean"
 
 
@@ -55,6 +60,8 @@ _FORMATS: Final[dict[Unit, Callable[[float | None], str]]] = {
     Unit.COUNT: format_count,
     Unit.RATIO: format_ratio,
     Unit.FRACTION: format_percent,
+    Unit.FLOPS: format_flops,
+    Unit.TOKENS: format_tokens,
 }
 
 
@@ -84,6 +91,7 @@ _NS, _B, _N, _X, _F = (
     Unit.FRACTION,
 )
 _CLEAN, _TRACED, _CAPTURE, _MEMORY = Source.CLEAN, Source.TRACED, Source.CAPTURE, Source.MEMORY
+_MEMORY_PASS = Source.MEMORY_PASS
 _LOW, _HIGH, _NONE = Better.LOWER, Better.HIGHER, Better.NONE
 
 _STEP = (
@@ -127,6 +135,29 @@ _STEP = (
         "step_saving", "Saved per step", _NS, _CLEAN, _HIGH,
         "Step time of the baseline less the step time of this run; negative when this run is "
         "slower. The spread is a 95% interval, as for the speedup.",
+    ),
+)  # fmt: skip
+
+_THROUGHPUT = (
+    Metric(
+        "tokens_rate", "Tokens per second", Unit.TOKENS, _CLEAN, _HIGH,
+        "Tokens of one step, as the workload states them, divided by the back-to-back interval.",
+    ),
+    Metric(
+        "model_flops_rate", "Model FLOP/s", Unit.FLOPS, _CLEAN, _HIGH,
+        "Model FLOPs of one step divided by the back-to-back interval. Model FLOPs are what the "
+        "workload states, by the formula in its manifest: the operations that the model's "
+        "mathematics asks for, whatever ran. gpt-train takes 72 B s l h² (1 + s/6h + V/12lh) for "
+        "B sequences of s tokens, l layers of width h and a vocabulary of V (Narayanan et al. "
+        "2021, arXiv:2104.04473, section 5.1, less the recomputation that they count): matrix "
+        "multiplications only, an addition and a multiplication as two, backward as twice the "
+        "forward, and attention in full though causal attention needs half of it.",
+    ),
+    Metric(
+        "mfu", "Model FLOPs utilisation", _F, _CLEAN, _HIGH,
+        "Model FLOP/s divided by the GPU's dense peak for the stated precision (MFU after "
+        "Chowdhery et al. 2022, arXiv:2204.02311, appendix B). Peaks are those of the vendor's "
+        "data sheets: an H200 has 989 TFLOP/s in bf16. Absent for a GPU whose peak is not known.",
     ),
 )  # fmt: skip
 
@@ -197,6 +228,66 @@ _MEM = (
     Metric(
         "peak_allocated", "Peak allocated memory", _B, _MEMORY, _LOW,
         "Most bytes in live tensors at any time of the clean pass, warm-up included.",
+    ),
+    Metric(
+        "device_memory", "Device memory", _B, _MEMORY_PASS, _LOW,
+        "Device memory of the process while it iterates, at the end of the memory pass: what the "
+        "allocator reserved, and what lies outside it. As nvidia-smi says of the process, in MiB; "
+        "where it does not list the process, what the device has no longer free "
+        "(cudaMemGetInfo), other processes included.",
+    ),
+    Metric(
+        "device_memory_change", "Change of device memory", _B, _MEMORY_PASS, _LOW,
+        "Device memory less that of the baseline: what the mode costs in memory. It is the sum of "
+        "the changes of its parts, which the Memory page and graphviz-dash memory show: weights, "
+        "gradients, optimizer state, other tensors, library workspaces, activations, private "
+        "pools, the allocator's cache, and what lies outside the allocator.",
+    ),
+    Metric(
+        "activation_memory", "Activations", _B, _MEMORY_PASS, _LOW,
+        "Bytes of the default pool that one iteration allocated and freed again and that were "
+        "alive at its peak, the moment at which most was allocated: activations, temporaries and "
+        "gradients of activations. What runs from a graph has them in its private pool instead.",
+    ),
+    Metric(
+        "pool_exclusive", "Pools, one graph", _B, _MEMORY_PASS, _LOW,
+        "Places in private pools that the capture of exactly one graph allocated at some time, "
+        "less the model's own tensors (weights, gradients, optimizer state, buffers) and library "
+        "workspaces that lie there.",
+    ),
+    Metric(
+        "pool_shared", "Pools, shared", _B, _MEMORY_PASS, _NONE,
+        "Places in private pools that the captures of two or more graphs allocated, one after the "
+        "other; counted once.",
+    ),
+    Metric(
+        "pool_unused", "Pools, unused", _B, _MEMORY_PASS, _LOW,
+        "Bytes that private pools reserved and no capture allocated: segments are rounded up to 2 "
+        "MiB and more.",
+    ),
+    Metric(
+        "workspace_memory", "Library workspaces", _B, _MEMORY_PASS, _LOW,
+        "Live allocations that no Python tensor holds, in all pools: mostly workspaces of cuBLAS, "
+        "which it has for each stream, and so again for the stream of a capture.",
+    ),
+    Metric(
+        "outside_allocator", "Outside the allocator", _B, _MEMORY_PASS, _LOW,
+        "Device memory less what the allocator reserved: CUDA context, loaded kernels, executable "
+        "graphs, libraries' own memory.",
+    ),
+    Metric(
+        "prepare_peak", "Peak while capturing", _B, _MEMORY_PASS, _LOW,
+        "Most bytes that the allocator held while the mode was made ready: for a graphed mode "
+        "while its graphs were captured and first launched. Mode eager has nothing to make ready.",
+    ),
+    Metric(
+        "activation_overhead", "Activation overhead", _F, _MEMORY_PASS, _LOW,
+        "What activations, private pools (less the model's own tensors and library workspaces) and "
+        "other tensors together take more than in the baseline, divided by the baseline's "
+        "activations. 0.2 means 20% more memory for activations. NeMo's documentation says ~20% "
+        "for a graph for each layer; docs/gpt-training.md has both setups. Absent in mode compile: "
+        "cudagraph trees give the blocks of their pool back after each capture, so library "
+        "workspaces in it cannot be told from activations.",
     ),
 )  # fmt: skip
 
@@ -301,6 +392,7 @@ _GRAPH = (
 
 SECTIONS: Final = {
     "Step": _STEP,
+    "Throughput": _THROUGHPUT,
     "One-off costs": _ONE_OFF,
     "Memory": _MEM,
     "GPU": _GPU,
@@ -339,8 +431,9 @@ and in JSON a time is in nanoseconds, a size in bytes, a fraction between 0 and 
 
 - *Pass* says where a figure comes from. In the **clean** pass no profiler is ever attached to the
   process; the **capture** and **traced** passes run under torch.profiler, each in a process of its
-  own; **memory** is the allocator's account at the end of the clean pass. A figure that divides
-  one pass by another says so.
+  own; **memory** is the allocator's account at the end of the clean pass; the **memory pass** is
+  a process in which torch's memory recorder runs. A figure that divides one pass by another says
+  so.
 - The *spread* beside a median is the range from the 25th to the 75th percentile of its series
   (linear interpolation), with the number of samples, unless the metric says otherwise.
 - A figure that a run does not have is absent with a reason; it is never 0.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphviz_dash.analysis.figures import Figure, absent, no_graphs, pass_missing, present
+from graphviz_dash.analysis.memory import MEMORY_RELATIVE, memory_relative_figures
 from graphviz_dash.analysis.samples import (
     Floats,
     Spread,
@@ -22,7 +23,9 @@ from graphviz_dash.model.run import Pass
 if TYPE_CHECKING:
     from graphviz_dash.model.run import CleanTimings, Run
 
-RELATIVE = ("speedup", "speedup_interval", "step_saving", "break_even", "peak_reserved_change")
+_OF_CLEAN = ("speedup", "speedup_interval", "step_saving", "break_even", "peak_reserved_change")
+
+RELATIVE = (*_OF_CLEAN, *MEMORY_RELATIVE)
 """The metrics that need a baseline."""
 
 
@@ -40,8 +43,9 @@ class _Pair:
 def relative_figures(run: Run, against: Run | str, one_off: Figure) -> Iterator[Figure]:
     """The figures of RELATIVE. ``against`` is the baseline, or the reason why there is none;
     ``one_off`` is the run's own one-off cost."""
+    yield from memory_relative_figures(run, against)
     if isinstance(against, str):
-        for metric in RELATIVE:
+        for metric in _OF_CLEAN:
             yield absent(metric, against)
         return
     walls = _pair(run, against, lambda clean: [step.wall_ns for step in clean.steps])

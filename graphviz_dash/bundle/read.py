@@ -29,6 +29,7 @@ from graphviz_dash.model.graph import (
     MemFreeParams,
     NodeKind,
 )
+from graphviz_dash.model.memory import MemoryPass, Stage
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     CleanTimings,
@@ -55,6 +56,7 @@ class BundleContents:
     graphs: tuple[CapturedGraph, ...]
     capture_trace: Path | None
     replay_trace: Path | None
+    memory_pass: MemoryPass | None = None
 
 
 class _Envelope(msgspec.Struct):
@@ -128,6 +130,7 @@ def read_bundle(path: Path) -> BundleContents:
             graphs=graphs,
             capture_trace=single.get(FileRole.CAPTURE_TRACE),
             replay_trace=single.get(FileRole.REPLAY_TRACE),
+            memory_pass=_read_memory_pass(single.get(FileRole.MEMORY_PASS)),
         )
 
 
@@ -266,6 +269,30 @@ def _check_bodies(graphs: tuple[CapturedGraph, ...], path: Path) -> None:
                 )
             seen.add(above[0])
             above = by_id[above[0]].parent
+
+
+def _read_memory_pass(file: Path | None) -> MemoryPass | None:
+    """Refuses other stages, a place outside its segment, and one in a segment not listed."""
+    if file is None:
+        return None
+    found = _read_part(file, MemoryPass)
+    stages = [row.stage.value for row in found.stages]
+    if stages != [stage.value for stage in Stage]:
+        raise InputError(file, f"stages {', '.join(stages) or 'none'}", f"{', '.join(Stage)}")
+    sizes = [segment.bytes for segment in found.segments]
+    places = [(place.segment, place.begin, place.end) for place in found.live]
+    for graph in found.graphs:
+        places += [(place.segment, place.begin, place.end) for place in graph.extents]
+    for segment, begin, end in places:
+        if segment >= len(sizes):
+            raise InputError(file, f"segment {segment}", f"one of the {len(sizes)} listed")
+        if not begin < end <= sizes[segment]:
+            raise InputError(
+                file,
+                f"bytes {begin} to {end} of segment {segment}",
+                f"a stretch inside its {sizes[segment]} bytes",
+            )
+    return found
 
 
 def _check_graph_ids(graphs: tuple[CapturedGraph, ...], manifest: Manifest, path: Path) -> None:

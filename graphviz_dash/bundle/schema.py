@@ -19,6 +19,7 @@ MANIFEST: Final = "manifest.json"
 PLACES: Final = {
     FileRole.CLEAN: "clean.json",
     FileRole.MEMORY: "memory.json",
+    FileRole.MEMORY_PASS: "memory-pass.json",
     FileRole.CAPTURE_TRACE: "traces/capture.json.gz",
     FileRole.REPLAY_TRACE: "traces/replay.json.gz",
 }

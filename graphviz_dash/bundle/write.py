@@ -15,6 +15,7 @@ from graphviz_dash.bundle.schema import MANIFEST, PLACES, graph_place
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.run import (
     CleanTimings,
     FileEntry,
@@ -68,6 +69,11 @@ class BundleWriter:
     def add_memory(self, memory: MemoryUse) -> None:
         """Adds the allocator's statistics."""
         self._add(FileRole.MEMORY, PLACES[FileRole.MEMORY], msgspec.json.encode(memory))
+
+    def add_memory_pass(self, found: MemoryPass) -> None:
+        """Adds what the memory pass found."""
+        place = PLACES[FileRole.MEMORY_PASS]
+        self._add(FileRole.MEMORY_PASS, place, msgspec.json.encode(found))
 
     def add_graph(self, graph: CapturedGraph) -> None:
         """Adds one captured graph."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from graphviz_dash.analysis.categories import Category
+from graphviz_dash.analysis.memory import Part
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.run import ExecutionMode
 
@@ -64,6 +65,20 @@ KIND: Final = {
     NodeKind.SEMAPHORE_SIGNAL: Shade("#8a8f98", "#a3a9b3"),
     NodeKind.SEMAPHORE_WAIT: Shade("#8a8f98", "#a3a9b3"),
     NodeKind.BATCH_MEM_OP: Shade("#8a8f98", "#a3a9b3"),
+}
+
+MEMORY: Final = {
+    Part.WEIGHTS: Shade("#4477aa", "#6f9fd0"),
+    Part.GRADIENTS: Shade("#3f9fbf", "#66ccee"),
+    Part.OPTIMIZER: Shade("#228833", "#4db35e"),
+    Part.TENSORS: Shade("#a89418", "#d9c74f"),
+    Part.WORKSPACES: Shade("#d9662b", "#ee8866"),
+    Part.ACTIVATIONS: Shade("#aa3377", "#d46ba3"),
+    Part.EXCLUSIVE: Shade("#2f4fc0", "#6f8cff"),
+    Part.SHARED: Shade("#8f7fe0", "#b9adff"),
+    Part.UNUSED: Shade("#c3bdf0", "#55508a"),
+    Part.CACHE: Shade("#b3b8c2", "#5b6472"),
+    Part.OUTSIDE: Shade("#8a8f98", "#a3a9b3"),
 }
 
 PHASE: Final = {

@@ -22,6 +22,7 @@ _COMMANDS: Final = {
     "compare": "graphviz_dash.cli.compare:compare_command",
     "export": "graphviz_dash.cli.export:export",
     "ls": "graphviz_dash.cli.ls:ls",
+    "memory": "graphviz_dash.cli.memory:memory_command",
     "serve": "graphviz_dash.cli.serve:serve",
     "show": "graphviz_dash.cli.show:show",
     "validate": "graphviz_dash.cli.validate:validate",

@@ -33,6 +33,7 @@ def load_run(path: Path, limits: Limits = DEFAULT_LIMITS) -> Run:
         memory=contents.memory,
         capture_trace=read_trace(capture, limits) if capture else None,
         replay_trace=read_trace(replay, limits) if replay else None,
+        memory_pass=contents.memory_pass,
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from graphviz_dash.model.graph import CapturedGraph, Count
+from graphviz_dash.model.memory import MemoryPass
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
@@ -41,6 +42,7 @@ class Pass(StrEnum):
     CLEAN = "clean"
     CAPTURE = "capture"
     TRACED = "traced"
+    MEMORY = "memory"
 
 
 class FileRole(StrEnum):
@@ -51,6 +53,7 @@ class FileRole(StrEnum):
     CAPTURE_TRACE = "capture-trace"
     REPLAY_TRACE = "replay-trace"
     MEMORY = "memory"
+    MEMORY_PASS = "memory-pass"
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,8 +109,24 @@ class Environment(Struct, frozen=True, forbid_unknown_fields=True):
     nccl: str | None = None
 
 
+class StepWork(Struct, frozen=True, forbid_unknown_fields=True):
+    """What one step computes, as its workload states it: for throughput and utilisation.
+
+    ``model_flops`` are the operations that the model's mathematics asks for, by ``formula``, not
+    those that ran. ``precision`` is the type of the matrix multiplications, such as ``bf16``.
+    """
+
+    model_flops: Count
+    tokens: Count | None
+    precision: str
+    formula: str
+
+
 class WorkloadInfo(Struct, frozen=True, forbid_unknown_fields=True):
-    """The workload and how often it was run. ``factory`` is ``module:function``."""
+    """The workload and how often it was run. ``factory`` is ``module:function``.
+
+    ``parameters`` are all that its factory takes, those that were not given with their defaults.
+    """
 
     name: str
     factory: str
@@ -115,6 +134,8 @@ class WorkloadInfo(Struct, frozen=True, forbid_unknown_fields=True):
     warmup: Count
     iterations: Count
     traced_iterations: Count
+    parameters: dict[str, int | float | bool | str] = {}
+    work: StepWork | None = None
 
 
 class RankGroup(Struct, frozen=True, forbid_unknown_fields=True):
@@ -219,6 +240,7 @@ class Run:
     memory: MemoryUse | None
     capture_trace: Trace | None
     replay_trace: Trace | None
+    memory_pass: MemoryPass | None = None
 
     @property
     def mode(self) -> ExecutionMode:

@@ -15,6 +15,7 @@ _PAGES: Final = {
     "compare": ("Compare", ":material/balance:"),
     "graph": ("Graph", ":material/account_tree:"),
     "timeline": ("Timeline", ":material/view_timeline:"),
+    "memory": ("Memory", ":material/memory:"),
     "export": ("Export", ":material/ios_share:"),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from graphviz_dash.analysis.attribution import attribute
 from graphviz_dash.analysis.compare import Comparison, compare
 from graphviz_dash.analysis.kernels import KernelTable, kernel_table
+from graphviz_dash.analysis.memory import MemoryComparison, compare_memory
 from graphviz_dash.analysis.nodes import NodeTable, build_node_table
 from graphviz_dash.analysis.replays import ReplayMatch, match_replays
 from graphviz_dash.ui.store import STORE, UnknownKeyError
@@ -13,6 +14,11 @@ from graphviz_dash.ui.store import STORE, UnknownKeyError
 def comparison(key: str) -> Comparison:
     """The comparison of the experiment's runs against its default baseline."""
     return STORE.derived(key, "comparison", compare)
+
+
+def memory(key: str) -> MemoryComparison:
+    """The memory of the experiment's runs against the same baseline."""
+    return STORE.derived(key, "memory", lambda _: compare_memory(comparison(key)))
 
 
 def kernels(key: str) -> KernelTable:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison, compare
-from graphviz_dash.analysis.metrics import METRICS
+from graphviz_dash.analysis.metrics import METRICS, Source
+from graphviz_dash.analysis.throughput import THROUGHPUT
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import Absent, ExecutionMode, Experiment, Pass, Run
 from graphviz_dash.model.trace import TraceProblem
@@ -27,6 +28,12 @@ from tests.analysis.frames import (
 )
 
 WORK = [("gemm", 40_000), ("elementwise_kernel", 20_000), ("nccl", 10_000), ("odd", 5_000)]
+
+ELSEWHERE = {
+    *(metric.id for metric in METRICS.values() if metric.source is Source.MEMORY_PASS),
+    *THROUGHPUT,
+}
+"""Metrics of facts that these runs lack; test_memory and test_throughput have those."""
 
 
 def eager(**changes: object) -> Run:
@@ -97,6 +104,7 @@ class TestFigures:
             "graphs": 1,
             "graph_nodes": 3,
             "graph_edges": 2,
+            **dict.fromkeys(ELSEWHERE),
         }
 
     def test_eager_has_what_eager_can_have(self) -> None:
@@ -108,6 +116,7 @@ class TestFigures:
             *("capture_time", "instantiate_time", "upload_time", "first_launch_cpu_time"),
             *("first_launch_time", "one_off_cost", "graphs", "graph_nodes", "graph_edges"),
             *("graph_work", "graph_work_share", "graph_time_share"),
+            *ELSEWHERE,
         }
 
     def test_every_run_has_every_metric_with_a_value_or_a_reason(self) -> None:

@@ -27,6 +27,17 @@ from graphviz_dash.model.graph import (
     NodeKind,
     SemaphoreParams,
 )
+from graphviz_dash.model.memory import (
+    Extent,
+    GraphMemory,
+    LiveExtent,
+    MemoryPass,
+    MemoryStage,
+    OwnedBytes,
+    Owner,
+    PoolSegment,
+    Stage,
+)
 from graphviz_dash.model.run import (
     Absent,
     CleanTimings,
@@ -42,6 +53,7 @@ from graphviz_dash.model.run import (
     Pass,
     PoolUse,
     StepTiming,
+    StepWork,
     WorkloadInfo,
 )
 
@@ -83,6 +95,19 @@ CLEAN = CleanTimings(
 
 MEMORY = MemoryUse(1 << 20, 1 << 21, 1 << 19, 1 << 21, (PoolUse((1, 0), 1, 1 << 21, 1 << 20),))
 
+MEMORY_PASS = MemoryPass(
+    method="torch",
+    iterations=4,
+    stages=tuple(
+        MemoryStage(stage, 3 << 20, 5 << 20, 1 << 20, 4 << 20, 9 << 20) for stage in Stage
+    ),
+    at_rest=(OwnedBytes((0, 0), Owner.WEIGHTS, 1024), OwnedBytes((1, 0), Owner.GRADIENTS, 512)),
+    at_peak=(OwnedBytes((0, 0), Owner.TRANSIENT, 2048),),
+    segments=(PoolSegment((1, 0), 1 << 21),),
+    live=(LiveExtent(0, 0, 512, Owner.GRADIENTS),),
+    graphs=(GraphMemory("graph-0", (1, 0), 2, 1024, 512, (Extent(0, 0, 1024),), None),),
+)
+
 GRAPH = CapturedGraph(
     id="graph-0",
     nodes=(
@@ -102,6 +127,7 @@ def write_bundle(
     manifest: Manifest = MANIFEST,
     clean: CleanTimings | None = CLEAN,
     memory: MemoryUse | None = MEMORY,
+    memory_pass: MemoryPass | None = None,
     graphs: tuple[CapturedGraph, ...] = (GRAPH,),
     traces: tuple[FileRole, ...] = (FileRole.CAPTURE_TRACE, FileRole.REPLAY_TRACE),
 ) -> Path:
@@ -111,6 +137,8 @@ def write_bundle(
             writer.add_clean(clean)
         if memory is not None:
             writer.add_memory(memory)
+        if memory_pass is not None:
+            writer.add_memory_pass(memory_pass)
         for graph in graphs:
             writer.add_graph(graph)
         for role in traces:
@@ -205,6 +233,53 @@ memories = st.builds(
     _tuples(st.builds(PoolUse, st.tuples(counts, counts), counts, counts, counts)),
 )
 
+_owned = st.builds(OwnedBytes, st.tuples(counts, counts), st.sampled_from(Owner), counts)
+
+memory_passes = st.builds(
+    MemoryPass,
+    method=texts,
+    iterations=counts,
+    stages=st.tuples(
+        *(
+            st.builds(
+                MemoryStage,
+                st.just(stage),
+                counts,
+                counts,
+                counts,
+                counts,
+                counts,
+                maybe() | counts,
+            )
+            for stage in Stage
+        )
+    ),
+    at_rest=_tuples(_owned),
+    at_peak=_tuples(_owned),
+    segments=st.just((PoolSegment((1, 0), 1 << 21), PoolSegment((1, 1), 1 << 30))),
+    live=_tuples(
+        st.builds(
+            lambda place, begin, size, owner: LiveExtent(place, begin, begin + size, owner),
+            st.integers(0, 1),
+            st.integers(0, 1 << 20),
+            st.integers(1, 1 << 20),
+            st.sampled_from(Owner),
+        )
+    ),
+    graphs=_tuples(
+        st.builds(
+            GraphMemory,
+            texts,
+            maybe() | st.tuples(counts, counts),
+            counts,
+            counts,
+            counts,
+            st.just((Extent(0, 0, 512),)),
+            maybe() | st.integers(-(1 << 63), (1 << 63) - 1),
+        )
+    ),
+)
+
 environments = st.builds(
     Environment,
     gpu=st.builds(Gpu, texts, st.tuples(counts, counts), counts, counts),
@@ -229,7 +304,17 @@ manifests = st.builds(
     created=texts,
     command=_tuples(texts),
     workload=st.builds(
-        WorkloadInfo, texts, texts, st.integers(-(1 << 63), (1 << 63) - 1), counts, counts, counts
+        WorkloadInfo,
+        texts,
+        texts,
+        st.integers(-(1 << 63), (1 << 63) - 1),
+        counts,
+        counts,
+        counts,
+        st.dictionaries(
+            texts, st.booleans() | counts | texts | st.floats(allow_nan=False, allow_infinity=False)
+        ),
+        maybe() | st.builds(StepWork, counts, maybe() | counts, texts, texts),
     ),
     mode=st.sampled_from(ExecutionMode),
     rank=maybe() | counts,

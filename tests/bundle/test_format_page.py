@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from graphviz_dash.bundle.schema import MANIFEST, PLACES, graph_place
-from graphviz_dash.model import graph, marks, run
+from graphviz_dash.model import graph, marks, memory, run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bundle-format.md").read_text(encoding="utf-8")
 
@@ -24,11 +24,21 @@ CHAPTERS = {
         run.Failure,
         run.Absent,
         run.WorkloadInfo,
+        run.StepWork,
         run.Environment,
         run.Gpu,
     ),
     "## clean.json": (run.CleanTimings, run.StepTiming, run.GraphLife),
     "## memory.json": (run.MemoryUse, run.PoolUse),
+    "## memory-pass.json": (
+        memory.MemoryPass,
+        memory.MemoryStage,
+        memory.OwnedBytes,
+        memory.PoolSegment,
+        memory.Extent,
+        memory.LiveExtent,
+        memory.GraphMemory,
+    ),
     "## graphs/": (
         graph.CapturedGraph,
         graph.GraphNode,
@@ -53,7 +63,7 @@ def _classes(base: type) -> set[type]:
     """The classes of the format that derive from ``base``."""
     return {
         member
-        for module in (run, graph)
+        for module in (run, graph, memory)
         for _, member in inspect.getmembers(module, inspect.isclass)
         if issubclass(member, base) and member.__module__ == module.__name__
     }

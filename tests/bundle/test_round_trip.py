@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from graphviz_dash.bundle.read import is_bundle, read_bundle, read_manifest
 from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.run import CleanTimings, FileRole, Manifest, MemoryUse
 from tests.bundle.examples import (
     CLEAN,
@@ -22,6 +23,7 @@ from tests.bundle.examples import (
     graphs,
     manifests,
     memories,
+    memory_passes,
     write_bundle,
 )
 
@@ -31,22 +33,27 @@ from tests.bundle.examples import (
     manifest=manifests,
     clean=st.none() | cleans,
     memory=st.none() | memories,
+    memory_pass=st.none() | memory_passes,
     graph=st.none() | graphs(),
 )
 def test_any_run_is_read_as_it_was_written(
     manifest: Manifest,
     clean: CleanTimings | None,
     memory: MemoryUse | None,
+    memory_pass: MemoryPass | None,
     graph: CapturedGraph | None,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         parts = (graph,) if graph else ()
-        path = write_bundle(Path(folder) / "run", manifest, clean, memory, parts, traces=())
+        path = write_bundle(
+            Path(folder) / "run", manifest, clean, memory, memory_pass, parts, traces=()
+        )
 
         found = read_bundle(path)
 
         assert found.clean == clean
         assert found.memory == memory
+        assert found.memory_pass == memory_pass
         assert found.graphs == parts
         assert found.capture_trace is None
         assert found.replay_trace is None
@@ -91,7 +98,7 @@ def test_a_trace_keeps_its_bytes(tmp_path: Path) -> None:
 
 
 def test_a_run_of_a_failed_mode_has_no_parts(tmp_path: Path) -> None:
-    found = read_bundle(write_bundle(tmp_path / "run", MANIFEST, None, None, (), ()))
+    found = read_bundle(write_bundle(tmp_path / "run", MANIFEST, None, None, None, (), ()))
 
     assert found.manifest.files == ()
     assert (found.clean, found.memory, found.graphs) == (None, None, ())

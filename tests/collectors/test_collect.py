@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -15,12 +16,15 @@ import pytest
 
 from collectors import collect as module
 from collectors.collect import Collection, collect
+from collectors.parameters import WorkloadFacts
 from collectors.requests import (
     CLEAN_FILE,
     FAILURE_FILE,
     GRAPHS_FILE,
     MEMORY_FILE,
+    MEMORY_PASS_FILE,
     TRACE_FILE,
+    WORKLOAD_FILE,
     PassRequest,
 )
 from graphviz_dash.bundle.read import read_bundle
@@ -36,7 +40,11 @@ from graphviz_dash.model.run import (
     MemoryUse,
     Pass,
     StepTiming,
+    StepWork,
 )
+from tests.bundle.examples import MEMORY_PASS
+
+WORK = StepWork(12, 4, "bf16", "counted")
 
 ENVIRONMENT = Environment(
     gpu=Gpu("Test GPU", (9, 0), 1 << 30, 4),
@@ -63,6 +71,11 @@ def ended(code: int, stderr: str = "") -> subprocess.CompletedProcess[str]:
 def write_results(request: PassRequest) -> None:
     """What a pass that went well leaves in its folder."""
     out = Path(request.out)
+    facts = WorkloadFacts({"layers": 3}, WORK) if request.settings else WorkloadFacts({}, None)
+    (out / WORKLOAD_FILE).write_bytes(msgspec.json.encode(facts))
+    if request.kind is Pass.MEMORY:
+        (out / MEMORY_PASS_FILE).write_bytes(msgspec.json.encode(MEMORY_PASS))
+        return
     if request.kind is Pass.CLEAN:
         clean = CleanTimings(
             1, tuple(StepTiming(9, 3) for _ in range(request.iterations)), (8,), ()
@@ -121,9 +134,11 @@ def test_each_mode_becomes_a_bundle_and_progress_is_told(
     assert order == [
         ("eager", "clean"),
         ("eager", "traced"),
+        ("eager", "memory"),
         ("graph", "clean"),
         ("graph", "capture"),
         ("graph", "traced"),
+        ("graph", "memory"),
     ]
     assert [run.path.name for run in runs] == ["eager", "graph"]
     eager, graph = (read_bundle(run.path) for run in runs)
@@ -132,8 +147,42 @@ def test_each_mode_becomes_a_bundle_and_progress_is_told(
     assert [absent.fact for absent in eager.manifest.absent] == ["graphs"]
     assert [g.id for g in graph.graphs] == ["graph-0"]
     assert graph.capture_trace is not None
-    assert any("[4/5] graph: capture pass done" in line for line in lines)
+    assert eager.memory_pass == graph.memory_pass == MEMORY_PASS
+    assert any("[5/7] graph: capture pass done" in line for line in lines)
     assert sorted(p.name for p in (tmp_path / "x").iterdir()) == ["eager", "graph"]
+
+
+def test_settings_reach_every_pass_and_what_it_found_the_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, ...]] = []
+
+    def note(request: PassRequest) -> None:
+        seen.append(request.settings)
+
+    monkeypatch.setattr(module, "_worker", worker_that(note))
+    asked = replace(collection(tmp_path / "x"), settings=("layers=3",))
+    runs = collect(asked, lambda _: None)
+    assert seen == [("layers=3",)] * 7
+    for run in runs:
+        workload = read_bundle(run.path).manifest.workload
+        assert workload.parameters == {"layers": 3}
+        assert workload.work == WORK
+
+
+def test_a_memory_pass_that_fails_leaves_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(request: PassRequest) -> subprocess.CompletedProcess[str] | None:
+        return ended(-9) if request.kind is Pass.MEMORY else None
+
+    monkeypatch.setattr(module, "_worker", worker_that(die))
+    eager, _ = collect(collection(tmp_path / "x"), lambda _: None)
+    contents = read_bundle(eager.path)
+    assert contents.memory_pass is None
+    assert contents.clean is not None
+    assert contents.replay_trace is not None
+    assert contents.manifest.failures[0].during is Pass.MEMORY
 
 
 def test_a_failing_capture_is_kept_with_its_cause(
@@ -158,6 +207,7 @@ def test_a_failing_capture_is_kept_with_its_cause(
         "clean pass",
         "capture pass",
         "traced pass",
+        "memory pass",
     }
     assert any("failed at a.py:3" in line for line in lines)
     assert not any("\x1b" in line for line in lines)

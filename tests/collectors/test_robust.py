@@ -33,8 +33,8 @@ cli._require = lambda *modules: None
 sys.exit(main(["collect", "--workload=mlp-train", "--iterations=2", "-o", sys.argv[1]]))
 """
 
-LINES = 11
-"""Lines of progress of a whole collection: the environment, and two for each of five passes."""
+LINES = 15
+"""Lines of progress of a whole collection: the environment, and two for each of seven passes."""
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs prctl and /proc")
 
@@ -133,7 +133,7 @@ def test_ctrl_c_keeps_whole_runs_says_so_and_leaves_nothing_else(tmp_path: Path)
     output = tmp_path / "x"
     with start(output) as collector:
         # The eager run is whole by the time that a pass of the graph begins.
-        read_lines(collector, 6)
+        read_lines(collector, 8)
         os.killpg(collector.pid, signal.SIGINT)
         _, errors = collector.communicate(timeout=60)
     assert collector.returncode == 130

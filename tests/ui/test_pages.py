@@ -15,9 +15,10 @@ from graphviz_dash.analysis.compare import compare
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Failure, Pass
 from graphviz_dash.ui import catalogue, server
+from tests.analysis.test_memory import EAGER, GRAPHED
 from tests.builders import STEP, Work, make_experiment, make_run
 
-PAGES = ("overview", "compare", "graph", "timeline", "export")
+PAGES = ("overview", "compare", "graph", "timeline", "memory", "export")
 HARM = '<img src="x" onerror="alert(1)"> ![a](http:x.example) \x1b[31m **bold** :material/home:'
 FAILURE = Failure(
     Pass.CLEAN,
@@ -44,7 +45,7 @@ def _show(name: str) -> None:
     from graphviz_dash.ui import address
     from graphviz_dash.ui.frame import top_bar
     from graphviz_dash.ui.navigation import pages
-    from graphviz_dash.ui.views import compare, export, graph, overview, timeline
+    from graphviz_dash.ui.views import compare, export, graph, memory, overview, timeline
 
     st.navigation(pages(), position="hidden")
     top_bar(name)
@@ -53,6 +54,7 @@ def _show(name: str) -> None:
         "compare": compare,
         "graph": graph,
         "timeline": timeline,
+        "memory": memory,
         "export": export,
     }
     try:
@@ -296,6 +298,30 @@ def test_export_offers_the_trace_and_the_tables(roots: Path) -> None:
     assert "graphviz-dash export perfetto toy" in markup(page)
 
 
+def test_memory_says_what_graphs_cost_and_which_graph_uses_what(roots: Path) -> None:
+    make_experiment(roots / "toy", memory_pass={"eager": EAGER, "graph": GRAPHED})
+    page = shown("memory", experiment="toy")
+    told = markup(page)
+    assert "against it graph +24.0 MiB (its activations +57.5%)" in told
+    assert "Pool 0-1 reserves 70.0 MiB in 2 segments: 41.0 MiB of one graph, 10.0 MiB" in told
+    assert "made ready: graphs captured" in told
+    (table,) = page.dataframe
+    assert list(table.value["Graph"]) == ["graph-0", "graph-1"]
+    assert list(table.value["Shared, MiB"]) == [10.0, 10.0]
+    assert "no graph was captured" in markup(shown("memory", experiment="toy", run="eager"))
+
+
+def test_memory_of_bundles_with_and_without_the_pass(roots: Path) -> None:
+    make_experiment(roots / "old")
+    told = markup(shown("memory", experiment="old"))
+    assert "eager: the bundle has no memory pass" in told
+    assert "Collect the experiment anew" in told
+    make_experiment(roots / "mixed", memory_pass={"graph": GRAPHED})
+    told = markup(shown("memory", experiment="mixed"))
+    assert "graph takes 624 MiB" in told
+    assert "eager: the bundle has no memory pass" in told
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_what_failed_is_shown_with_its_cause(roots: Path, name: str) -> None:
     make_run(roots / "sync", "eager")
@@ -324,6 +350,7 @@ def test_an_experiment_of_failures_alone_is_no_crash(roots: Path, name: str) -> 
         "compare": "No kernels to show",
         "graph": "holds no captured graph",
         "timeline": "This experiment holds no trace",
+        "memory": "No run of this experiment has a memory pass",
         "export": "This experiment holds no trace",
     }
     assert expected[name] in told

@@ -21,6 +21,7 @@ from graphviz_dash.errors import printable
 from graphviz_dash.ui import address
 from graphviz_dash.ui.frame import chosen_experiment, empty, theme
 from graphviz_dash.ui.markup import element, plain, show, table, text
+from graphviz_dash.ui.navigation import link
 from graphviz_dash.ui.pieces import failure_notes, signed
 from graphviz_dash.ui.results import comparison, kernels
 from graphviz_dash.units import format_count, format_ns, format_percent
@@ -51,6 +52,11 @@ def render() -> None:
     _tracebacks(result)
     if run is not None:
         show(_tiles(result, run))
+        link(
+            "memory",
+            "What its memory is made of",
+            {address.EXPERIMENT: chosen.entry.name, "run": run.name},
+        )
     _charts(result, run)
     _weak(result)
     st.subheader("Figures", anchor=False)

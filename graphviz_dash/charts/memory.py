@@ -1,0 +1,146 @@
+"""The pictures of memory: its parts in each run, and which graph uses which bytes of a pool."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Final
+
+import plotly.graph_objects as go
+
+from graphviz_dash.analysis.memory import MemoryComparison, MemoryReport, Part, signed_bytes
+from graphviz_dash.analysis.pools import PoolMap
+from graphviz_dash.charts.palette import MEMORY
+from graphviz_dash.charts.themed import Theme, dress, shade
+from graphviz_dash.units import format_bytes, format_percent
+
+_HATCHED: Final = (Part.UNUSED, Part.CACHE)
+"""Reserved, and used by nothing at the moment that is shown."""
+
+_MOST_ROWS: Final = 60
+"""Graphs on a map: more would be thinner than their names."""
+
+_MAP_ROW: Final = 18
+"""Height of a graph's row on the map, in pixels."""
+
+_FEW_GRAPHS: Final = 12
+"""Up to so many graphs, each name stands at its row."""
+
+
+def memory_chart(result: MemoryComparison, theme: Theme, *, outside: bool) -> go.Figure | None:
+    """A bar for each run, divided into its parts; ``outside``: with what the allocator does not
+    hold. None when no run has a memory pass."""
+    reports = result.reports
+    if not reports:
+        return None
+    parts = [part for part in Part if outside or part is not Part.OUTSIDE]
+    longest = max(_sum(report, parts) for report in reports)
+    size, unit = (1 << 30, "GiB") if longest >= 4 << 30 else (1 << 20, "MiB")
+    labels = [escape(report.run) for report in reports]
+    figure = go.Figure()
+    for part in parts:
+        values = [report.parts[part] for report in reports]
+        if not any(values):
+            continue
+        colour = shade(MEMORY[part], theme)
+        hatched = {"shape": "/", "size": 6, "solidity": 0.25, "fgcolor": colour}
+        figure.add_bar(
+            name=part.value,
+            y=labels,
+            x=[value / size for value in values],
+            orientation="h",
+            marker={
+                "color": "rgba(0,0,0,0)" if part in _HATCHED else colour,
+                "line": {"width": 1 if part in _HATCHED else 0, "color": colour},
+                "pattern": hatched if part in _HATCHED else {},
+            },
+            hovertemplate=[_hover(part, report, result) for report in reports],
+        )
+    for report, label in zip(reports, labels, strict=True):
+        figure.add_annotation(
+            x=_sum(report, parts) / size,
+            y=label,
+            text=format_bytes(_sum(report, parts)),
+            showarrow=False,
+            xanchor="left",
+            xshift=8,
+            font={"family": "JetBrains Mono, monospace", "size": 12},
+        )
+    figure.update_layout(barmode="stack", bargap=0.34)
+    dress(figure, theme, 130 + 44 * len(reports))
+    figure.update_yaxes(
+        autorange="reversed",
+        showgrid=False,
+        ticksuffix="  ",
+        tickfont={"family": "Inter, sans-serif", "size": 13},
+    )
+    figure.update_xaxes(
+        title_text=f"{unit} at the peak of a step (memory pass)",
+        range=[0, longest / size * 1.1],
+        tickformat=",",
+    )
+    return figure
+
+
+def _sum(report: MemoryReport, parts: list[Part]) -> int:
+    return sum(report.parts[part] for part in parts)
+
+
+def _hover(part: Part, report: MemoryReport, result: MemoryComparison) -> str:
+    change = result.difference(report.run)
+    against = (
+        f"<br>{signed_bytes(change.parts[part])} against {escape(change.baseline)}"
+        if change
+        else ""
+    )
+    share = format_percent(report.parts[part] / report.total) if report.total else ""
+    return (
+        f"{part.value}<br>{format_bytes(report.parts[part])}, {share} of its device memory"
+        f"{against}<extra>{escape(report.run)}</extra>"
+    )
+
+
+def pool_map_chart(found: PoolMap, theme: Theme) -> go.Figure | None:
+    """A row for each graph over the bytes of its pool: dark what it has for itself, light what it
+    shares. None for a pool without graphs; the first 60 graphs of more."""
+    rows = found.rows[:_MOST_ROWS]
+    if not rows:
+        return None
+    figure = go.Figure()
+    for part, shared in ((Part.EXCLUSIVE, False), (Part.SHARED, True)):
+        spans = [
+            (row.graph, begin, end)
+            for row in rows
+            for begin, end, is_shared in row.spans
+            if is_shared is shared
+        ]
+        figure.add_bar(
+            name="of one graph" if part is Part.EXCLUSIVE else "shared",
+            y=[escape(graph) for graph, _, _ in spans],
+            x=[(end - begin) / (1 << 20) for _, begin, end in spans],
+            base=[begin / (1 << 20) for _, begin, _ in spans],
+            orientation="h",
+            marker={"color": shade(MEMORY[part], theme), "line": {"width": 0}},
+            hovertemplate=[
+                f"{format_bytes(end - begin)} at {format_bytes(begin)} of the pool"
+                f"<extra>{escape(graph)}</extra>"
+                for graph, begin, end in spans
+            ],
+        )
+    figure.update_layout(barmode="overlay", bargap=0.18, showlegend=True)
+    dress(figure, theme, 112 + max(_MAP_ROW * len(rows), 60))
+    figure.update_yaxes(
+        categoryorder="array",
+        categoryarray=[escape(row.graph) for row in rows],
+        autorange="reversed",
+        showgrid=False,
+        ticksuffix="  ",
+        dtick=1 if len(rows) <= 2 * _FEW_GRAPHS else None,
+    )
+    figure.update_xaxes(
+        title_text="MiB of the pool, its segments end to end",
+        range=[0, found.size / (1 << 20)],
+        tickformat=",",
+    )
+    for start in found.starts[1:]:
+        figure.add_vline(x=start / (1 << 20), line={"width": 0.5, "dash": "dot"}, opacity=0.25)
+    return figure

@@ -1,0 +1,162 @@
+"""``graphviz-dash memory``: what the memory of an experiment's runs is made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.memory import MemoryComparison, MemoryReport
+    from graphviz_dash.analysis.pools import PoolUse
+
+SCHEMA_VERSION: Final = 1
+
+
+@click.command("memory")
+@click.argument("experiment", type=click.Path(path_type=Path))
+@click.option(
+    "--baseline",
+    metavar="MODE",
+    help="Mode or run that the others are compared with.  [default: eager]",
+)
+@click.option(
+    "--graphs",
+    "count",
+    default=10,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Graphs to list of each run, the largest first; 0 for none.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+def memory_command(experiment: Path, baseline: str | None, count: int, as_json: bool) -> None:
+    """Show what CUDA graphs cost in memory in the runs of EXPERIMENT.
+
+    The device memory of each run in parts that add up, the difference to the baseline, and which
+    part of its private pool each graph has for itself and which it shares.
+    """
+    from graphviz_dash.analysis.compare import compare
+    from graphviz_dash.analysis.memory import compare_memory
+    from graphviz_dash.ingest.load import load_experiment
+
+    loaded = load_experiment(experiment)
+    result = compare_memory(compare(loaded, baseline))
+    if as_json:
+        from graphviz_dash.cli.memory_document import memory_document
+        from graphviz_dash.cli.output import print_json, shown
+
+        where: dict[str, object] = {"name": loaded.name, "path": shown(loaded.path)}
+        document = {"experiment": where, **memory_document(result, count)}
+        print_json("memory", SCHEMA_VERSION, document)
+    else:
+        _print(result, count)
+
+
+def _print(result: MemoryComparison, count: int) -> None:
+    from graphviz_dash.cli.output import print_heading
+    from graphviz_dash.errors import printable
+
+    click.echo(result.sentence)
+    if result.reports:
+        _print_parts(result)
+        _print_stages(result)
+    for report in result.reports:
+        for pool in report.pools:
+            _print_pool(report, pool)
+        if report.graphs and count:
+            _print_graphs(report, count)
+    if result.without:
+        print_heading("Absent")
+        for name, reason in result.without.items():
+            click.echo(printable(f"  {name}: {reason}"))
+
+
+def _print_parts(result: MemoryComparison) -> None:
+    from graphviz_dash.analysis.memory import Part, signed_bytes
+    from graphviz_dash.cli.output import cell, plain_table, print_table
+    from graphviz_dash.units import format_bytes
+
+    click.echo()
+    headings = [""]
+    for report in result.reports:
+        headings.append(report.run)
+        if result.difference(report.run):
+            headings.append("change")
+    table = plain_table(*headings, right=range(1, len(headings)))
+    for part in Part:
+        if not any(report.parts[part] for report in result.reports):
+            continue
+        cells = [cell(part.value)]
+        for report in result.reports:
+            cells.append(cell(format_bytes(report.parts[part])))
+            if change := result.difference(report.run):
+                cells.append(cell(signed_bytes(change.parts[part]), "dim"))
+        table.add_row(*cells)
+    table.add_section()
+    cells = [cell("device memory", "bold")]
+    for report in result.reports:
+        cells.append(cell(format_bytes(report.total), "bold"))
+        if change := result.difference(report.run):
+            cells.append(cell(signed_bytes(change.total), "bold"))
+    table.add_row(*cells)
+    print_table(table)
+    click.echo()
+    click.echo(
+        "At the peak of a step, from the memory pass: docs/memory.md says what each part is."
+    )
+
+
+def _print_stages(result: MemoryComparison) -> None:
+    from graphviz_dash.cli.output import cell, plain_table, print_heading, print_table
+    from graphviz_dash.units import format_bytes
+
+    print_heading("Peak reserved by the allocator, by stage")
+    names = [report.run for report in result.reports]
+    table = plain_table("", *names, right=range(1, len(names) + 1))
+    stages = result.reports[0].stages
+    for place, stage in enumerate(stages):
+        peaks = [report.stages[place].peak_reserved_bytes for report in result.reports]
+        table.add_row(cell(stage.stage.value), *(cell(format_bytes(peak)) for peak in peaks))
+    print_table(table)
+
+
+def _print_pool(report: MemoryReport, pool: PoolUse) -> None:
+    from graphviz_dash.cli.output import print_heading
+    from graphviz_dash.errors import printable
+    from graphviz_dash.units import format_bytes, format_count
+
+    print_heading(
+        f"{report.run}, pool {pool.id[0]}-{pool.id[1]}: {format_bytes(pool.reserved)} in "
+        f"{format_count(pool.segments)} segments for {format_count(len(pool.graphs))} graphs"
+    )
+    parts = {
+        "one graph": pool.exclusive,
+        "shared": pool.shared,
+        "unused": pool.unused,
+        "library workspaces": pool.workspaces,
+        **{owner.value: size for owner, size in pool.owned.items()},
+    }
+    listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts.items() if size)
+    click.echo(printable(f"  {listed}"))
+
+
+def _print_graphs(report: MemoryReport, count: int) -> None:
+    from graphviz_dash.cli.output import cell, plain_table, print_table
+    from graphviz_dash.units import format_bytes, format_count
+
+    largest = sorted(report.graphs, key=lambda graph: -graph.footprint)[:count]
+    table = plain_table(
+        "graph", "uses", "alone", "shared", "kept", "peak", "allocations", right=range(1, 7)
+    )
+    for graph in largest:
+        sizes = (graph.footprint, graph.exclusive, graph.shared, graph.kept, graph.peak)
+        table.add_row(
+            cell(graph.graph),
+            *(cell(format_bytes(size)) for size in sizes),
+            cell(format_count(graph.allocations)),
+        )
+    click.echo()
+    print_table(table)
+    if len(largest) < len(report.graphs):
+        click.echo(f"  {len(largest)} of {len(report.graphs)} graphs, the largest first")

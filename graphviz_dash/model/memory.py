@@ -1,0 +1,127 @@
+"""What the memory pass of a run found: who owns device memory, and which graph uses which part of
+its pool. Raw facts; docs/bundle-format.md documents the file, analysis/memory.py reads them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Final, TypeAlias
+
+from msgspec import Meta, Struct
+
+from graphviz_dash.model.graph import Count
+
+PoolId: TypeAlias = tuple[Count, Count]
+SignedBytes: TypeAlias = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+DEFAULT_POOL: Final = (0, 0)
+"""The id of the allocator's pool that belongs to no graph."""
+
+
+class Owner(StrEnum):
+    """Whose a live allocation is, the first that fits."""
+
+    WEIGHTS = "weights"
+    GRADIENTS = "gradients"
+    OPTIMIZER = "optimizer state"
+    BUFFERS = "buffers"
+    TENSORS = "other tensors"
+    UNOWNED = "no tensor"
+    TRANSIENT = "transient"
+
+
+class Stage(StrEnum):
+    """A part of the memory pass, in the order they are run."""
+
+    START = "start"
+    BUILD = "build"
+    WARM_UP = "warm-up"
+    PREPARE = "prepare"
+    ITERATE = "iterate"
+
+
+class MemoryStage(Struct, frozen=True, forbid_unknown_fields=True):
+    """The allocator and the device in one stage, in bytes.
+
+    Peaks are within the stage, the rest is at its end. ``device_used_bytes`` is what the device has
+    no longer free (cudaMemGetInfo), other processes included; ``process_used_bytes`` what the
+    driver says of this process alone (nvidia-smi, in MiB), None where it does not list it.
+    """
+
+    stage: Stage
+    peak_allocated_bytes: Count
+    peak_reserved_bytes: Count
+    allocated_bytes: Count
+    reserved_bytes: Count
+    device_used_bytes: Count
+    process_used_bytes: Count | None = None
+
+
+class OwnedBytes(Struct, frozen=True, forbid_unknown_fields=True):
+    """Bytes of live allocations of one owner in one pool."""
+
+    pool: PoolId
+    owner: Owner
+    bytes: Count
+
+
+class PoolSegment(Struct, frozen=True, forbid_unknown_fields=True):
+    """A segment that a private pool holds from the device at the end of the pass."""
+
+    pool: PoolId
+    bytes: Count
+
+
+class Extent(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """A place in a private pool: bytes ``begin`` to before ``end`` of the segment at that place
+    of ``MemoryPass.segments``."""
+
+    segment: Count
+    begin: Count
+    end: Count
+
+
+class LiveExtent(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """A live allocation in a private pool at the end of the pass; as Extent, with its owner."""
+
+    segment: Count
+    begin: Count
+    end: Count
+    owner: Owner
+
+
+class GraphMemory(Struct, frozen=True, forbid_unknown_fields=True):
+    """What one capture allocated.
+
+    ``extents`` are all places of its pool that were allocated at some time of the capture, merged.
+    ``peak_bytes``: most bytes of its own allocations alive at once; ``kept_bytes``: alive when it
+    ended. ``instantiate_device_bytes``: growth of device memory while the graph was instantiated;
+    the driver takes memory in pieces of MiB and keeps some, so it is 0 for most graphs, and other
+    processes disturb it.
+    """
+
+    graph: str
+    pool: PoolId | None
+    allocations: Count
+    peak_bytes: Count
+    kept_bytes: Count
+    extents: tuple[Extent, ...]
+    instantiate_device_bytes: SignedBytes | None
+
+
+class MemoryPass(Struct, frozen=True, forbid_unknown_fields=True):
+    """memory-pass.json.
+
+    ``at_rest`` are the live allocations after the last iteration; ``at_peak`` those of the moment
+    in one iteration at which most were alive, where ``transient`` is what that iteration allocated
+    and freed again.
+    """
+
+    method: str
+    iterations: Count
+    stages: tuple[MemoryStage, ...]
+    at_rest: tuple[OwnedBytes, ...]
+    at_peak: tuple[OwnedBytes, ...]
+    segments: tuple[PoolSegment, ...]
+    live: tuple[LiveExtent, ...]
+    graphs: tuple[GraphMemory, ...]

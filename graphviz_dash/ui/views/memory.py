@@ -1,0 +1,290 @@
+"""Memory: what the device's memory is made of in each run, and what graphs cost of it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import streamlit as st
+
+from graphviz_dash.analysis.memory import (
+    MEANINGS,
+    MemoryComparison,
+    MemoryReport,
+    Part,
+    signed_bytes,
+    signed_percent,
+)
+from graphviz_dash.analysis.pools import PoolUse, pool_map
+from graphviz_dash.charts.memory import memory_chart, pool_map_chart
+from graphviz_dash.errors import printable
+from graphviz_dash.model.memory import Stage
+from graphviz_dash.ui import address
+from graphviz_dash.ui.frame import Chosen, chosen_experiment, empty, theme
+from graphviz_dash.ui.markup import element, plain, show, table, text
+from graphviz_dash.ui.pieces import failure_notes
+from graphviz_dash.ui.results import comparison, memory
+from graphviz_dash.units import format_bytes, format_count
+
+_CHART: Final = {"displayModeBar": False, "displaylogo": False}
+_ALLOCATOR, _DEVICE = "allocator", "whole device"
+_MIB: Final = 1 << 20
+
+
+def render() -> None:
+    """The page."""
+    chosen = chosen_experiment()
+    result = memory(chosen.key)
+    if not result.reports:
+        show(element("h1", text(chosen.entry.name)))
+        show(failure_notes(comparison(chosen.key)))
+        _nothing(result)
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        title = st.container()
+        report = _report(result)
+    with title:
+        show(
+            element("h1", text(chosen.entry.name)),
+            element("p", text(result.sentence), "sentence"),
+        )
+    show(failure_notes(comparison(chosen.key)))
+    show(_tiles(result, report))
+    _parts(result)
+    _pools(chosen, report)
+    _stages(result)
+    _terms(report)
+
+
+def _nothing(result: MemoryComparison) -> None:
+    reasons = [f"{name}: {reason}" for name, reason in result.without.items()]
+    empty(
+        "No run of this experiment has a memory pass",
+        *reasons,
+        "Collect the experiment anew: graphviz-dash collect takes a memory pass of every mode.",
+    )
+
+
+def _report(result: MemoryComparison) -> MemoryReport:
+    """The run that is looked into: the chosen one, or the first with graphs."""
+    names = [report.run for report in result.reports]
+    graphed = [report.run for report in result.reports if report.pools]
+    if len(names) == 1:
+        return result.reports[0]
+    return result[address.choose("run", "Run", names, default=(graphed or names)[0])]
+
+
+def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
+    change = result.difference(report.run)
+    pools = sum(pool.reserved for pool in report.pools)
+    prepare = report.stage(Stage.PREPARE).peak_reserved_bytes
+    tiles = [
+        (
+            "Device memory",
+            format_bytes(report.total),
+            f"{signed_bytes(change.total)} against {change.baseline}" if change else "",
+        ),
+        (
+            "Private pools",
+            format_bytes(pools) if report.pools else "none",
+            f"{format_count(len(report.pools))} for {format_count(len(report.graphs))} graphs"
+            if report.pools
+            else "no graph was captured",
+        ),
+        (
+            "Activations",
+            format_bytes(report.parts[Part.ACTIVATIONS]),
+            "at the peak, in the default pool",
+        ),
+        ("Peak while made ready", format_bytes(prepare), "reserved, captures included"),
+    ]
+    if change and change.activation_overhead is not None:
+        place = 3
+        tiles.insert(
+            place,
+            (
+                "Activation overhead",
+                signed_percent(change.activation_overhead),
+                f"of the activations of {change.baseline}",
+            ),
+        )
+    return element(
+        "div",
+        "".join(
+            element(
+                "div",
+                element("span", text(label), "label")
+                + element("span", text(value), "value")
+                + element("span", text(note), "note"),
+                "tile",
+            )
+            for label, value, note in tiles
+        ),
+        "tiles",
+    )
+
+
+def _parts(result: MemoryComparison) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.subheader("What memory is made of at the peak of a step", anchor=False)
+        shown = address.choose("memory", "Show", [_ALLOCATOR, _DEVICE])
+    chart = memory_chart(result, theme(), outside=shown == _DEVICE)
+    if chart is not None:
+        st.plotly_chart(chart, theme=None, config=_CHART, key="memory-parts")
+    show(element("div", _part_table(result), "scroll"))
+    for name, reason in result.without.items():
+        show(element("p", text(f"{name}: {reason}"), "muted"))
+
+
+def _part_table(result: MemoryComparison) -> str:
+    head = ["", *(text(report.run) for report in result.reports)]
+    rows = [
+        [
+            element("abbr", text(part.value), title=MEANINGS[part], tabindex="0"),
+            *(_part_cell(result, report, part) for report in result.reports),
+        ]
+        for part in Part
+        if any(report.parts[part] for report in result.reports)
+    ]
+    total = [
+        text("device memory"),
+        *(_cell(report.total, _change(result, report.run, None)) for report in result.reports),
+    ]
+    return table(head, [("Parts", rows), ("Together", [total])], "figures runs")
+
+
+def _part_cell(result: MemoryComparison, report: MemoryReport, part: Part) -> str:
+    return _cell(report.parts[part], _change(result, report.run, part))
+
+
+def _change(result: MemoryComparison, run: str, part: Part | None) -> int | None:
+    change = result.difference(run)
+    if change is None:
+        return None
+    return change.total if part is None else change.parts[part]
+
+
+def _cell(size: int, change: int | None) -> str:
+    value = element("span", text(format_bytes(size)), "num")
+    return value + (element("span", text(signed_bytes(change)), "spread") if change else "")
+
+
+def _pools(chosen: Chosen, report: MemoryReport) -> None:
+    if not report.pools:
+        return
+    st.subheader(f"Private pools of {plain(report.run)}", anchor=False)
+    run = next(run for run in chosen.experiment.runs if run.name == report.run)
+    names = [_pool_name(pool) for pool in report.pools]
+    name = names[0]
+    if len(names) > 1:
+        name = address.choose("pool", "Pool", names)
+    pool = report.pools[names.index(name)]
+    show(element("p", text(_pool_sentence(pool)), "sentence"))
+    if run.memory_pass is not None:
+        found = pool_map(run.memory_pass, pool.id)
+        chart = pool_map_chart(found, theme())
+        if chart is not None:
+            st.plotly_chart(chart, theme=None, config=_CHART, key="memory-pool")
+            drawn = len(chart.layout.yaxis.categoryarray)
+            st.caption(
+                "A row for each graph, in capture order, and the bytes of the pool that its "
+                "capture allocated at some time. Dark: no other graph uses them. Light: shared."
+                + (f" The first {drawn} of {len(found.rows)}." if drawn < len(found.rows) else "")
+            )
+    _graphs(report)
+
+
+def _pool_name(pool: PoolUse) -> str:
+    return f"{pool.id[0]}-{pool.id[1]}"
+
+
+def _pool_sentence(pool: PoolUse) -> str:
+    parts = {
+        "of one graph": pool.exclusive,
+        "shared": pool.shared,
+        "unused": pool.unused,
+        "library workspaces": pool.workspaces,
+        **{owner.value: size for owner, size in pool.owned.items()},
+    }
+    listed = ", ".join(f"{format_bytes(size)} {name}" for name, size in parts.items() if size)
+    return (
+        f"Pool {_pool_name(pool)} reserves {format_bytes(pool.reserved)} in "
+        f"{format_count(pool.segments)} segments: {listed}."
+    )
+
+
+def _graphs(report: MemoryReport) -> None:
+    if not report.graphs:
+        return
+    graphs = report.graphs
+    columns: dict[str, list[Any]] = {
+        "Graph": [printable(graph.graph) for graph in graphs],
+        "Uses, MiB": [graph.footprint / _MIB for graph in graphs],
+        "For itself, MiB": [graph.exclusive / _MIB for graph in graphs],
+        "Shared, MiB": [graph.shared / _MIB for graph in graphs],
+        "Kept, MiB": [graph.kept / _MIB for graph in graphs],
+        "Peak, MiB": [graph.peak / _MIB for graph in graphs],
+        "Allocations": [graph.allocations for graph in graphs],
+        "Executable, MiB": [
+            None if graph.instantiate_device is None else graph.instantiate_device / _MIB
+            for graph in graphs
+        ],
+    }
+    config: dict[str, Any] = {
+        name: st.column_config.NumberColumn(format="%.2f") for name in columns if "MiB" in name
+    }
+    st.dataframe(
+        columns,
+        column_config=config,
+        hide_index=True,
+        height=min(420, 38 + 35 * len(graphs)),
+        placeholder="–",
+        alt="Memory of each graph",
+    )
+    st.caption(
+        "Uses: all places of its pool that its capture allocated. Kept: alive when the capture "
+        "ended, such as outputs. Peak: most of its own alive at once. Executable: growth of device "
+        "memory while it was instantiated; the driver takes it in pieces of MiB, so most show 0."
+    )
+
+
+def _stages(result: MemoryComparison) -> None:
+    st.subheader("Most that the allocator held", anchor=False)
+    head = ["", *(text(report.run) for report in result.reports)]
+    rows = [
+        [
+            text(_STAGES[stage]),
+            *(
+                element("span", text(format_bytes(report.stage(stage).peak_reserved_bytes)), "num")
+                for report in result.reports
+            ),
+        ]
+        for stage in Stage
+        if stage is not Stage.START
+    ]
+    show(
+        element(
+            "div", table(head, [("Peak reserved in each stage", rows)], "figures runs"), "scroll"
+        )
+    )
+
+
+_STAGES: Final = {
+    Stage.BUILD: "model and inputs are built",
+    Stage.WARM_UP: "warm-up",
+    Stage.PREPARE: "made ready: graphs captured",
+    Stage.ITERATE: "iterations",
+}
+
+
+def _terms(report: MemoryReport) -> None:
+    with st.expander("What each part is", icon=":material/menu_book:"):
+        show(
+            element(
+                "ul",
+                "".join(
+                    element("li", element("b", text(part.value)) + text(f": {meaning}"))
+                    for part, meaning in MEANINGS.items()
+                ),
+            ),
+            element("p", text(f"How it was read: {report.method}."), "muted"),
+        )
