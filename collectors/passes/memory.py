@@ -59,6 +59,9 @@ def run(request: PassRequest) -> None:
     with recording(captures):
         iterate = make_ready(request.mode, step)
     stages.end(Stage.PREPARE)
+    # What warm-up and capture left in the cache (gradients that the captured step set to None, the
+    # warm-up of make_graphed_callables) no iteration needs.
+    torch.cuda.empty_cache()
     for _ in range(_SETTLE):
         iterate()
     torch.cuda.synchronize()

@@ -56,8 +56,8 @@ MEANINGS: Final[Mapping[Part, str]] = {
     Part.SHARED: "Places in private pools that the captures of several graphs allocated, one after "
     "the other: graphs that run in capture order may share them.",
     Part.UNUSED: "Reserved by private pools, and no graph's: what rounding segments up leaves.",
-    Part.CACHE: "Reserved in the default pool and free at the step's peak. Another tensor can have "
-    "it; another process cannot.",
+    Part.CACHE: "Reserved in the default pool and free at the step's peak: for gradients and other "
+    "tensors that come later in the step, or lost to fragmentation.",
     Part.OUTSIDE: "Device memory of the process less what the allocator reserved: CUDA context, "
     "loaded kernels, executable graphs, libraries' own memory. Where the driver does not list the "
     "process, all that the device has no longer free is taken, other processes included.",
@@ -97,28 +97,45 @@ class MemoryReport:
         return {row.stage: row for row in self.stages}[stage]
 
     @property
-    def peak_reserved(self) -> int:
-        """Most that the allocator held in any stage."""
-        return max(row.peak_reserved_bytes for row in self.stages)
+    def reserved(self) -> int:
+        """What the allocator holds while the run iterates."""
+        return self.total - self.parts[Part.OUTSIDE]
+
+    @property
+    def own(self) -> int:
+        """What is surely this process's: ``total``, or ``reserved`` where it is not ``alone``."""
+        return self.total if self.alone else self.reserved
 
 
 @dataclass(frozen=True)
 class MemoryDifference:
     """A run against its baseline, in bytes.
 
-    ``parts`` add up to ``total``. ``activation_overhead`` is None where the baseline has no
-    activations; see the metric of that name.
+    ``parts`` add up to ``total``; ``alone``: both know the memory of their own process.
+    ``activation_overhead`` is None where the baseline has no activations, and in mode compile; see
+    the metric of that name.
     """
 
     run: str
     baseline: str
     parts: Mapping[Part, int]
     activation_overhead: float | None
+    alone: bool
 
     @property
     def total(self) -> int:
         """What the run needs more than the baseline; negative when it needs less."""
         return sum(self.parts.values())
+
+    @property
+    def reserved(self) -> int:
+        """The same of what the allocator holds."""
+        return self.total - self.parts[Part.OUTSIDE]
+
+    @property
+    def own(self) -> int:
+        """What is surely due to the run: ``total``, or ``reserved`` where not ``alone``."""
+        return self.total if self.alone else self.reserved
 
 
 @dataclass(frozen=True)
@@ -188,7 +205,13 @@ def difference(report: MemoryReport, base: MemoryReport) -> MemoryDifference:
         own, before = report.stages[-1], base.stages[-1]
         grown_outside = own.device_used_bytes - before.device_used_bytes
         parts[Part.OUTSIDE] = grown_outside - (own.reserved_bytes - before.reserved_bytes)
-    return MemoryDifference(report.run, base.run, parts, _overhead(report, base, parts))
+    return MemoryDifference(
+        run=report.run,
+        baseline=base.run,
+        parts=parts,
+        activation_overhead=_overhead(report, base, parts),
+        alone=report.alone and base.alone,
+    )
 
 
 def _overhead(report: MemoryReport, base: MemoryReport, parts: Mapping[Part, int]) -> float | None:
@@ -222,16 +245,25 @@ def _sentence(reports: tuple[MemoryReport, ...], differences: tuple[MemoryDiffer
     """What graphs cost in memory, in words; printable."""
     if not reports:
         return "No run has a memory pass"
+    by_name = {report.run: report for report in reports}
+    baselines = list(dict.fromkeys(one.baseline for one in differences))
+    taken = [_taken(by_name[name]) for name in baselines or by_name]
     if not differences:
-        return "; ".join(
-            f"{printable(report.run)} takes {format_bytes(report.total)}" for report in reports
-        )
-    base = {report.run: report for report in reports}[differences[0].baseline]
-    costs = [f"{printable(one.run)} {_cost(one)}" for one in differences]
-    return (
-        f"{printable(base.run)} takes {format_bytes(base.total)} of device memory; "
-        f"against it {', '.join(costs)}"
-    )
+        return "; ".join(taken)
+    if len(baselines) == 1:
+        costs = [f"{printable(one.run)} {_cost(one)}" for one in differences]
+        return f"{taken[0]}; against it {', '.join(costs)}"
+    costs = [
+        f"{printable(one.run)} {_cost(one)} against {printable(one.baseline)}"
+        for one in differences
+    ]
+    return f"{', '.join(taken)}; {', '.join(costs)}"
+
+
+def _taken(report: MemoryReport) -> str:
+    if report.alone:
+        return f"{printable(report.run)} takes {format_bytes(report.total)} of device memory"
+    return f"{printable(report.run)} reserves {format_bytes(report.reserved)}"
 
 
 def _cost(one: MemoryDifference) -> str:
@@ -240,7 +272,7 @@ def _cost(one: MemoryDifference) -> str:
         if one.activation_overhead is not None
         else ""
     )
-    return f"{signed_bytes(one.total)}{share}"
+    return f"{signed_bytes(one.own)}{share}"
 
 
 def signed_bytes(count: int) -> str:
@@ -254,27 +286,40 @@ def signed_percent(fraction: float) -> str:
     return f"{sign}{format_percent(abs(fraction))}"
 
 
-_OWN: Final[Mapping[str, Callable[[MemoryReport], int]]] = {
-    "device_memory": lambda report: report.total,
+_OWN: Final[dict[str, Callable[[MemoryReport], int]]] = {
+    "iterate_reserved": lambda report: report.reserved,
     "activation_memory": lambda report: report.parts[Part.ACTIVATIONS],
     "pool_exclusive": lambda report: report.parts[Part.EXCLUSIVE],
     "pool_shared": lambda report: report.parts[Part.SHARED],
     "pool_unused": lambda report: report.parts[Part.UNUSED],
     "workspace_memory": lambda report: report.parts[Part.WORKSPACES],
-    "outside_allocator": lambda report: report.parts[Part.OUTSIDE],
     "prepare_peak": lambda report: report.stage(Stage.PREPARE).peak_reserved_bytes,
 }
 
-MEMORY_RELATIVE: Final = ("device_memory_change", "activation_overhead")
+_ALONE: Final[dict[str, Callable[[MemoryReport], int]]] = {
+    "device_memory": lambda report: report.total,
+    "outside_allocator": lambda report: report.parts[Part.OUTSIDE],
+}
+"""Figures that need the memory of the process by itself."""
+
+_NOT_ALONE: Final = "the driver does not list the process, and others may be on the device"
+
+MEMORY_RELATIVE: Final = (
+    "device_memory_change",
+    "iterate_reserved_change",
+    "activation_overhead",
+)
 """The metrics of this module that need a baseline."""
 
 
 def memory_pass_figures(run: Run) -> Iterator[Figure]:
     """The figures of the memory pass that need no baseline."""
     report = memory_report(run)
-    for metric, read in _OWN.items():
+    for metric, read in (_OWN | _ALONE).items():
         if isinstance(report, str):
             yield absent(metric, report)
+        elif metric in _ALONE and not report.alone:
+            yield absent(metric, _NOT_ALONE)
         else:
             yield present(metric, read(report))
 
@@ -294,7 +339,11 @@ def memory_relative_figures(run: Run, against: Run | str) -> Iterator[Figure]:
             yield absent(metric, reason)
         return
     change = difference(report, base)
-    yield present("device_memory_change", change.total)
+    if change.alone:
+        yield present("device_memory_change", change.total)
+    else:
+        yield absent("device_memory_change", _NOT_ALONE)
+    yield present("iterate_reserved_change", change.reserved)
     if change.activation_overhead is None:
         reason = (
             f"{base.run} has no activations at its peak"

@@ -233,8 +233,7 @@ _MEM = (
         "device_memory", "Device memory", _B, _MEMORY_PASS, _LOW,
         "Device memory of the process while it iterates, at the end of the memory pass: what the "
         "allocator reserved, and what lies outside it. As nvidia-smi says of the process, in MiB; "
-        "where it does not list the process, what the device has no longer free "
-        "(cudaMemGetInfo), other processes included.",
+        "absent where it does not list the process.",
     ),
     Metric(
         "device_memory_change", "Change of device memory", _B, _MEMORY_PASS, _LOW,
@@ -242,6 +241,17 @@ _MEM = (
         "the changes of its parts, which the Memory page and graphviz-dash memory show: weights, "
         "gradients, optimizer state, other tensors, library workspaces, activations, private "
         "pools, the allocator's cache, and what lies outside the allocator.",
+    ),
+    Metric(
+        "iterate_reserved", "Reserved while iterating", _B, _MEMORY_PASS, _LOW,
+        "Bytes that the caching allocator holds from the device at the end of the memory pass, "
+        "private pools included. Its cache was given back after warm-up and after the mode was "
+        "made ready, so this is what iterations need.",
+    ),
+    Metric(
+        "iterate_reserved_change", "Change of reserved", _B, _MEMORY_PASS, _LOW,
+        "Reserved while iterating less that of the baseline: the change of device memory without "
+        "what lies outside the allocator.",
     ),
     Metric(
         "activation_memory", "Activations", _B, _MEMORY_PASS, _LOW,

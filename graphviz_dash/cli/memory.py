@@ -94,17 +94,25 @@ def _print_parts(result: MemoryComparison) -> None:
                 cells.append(cell(signed_bytes(change.parts[part]), "dim"))
         table.add_row(*cells)
     table.add_section()
-    cells = [cell("device memory", "bold")]
-    for report in result.reports:
-        cells.append(cell(format_bytes(report.total), "bold"))
-        if change := result.difference(report.run):
-            cells.append(cell(signed_bytes(change.total), "bold"))
-    table.add_row(*cells)
+    for title in ("reserved", "device memory"):
+        cells = [cell(title, "bold")]
+        for report in result.reports:
+            size = report.reserved if title == "reserved" else report.total
+            cells.append(cell(format_bytes(size), "bold"))
+            if change := result.difference(report.run):
+                grown = change.reserved if title == "reserved" else change.total
+                cells.append(cell(signed_bytes(grown), "bold"))
+        table.add_row(*cells)
     print_table(table)
     click.echo()
     click.echo(
         "At the peak of a step, from the memory pass: docs/memory.md says what each part is."
     )
+    if not all(report.alone for report in result.reports):
+        click.echo(
+            "The driver did not list the processes: other processes may be in what lies outside "
+            "the allocator."
+        )
 
 
 def _print_stages(result: MemoryComparison) -> None:

@@ -24,9 +24,10 @@ def _run(result: MemoryComparison, report: MemoryReport, count: int) -> dict[str
         "mode": report.mode.value,
         "total": report.total,
         "alone": report.alone,
+        "reserved": report.reserved,
         "parts": {part.value: size for part, size in report.parts.items()},
         "baseline": change.baseline if change else None,
-        "change": change.total if change else None,
+        "change": change.own if change else None,
         "part_changes": {part.value: size for part, size in change.parts.items()}
         if change
         else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,7 +38,9 @@ MIB = 1 << 20
 POOL = (0, 1)
 
 
-def stages(reserved: int, used: int, prepare_peak: int = 0) -> tuple[MemoryStage, ...]:
+def stages(
+    reserved: int, used: int, prepare_peak: int = 0, *, alone: bool = True
+) -> tuple[MemoryStage, ...]:
     return tuple(
         MemoryStage(
             stage,
@@ -46,6 +49,7 @@ def stages(reserved: int, used: int, prepare_peak: int = 0) -> tuple[MemoryStage
             reserved - 2,
             reserved,
             used,
+            used if alone else None,
         )
         for stage in Stage
     )
@@ -159,6 +163,23 @@ def test_the_difference_is_the_sum_of_its_parts(experiment: Experiment) -> None:
     assert result.difference("eager") is None
     assert result.sentence == (
         "eager takes 600 MiB of device memory; against it graph +24.0 MiB (its activations +57.5%)"
+    )
+
+
+def test_without_the_process_only_what_the_allocator_holds_is_compared(
+    experiment: Experiment,
+) -> None:
+    others = stages(120 * MIB, 9000 * MIB, alone=False)
+    crowded = replace(
+        experiment.runs[1], memory_pass=msgspec.structs.replace(GRAPHED, stages=others)
+    )
+    result = compare(replace(experiment, runs=(experiment.runs[0], crowded)))
+    graph = result["graph"]
+    assert graph["device_memory"].value is None
+    assert "may be on the device" in (graph["device_memory_change"].reason or "")
+    assert graph["iterate_reserved_change"].value == 20 * MIB
+    assert compare_memory(result).sentence == (
+        "eager takes 600 MiB of device memory; against it graph +20.0 MiB (its activations +57.5%)"
     )
 
 

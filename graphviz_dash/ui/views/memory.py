@@ -9,6 +9,7 @@ import streamlit as st
 from graphviz_dash.analysis.memory import (
     MEANINGS,
     MemoryComparison,
+    MemoryDifference,
     MemoryReport,
     Part,
     signed_bytes,
@@ -79,9 +80,9 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
     prepare = report.stage(Stage.PREPARE).peak_reserved_bytes
     tiles = [
         (
-            "Device memory",
-            format_bytes(report.total),
-            f"{signed_bytes(change.total)} against {change.baseline}" if change else "",
+            "Device memory" if report.alone else "Reserved",
+            format_bytes(report.own),
+            f"{signed_bytes(change.own)} against {change.baseline}" if change else "",
         ),
         (
             "Private pools",
@@ -131,6 +132,11 @@ def _parts(result: MemoryComparison) -> None:
     if chart is not None:
         st.plotly_chart(chart, theme=None, config=_CHART, key="memory-parts")
     show(element("div", _part_table(result), "scroll"))
+    if not all(report.alone for report in result.reports):
+        st.caption(
+            "The driver did not list these processes, so what lies outside the allocator has in it "
+            "whatever else was on the device, and its changes may be another process's."
+        )
     for name, reason in result.without.items():
         show(element("p", text(f"{name}: {reason}"), "muted"))
 
@@ -140,27 +146,37 @@ def _part_table(result: MemoryComparison) -> str:
     rows = [
         [
             element("abbr", text(part.value), title=MEANINGS[part], tabindex="0"),
-            *(_part_cell(result, report, part) for report in result.reports),
+            *(
+                _cell(report.parts[part], change.parts[part] if change else None)
+                for report, change in _changes(result)
+            ),
         ]
         for part in Part
         if any(report.parts[part] for report in result.reports)
     ]
-    total = [
-        text("device memory"),
-        *(_cell(report.total, _change(result, report.run, None)) for report in result.reports),
+    totals = [
+        [
+            text("reserved"),
+            *(
+                _cell(report.reserved, change.reserved if change else None)
+                for report, change in _changes(result)
+            ),
+        ],
+        [
+            text("device memory"),
+            *(
+                _cell(report.total, change.total if change else None)
+                for report, change in _changes(result)
+            ),
+        ],
     ]
-    return table(head, [("Parts", rows), ("Together", [total])], "figures runs")
+    return table(head, [("Parts", rows), ("Together", totals)], "figures runs")
 
 
-def _part_cell(result: MemoryComparison, report: MemoryReport, part: Part) -> str:
-    return _cell(report.parts[part], _change(result, report.run, part))
-
-
-def _change(result: MemoryComparison, run: str, part: Part | None) -> int | None:
-    change = result.difference(run)
-    if change is None:
-        return None
-    return change.total if part is None else change.parts[part]
+def _changes(
+    result: MemoryComparison,
+) -> list[tuple[MemoryReport, MemoryDifference | None]]:
+    return [(report, result.difference(report.run)) for report in result.reports]
 
 
 def _cell(size: int, change: int | None) -> str:
