@@ -314,12 +314,12 @@ def _run_pass(
     request_file.write_bytes(msgspec.json.encode(request))
     limit = Limit(timeout_s, (lambda: peers.failed(name)) if peers else None)
     process = _worker(str(request_file), place=peers.place if peers else None, limit=limit)
-    failure = _failure_of(process, folder, kind, limit.reason)
+    failure = _failure_of(process, folder, kind, limit)
     return peers.settle(name, failure, kind) if peers else failure
 
 
 def _failure_of(
-    process: subprocess.CompletedProcess[str], folder: Path, kind: Pass, ended: str | None
+    process: subprocess.CompletedProcess[str], folder: Path, kind: Pass, limit: Limit
 ) -> Failure | None:
     if process.returncode == 0:
         return None
@@ -332,8 +332,8 @@ def _failure_of(
         raise GraphvizDashError(printable(_last_line(process.stderr)))
     return Failure(
         during=kind,
-        error="ProcessDied" if ended is None else "Ended",
-        message=ended or _how_it_died(process.returncode),
+        error="ProcessDied" if limit.reason is None else limit.error,
+        message=limit.reason or _how_it_died(process.returncode),
         location=None,
         traceback=process.stderr[-_TAIL:],
     )

@@ -10,6 +10,12 @@ from typing import Final
 GRACE_S: Final = 10.0
 """How long a worker may go on after another rank's failed: it may fail with a cause of its own."""
 
+TIMED_OUT: Final = "TimedOut"
+"""The error of a worker that took too long."""
+
+ENDED: Final = "Ended"
+"""The error of a worker that was killed because another rank's had failed."""
+
 _POLL_S: Final = 0.2
 
 
@@ -17,7 +23,7 @@ class Limit:
     """Says when a worker must be ended: it takes too long, or another rank failed a while ago.
 
     ``failed`` tells how another rank failed, or None. ``reason`` is why the worker was ended, once
-    it was.
+    it was, and ``error`` TIMED_OUT or ENDED.
     """
 
     def __init__(
@@ -34,6 +40,7 @@ class Limit:
         self._begun = clock()
         self._alone_since: float | None = None
         self.reason: str | None = None
+        self.error = TIMED_OUT
 
     def reached(self) -> bool:
         """Whether the worker must be ended now."""
@@ -44,6 +51,7 @@ class Limit:
             self._alone_since = now if self._alone_since is None else self._alone_since
             if now - self._alone_since > self._grace_s:
                 self.reason = f"ended, for it would have waited for ever: {cause}"
+                self.error = ENDED
         return self.reason is not None
 
 

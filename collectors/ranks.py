@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from collectors.processes import ENDED
 from collectors.requests import GroupRequest
 from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
 from graphviz_dash.model.run import Failure, Pass, RankGroup
@@ -212,7 +213,8 @@ class Peers:
         silent = self._wait(what, others)
         causes = [text for rank in others if (text := self._cause(what, rank)) is not None]
         causes += [f"rank {rank} did not say how its pass ended" for rank in silent]
-        if not causes:
+        # What we ended because another failed says nothing new beside that failure.
+        if not causes or (failure is not None and failure.error == ENDED):
             return failure
         listed = "; ".join(causes)
         if failure is None:
@@ -245,7 +247,7 @@ class Peers:
         if not self._store.check([key]):
             return None
         failure = msgspec.json.decode(self._store.get(key), type=_Outcome).failure
-        if failure is None:
+        if failure is None or failure.error == ENDED:
             return None
         lines = failure.message.strip().splitlines()
         where = f" at {failure.location}" if failure.location else ""
