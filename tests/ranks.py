@@ -35,13 +35,15 @@ STEP_NS = 400_000
 @dataclass(frozen=True)
 class Truth:
     """``compute[rank][place]`` is the work before each collective of a step, ``idle`` likewise what
-    the GPU idles before that work, ``late`` when each rank begins a step after the first one.
-    ``clock[rank]`` is what the rank's clock shows beyond the true time. All in ns."""
+    the GPU idles before that work. ``aside`` is how long other work runs on another stream from
+    each arrival on. ``clock[rank]`` is what the rank's clock shows beyond the true time. All in ns.
+    """
 
     compute: tuple[tuple[int, ...], ...]
     transfer: int = 8_000
     idle: tuple[tuple[int, ...], ...] | None = None
     clock: tuple[int, ...] = ()
+    aside: int = 0
     steps: int = 4
     collective: str = ALL_REDUCE
 
@@ -113,6 +115,9 @@ def rank_trace(truth: Truth, rank: int, mode: ExecutionMode) -> TraceBuilder:
             first = origin + 5_000
             slices.append(replace(product.on_gpu(first + begin), duration=end - begin))
             slices.append(replace(collective.on_gpu(first + arrival), duration=done - arrival))
+            if truth.aside:
+                other = GpuWork("void aside(float*)", first + arrival, truth.aside, stream=9)
+                slices.insert(-1, other)
         if mode is ExecutionMode.EAGER:
             for slice_, item in zip(slices, work, strict=True):
                 external = trace.op(item.op, slice_.start - 4_500, 2_500)

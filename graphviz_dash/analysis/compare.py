@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from graphviz_dash.analysis.baselines import partner
 from graphviz_dash.analysis.coverage import Coverage, coverage
 from graphviz_dash.analysis.figures import (
     Figure,
@@ -24,7 +25,7 @@ from graphviz_dash.analysis.figures import (
     step_figures,
     traced_figures,
 )
-from graphviz_dash.analysis.headline import headline, sentence
+from graphviz_dash.analysis.headline import fastest, headline, sentence
 from graphviz_dash.analysis.memory import memory_pass_figures
 from graphviz_dash.analysis.metrics import METRICS
 from graphviz_dash.analysis.relative import relative_figures
@@ -104,9 +105,9 @@ class Comparison:
 
     @property
     def best(self) -> RunComparison | None:
-        """The run that is fastest against its baseline; None when none was compared."""
-        compared = [run for run in self.runs if run["speedup"].value is not None]
-        return max(compared, key=lambda run: run["speedup"].value or 0.0, default=None)
+        """The run that is fastest against its baseline; None when none was compared. Of the ranks
+        of one mode the slowest stands for them all: none is done before it."""
+        return fastest(self.runs)
 
 
 def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
@@ -144,26 +145,17 @@ def _against(run: Run, chosen: Run | None, experiment: Experiment) -> Run | str:
     """The run that ``run`` is compared with, or why there is none."""
     if chosen is None:
         return "the experiment has no eager run; name another baseline"
-    partner: Run | None = chosen
-    if run.manifest.rank != chosen.manifest.rank:
-        partner = next(
-            (
-                other
-                for other in experiment.runs
-                if other.mode is chosen.mode and other.manifest.rank == run.manifest.rank
-            ),
-            None,
-        )
-    if partner is None:
+    found = partner(run, chosen, experiment)
+    if found is None:
         return f"{chosen.mode.value} has no run of rank {run.manifest.rank}"
-    return "it is the baseline" if partner.name == run.name else partner
+    return "it is the baseline" if found.name == run.name else found
 
 
 def _compare_run(run: Run, chosen: Run | None, experiment: Experiment) -> RunComparison:
     taken = steps(run.replay_trace) if run.replay_trace is not None else ()
     covered = _coverage(run, taken)
     against = _against(run, chosen, experiment)
-    partner = None if isinstance(against, str) else against
+    base = None if isinstance(against, str) else against
     figures = {
         figure.metric.id: figure
         for figure in (
@@ -187,15 +179,15 @@ def _compare_run(run: Run, chosen: Run | None, experiment: Experiment) -> RunCom
     where, where_reason = _where(run, figures, taken)
     return RunComparison(
         run=run,
-        baseline=partner.name if partner else None,
-        is_baseline=chosen is not None and partner is None and run.mode is chosen.mode,
+        baseline=base.name if base else None,
+        is_baseline=chosen is not None and base is None and run.mode is chosen.mode,
         figures=tuple(figures[metric] for metric in METRICS),
         where=where,
         where_reason=where_reason,
         coverage=None if isinstance(covered, str) else covered,
         coverage_reason=covered if isinstance(covered, str) else None,
-        weaknesses=weaknesses(run, partner, figures, taken),
-        sentence=sentence(run, partner, figures),
+        weaknesses=weaknesses(run, base, figures, taken),
+        sentence=sentence(run, base, figures),
     )
 
 

@@ -45,14 +45,33 @@ def sentence(run: Run, against: Run | None, figures: Mapping[str, Figure]) -> st
 
 def headline(runs: Sequence[RunComparison]) -> str:
     """The sentence of the fastest run that has a baseline; else of the first that failed; else of
-    the baseline."""
-    compared = [run for run in runs if run["speedup"].value is not None]
-    if compared:
-        return max(compared, key=lambda run: run["speedup"].value or 0.0).sentence
+    the baseline. Of several ranks it is the slowest one's, and says so."""
+    best = fastest(runs)
+    if best is not None:
+        ranks = sum(run.run.manifest.rank is not None for run in runs if run.mode is best.mode)
+        return f"{best.sentence}; the slowest of {ranks} ranks" if ranks > 1 else best.sentence
     failed = [run for run in runs if run.failures]
     if failed:
         return failed[0].sentence
     return runs[0].sentence if runs else "no runs"
+
+
+def fastest(runs: Sequence[RunComparison]) -> RunComparison | None:
+    """The run that is fastest against its baseline; None when none was compared. Of the ranks of
+    one mode only the slowest one counts: none is done before it."""
+    slowest: dict[object, RunComparison] = {}
+    for run in runs:
+        if run["speedup"].value is None:
+            continue
+        group = run.name if run.run.manifest.rank is None else run.mode
+        before = slowest.get(group)
+        if before is None or _step_time(run) > _step_time(before):
+            slowest[group] = run
+    return max(slowest.values(), key=lambda run: run["speedup"].value or 0.0, default=None)
+
+
+def _step_time(run: RunComparison) -> float:
+    return run["step_time"].value or 0.0
 
 
 def failure_text(name: str, failure: Failure) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphviz_dash.analysis.baselines import partner
 from graphviz_dash.analysis.categories import Category, categorise
 from graphviz_dash.analysis.lanes import Ints, column, encode
 from graphviz_dash.analysis.samples import Floats
@@ -59,14 +60,21 @@ class KernelRow:
 class KernelTable:
     """All kernels of an experiment's traced passes, those that changed most first.
 
-    ``runs`` names the columns. ``baseline`` is the place among them that ``changes`` refer to, None
-    if the comparison has none. ``without`` says, for each run that has no column values, why.
+    ``runs`` names the columns. ``baseline`` is the place among them of the comparison's baseline,
+    None if it has none; ``against`` the place that each run's ``changes`` refer to: the baseline,
+    with several ranks its run of the same rank. ``without`` says, for each run that has no column
+    values, why.
     """
 
     runs: tuple[str, ...]
     baseline: int | None
+    against: tuple[int | None, ...]
     rows: tuple[KernelRow, ...]
     without: dict[str, str]
+
+    def changes(self, place: int) -> bool:
+        """Whether the run at ``place`` has changes: it is held against another one."""
+        return self.against[place] not in (None, place)
 
 
 def kernel_table(experiment: Experiment, baseline: str | None = None) -> KernelTable:
@@ -84,9 +92,19 @@ def kernel_table(experiment: Experiment, baseline: str | None = None) -> KernelT
         found.append(kernel_uses(trace, taken))
     place = names.index(baseline) if baseline in names else None
     keys = dict.fromkeys(key for uses in found if uses for key in uses)
-    rows = [_row(key, found, place) for key in keys]
+    against = _against(experiment, place)
+    rows = [_row(key, found, against) for key in keys]
     rows.sort(key=lambda row: (-row.impact, -_longest(row), row.name))
-    return KernelTable(names, place, tuple(rows), without)
+    return KernelTable(names, place, against, tuple(rows), without)
+
+
+def _against(experiment: Experiment, baseline: int | None) -> tuple[int | None, ...]:
+    if baseline is None:
+        return (None,) * len(experiment.runs)
+    places = {run.name: place for place, run in enumerate(experiment.runs)}
+    chosen = experiment.runs[baseline]
+    partners = [partner(run, chosen, experiment) for run in experiment.runs]
+    return tuple(None if found is None else places[found.name] for found in partners)
 
 
 def kernel_uses(trace: Trace, taken: tuple[Step, ...]) -> dict[tuple[str, str], KernelUse]:
@@ -159,17 +177,16 @@ def _per_step(
 def _row(
     key: tuple[str, str],
     found: list[dict[tuple[str, str], KernelUse] | None],
-    baseline: int | None,
+    against: tuple[int | None, ...],
 ) -> KernelRow:
     kind, name = key
     uses = tuple(run.get(key) if run else None for run in found)
-    reference = found[baseline] if baseline is not None else None
-    before = uses[baseline] if baseline is not None else None
+    totals = [use.total_ns if use else 0.0 for use in uses]
     changes = tuple(
-        (use.total_ns if use else 0.0) - (before.total_ns if before else 0.0)
-        if run is not None and reference is not None
+        totals[place] - totals[base]
+        if base is not None and found[place] is not None and found[base] is not None
         else None
-        for run, use in zip(found, uses, strict=True)
+        for place, base in enumerate(against)
     )
     impact = max((abs(change) for change in changes if change is not None), default=0.0)
     return KernelRow(name, kind, categorise(kind, name), uses, changes, impact)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from graphviz_dash.model.marks import MODULE, SOURCE
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
+
+
+_RECORD: Final = "record_param_comms"
 
 
 @dataclass(frozen=True)
@@ -81,14 +84,18 @@ class Origins:
             reason = "it was launched outside any operator"
         elif source is None:
             reason = "no range of the collector and no Python frame around it leads to a line"
+        path = self._ops.path(op)
+        # The record of a collective's parameters, inside the operator that calls it.
+        if path and path[-1] == _RECORD and len(path) > 1:
+            path = path[:-1]
         dims, types = self._ops.inputs(op)
         module = int(self._module[place])
         return NodeOrigin(
             method=method,
             confidence=confidence,
             launch_call=self._calls[place],
-            op=None if op == NONE else self._ops.names[op],
-            op_path=self._ops.path(op),
+            op=path[-1] if path else None,
+            op_path=path,
             input_dims=dims,
             input_types=types,
             phase=self._phase[place],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -39,15 +39,20 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
 
 
+Sums: TypeAlias = tuple[float | None, float | None, float | None]
+_NO_SUMS: Final = (None, None, None)
+
+
 @dataclass(frozen=True)
 class RankRow:
     """One rank in one mode. ``device`` is the index of its GPU; None for a bundle that lacks it.
 
     ``step_time`` and ``launch_cpu_time`` are of the clean pass. The others are medians over the
-    traced steps in ns, None without them: ``communication`` the union of its collectives,
-    ``exposed`` the part in which its GPU ran nothing else, ``compute`` the union of all other work,
-    ``wait`` its collectives until the last rank arrived, ``transfer`` the rest of them; these two
-    sum over the collectives that all ranks have. ``busy`` is compute and communication together.
+    traced steps in ns, None without them: ``step`` from its begin to its end on the CPU,
+    ``communication`` the union of its collectives, ``exposed`` the part in which its GPU ran
+    nothing else, ``compute`` the union of all other work, ``busy`` both together. ``wait`` are its
+    collectives until the last rank arrived (``exposed_wait``: while its GPU ran nothing else),
+    ``transfer`` the rest of them, summed over those that all ranks have.
     """
 
     run: Run
@@ -55,11 +60,13 @@ class RankRow:
     device: int | None
     step_time: Figure
     launch_cpu_time: Figure
+    step: float | None = None
     communication: float | None = None
     exposed: float | None = None
     compute: float | None = None
     busy: float | None = None
     wait: float | None = None
+    exposed_wait: float | None = None
     transfer: float | None = None
 
     @property
@@ -162,10 +169,8 @@ def _mode_ranks(mode: ExecutionMode, runs: list[Run]) -> ModeRanks:
     measured = _Measured(present) if reason is None else None
     if measured is not None and not len(measured.instances):
         reason, measured = _why_no_instances(present), None
-    waits = measured.per_step(measured.waits) if measured else {}
-    transfers = measured.per_step(measured.transfers) if measured else {}
     rows = tuple(
-        _row(run, trace, waits.get(place), transfers.get(place))
+        _row(run, trace, measured.sums(place) if measured else _NO_SUMS)
         for place, (run, trace) in enumerate(zip(runs, traces, strict=True))
     )
     return ModeRanks(
@@ -228,7 +233,7 @@ def _kinds(ranks: list[RankTrace]) -> dict[Collective, int]:
     return counts
 
 
-def _row(run: Run, trace: RankTrace | str, wait: float | None, transfer: float | None) -> RankRow:
+def _row(run: Run, trace: RankTrace | str, sums: Sums) -> RankRow:
     figures = {figure.metric.id: figure for figure in step_figures(run)}
     found: tuple[StepCommunication, ...] = () if isinstance(trace, str) else trace.communication
     return RankRow(
@@ -237,12 +242,14 @@ def _row(run: Run, trace: RankTrace | str, wait: float | None, transfer: float |
         device=run.manifest.group.device if run.manifest.group is not None else None,
         step_time=figures["step_time"],
         launch_cpu_time=figures["launch_cpu_time"],
+        step=_median([] if isinstance(trace, str) else [one.duration_ns for one in trace.steps]),
         communication=_median([one.total_ns for one in found]),
         exposed=_median([one.exposed_ns for one in found]),
         compute=_median([one.compute_ns for one in found]),
         busy=_median([one.compute_ns + one.exposed_ns for one in found]),
-        wait=wait,
-        transfer=transfer,
+        wait=sums[0],
+        exposed_wait=sums[1],
+        transfer=sums[2],
     )
 
 
@@ -267,16 +274,29 @@ class _Measured:
         # A collective that by these clocks ended before the last began waited all along.
         self.waits: Ints = np.minimum(self._end, last[:, None]) - self._start
         self.transfers: Ints = (self._end - self._start) - self.waits
+        self._compute = [_compute_lane(rank) for rank in ranks]
+        self.exposed_waits: Ints = self.waits - self._hidden(self.waits)
         self._last = self._start.argmax(axis=1)
         self.steps = len(np.unique(self.instances.step))
 
-    def per_step(self, values: Ints) -> dict[int, float]:
-        """For each rank (place) the median over the steps of the sum of ``values`` in a step."""
+    def sums(self, place: int) -> Sums:
+        """Wait, exposed wait and transfer of a rank: the median over the steps of the sums."""
         _, step = np.unique(self.instances.step, return_inverse=True)
-        return {
-            place: float(np.median(np.bincount(step.ravel(), weights=values[:, place])))
-            for place in range(values.shape[1])
-        }
+        wait, exposed, transfer = (
+            float(np.median(np.bincount(step.ravel(), weights=values[:, place])))
+            for values in (self.waits, self.exposed_waits, self.transfers)
+        )
+        return wait, exposed, transfer
+
+    def _hidden(self, waits: Ints) -> Ints:
+        """How much of each wait the rank's GPU spent on other work."""
+        found = np.zeros_like(waits)
+        for place, lane in enumerate(self._compute):
+            if len(lane):
+                begin = self.instances.start[:, place]
+                until = lane.busy_before(0, begin + waits[:, place])
+                found[:, place] = until - lane.busy_before(0, begin)
+        return found
 
     def first_step(self) -> Ints:
         """The rows of the first rank's trace for the collectives of the first common step."""
@@ -339,8 +359,7 @@ class _Measured:
         start, end = self.instances.start, self.instances.end
         work, idle = np.zeros_like(start), np.zeros_like(start)
         clear = np.append(False, (start[1:] >= end[:-1]).all(axis=1))
-        for place, rank in enumerate(self._ranks):
-            busy = _compute_lane(rank)
+        for place, busy in enumerate(self._compute):
             # Instances by the first rank's order need not ascend on another.
             before = busy.busy_before(0, end[:-1, place]) if len(busy) else np.zeros(len(start) - 1)
             until = busy.busy_before(0, start[1:, place]) if len(busy) else before

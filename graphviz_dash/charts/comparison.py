@@ -14,6 +14,9 @@ from graphviz_dash.charts.palette import CATEGORY, IDLE, MODE
 from graphviz_dash.charts.themed import Theme, dress, shade
 from graphviz_dash.units import format_ns, format_percent
 
+SYMBOLS: Final = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon")
+"""Shapes of markers that tell ranks apart, in turn."""
+
 _MAX_POINTS: Final = 2_000
 """Iterations drawn for one run; more are thinned evenly, which the caption says."""
 
@@ -96,7 +99,13 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
             x=list(places),
             y=[clean.steps[place].wall_ns / 1e3 for place in places],
             mode="markers",
-            marker={"size": 4, "color": shade(MODE[run.mode], theme), "opacity": 0.75},
+            marker={
+                "size": 4,
+                "color": shade(MODE[run.mode], theme),
+                "opacity": 0.75,
+                # Ranks of one mode share its colour.
+                "symbol": SYMBOLS[(run.run.manifest.rank or 0) % len(SYMBOLS)],
+            },
             hovertemplate="iteration %{x}<br>%{y:,.1f} us<extra>" + escape(run.name) + "</extra>",
         )
     if not figure.data:

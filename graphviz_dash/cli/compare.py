@@ -12,6 +12,7 @@ from graphviz_dash.errors import printable
 if TYPE_CHECKING:
     from graphviz_dash.analysis.compare import Comparison
     from graphviz_dash.analysis.kernels import KernelTable
+    from graphviz_dash.analysis.ranks import ModeRanks
     from graphviz_dash.model.run import Manifest
 
 SCHEMA_VERSION: Final = 1
@@ -42,31 +43,39 @@ def compare_command(experiment: Path, baseline: str | None, count: int, as_json:
     """
     from graphviz_dash.analysis.compare import compare
     from graphviz_dash.analysis.kernels import kernel_table
+    from graphviz_dash.analysis.ranks import rank_comparison
     from graphviz_dash.cli.documents import comparison_document
     from graphviz_dash.cli.output import print_json
+    from graphviz_dash.cli.ranks import ranks_document
     from graphviz_dash.ingest.load import load_experiment
 
     loaded = load_experiment(experiment)
     result = compare(loaded, baseline)
     kernels = kernel_table(loaded, result.baseline)
+    ranks = rank_comparison(loaded)
     if as_json:
-        print_json("compare", SCHEMA_VERSION, comparison_document(result, kernels))
+        document = comparison_document(result, kernels) | {"ranks": ranks_document(ranks)}
+        print_json("compare", SCHEMA_VERSION, document)
         return
-    _print(result, kernels, count)
+    _print(result, kernels, ranks, count)
 
 
-def _print(result: Comparison, kernels: KernelTable, count: int) -> None:
+def _print(
+    result: Comparison, kernels: KernelTable, ranks: tuple[ModeRanks, ...], count: int
+) -> None:
     from graphviz_dash.cli.figures import (
         print_absent,
         print_failures,
         print_figures,
         print_weaknesses,
     )
+    from graphviz_dash.cli.ranks import print_ranks
 
     click.echo(result.headline)
     for text in dict.fromkeys(_where_made(run.run.manifest) for run in result.runs):
         click.echo(printable(text))
     print_figures([(run.name, run.figures) for run in result.runs])
+    print_ranks(ranks)
     print_failures([run.run for run in result.runs])
     print_weaknesses(result.runs)
     if count:
@@ -122,7 +131,7 @@ def _print_kernels(kernels: KernelTable, count: int) -> None:
     headings = ["kernel", "category"]
     for place, run in enumerate(kernels.runs):
         headings += [f"{run}: count", "time"]
-        if kernels.baseline not in (None, place):
+        if kernels.changes(place):
             headings.append("change")
     table = plain_table(*headings, right=range(2, len(headings)))
     for row in shown:
@@ -130,7 +139,7 @@ def _print_kernels(kernels: KernelTable, count: int) -> None:
         for place, (use, change) in enumerate(zip(row.uses, row.changes, strict=True)):
             cells.append(cell(format_count(use.count if use else None)))
             cells.append(cell(format_ns(use.total_ns if use else None)))
-            if kernels.baseline not in (None, place):
+            if kernels.changes(place):
                 sign = "+" if change is not None and change > 0 else ""
                 cells.append(cell(sign + format_ns(change)))
         table.add_row(*cells)

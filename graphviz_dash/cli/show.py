@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.compare import RunComparison
     from graphviz_dash.analysis.figures import Figure
     from graphviz_dash.analysis.nodes import NodeRow, NodeTable
-    from graphviz_dash.model.run import Run
+    from graphviz_dash.model.run import Manifest, Run
 
 SCHEMA_VERSION: Final = 1
 _NAME_LENGTH: Final = 56
@@ -94,6 +94,7 @@ def _print_facts(run: Run) -> None:
         f"{work.traced_iterations} traced",
         "mode": manifest.mode.value
         + ("" if manifest.rank is None else f", rank {format_count(manifest.rank)}"),
+        **_ranks(manifest),
         "status": manifest.status,
         "command": " ".join(manifest.command),
         "collected": f"{manifest.created} by graphviz-dash {manifest.tool_version}",
@@ -111,6 +112,18 @@ def _print_facts(run: Run) -> None:
     for title, fact in facts.items():
         table.add_row(cell(title, "dim"), cell(fact))
     print_table(table)
+
+
+def _ranks(manifest: Manifest) -> dict[str, str]:
+    """The ranks that ran with this one; empty for a single process."""
+    group = manifest.group
+    if group is None:
+        return {}
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(group.settings.items()))
+    return {
+        "ranks": f"{group.world_size}, this one on GPU {group.device} of its machine, "
+        f"NCCL {manifest.environment.nccl or 'unknown'}" + (f"; {settings}" if settings else "")
+    }
 
 
 def _print_graph(table: NodeTable, count: int) -> None:
@@ -193,6 +206,7 @@ def _print_json(result: RunComparison, tables: list[NodeTable], count: int) -> N
             "command": list(manifest.command),
             "tool_version": manifest.tool_version,
             "environment": _environment_document(result.run),
+            "group": _group_document(manifest),
             "figures": figures_document(_own_figures(result)),
             "where": where_document(result.where) if result.where is not None else None,
             "where_reason": result.where_reason,
@@ -220,6 +234,18 @@ def _environment_document(run: Run) -> dict[str, object]:
         "cpu": machine.cpu,
         "cpu_count": machine.cpu_count,
         "os": machine.os,
+        "nccl": machine.nccl,
+    }
+
+
+def _group_document(manifest: Manifest) -> dict[str, object] | None:
+    group = manifest.group
+    if group is None:
+        return None
+    return {
+        "world_size": group.world_size,
+        "device": group.device,
+        "settings": group.settings,
     }
 
 

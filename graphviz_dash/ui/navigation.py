@@ -16,6 +16,7 @@ _PAGES: Final = {
     "graph": ("Graph", ":material/account_tree:"),
     "timeline": ("Timeline", ":material/view_timeline:"),
     "memory": ("Memory", ":material/memory:"),
+    "ranks": ("Ranks", ":material/device_hub:"),
     "export": ("Export", ":material/ios_share:"),
 }
 
@@ -48,6 +49,6 @@ def links(current: str) -> None:
             st.page_link(page(name), label=title, icon=icon, query_params=query)
 
 
-def link(name: str, label: str, query: Mapping[str, str]) -> None:
+def link(name: str, label: str, query: Mapping[str, str | list[str]]) -> None:
     """A link to the page called ``name``; ``label`` is Markdown."""
     st.page_link(page(name), label=label, query_params=dict(query), icon=_PAGES[name][1])

@@ -7,6 +7,7 @@ from graphviz_dash.analysis.compare import Comparison, compare
 from graphviz_dash.analysis.kernels import KernelTable, kernel_table
 from graphviz_dash.analysis.memory import MemoryComparison, compare_memory
 from graphviz_dash.analysis.nodes import NodeTable, build_node_table
+from graphviz_dash.analysis.ranks import ModeRanks, rank_comparison
 from graphviz_dash.analysis.replays import ReplayMatch, match_replays
 from graphviz_dash.ui.store import STORE, UnknownKeyError
 
@@ -25,6 +26,11 @@ def kernels(key: str) -> KernelTable:
     """The kernels of the runs side by side."""
     baseline = comparison(key).baseline
     return STORE.derived(key, "kernels", lambda experiment: kernel_table(experiment, baseline))
+
+
+def ranks(key: str) -> tuple[ModeRanks, ...]:
+    """The ranks of each mode; empty for an experiment without ranks."""
+    return STORE.derived(key, "ranks", rank_comparison)
 
 
 def replays(key: str, run_name: str) -> ReplayMatch | None:

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.analysis.collectives import Collective, collective_of
+from graphviz_dash.analysis.compare import compare
+from graphviz_dash.analysis.kernels import kernel_table
+from graphviz_dash.analysis.rank_words import rank_sentence
 from graphviz_dash.analysis.ranks import ModeRanks, rank_comparison
 from graphviz_dash.ingest.load import load_experiment
 from tests.ranks import ALL_REDUCE, SLOW_RANK_1, Truth, make_ranks
@@ -143,3 +146,58 @@ def test_runs_without_ranks_have_no_comparison(tmp_path: Path) -> None:
     from tests.experiments import make_experiment
 
     assert rank_comparison(load_experiment(make_experiment(tmp_path / "toy"))) == ()
+
+
+def test_wait_under_other_work_is_not_exposed(tmp_path: Path) -> None:
+    found = measured(tmp_path / "tp", SLOW_RANK_1)
+    assert [row.exposed_wait for row in found.ranks] == [8_000, 0]
+    aside = replace(SLOW_RANK_1, aside=6_000)
+    overlapped = measured(tmp_path / "aside", aside).ranks[0]
+    # Other work covers the first 6 us of each collective: all of two waits of 3 and 5 us.
+    assert overlapped.wait == 8_000
+    assert overlapped.exposed_wait == 0
+    assert overlapped.communication == 32_000
+    assert overlapped.exposed == 32_000 - 3 * 6_000
+
+
+@pytest.mark.parametrize(
+    ("truth", "words"),
+    [
+        (SLOW_RANK_1, "its GPU work before them takes longer (+8.00 us)"),
+        (
+            Truth(((9_000, 9_000), (9_000, 9_000)), idle=((0, 0), (0, 4_000))),
+            "its GPU is idle for longer before them (+4.00 us)",
+        ),
+        (
+            Truth(((9_000, 9_000), (11_000, 11_000)), idle=((0, 0), (2_000, 2_000))),
+            # Of eight collectives the trace's first has none before it to count from.
+            "it works and idles longer before them (+3.50 us of work, +3.50 us of idle)",
+        ),
+        (Truth(((9_000, 9_000), (9_000, 9_000))), "reach every collective together"),
+    ],
+)
+def test_the_sentence_names_the_cause(tmp_path: Path, truth: Truth, words: str) -> None:
+    assert words in rank_sentence(measured(tmp_path / "tp", truth))
+
+
+def test_the_slowest_rank_stands_for_its_mode(tmp_path: Path) -> None:
+    make_ranks(tmp_path / "tp", "eager", walls=(400_000, 410_000))
+    make_ranks(tmp_path / "tp", "graph", walls=(200_000, 100_000))
+    result = compare(load_experiment(tmp_path / "tp"))
+    assert result.best is not None
+    assert result.best.name == "graph-rank0"
+    assert result.best.baseline == "eager-rank0"
+    assert result["graph-rank1"].baseline == "eager-rank1"
+    assert result.headline.startswith("graph-rank0 is 2.00x faster than eager-rank0")
+    assert result.headline.endswith("; the slowest of 2 ranks")
+
+
+def test_kernels_change_against_the_own_rank(tmp_path: Path) -> None:
+    longer = replace(SLOW_RANK_1, compute=((20_000,) * 3, (50_000,) * 3))
+    make_ranks(tmp_path / "tp", "eager", longer)
+    make_ranks(tmp_path / "tp", "graph", SLOW_RANK_1)
+    table = kernel_table(load_experiment(tmp_path / "tp"), "eager-rank0")
+    assert table.against == (0, 1, 0, 1)
+    assert [table.changes(place) for place in range(4)] == [False, False, True, True]
+    gemm = next(row for row in table.rows if row.category == "gemm")
+    assert gemm.changes == (0, 0, 0, 68_000 - 150_000)

@@ -17,8 +17,9 @@ from graphviz_dash.model.run import Failure, Pass
 from graphviz_dash.ui import catalogue, server
 from tests.analysis.test_memory import EAGER, GRAPHED
 from tests.builders import STEP, Work, make_experiment, make_run
+from tests.ranks import make_ranks
 
-PAGES = ("overview", "compare", "graph", "timeline", "memory", "export")
+PAGES = ("overview", "compare", "graph", "timeline", "memory", "ranks", "export")
 HARM = '<img src="x" onerror="alert(1)"> ![a](http:x.example) \x1b[31m **bold** :material/home:'
 FAILURE = Failure(
     Pass.CLEAN,
@@ -45,7 +46,7 @@ def _show(name: str) -> None:
     from graphviz_dash.ui import address
     from graphviz_dash.ui.frame import top_bar
     from graphviz_dash.ui.navigation import pages
-    from graphviz_dash.ui.views import compare, export, graph, memory, overview, timeline
+    from graphviz_dash.ui.views import compare, export, graph, memory, overview, ranks, timeline
 
     st.navigation(pages(), position="hidden")
     top_bar(name)
@@ -55,6 +56,7 @@ def _show(name: str) -> None:
         "graph": graph,
         "timeline": timeline,
         "memory": memory,
+        "ranks": ranks,
         "export": export,
     }
     try:
@@ -351,6 +353,7 @@ def test_an_experiment_of_failures_alone_is_no_crash(roots: Path, name: str) -> 
         "graph": "holds no captured graph",
         "timeline": "This experiment holds no trace",
         "memory": "No run of this experiment has a memory pass",
+        "ranks": "This experiment was collected by one process",
         "export": "This experiment holds no trace",
     }
     assert expected[name] in told
@@ -394,3 +397,43 @@ def test_figures_carry_names_as_text_too(roots: Path) -> None:
     for chart in page.get("plotly_chart"):
         assert "<i>" not in chart.proto.spec
         assert chart.proto.theme == ""
+
+
+def test_ranks_say_who_comes_last_and_why(roots: Path) -> None:
+    for mode in ("eager", "graph"):
+        make_ranks(roots / "tp", mode)
+    page = shown("ranks", experiment="tp")
+    told = markup(page)
+    # The graphed mode is what one looks for.
+    assert chosen(page, "mode").value == "graph"
+    assert "both ranks take 110 us per step" in told
+    assert "rank 1 comes last to 66.7% of the collectives and costs 8.00 us per traced step" in told
+    assert "its GPU work before them takes longer (+8.00 us)" in told
+    assert "most at number 3 of 3, by 5.00 us" in told
+    assert "graphs of all ranks agree" in told
+    assert len(page.get("plotly_chart")) == 2
+    table = page.dataframe[0].value
+    assert list(table["Skew, us"]) == [0.0, 3.0, 5.0]
+    assert list(table["Node"]) == [1, 3, 5]
+    assert list(table["Module"]) == [f"Net.layers.{place}" for place in range(3)]
+    assert "eager: both ranks" in markup(shown("ranks", experiment="tp", mode="eager"))
+
+
+def test_ranks_of_one_process_say_how_to_record_them(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    assert "torchrun --nproc-per-node 2 -m collectors" in markup(shown("ranks", experiment="toy"))
+
+
+def test_a_rank_without_the_others_says_so(roots: Path) -> None:
+    make_ranks(roots / "tp", "graph", only=[1])
+    told = markup(shown("ranks", experiment="tp"))
+    assert "No skew: only one rank of several is here" in told
+    assert "No run of rank 0 is here" in told
+
+
+def test_every_page_takes_ranks(roots: Path) -> None:
+    for mode in ("eager", "graph"):
+        make_ranks(roots / "tp", mode)
+    assert "faster: graph-rank1 against eager-rank1" in markup(shown("overview"))
+    for name in ("compare", "graph", "timeline", "memory", "export"):
+        shown(name, experiment="tp")

@@ -216,7 +216,7 @@ def _kernels(found: KernelTable, run: RunComparison | None) -> None:
         data[f"{name}, us"] = [use.total_ns / 1e3 if use else None for use in uses]
         config[f"{name}, count"] = st.column_config.NumberColumn(format="%d")
         config[f"{name}, us"] = st.column_config.NumberColumn(format="%.2f")
-        if found.baseline not in (None, place):
+        if found.changes(place):
             data["Change, us"] = [_us(row.changes[place]) for row in rows]
             config["Change, us"] = st.column_config.NumberColumn(format="%+.2f")
     data["Full name"] = [printable(row.name) for row in rows]

@@ -1,0 +1,274 @@
+"""Ranks: the ranks of one mode side by side; who waits for whom at the collectives, and why."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from graphviz_dash.analysis.headline import spread_text
+from graphviz_dash.analysis.rank_words import (
+    clock_sentence,
+    latest,
+    rank_notes,
+    rank_sentence,
+    widest,
+    within,
+)
+from graphviz_dash.analysis.ranks import CollectiveRow, Lateness, ModeRanks, RankRow
+from graphviz_dash.charts.ranks import (
+    MOST_COLLECTIVES,
+    arrivals_chart,
+    drawn_collectives,
+    rank_steps_chart,
+)
+from graphviz_dash.errors import printable
+from graphviz_dash.ui import address
+from graphviz_dash.ui.frame import Chosen, chosen_experiment, theme
+from graphviz_dash.ui.markup import element, show, table, text
+from graphviz_dash.ui.navigation import link
+from graphviz_dash.ui.pieces import failure_notes
+from graphviz_dash.ui.results import comparison, ranks
+from graphviz_dash.units import format_count, format_ns, format_percent
+
+_CHART: Final = {"displayModeBar": False, "displaylogo": False}
+_MOST_IN_TIMELINE: Final = 8
+_ABSENT: Final = format_count(None)
+
+
+def render() -> None:
+    """The page."""
+    chosen = chosen_experiment()
+    modes = ranks(chosen.key)
+    if not modes:
+        _no_ranks(chosen)
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        title = st.container()
+        found = _mode(modes)
+    with title:
+        show(
+            element("h1", text(chosen.entry.name)),
+            element("p", text(f"{rank_sentence(found)}."), "sentence"),
+        )
+    show(failure_notes(comparison(chosen.key)), _tiles(found), _notes(found))
+    steps = rank_steps_chart(found, theme())
+    if steps is not None:
+        st.subheader("Where the traced step of each rank goes", anchor=False)
+        st.plotly_chart(steps, theme=None, config=_CHART, key="rank-steps")
+    arrivals = arrivals_chart(found, theme())
+    if arrivals is not None:
+        st.subheader("Arrival at each collective", anchor=False)
+        st.plotly_chart(arrivals, theme=None, config=_CHART, key="arrivals")
+        drawn = len(drawn_collectives(found))
+        left_out = len(found.collectives) - drawn
+        st.caption(
+            f"Medians and quartiles over {format_count(found.steps)} traced steps. "
+            + (f"The {MOST_COLLECTIVES} of largest skew are drawn. " if left_out else "")
+            + clock_sentence(found)
+        )
+    st.subheader("Ranks", anchor=False)
+    show(element("div", _ranks(found), "scroll"))
+    st.caption(
+        "Step time and launch CPU time are of the clean pass; the other times are medians per "
+        "traced step. A collective waits until the last rank has arrived, and transfers from then "
+        "on; waiting counts as busy GPU time wherever such is shown. Late: what the others lost "
+        "by waiting for this rank, per step, and how much of it is due to its GPU working or "
+        "idling for longer since the collective before."
+    )
+    if found.collectives:
+        st.subheader("Collectives of the step", anchor=False)
+        _collectives(found)
+        _links(chosen, found)
+
+
+def _mode(modes: tuple[ModeRanks, ...]) -> ModeRanks:
+    """The chosen mode; by default the last one with collectives, which is a graphed one if any."""
+    names = [found.mode.value for found in modes]
+    measured = [found.mode.value for found in modes if found.collectives]
+    if len(names) == 1:
+        return modes[0]
+    name = address.choose("mode", "Mode", names, default=(measured or names)[-1])
+    return modes[names.index(name)]
+
+
+def _no_ranks(chosen: Chosen) -> None:
+    runs = format_count(len(chosen.experiment.runs))
+    show(
+        element(
+            "div",
+            element("h3", "This experiment was collected by one process")
+            + element("p", text(f"None of the {runs} runs of {chosen.entry.name} has a rank."))
+            + element(
+                "p",
+                "Start the collector with torchrun, one process for each GPU, to compare ranks:",
+            )
+            + element(
+                "pre",
+                "torchrun --nproc-per-node 2 -m collectors --workload tp-transformer "
+                "\\\n    --modes eager,graph -o experiments/tp-transformer",
+            )
+            + element(
+                "p",
+                "A workload of your own finds torch.distributed's default group made.",
+                "muted",
+            ),
+            "empty",
+        )
+    )
+
+
+def _tiles(found: ModeRanks) -> str:
+    slowest, worst, late = found.slowest, widest(found), latest(found)
+    tiles: list[tuple[str, str, str]] = []
+    if slowest is not None:
+        tiles.append(
+            ("Step time, slowest rank", slowest.step_time.text, f"rank {slowest.rank}, clean")
+        )
+    shared = [row for row in found.ranks if row.communication is not None and row.step]
+    if shared:
+        most = max(shared, key=lambda row: row.communication or 0.0)
+        share = format_percent((most.communication or 0.0) / (most.step or 1.0))
+        tiles.append(
+            (
+                "Communication per step",
+                format_ns(most.communication),
+                f"rank {most.rank}, {share} of its traced step",
+            )
+        )
+    if worst is not None and found.skew is not None:
+        tiles.append(
+            (
+                "Skew of a collective",
+                format_ns(round(found.skew.median)),
+                f"median; number {worst.place + 1} has {format_ns(round(worst.skew.median))}",
+            )
+        )
+    if late is not None:
+        tiles.append(
+            (
+                "Lost to late arrivals",
+                format_ns(round(late.total)),
+                f"per step, by rank {late.rank}",
+            )
+        )
+    if found.uncertainty is not None:
+        bound = max((clock.bound or 0.0 for clock in found.clocks), default=0.0)
+        tiles.append(
+            (
+                "Clocks agree within",
+                within(found.uncertainty),
+                f"at worst {format_ns(round(bound))}",
+            )
+        )
+    cells = (
+        element(
+            "div",
+            element("span", text(label), "label")
+            + element("span", text(value), "value")
+            + element("span", text(note), "note"),
+            "tile",
+        )
+        for label, value, note in tiles
+    )
+    return element("div", "".join(cells), "tiles")
+
+
+def _notes(found: ModeRanks) -> str:
+    notes = list(rank_notes(found))
+    if found.reason is not None:
+        notes.insert(0, f"No skew: {found.reason}.")
+    listed = "".join(element("li", text(note)) for note in notes)
+    same = [one for one in found.graphs if one.text is None]
+    agree = ""
+    if same and len(same) == len(found.graphs):
+        agree = element(
+            "p",
+            "The captured graphs of all ranks agree in kinds, names, launch shapes and edges.",
+            "muted",
+        )
+    return (element("ul", listed, "notes") if listed else "") + agree
+
+
+def _ranks(found: ModeRanks) -> str:
+    head = [
+        *("", "GPU", "step time", "launch CPU", "compute", "communication", "exposed"),
+        *("waits", "transfers", "last in", "late", "by work", "by idle"),
+    ]
+    late = {one.rank: one for one in found.lateness}
+    whole = sum(one.count for one in found.lateness)
+    rows = [_row(row, late.get(row.rank), whole) for row in found.ranks]
+    return table(head, [(text(found.mode.value), rows)], "figures")
+
+
+def _row(row: RankRow, late: Lateness | None, whole: int) -> list[str]:
+    step = element("span", text(row.step_time.text), "num")
+    spread = spread_text(row.step_time)
+    times = (row.compute, row.communication, row.exposed, row.wait, row.transfer)
+    lost = (None, None, None) if late is None else (late.total, late.work, late.idle)
+    return [
+        element("span", text(f"rank {row.rank}"), title=row.name),
+        _number(_ABSENT if row.device is None else str(row.device)),
+        step + (element("span", text(spread), "spread") if spread else ""),
+        _number(row.launch_cpu_time.text),
+        *(_number(format_ns(time)) for time in times),
+        _number(format_percent(late.count / whole) if late and whole else _ABSENT),
+        *(_number(format_ns(None if time is None else round(time))) for time in lost),
+    ]
+
+
+def _number(value: str) -> str:
+    return element("span", text(value), "num")
+
+
+def _collectives(found: ModeRanks) -> None:
+    rows = found.collectives
+    st.dataframe(
+        {
+            "Number": [row.place + 1 for row in rows],
+            "Kind": [row.kind.value for row in rows],
+            "Skew, us": [row.skew.median / 1e3 for row in rows],
+            "p75, us": [(row.skew.spread.high or 0.0) / 1e3 for row in rows],
+            "Transfer, us": [row.transfer.median / 1e3 for row in rows],
+            "Mostly last": [_mostly_last(found, row) for row in rows],
+            "Node": [row.origin.node for row in rows],
+            "Module": [printable(row.origin.module or "") for row in rows],
+            "Operator": [printable(row.origin.op or "") for row in rows],
+            "Source": [printable(row.origin.source or "") for row in rows],
+            "Known by": [row.origin.method for row in rows],
+        },
+        column_config={
+            "Skew, us": st.column_config.NumberColumn(format="%.2f"),
+            "p75, us": st.column_config.NumberColumn(format="%.2f"),
+            "Transfer, us": st.column_config.NumberColumn(format="%.2f"),
+        },
+        hide_index=True,
+        height=min(460, 38 + 35 * len(rows)),
+        placeholder=_ABSENT,
+        alt="Collectives of the step",
+    )
+
+
+def _mostly_last(found: ModeRanks, row: CollectiveRow) -> str:
+    """The rank that was the last more often than any other, with how often."""
+    most = max(row.last)
+    whole = sum(row.last)
+    if row.last.count(most) > 1:
+        return "none"
+    return f"rank {found.ranks[row.last.index(most)].rank}, {most} of {whole}"
+
+
+def _links(chosen: Chosen, found: ModeRanks) -> None:
+    worst = widest(found)
+    query = {"experiment": chosen.entry.name}
+    first = found.ranks[0]
+    with st.container(horizontal=True, gap="small", key="links-ranks"):
+        if worst is not None and worst.origin.graph is not None:
+            node = {
+                "run": first.name,
+                "graph": worst.origin.graph,
+                "node": str(worst.origin.node),
+            }
+            link("graph", f"Number {worst.place + 1}, the most uneven, in the graph", query | node)
+        names = [row.name for row in found.ranks[:_MOST_IN_TIMELINE]]
+        link("timeline", "These ranks in the timeline", query | {"runs": names})
