@@ -466,7 +466,8 @@ A figure is shown whatever it rests on, but it says so when that is weak, with w
 - a 95% interval of the speedup that holds 1: the two runs cannot be told apart;
 - an observer effect of {STRONG_OBSERVER} or more, or one below {UNLIKE_OBSERVER};
 - GPU busy time of the traced pass above the step time of the clean pass;
-- a baseline from another GPU, driver, CUDA or torch version, or of another workload or seed;
+- a baseline from another GPU, driver, CUDA or torch version, or of another workload, seed or
+  parameters of the workload;
 - a trace that has defects, or marks no steps.
 """
 

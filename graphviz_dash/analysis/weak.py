@@ -180,3 +180,14 @@ def _of_pair(run: Run, against: Run) -> Iterator[Weakness]:
             f"{their_work.factory} with seed {their_work.seed}",
             "Compare runs of one workload.",
         )
+    elif mine_work.parameters != their_work.parameters:
+        names = sorted({*mine_work.parameters, *their_work.parameters})
+        different = [
+            f"{name} is {mine_work.parameters.get(name, 'absent')} here and "
+            f"{their_work.parameters.get(name, 'absent')} in {against.name}"
+            for name in names
+            if mine_work.parameters.get(name) != their_work.parameters.get(name)
+        ]
+        yield Weakness(
+            "workload", ", ".join(different), "Compare runs with the same parameters (--set)."
+        )

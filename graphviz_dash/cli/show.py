@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.compare import RunComparison
     from graphviz_dash.analysis.figures import Figure
     from graphviz_dash.analysis.nodes import NodeRow, NodeTable
-    from graphviz_dash.model.run import Manifest, Run
+    from graphviz_dash.model.run import Manifest, Run, StepWork
 
 SCHEMA_VERSION: Final = 1
 _NAME_LENGTH: Final = 56
@@ -90,6 +90,11 @@ def _print_facts(run: Run) -> None:
     gpu = machine.gpu
     facts = {
         "workload": f"{work.name} ({work.factory}), seed {work.seed}",
+        **(
+            {"parameters": ", ".join(f"{key}={value}" for key, value in work.parameters.items())}
+            if work.parameters
+            else {}
+        ),
         "iterations": f"{work.warmup} warm-up, {work.iterations} clean, "
         f"{work.traced_iterations} traced",
         "mode": manifest.mode.value
@@ -200,6 +205,8 @@ def _print_json(result: RunComparison, tables: list[NodeTable], count: int) -> N
             "sentence": result.sentence,
             "factory": work.factory,
             "seed": work.seed,
+            "parameters": dict(work.parameters),
+            "work": _work_document(work.work),
             "warmup": work.warmup,
             "iterations": work.iterations,
             "traced_iterations": work.traced_iterations,
@@ -214,6 +221,17 @@ def _print_json(result: RunComparison, tables: list[NodeTable], count: int) -> N
             "graphs": [_graph_document(table, count) for table in tables],
         },
     )
+
+
+def _work_document(work: StepWork | None) -> dict[str, object] | None:
+    if work is None:
+        return None
+    return {
+        "model_flops": work.model_flops,
+        "tokens": work.tokens,
+        "precision": work.precision,
+        "formula": work.formula,
+    }
 
 
 def _environment_document(run: Run) -> dict[str, object]:

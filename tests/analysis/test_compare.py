@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -406,6 +408,15 @@ class TestWeakness:
             "torch is 2.12.0 here and 2.11.0 in eager",
             "this is collectors.workloads.mlp:mlp with seed 1, eager is "
             "collectors.workloads.mlp:mlp with seed 0",
+        ]
+
+    def test_other_parameters_of_the_workload(self) -> None:
+        run = graphed()
+        workload = msgspec.structs.replace(run.manifest.workload, parameters={"layers": 8})
+        manifest = msgspec.structs.replace(run.manifest, workload=workload)
+        found = compare(make_experiment(eager(), replace(run, manifest=manifest)))
+        assert [weakness.text for weakness in found["graph"].weaknesses] == [
+            "layers is 8 here and absent in eager"
         ]
 
     def test_problems_of_the_trace(self) -> None:

@@ -317,7 +317,7 @@ def test_memory_of_bundles_with_and_without_the_pass(roots: Path) -> None:
     make_experiment(roots / "old")
     told = markup(shown("memory", experiment="old"))
     assert "eager: the bundle has no memory pass" in told
-    assert "Collect the experiment anew" in told
+    assert "Collect it anew: graphviz-dash collect --workload" in told
     make_experiment(roots / "mixed", memory_pass={"graph": GRAPHED})
     told = markup(shown("memory", experiment="mixed"))
     assert "graph takes 624 MiB" in told

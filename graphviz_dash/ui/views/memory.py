@@ -61,7 +61,7 @@ def _nothing(result: MemoryComparison) -> None:
     empty(
         "No run of this experiment has a memory pass",
         *reasons,
-        "Collect the experiment anew: graphviz-dash collect takes a memory pass of every mode.",
+        "Collect it anew: graphviz-dash collect --workload takes a memory pass of each mode.",
     )
 
 
