@@ -54,9 +54,8 @@ class History:
 
 def start_recording() -> None:
     """Begins the history anew."""
-    torch.cuda.memory._record_memory_history(
-        "all", context=None, stacks="python", clear_history=True
-    )
+    torch.cuda.memory._record_memory_history(None)
+    torch.cuda.memory._record_memory_history("all", context=None, stacks="python")
 
 
 def end_recording() -> list[Event]:

@@ -40,6 +40,8 @@ from graphviz_dash.model.memory import (
 _SETTLE: Final = 3
 """Iterations before the watched one: the allocator's cache settles."""
 
+_QUERY: Final = "--query-compute-apps=pid,gpu_uuid,used_memory"
+
 _METHOD: Final = (
     "pools by segment_pool_id of torch.cuda.memory._snapshot(); a graph's extents from the "
     "allocations that _record_memory_history saw between the begin and the end of its capture; "
@@ -143,14 +145,14 @@ class _Stages:
 
 
 def process_used(at_least: int) -> int | None:
-    """Device memory of this process as nvidia-smi lists it; None where it does not.
+    """Memory of this process on the current device as nvidia-smi lists it; None where it does not.
 
     In a container the listed processes may be numbered as outside of it, so one of our number that
     has less than ``at_least`` bytes is another.
     """
     try:
         answer = subprocess.run(
-            ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
+            ["nvidia-smi", _QUERY, "--format=csv,noheader,nounits"],
             capture_output=True,
             text=True,
             timeout=30,
@@ -158,9 +160,11 @@ def process_used(at_least: int) -> int | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    ours = [str(os.getpid()), f"GPU-{properties.uuid}"]
     for line in answer.stdout.splitlines():
-        pid, _, used = line.partition(",")
-        if pid.strip() == str(os.getpid()) and used.strip().isdigit():
+        *who, used = (part.strip() for part in line.split(","))
+        if who == ours and used.isdigit():
             size = int(used) << 20
             return size if size >= at_least else None
     return None
