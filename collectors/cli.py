@@ -17,6 +17,7 @@ from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, pri
 from graphviz_dash.model.run import ExecutionMode, Failure
 
 _INSTALL = "pip install 'graphviz-dash[collect]'"
+_INSTALL_NODE_IDS = "pip install 'graphviz-dash[collect,node-ids]'"
 
 
 def _modes(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
@@ -81,6 +82,11 @@ def _modes(_context: click.Context, _option: click.Parameter, value: str) -> tup
     metavar="SECONDS",
     help="End a pass that takes longer.  [default: 900 with several ranks, else never]",
 )
+@click.option(
+    "--node-ids",
+    is_flag=True,
+    help="Also record replays with cupti-python, whose records name the node of each kernel.",
+)
 def collect(
     workload: str,
     settings: tuple[str, ...],
@@ -91,12 +97,14 @@ def collect(
     warmup: int,
     seed: int,
     timeout: int | None,
+    node_ids: bool,
 ) -> None:
     """Run a workload on the GPU in each mode and write what was measured.
 
     For each mode: a clean pass, in which no profiler is ever attached; a capture pass under
     torch.profiler, which reads the graph from the driver; and a traced pass. Each runs in a
     process of its own. A mode that fails is kept with its cause, and the others are collected.
+    With --node-ids there is a fourth pass, under cupti-python.
 
     \b
     Under torchrun each rank collects its own runs, all ranks pass by pass together:
@@ -105,6 +113,10 @@ def collect(
     """
     place = this_place()
     _require("torch", "cuda.bindings")
+    if node_ids and not _found("cupti.cupti"):
+        raise MissingRequirementError(
+            f"--node-ids needs cupti-python, not installed here: {_INSTALL_NODE_IDS}"
+        )
     say = _Speaker(place)
     runs = run_collection(
         Collection(
@@ -118,6 +130,7 @@ def collect(
             command=_command(place),
             timeout_s=timeout,
             settings=settings,
+            node_ids=node_ids,
         ),
         say,
         place,

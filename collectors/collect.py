@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import subprocess
@@ -27,6 +28,8 @@ from collectors.requests import (
     MEMORY_FILE,
     MEMORY_PASS_FILE,
     NO_SPACE,
+    NODE_IDS_FILE,
+    REPLAY_IDS_FILE,
     TRACE_FILE,
     WORKLOAD_FILE,
     PassRequest,
@@ -38,6 +41,7 @@ from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError, printable
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.memory import MemoryPass
+from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
@@ -59,13 +63,6 @@ Report = Callable[[str], None]
 
 SUPPORTED = tuple(ExecutionMode)
 
-_PASSES = {
-    mode: (Pass.CLEAN, Pass.TRACED, Pass.MEMORY)
-    if mode is ExecutionMode.EAGER
-    else (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY)
-    for mode in ExecutionMode
-}
-
 WORKER = (sys.executable, "-m", "collectors.worker")
 """The command of a pass's process, without its arguments."""
 
@@ -80,7 +77,7 @@ _TAIL = 2_000
 class Collection:
     """What to collect. ``command`` is what the user typed, kept in the manifest; ``settings`` are
     ``name=value`` of the workload's parameters. A pass that takes longer than ``timeout_s`` is
-    ended; None: it may take as long as it likes."""
+    ended; None: it may take as long as it likes. ``node_ids``: with the node-id pass."""
 
     workload: str
     modes: tuple[ExecutionMode, ...]
@@ -92,6 +89,14 @@ class Collection:
     command: tuple[str, ...]
     timeout_s: int | None = None
     settings: tuple[str, ...] = ()
+    node_ids: bool = False
+
+    def passes(self, mode: ExecutionMode) -> tuple[Pass, ...]:
+        """The passes of a mode, in their order."""
+        if mode is ExecutionMode.EAGER:
+            return (Pass.CLEAN, Pass.TRACED, Pass.MEMORY)
+        passes = (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY)
+        return (*passes, Pass.NODE_IDS) if self.node_ids else passes
 
 
 @dataclass(frozen=True)
@@ -142,7 +147,7 @@ def collect(
                     f"{environment.gpu.name}, driver {environment.driver or 'unknown'}, "
                     f"CUDA {environment.cuda_runtime}, torch {environment.torch}"
                 )
-                progress = _Progress(report, sum(len(_PASSES[mode]) for mode in what.modes))
+                progress = _Progress(report, sum(len(what.passes(mode)) for mode in what.modes))
                 for mode in what.modes:
                     runs.append(
                         _collect_mode(
@@ -205,7 +210,7 @@ def _collect_mode(
     failures: list[Failure] = []
     absent: list[Absent] = []
     folders: dict[Pass, Path] = {}
-    passes = _PASSES[mode]
+    passes = what.passes(mode)
     for place, kind in enumerate(passes):
         folder = scratch / f"{mode.value}-{kind.value}"
         folder.mkdir()
@@ -386,6 +391,12 @@ def _add_parts(writer: BundleWriter, folders: dict[Pass, Path]) -> None:
         writer.add_trace(FileRole.REPLAY_TRACE, traced / TRACE_FILE)
     if watched := folders.get(Pass.MEMORY):
         writer.add_memory_pass(_read(watched / MEMORY_PASS_FILE, MemoryPass))
+    # Ids are of graphs that the capture pass has read.
+    if captured and traced and (traced / REPLAY_IDS_FILE).exists():
+        writer.add_replay_ids(_read(traced / REPLAY_IDS_FILE, tuple[GraphIds, ...]))
+    if captured and (named := folders.get(Pass.NODE_IDS)):
+        packed = gzip.decompress((named / NODE_IDS_FILE).read_bytes())
+        writer.add_node_ids(msgspec.json.decode(packed, type=NodeIdPass))
 
 
 def _read(file: Path, kind: type[T]) -> T:

@@ -8,9 +8,10 @@ tells its listener of each capture and otherwise does what the original does.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import torch
 
@@ -33,10 +34,30 @@ class Listener(Protocol):
         """The graph was launched for the first time: to the call's return, and to completion."""
 
 
+class Unheard:
+    """A listener that does nothing with what it is told."""
+
+    def begins(self, graph_id: str) -> None:
+        """Nothing."""
+
+    def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
+        """Nothing."""
+
+    def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
+        """Nothing."""
+
+    def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
+        """Nothing."""
+
+
 @contextmanager
-def recording(listener: Listener) -> Iterator[None]:
-    """While it lasts, ``listener`` is told of every capture; the original class is put back."""
+def recording(listener: Listener) -> Iterator[Mapping[str, torch.cuda.CUDAGraph]]:
+    """While it lasts, ``listener`` is told of every capture; the original class is put back.
+
+    Yields the graphs by id, those that the program still holds.
+    """
     count = 0
+    graphs: WeakValueDictionary[str, torch.cuda.CUDAGraph] = WeakValueDictionary()
 
     class Recorded(_Original):  # type: ignore[misc,valid-type]  # torch may be without types
         """torch.cuda.CUDAGraph that keeps its graph until it is read, and is timed."""
@@ -53,6 +74,7 @@ def recording(listener: Listener) -> Iterator[None]:
         def capture_begin(self, *args: Any, **kwargs: Any) -> None:
             nonlocal count
             self._id = f"graph-{count}"
+            graphs[self._id] = self
             count += 1
             listener.begins(self._id)
             self._begin = time.perf_counter_ns()
@@ -85,7 +107,7 @@ def recording(listener: Listener) -> Iterator[None]:
     torch.cuda.CUDAGraph = Recorded
     torch.cuda.graphs.CUDAGraph = Recorded
     try:
-        yield
+        yield graphs
     finally:
         torch.cuda.CUDAGraph = _Original
         torch.cuda.graphs.CUDAGraph = _Original

@@ -21,6 +21,8 @@ GRAPHS_FILE: Final = "graphs.json"
 TRACE_FILE: Final = "trace.json.gz"
 ABSENT_FILE: Final = "absent.json"
 """What a pass could not find out, as a list of Absent; not there where nothing is."""
+REPLAY_IDS_FILE: Final = "replay-ids.json"
+NODE_IDS_FILE: Final = "node-ids.json.gz"
 
 NO_SPACE: Final = 3
 """Exit code of a pass that could not write because the disk is full; the last line of its stderr

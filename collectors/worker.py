@@ -82,6 +82,7 @@ def _run(request: PassRequest) -> int:
         Pass.CAPTURE: capture.run,
         Pass.TRACED: traced.run,
         Pass.MEMORY: memory.run,
+        Pass.NODE_IDS: _node_ids,
     }
     try:
         if request.group is None:
@@ -98,7 +99,17 @@ def _run(request: PassRequest) -> int:
         return error.exit_code
     if request.group is not None:
         _leave_group(0)
+    if request.kind is Pass.NODE_IDS:
+        # cupti-python's callback is still called when the process ends, which crashed once the
+        # interpreter had been torn down.
+        os._exit(0)
     return 0
+
+
+def _node_ids(request: PassRequest) -> None:
+    from collectors.passes import node_ids
+
+    node_ids.run(request)
 
 
 def _leave_group(code: int) -> NoReturn:

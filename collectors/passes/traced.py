@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from collectors.graph_ids import ids_from_torch
 from collectors.modes import make_ready
 from collectors.passes.executor import prepare
 from collectors.passes.trace_file import export_trace
-from collectors.requests import TRACE_FILE, PassRequest
+from collectors.recorder import Unheard, recording
+from collectors.requests import REPLAY_IDS_FILE, TRACE_FILE, PassRequest
 from graphviz_dash.model.marks import STEP
 
 _SETTLE = 3
@@ -18,9 +21,17 @@ _SETTLE = 3
 
 
 def run(request: PassRequest) -> None:
-    """Writes the trace of ``request.traced_iterations`` marked iterations into ``request.out``."""
+    """Writes the trace of ``request.traced_iterations`` marked iterations into ``request.out``, and
+    beside it the ids of the graphs where torch can tell them."""
     step, _ = prepare(request)
-    iterate = make_ready(request.mode, step)
+    if hasattr(torch.cuda.CUDAGraph, "get_graph_data"):
+        with recording(Unheard()) as graphs:
+            iterate = make_ready(request.mode, step)
+            ids = ids_from_torch(graphs)
+        if ids:
+            (Path(request.out) / REPLAY_IDS_FILE).write_bytes(msgspec.json.encode(ids))
+    else:
+        iterate = make_ready(request.mode, step)
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         for _ in range(_SETTLE):
             iterate()

@@ -1,4 +1,4 @@
-"""Matches the rows of one replay with the nodes of one graph: by id, by order, or by branch."""
+"""Matches the rows of one replay with the nodes of one graph: by order or by branch."""
 
 from __future__ import annotations
 
@@ -25,9 +25,6 @@ BY_BRANCH: Final = "alignment: branches"
 BESIDE_GAPS: Final = 0.9
 """The most that a row is sure of in a replay in which rows are missing or new."""
 
-_AGREE = 0.99
-"""Share of rows that must look like the node that their id names, for ids to be believed."""
-
 
 @dataclass(frozen=True)
 class Matched:
@@ -42,14 +39,12 @@ class Matched:
 class Rows:
     """The rows of one replay, by start: parallel arrays of shape (rows,).
 
-    ``code`` is of the signature, ``lane`` a dense number of the stream, ``start`` in ns, ``ident``
-    the graph node id, -1 where the trace gives none.
+    ``code`` is of the signature, ``lane`` a dense number of the stream, ``start`` in ns.
     """
 
     code: Ints
     lane: Ints
     start: Ints
-    ident: Ints
 
 
 class GraphMatcher:
@@ -89,7 +84,7 @@ class GraphMatcher:
         the same rows on each stream as an earlier one gets the same nodes.
         """
         by_lane = np.argsort(rows.lane, kind="stable")
-        key = np.concatenate((rows.code, rows.lane, rows.ident)).reshape(3, -1)[:, by_lane]
+        key = np.concatenate((rows.code, rows.lane)).reshape(2, -1)[:, by_lane]
         found = self._known.get(key.tobytes())
         if found is not None:
             node = np.empty(len(by_lane), dtype=np.int64)
@@ -104,9 +99,6 @@ class GraphMatcher:
         return matched
 
     def _match(self, rows: Rows) -> Matched:
-        by_id = self._by_id(rows)
-        if by_id is not None:
-            return Matched(by_id, np.where(by_id >= 0, 1.0, 0.0), BY_ID)
         if self._chain is not None:
             return Matched(*self._in_order(rows.code, self._chain), BY_ORDER)
         if self._branches is None:
@@ -119,26 +111,6 @@ class GraphMatcher:
     def _looks_like(self, nodes: Ints, codes: Ints) -> npt.NDArray[np.bool_]:
         same = (self._codes[nodes] == codes) | (self._driver[nodes] == codes)
         return np.asarray(same & (codes != NO_NODE))
-
-    def _by_id(self, rows: Rows) -> Ints | None:
-        """Nodes by the id that the trace gives, if it does and signatures agree.
-
-        The value is the node's place in creation order, or has the graph's id in its upper half.
-        Zero is a node's id as well as what eager kernels show.
-        """
-        if not np.any(rows.ident > 0):
-            return None
-        low = rows.ident & 0xFFFFFFFF
-        inside = (rows.ident >= 0) & (low < len(self._codes))
-        at = np.where(inside, low, 0)
-        agree = inside & self._looks_like(at, rows.code)
-        if np.count_nonzero(agree) < _AGREE * len(low):
-            return None
-        node = np.where(agree, low, -1)
-        # A node that shows twice in one replay is not what its id says.
-        again = np.ones(len(node), dtype=bool)
-        again[np.unique(node, return_index=True)[1]] = False
-        return np.where(again, -1, node)
 
     def _in_order(self, codes: Ints, chain: Ints) -> tuple[Ints, Floats]:
         if len(chain) == len(codes) and np.all(self._looks_like(chain, codes)):

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -18,14 +17,26 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.by_id import IdMatcher
 from graphviz_dash.analysis.calls import CallClass, call_class
 from graphviz_dash.analysis.flatten import flatten
 from graphviz_dash.analysis.lanes import Ints, column, encode
 from graphviz_dash.analysis.matching import BY_BRANCH, BY_ID, BY_ORDER, GraphMatcher, Rows
+from graphviz_dash.analysis.node_id_trace import trace_of
 from graphviz_dash.analysis.signatures import Signatures
+from graphviz_dash.analysis.which_graph import (
+    NOTHING_KNOWN,
+    GraphChooser,
+    Known,
+    Launch,
+    launch_order,
+    steps_of,
+)
 from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.marks import STEP
 
 if TYPE_CHECKING:
+    from graphviz_dash.model.run import Run
     from graphviz_dash.model.trace import Trace
 
 __all__ = ["BY_BRANCH", "BY_ID", "BY_ORDER", "METHODS", "UNMATCHED", "ReplayMatch", "match_replays"]
@@ -34,9 +45,6 @@ Floats = npt.NDArray[np.float64]
 
 UNMATCHED: Final = "none"
 METHODS: Final = (UNMATCHED, BY_ID, BY_ORDER, BY_BRANCH)
-
-_LIKE_ENOUGH = 0.5
-"""Share of rows and nodes that must look alike for a replay to count as one of a graph."""
 
 
 @dataclass(frozen=True)
@@ -96,47 +104,94 @@ class ReplayMatch:
         return rows[order], keys[order]
 
 
-def match_replays(graphs: tuple[CapturedGraph, ...], trace: Trace) -> ReplayMatch:
+def match_run(run: Run) -> ReplayMatch | None:
+    """The replays of a run's traced pass by the best rung that its bundle allows; None where it has
+    no trace of replays."""
+    if run.replay_trace is None:
+        return None
+    known = Known(run.replay_ids, launch_order(run.node_ids))
+    return match_replays(run.graphs, run.replay_trace, known)
+
+
+def match_node_ids(run: Run) -> ReplayMatch | None:
+    """The replays of a run's node-id pass; None where it has none. ``gpu_row`` is a row of what
+    :func:`graphviz_dash.analysis.node_id_trace.trace_of` makes of it."""
+    if run.node_ids is None:
+        return None
+    return match_replays(run.graphs, trace_of(run.node_ids), Known(run.node_ids.graphs))
+
+
+def match_replays(
+    graphs: tuple[CapturedGraph, ...], trace: Trace, known: Known = NOTHING_KNOWN
+) -> ReplayMatch:
     """Matches the GPU rows of every graph launch in ``trace`` with the nodes of ``graphs``.
 
-    With several graphs each launch is given to the one that its rows look like most. Graphs that
-    look the same get the launches in turn, and the confidence is divided by their number. A child
-    graph runs as a part of the graph that holds it: its rows name it and its own nodes. What runs
-    in the body of a conditional node stays without a node. Near-linear in the rows.
+    With several graphs each launch is given to the one that its rows look like most; those that
+    look the same are told apart as :mod:`graphviz_dash.analysis.which_graph` says, and the
+    confidence is that of both decisions together. A child graph runs as a part of the graph that
+    holds it: its rows name it and its own nodes. What runs in the body of a conditional node stays
+    without a node unless ids name it. Near-linear in the rows.
     """
     by_id = {graph.id: graph for graph in graphs}
     flats = [flatten(graph, by_id) for graph in graphs if graph.parent is None]
+    roots = [flat.graph.id for flat in flats]
     place = {name: number for number, name in enumerate(by_id)}
     owners = [np.array([place.get(name, -1) for name in flat.owner]) for flat in flats]
     indices = [np.array(flat.index) for flat in flats]
     signatures = Signatures(tuple(flat.graph for flat in flats))
     codes = signatures.of_trace(trace)
-    chooser = _Chooser(
-        [GraphMatcher(flat.graph, signatures.of_graph(flat.graph.id)) for flat in flats]
-    )
+    matchers = [GraphMatcher(flat.graph, signatures.of_graph(flat.graph.id)) for flat in flats]
+    code_of = {
+        key: code
+        for flat in flats
+        for key, code in zip(
+            zip(flat.owner, flat.index, strict=True),
+            signatures.of_graph(flat.graph.id).tolist(),
+            strict=True,
+        )
+    }
+    own = {ids.graph: ids.nodes for ids in known.ids}
+    named = {
+        root: IdMatcher(by_id[root], by_id, own.get(root), code_of, tuple(by_id)) for root in roots
+    }
     begin, stream = column(trace.gpu, "ts"), column(trace.gpu, "stream")
     # A stream's number is its own device's.
     lane = stream + (column(trace.gpu, "device") << 32)
-    ident = _ids(trace)
-    launches = _launched_rows(trace)
+    ident = _ids(trace, "graph_node_id")
+    launches, called = _launched_rows(trace)
+    executed = _ids(trace, "graph_id")
+    exec_ids = [int(executed[rows].max()) for rows in launches]
+    steps = steps_of(called, trace, STEP).tolist()
+    choices = GraphChooser(matchers, roots, known).choose(
+        [
+            Launch(codes[rows], step, exec_id)
+            for rows, step, exec_id in zip(launches, steps, exec_ids, strict=True)
+        ]
+    )
     count = sum(map(len, launches))
     row = np.concatenate(launches) if launches else np.zeros(0, dtype=np.int64)
     replay, graph, node, method = (np.full(count, -1, dtype=np.int64) for _ in range(4))
     start = np.zeros(count, dtype=np.int64)
     confidence = np.zeros(count)
     first = 0
-    for number, rows in enumerate(launches):
+    for number, (rows, (which, share)) in enumerate(zip(launches, choices, strict=True)):
         part = slice(first, first + len(rows))
         first += len(rows)
-        which, share = chooser.graph_of(codes[rows])
         replay[part], method[part] = number, METHODS.index(UNMATCHED)
         start[part] = begin[rows] - begin[rows[0]]
         if which < 0:
             continue
+        if by_ids := named[roots[which]].match(codes[rows], ident[rows], exec_ids[number]):
+            found = by_ids[1] >= 0
+            graph[part] = np.where(found, by_ids[0], place[roots[which]])
+            node[part] = by_ids[1]
+            confidence[part] = np.where(found, share, 0.0)
+            method[part] = np.where(found, METHODS.index(BY_ID), METHODS.index(UNMATCHED))
+            continue
         lanes = np.unique(lane[rows], return_inverse=True)[1].reshape(-1)
-        matched = chooser.matchers[which].match(Rows(codes[rows], lanes, start[part], ident[rows]))
+        matched = matchers[which].match(Rows(codes[rows], lanes, start[part]))
         found = matched.node >= 0
-        graph[part] = np.where(found, owners[which][matched.node], place[flats[which].graph.id])
+        graph[part] = np.where(found, owners[which][matched.node], place[roots[which]])
         node[part] = np.where(found, indices[which][matched.node], -1)
         confidence[part] = matched.confidence * share
         method[part] = np.where(found, METHODS.index(matched.method), METHODS.index(UNMATCHED))
@@ -154,61 +209,32 @@ def match_replays(graphs: tuple[CapturedGraph, ...], trace: Trace) -> ReplayMatc
     )
 
 
-def _ids(trace: Trace) -> Ints:
-    """The graph node id of each row, -1 where there is none."""
-    ids = trace.gpu["graph_node_id"]
+def _ids(trace: Trace, name: str) -> Ints:
+    """The graph or graph node id of each row, -1 where there is none."""
+    ids = trace.gpu[name]
     told = ids.is_not_null().to_numpy()
     # The upper half may be any graph id, so that the sign bit is no sign.
     values = ids.fill_null(0).to_numpy() & np.uint64((1 << 63) - 1)
     return np.where(told, values.astype(np.int64), -1)
 
 
-def _launched_rows(trace: Trace) -> list[Ints]:
-    """For each graph launch that has any, its GPU rows by start; launches by time."""
+def _launched_rows(trace: Trace) -> tuple[list[Ints], Ints]:
+    """For each graph launch that has any, its GPU rows by start, and when it was called; launches
+    by time."""
     codes, names = encode(trace.runtime["name"])
     is_launch = np.array([call_class(name) is CallClass.GRAPH_LAUNCH for name in names], dtype=bool)
     if not is_launch.any():
-        return []
-    launches = column(trace.runtime, "correlation")[is_launch[codes]]
+        return [], np.zeros(0, dtype=np.int64)
+    calls = np.flatnonzero(is_launch[codes])
+    launches = column(trace.runtime, "correlation")[calls]
     # A driver call inside the runtime call has the same correlation.
-    launches = launches[np.sort(np.unique(launches, return_index=True)[1])]
+    once = np.sort(np.unique(launches, return_index=True)[1])
+    launches, called = launches[once], column(trace.runtime, "ts")[calls[once]]
     gpu = column(trace.gpu, "correlation")
     order = np.argsort(gpu, kind="stable")
     first = np.searchsorted(gpu[order], launches, "left")
     last = np.searchsorted(gpu[order], launches, "right")
+    shown = (last > first) & (launches >= 0)
     # The table is sorted by start, and a stable sort by correlation keeps that.
-    return [
-        order[a:b]
-        for correlation, a, b in zip(launches.tolist(), first, last, strict=True)
-        if b > a and correlation >= 0
-    ]
-
-
-class _Chooser:
-    """Tells which graph a launch was of."""
-
-    def __init__(self, matchers: list[GraphMatcher]) -> None:
-        self.matchers = matchers
-        self._known: dict[bytes, list[int]] = {}
-        self._turn: Counter[tuple[int, ...]] = Counter()
-
-    def graph_of(self, codes: Ints) -> tuple[int, float]:
-        """The graph (-1: none) that rows of these signatures look like most, and one over the
-        number of graphs that they look like as much."""
-        key = np.sort(codes).tobytes()
-        if key not in self._known:
-            self._known[key] = self._likest(codes)
-        best = self._known[key]
-        if not best:
-            return -1, 0.0
-        turn = self._turn[tuple(best)]
-        self._turn[tuple(best)] += 1
-        return best[turn % len(best)], 1 / len(best)
-
-    def _likest(self, codes: Ints) -> list[int]:
-        seen = Counter(codes.tolist())
-        scores = [matcher.likeness(seen, len(codes)) for matcher in self.matchers]
-        highest = max(scores, default=0.0)
-        if highest < _LIKE_ENOUGH:
-            return []
-        return [place for place, score in enumerate(scores) if score == highest]
+    rows = [order[a:b] for a, b in zip(first[shown], last[shown], strict=True)]
+    return rows, called[shown]

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from graphviz_dash.bundle.node_id_parts import check_graph_ids, check_node_ids, unpacked
 from graphviz_dash.bundle.schema import (
     MANIFEST,
     MAX_MANIFEST_BYTES,
@@ -30,6 +31,7 @@ from graphviz_dash.model.graph import (
     NodeKind,
 )
 from graphviz_dash.model.memory import MemoryPass, Stage
+from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     CleanTimings,
@@ -57,6 +59,8 @@ class BundleContents:
     capture_trace: Path | None
     replay_trace: Path | None
     memory_pass: MemoryPass | None = None
+    replay_ids: tuple[GraphIds, ...] = ()
+    node_ids: NodeIdPass | None = None
 
 
 class _Envelope(msgspec.Struct):
@@ -131,7 +135,25 @@ def read_bundle(path: Path) -> BundleContents:
             capture_trace=single.get(FileRole.CAPTURE_TRACE),
             replay_trace=single.get(FileRole.REPLAY_TRACE),
             memory_pass=_read_memory_pass(single.get(FileRole.MEMORY_PASS)),
+            replay_ids=_replay_ids(single.get(FileRole.REPLAY_IDS), graphs),
+            node_ids=_node_ids(single.get(FileRole.NODE_IDS), graphs),
         )
+
+
+def _replay_ids(file: Path | None, graphs: tuple[CapturedGraph, ...]) -> tuple[GraphIds, ...]:
+    if file is None:
+        return ()
+    ids = _read_part(file, tuple[GraphIds, ...])
+    check_graph_ids(ids, graphs, file)
+    return ids
+
+
+def _node_ids(file: Path | None, graphs: tuple[CapturedGraph, ...]) -> NodeIdPass | None:
+    if file is None:
+        return None
+    found = _decode(unpacked(file), NodeIdPass, file)
+    check_node_ids(found, graphs, file)
+    return found
 
 
 def _checked_files(path: Path, manifest: Manifest) -> list[tuple[FileRole, Path]]:

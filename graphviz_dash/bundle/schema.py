@@ -22,6 +22,8 @@ PLACES: Final = {
     FileRole.MEMORY_PASS: "memory-pass.json",
     FileRole.CAPTURE_TRACE: "traces/capture.json.gz",
     FileRole.REPLAY_TRACE: "traces/replay.json.gz",
+    FileRole.REPLAY_IDS: "traces/replay-ids.json",
+    FileRole.NODE_IDS: "node-ids.json.gz",
 }
 """Where the file of each role lies; a graph lies at graphs/<id>.json."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import shutil
@@ -16,6 +17,7 @@ from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.memory import MemoryPass
+from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
 from graphviz_dash.model.run import (
     CleanTimings,
     FileEntry,
@@ -78,6 +80,16 @@ class BundleWriter:
     def add_graph(self, graph: CapturedGraph) -> None:
         """Adds one captured graph."""
         self._add(FileRole.GRAPH, graph_place(graph.id), msgspec.json.encode(graph))
+
+    def add_replay_ids(self, ids: tuple[GraphIds, ...]) -> None:
+        """Adds the ids that the driver gave to the graphs of the traced pass."""
+        role = FileRole.REPLAY_IDS
+        self._add(role, PLACES[role], msgspec.json.encode(ids))
+
+    def add_node_ids(self, found: NodeIdPass) -> None:
+        """Adds the records of the node-id pass."""
+        role = FileRole.NODE_IDS
+        self._add(role, PLACES[role], gzip.compress(msgspec.json.encode(found), mtime=0))
 
     def add_trace(self, role: FileRole, source: Path) -> None:
         """Moves a Kineto trace, gzip-compressed already, into the bundle, its bytes untouched."""

@@ -34,6 +34,8 @@ def load_run(path: Path, limits: Limits = DEFAULT_LIMITS) -> Run:
         capture_trace=read_trace(capture, limits) if capture else None,
         replay_trace=read_trace(replay, limits) if replay else None,
         memory_pass=contents.memory_pass,
+        replay_ids=contents.replay_ids,
+        node_ids=contents.node_ids,
     )
 
 

@@ -17,6 +17,7 @@ from graphviz_dash.model.graph import CapturedGraph, Count
 from graphviz_dash.model.memory import MemoryPass
 
 if TYPE_CHECKING:
+    from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
     from graphviz_dash.model.trace import Trace
 
 FORMAT_NAME: Final = "graphviz-dash-run"
@@ -43,6 +44,7 @@ class Pass(StrEnum):
     CAPTURE = "capture"
     TRACED = "traced"
     MEMORY = "memory"
+    NODE_IDS = "node-ids"
 
 
 class FileRole(StrEnum):
@@ -54,6 +56,8 @@ class FileRole(StrEnum):
     REPLAY_TRACE = "replay-trace"
     MEMORY = "memory"
     MEMORY_PASS = "memory-pass"
+    REPLAY_IDS = "replay-ids"
+    NODE_IDS = "node-ids"
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -241,6 +245,8 @@ class Run:
     capture_trace: Trace | None
     replay_trace: Trace | None
     memory_pass: MemoryPass | None = None
+    replay_ids: tuple[GraphIds, ...] = ()
+    node_ids: NodeIdPass | None = None
 
     @property
     def mode(self) -> ExecutionMode:

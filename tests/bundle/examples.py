@@ -38,6 +38,7 @@ from graphviz_dash.model.memory import (
     PoolSegment,
     Stage,
 )
+from graphviz_dash.model.node_ids import GraphIds, NodeIdPass, NodeIdRow, NodeLook
 from graphviz_dash.model.run import (
     Absent,
     CleanTimings,
@@ -119,6 +120,27 @@ GRAPH = CapturedGraph(
     read_by="cuGraphGetNodes",
 )
 
+IDS = (GraphIds("graph-0", (2, 5), (0, 1, 2)),)
+
+NODE_IDS = NodeIdPass(
+    source="cupti-python 13.0.1",
+    steps=2,
+    dropped=0,
+    outside=4,
+    graphs=IDS,
+    looks=(
+        NodeLook("kernel", "k()", (1, 1, 1), (32, 1, 1), 16, 24, None),
+        NodeLook("memcpy", "Memcpy DtoH", None, None, None, None, 64),
+    ),
+    launch_steps=(0, 1),
+    rows=(
+        NodeIdRow(0, 2, 0, 0, 0, 7, 0, 900),
+        NodeIdRow(0, 2, 1, 1, 0, 7, 950, 700),
+        NodeIdRow(1, 2, 0, 0, 0, 7, 5000, 910),
+        NodeIdRow(1, 2, 1, 1, 0, 7, 5960, 690),
+    ),
+)
+
 TRACE = gzip.compress(b'{"traceEvents": []}', mtime=0)
 
 
@@ -130,6 +152,8 @@ def write_bundle(
     memory_pass: MemoryPass | None = None,
     graphs: tuple[CapturedGraph, ...] = (GRAPH,),
     traces: tuple[FileRole, ...] = (FileRole.CAPTURE_TRACE, FileRole.REPLAY_TRACE),
+    replay_ids: tuple[GraphIds, ...] = (),
+    node_ids: NodeIdPass | None = None,
 ) -> Path:
     """Writes a bundle with the writer that the collectors use and returns its path."""
     with BundleWriter(target) as writer:
@@ -145,6 +169,10 @@ def write_bundle(
             source = target.parent / f"{role.value}.json.gz"
             source.write_bytes(TRACE)
             writer.add_trace(role, source)
+        if replay_ids:
+            writer.add_replay_ids(replay_ids)
+        if node_ids is not None:
+            writer.add_node_ids(node_ids)
         writer.commit(manifest)
     return target
 

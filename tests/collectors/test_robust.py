@@ -20,17 +20,20 @@ from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.staging import remove_leftovers
 
 HERE = Path(__file__).parents[2]
+PYTHONPATH = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
 
 COLLECTOR = """
 import sys
 from pathlib import Path
 from collectors import collect as module
-from graphviz_dash.cli.main import main
 from collectors import cli
+from graphviz_dash.cli import main as command_line
 
+command_line._COMMANDS["collect"] = "collectors.cli:collect"
 module.WORKER = (sys.executable, "-m", "tests.collectors.fake_worker")
 cli._require = lambda *modules: None
-sys.exit(main(["collect", "--workload=mlp-train", "--iterations=2", "-o", sys.argv[1]]))
+options = ["--workload=mlp-train", "--iterations=2", "-o", sys.argv[1]]
+sys.exit(command_line.main(["collect", *options]))
 """
 
 LINES = 15
@@ -47,7 +50,7 @@ def start(output: Path, **options: object) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(HERE), **options.pop("env", {})},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH, **options.pop("env", {})},
         **options,
     )
 

@@ -1,0 +1,92 @@
+"""From CUPTI's records of a pass to the rows of a bundle: which step, which launch, which look."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from graphviz_dash.model.node_ids import GraphIds, NodeIdPass, NodeIdRow, NodeLook
+
+_LOW = 0xFFFF_FFFF
+
+
+class Record(NamedTuple):
+    """One activity record. ``graph`` is 0 for work that no graph ran; ``node`` has the graph's id
+    in its upper half; times in ns of CUPTI's clock."""
+
+    look: NodeLook
+    graph: int
+    node: int
+    correlation: int
+    device: int
+    stream: int
+    start: int
+    end: int
+
+
+def node_id_pass(
+    source: str,
+    graphs: tuple[GraphIds, ...],
+    records: list[Record],
+    begins: tuple[int, ...],
+    dropped: int,
+) -> NodeIdPass:
+    """The pass as a bundle holds it.
+
+    Args:
+        source: who gave the records.
+        graphs: the ids of the graphs in this process.
+        records: in any order, those before the first step included.
+        begins: when each step began; a step ends synchronised, before the next begins.
+        dropped: records that were lost.
+    """
+    inside = sorted((one for one in records if one.start >= begins[0]), key=_time)
+    ran = [one for one in inside if one.graph]
+    steps = [bisect_right(begins, one.start) - 1 for one in ran]
+    launch_steps, numbers = _launches(ran, steps)
+    looks: dict[NodeLook, int] = {}
+    rows = tuple(
+        NodeIdRow(
+            launch=launch,
+            graph=one.graph,
+            node=one.node & _LOW,
+            look=looks.setdefault(one.look, len(looks)),
+            device=one.device,
+            stream=one.stream,
+            start_ns=one.start - begins[0],
+            duration_ns=one.end - one.start,
+        )
+        for one, launch in zip(ran, numbers, strict=True)
+    )
+    return NodeIdPass(
+        source=source,
+        steps=len(begins),
+        dropped=dropped,
+        outside=len(inside) - len(ran),
+        graphs=graphs,
+        looks=tuple(looks),
+        launch_steps=launch_steps,
+        rows=rows,
+    )
+
+
+def _launches(ran: list[Record], steps: list[int]) -> tuple[tuple[int, ...], list[int]]:
+    """The step of each graph launch, by the order of the calls, and the launch of each record.
+
+    All records of a launch share its correlation, which counts up with each call, but for those in
+    the bodies of conditional nodes, which have none: they belong to the latest launch of their
+    graph in the step.
+    """
+    keys: list[tuple[int, int, int]] = []
+    latest: dict[tuple[int, int], int] = {}
+    for one, step in zip(ran, steps, strict=True):
+        if one.correlation:
+            latest[step, one.graph] = one.correlation
+        keys.append((step, latest.get((step, one.graph), 0), one.graph))
+    launches = sorted(set(keys))
+    number = {key: place for place, key in enumerate(launches)}
+    return tuple(step for step, _, _ in launches), [number[key] for key in keys]
+
+
+def _time(one: Record) -> tuple[int, int]:
+    return (one.start, one.end)

@@ -1,0 +1,143 @@
+"""The node-id pass: replays under cupti-python, whose records name the node of each kernel.
+
+torch.profiler is not used in this process: CUPTI serves one of the two. The records are turned on
+when the graphs have been captured; steps end synchronised, so a record belongs to the step in which
+it began.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gzip
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import torch
+from cupti import cupti
+
+from collectors.demangle import demangle
+from collectors.graph_ids import ids_from_cupti
+from collectors.modes import make_ready
+from collectors.node_records import Record, node_id_pass
+from collectors.passes.executor import prepare
+from collectors.recorder import Unheard, recording
+from collectors.requests import NODE_IDS_FILE, PassRequest
+from graphviz_dash.model.node_ids import NodeLook
+
+_SETTLE = 3
+"""Iterations with records on before those that are kept: CUPTI allocates its buffers then."""
+
+_BUFFER: Final = 8 << 20
+
+Kinds: TypeAlias = tuple[Any, ...]
+
+
+def run(request: PassRequest) -> None:
+    """Writes node-ids.json.gz into ``request.out``."""
+    step, _ = prepare(request)
+    with recording(Unheard()) as graphs:
+        iterate = make_ready(request.mode, step)
+        ids = ids_from_cupti(cupti, graphs)
+    records, begins, dropped = _record(iterate, request.traced_iterations)
+    found = node_id_pass(
+        source=f"cupti-python {version('cupti-python')}",
+        graphs=ids,
+        records=records,
+        begins=begins,
+        dropped=dropped,
+    )
+    packed = gzip.compress(msgspec.json.encode(found), mtime=0)
+    (Path(request.out) / NODE_IDS_FILE).write_bytes(packed)
+
+
+def _record(
+    iterate: Callable[[], object], iterations: int
+) -> tuple[list[Record], tuple[int, ...], int]:
+    """The records of each iteration, the time at which each began, and how many were lost."""
+    kinds: Kinds = (
+        cupti.ActivityKind.CONCURRENT_KERNEL,
+        cupti.ActivityKind.MEMCPY,
+        cupti.ActivityKind.MEMSET,
+    )
+    reader = _Reader(cupti)
+    cupti.activity_register_callbacks(lambda: (_BUFFER, 0), reader.completed)
+    for kind in kinds:
+        cupti.activity_enable(kind)
+    for _ in range(_SETTLE):
+        iterate()
+        torch.cuda.synchronize()
+    begins = []
+    for _ in range(iterations):
+        begins.append(int(cupti.get_timestamp()))
+        iterate()
+        torch.cuda.synchronize()
+    cupti.activity_flush_all(1)
+    for kind in kinds:
+        cupti.activity_disable(kind)
+    return reader.records, tuple(begins), _dropped(cupti)
+
+
+def _dropped(api: ModuleType) -> int:
+    """Records that CUPTI had no room for."""
+    count = ctypes.c_size_t(0)
+    api.activity_get_num_dropped_records(0, 0, ctypes.addressof(count))
+    return count.value
+
+
+class _Reader:
+    """Copies what is needed out of CUPTI's buffers, which are only lent."""
+
+    def __init__(self, api: ModuleType) -> None:
+        self.records: list[Record] = []
+        self._looks: dict[tuple[Any, ...], NodeLook] = {}
+        self._memcpy = int(api.ActivityKind.MEMCPY)
+        self._memset = int(api.ActivityKind.MEMSET)
+        self._directions = {
+            int(kind): kind.name.replace("TO", "to") for kind in api.ActivityMemcpyKind
+        }
+
+    def completed(self, activities: list[Any]) -> None:
+        """Called by CUPTI with each buffer that is full."""
+        for one in activities:
+            self.records.append(
+                Record(
+                    look=self._look(one),
+                    graph=one.graph_id,
+                    node=one.graph_node_id,
+                    correlation=one.correlation_id,
+                    device=one.device_id,
+                    stream=one.stream_id,
+                    start=one.start,
+                    end=one.end,
+                )
+            )
+
+    def _look(self, one: Any) -> NodeLook:
+        if one.kind == self._memcpy:
+            key: tuple[Any, ...] = ("memcpy", one.copy_kind, one.bytes)
+        elif one.kind == self._memset:
+            key = ("memset", 0, one.bytes)
+        else:
+            grid = (one.grid_x, one.grid_y, one.grid_z)
+            block = (one.block_x, one.block_y, one.block_z)
+            shared = one.static_shared_memory + one.dynamic_shared_memory
+            key = ("kernel", one.name, grid, block, shared, one.registers_per_thread)
+        if key not in self._looks:
+            self._looks[key] = self._made(key)
+        return self._looks[key]
+
+    def _made(self, key: tuple[Any, ...]) -> NodeLook:
+        match key:
+            case ("memcpy", kind, size):
+                name = f"Memcpy {self._directions.get(int(kind), 'unknown')}"
+                return NodeLook("memcpy", name, None, None, None, None, size)
+            case ("memset", _, size):
+                return NodeLook("memset", "Memset", None, None, None, None, size)
+            case (_, name, grid, block, shared, registers):
+                return NodeLook("kernel", demangle(name), grid, block, shared, registers, None)
+            case _:
+                raise AssertionError(key)

@@ -1,0 +1,120 @@
+"""The node-id pass as a trace, so that whatever reads traces reads it too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from graphviz_dash.model.marks import STEP
+from graphviz_dash.model.trace import (
+    ANNOTATION_COLUMNS,
+    GPU_COLUMNS,
+    OP_COLUMNS,
+    PYTHON_COLUMNS,
+    RUNTIME_COLUMNS,
+    Trace,
+    TraceInfo,
+)
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.node_ids import NodeIdPass
+
+_TYPES = {
+    "int64": pl.Int64,
+    "int32": pl.Int32,
+    "uint64": pl.UInt64,
+    "string": pl.String,
+    "categorical": pl.Categorical,
+}
+
+
+def trace_of(found: NodeIdPass, with_ids: bool = True) -> Trace:
+    """The records as a trace: GPU rows by start, a launch call and a step range for each of theirs.
+
+    The pass does not time the call of a launch: it stands before its first row and those of later
+    calls. ``with_ids`` False leaves out what names graphs and nodes, as traces of torch before
+    2.12 do.
+    """
+    rows = sorted(found.rows, key=lambda row: row.start_ns)
+    looks = [found.looks[row.look] for row in rows]
+    launch = np.array([row.launch for row in rows], dtype=np.int64)
+    start = np.array([row.start_ns for row in rows], dtype=np.int64)
+    end = start + np.array([row.duration_ns for row in rows], dtype=np.int64)
+    grids = [look.grid or (None, None, None) for look in looks]
+    blocks = [look.block or (None, None, None) for look in looks]
+    gpu = {
+        "ts": start,
+        "dur": end - start,
+        "kind": [look.kind for look in looks],
+        "name": [look.name for look in looks],
+        "device": [row.device for row in rows],
+        "stream": [row.stream for row in rows],
+        "correlation": launch,
+        "external_id": [None] * len(rows),
+        **{f"grid_{axis}": [grid[place] for grid in grids] for place, axis in enumerate("xyz")},
+        **{f"block_{axis}": [one[place] for one in blocks] for place, axis in enumerate("xyz")},
+        "shared": [look.shared for look in looks],
+        "registers": [look.registers for look in looks],
+        "bytes": [look.bytes for look in looks],
+        "graph_id": [row.graph if with_ids else None for row in rows],
+        "graph_node_id": [row.node if with_ids else None for row in rows],
+    }
+    seen, first = np.unique(launch, return_index=True)
+    launched = np.minimum.accumulate(start[first][::-1])[::-1]
+    step_of = np.array(found.launch_steps, dtype=np.int64)[seen]
+    steps, first_of_step = np.unique(step_of, return_index=True)
+    begins = launched[first_of_step]
+    ends = np.array([end[step_of[np.searchsorted(seen, launch)] == one].max() for one in steps])
+    calls = {
+        "ts": launched,
+        "dur": np.zeros(len(seen), dtype=np.int64),
+        "name": ["cudaGraphLaunch"] * len(seen),
+        "pid": [0] * len(seen),
+        "tid": [0] * len(seen),
+        "correlation": seen,
+        "external_id": [None] * len(seen),
+    }
+    ranges = {
+        "ts": begins,
+        "dur": ends - begins if len(steps) else [],
+        "name": [f"{STEP}{one}" for one in steps.tolist()],
+        "pid": [0] * len(steps),
+        "tid": [0] * len(steps),
+    }
+    return Trace(
+        info=_info(found, int(end.max(initial=0))),
+        gpu=_table(gpu, GPU_COLUMNS),
+        runtime=_table(calls, RUNTIME_COLUMNS),
+        ops=_table({}, OP_COLUMNS),
+        annotations=_table(ranges, ANNOTATION_COLUMNS),
+        python=_table({}, PYTHON_COLUMNS),
+    )
+
+
+def _table(columns: Mapping[str, Any], declared: dict[str, str]) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            name: pl.Series(name, columns.get(name, []), dtype=_TYPES[kind], strict=False)
+            for name, kind in declared.items()
+        }
+    )
+
+
+def _info(found: NodeIdPass, end: int) -> TraceInfo:
+    return TraceInfo(
+        source=found.source,
+        events=len(found.rows),
+        skipped={},
+        origin_ns=0,
+        end_ns=end,
+        cupti_version=None,
+        cuda_runtime_version=None,
+        cuda_driver_version=None,
+        device_names=(),
+        with_stack=False,
+        record_shapes=False,
+        problems=(),
+    )
