@@ -82,6 +82,31 @@ class Topology:
         return hashes
 
 
+def visible_edges(graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> Ints:
+    """Which visible node must follow which, (k, 2), source first: the edges of ``graph``, with
+    those over nodes that are not visible (events, empty ones) drawn through."""
+    edges = np.array(
+        sorted({(edge.source, edge.target) for edge in graph.edges}), dtype=np.int64
+    ).reshape(-1, 2)
+    if bool(visible.all()):
+        return edges
+    successors: list[list[int]] = [[] for _ in graph.nodes]
+    predecessors: list[list[int]] = [[] for _ in graph.nodes]
+    for source, target in edges.tolist():
+        successors[source].append(target)
+        predecessors[target].append(source)
+    # For each node the nearest visible ones before it, itself if it is one.
+    nearest: list[frozenset[int]] = [frozenset()] * len(graph.nodes)
+    found: set[tuple[int, int]] = set()
+    for node in _ordered(successors, predecessors):
+        before = frozenset[int]().union(*(nearest[one] for one in predecessors[node]))
+        if visible[node]:
+            found |= {(one, node) for one in before}
+            before = frozenset((node,))
+        nearest[node] = before
+    return np.array(sorted(found), dtype=np.int64).reshape(-1, 2)
+
+
 def _ordered(successors: list[list[int]], predecessors: list[list[int]]) -> list[int]:
     waiting = [len(before) for before in predecessors]
     ready = [node for node, count in enumerate(waiting) if count == 0]

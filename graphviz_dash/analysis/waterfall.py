@@ -1,0 +1,256 @@
+"""From the baseline's clean step time to the run's: where every nanosecond of the difference went.
+
+The two clean medians are the whole; the traced passes only divide it (step_model.py says how).
+What the model of a step does not explain of its clean time is the remainder: it is shown, and never
+spread over the other parts. Parts are integers in ns and add up to the difference exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import astuple, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from graphviz_dash.analysis.figures import pass_missing
+from graphviz_dash.analysis.step_model import StepModel, model_step
+from graphviz_dash.analysis.work import Item, StepWork
+from graphviz_dash.analysis.work_pairs import WorkPairs, pair_work
+from graphviz_dash.model.run import Pass
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Run
+
+STEP_LEVEL: Final = "(whole step)"
+"""Label of what belongs to no piece of work: the end of the step, and the remainder."""
+
+NO_OPERATOR: Final = "(no operator)"
+
+LARGE_REMAINDER: Final = 0.05
+"""A remainder above this part of the baseline's step is called large."""
+
+
+class Cause(StrEnum):
+    """The parts of a difference, in the order in which they are shown."""
+
+    GAPS = "launch gaps"
+    KERNELS = "kernels"
+    COPIES = "copies and sets"
+    SYNCHRONISATION = "synchronisation"
+    REMAINDER = "remainder"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A time, or a difference of times, by cause, in ns."""
+
+    gaps: int = 0
+    kernels: int = 0
+    copies: int = 0
+    synchronisation: int = 0
+    remainder: int = 0
+
+    @property
+    def total(self) -> int:
+        """All parts together."""
+        return sum(astuple(self))
+
+    def __add__(self, other: Parts) -> Parts:
+        return Parts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def __sub__(self, other: Parts) -> Parts:
+        return Parts(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def items(self) -> tuple[tuple[Cause, int], ...]:
+        """Each cause with its part, in order."""
+        return tuple(zip(Cause, astuple(self), strict=True))
+
+
+@dataclass(frozen=True)
+class Share:
+    """The step's parts that belong to one module or operator, in both runs, in ns; ``items`` are
+    the pieces of work in the baseline's step and in the run's."""
+
+    label: str
+    before: Parts
+    after: Parts
+    items: tuple[int, int]
+
+    @property
+    def saved(self) -> Parts:
+        """What the run takes less than the baseline; negative where it takes more."""
+        return self.before - self.after
+
+
+@dataclass(frozen=True)
+class Waterfall:
+    """The equation of one run and its baseline, in ns.
+
+    ``before_ns`` and ``after_ns`` are the clean step times (medians, rounded to whole ns);
+    ``before`` and ``after`` are their parts. ``saved`` are the differences, positive where the run
+    takes less; their total is ``before_ns - after_ns``. ``modules`` and ``operators`` divide both
+    steps, each wholly, the largest saving first. ``scales`` are the factors by which the traced
+    instants of the CPU were scaled, of the baseline and the run.
+    """
+
+    run: str
+    baseline: str
+    before_ns: int
+    after_ns: int
+    before: Parts
+    after: Parts
+    modules: tuple[Share, ...]
+    operators: tuple[Share, ...]
+    pairs: WorkPairs
+    scales: tuple[float, float]
+
+    @property
+    def saved(self) -> Parts:
+        """The differences by cause."""
+        return self.before - self.after
+
+    @property
+    def remainder_share(self) -> float:
+        """The remainder by size, as a part of the baseline's step, from 0."""
+        return abs(self.saved.remainder) / self.before_ns if self.before_ns else 0.0
+
+
+def waterfall(
+    run: Run, baseline: Run, work: StepWork | str, base: StepWork | str, return_ns: int
+) -> Waterfall | str:
+    """The equation of ``run`` against ``baseline``, or why there is none.
+
+    ``work`` and ``base`` are their typical steps, or why they have none. ``return_ns`` is the least
+    time that any traced step of the experiment took to return from its final synchronisation.
+    """
+    for one in (run, baseline):
+        if one.clean is None or not one.clean.steps:
+            reason = pass_missing(one, Pass.CLEAN, "no synchronised iteration was timed")
+            return reason if one is run else f"the baseline {one.name}: {reason}"
+    if isinstance(work, str):
+        return work
+    if isinstance(base, str):
+        return f"the baseline {baseline.name}: {base}"
+    pairs = pair_work(base, work)
+    before_ns, after_ns = _step_ns(baseline), _step_ns(run)
+    first = model_step(base, _launch_cpu_ns(baseline), return_ns, _depends(pairs))
+    second = model_step(work, _launch_cpu_ns(run), return_ns)
+    before, after = _parts(base, first, before_ns), _parts(work, second, after_ns)
+    models = (first, second)
+    return Waterfall(
+        run=run.name,
+        baseline=baseline.name,
+        before_ns=before_ns,
+        after_ns=after_ns,
+        before=before,
+        after=after,
+        modules=_shares(pairs, models, (before, after), _module),
+        operators=_shares(pairs, models, (before, after), _operator),
+        pairs=pairs,
+        scales=(first.scale, second.scale),
+    )
+
+
+def _step_ns(run: Run) -> int:
+    steps = run.clean.steps if run.clean is not None else ()
+    return int(np.rint(np.median([step.wall_ns for step in steps])))
+
+
+def _launch_cpu_ns(run: Run) -> float:
+    steps = run.clean.steps if run.clean is not None else ()
+    return float(np.median([step.launch_cpu_ns for step in steps]))
+
+
+def _depends(pairs: WorkPairs) -> list[list[int]]:
+    """What each piece of the baseline's work waits for on other streams, as the graph's edges tell
+    of its partners: eager streams wait for events that a trace does not show."""
+    partner = {row.after[0]: row.before[0] for row in pairs.rows if row.before and row.after}
+    found: list[list[int]] = [[] for _ in pairs.before.items]
+    for source, target in pairs.after.edges.tolist():
+        one, other = partner.get(source), partner.get(target)
+        if one is not None and other is not None and one < other:
+            found[other].append(one)
+    return found
+
+
+def _item_parts(work: StepWork, model: StepModel) -> list[Parts]:
+    return [
+        Parts(
+            gaps=waiting,
+            kernels=busy if item.kind == "kernel" else 0,
+            copies=0 if item.kind == "kernel" else busy,
+            synchronisation=blocked,
+        )
+        for item, busy, waiting, blocked in zip(
+            work.items,
+            model.busy.tolist(),
+            model.waiting.tolist(),
+            model.blocked.tolist(),
+            strict=True,
+        )
+    ]
+
+
+def _parts(work: StepWork, model: StepModel, step_ns: int) -> Parts:
+    known = Parts(gaps=model.after_ns, synchronisation=model.return_ns)
+    for one in _item_parts(work, model):
+        known += one
+    return known + Parts(remainder=step_ns - known.total)
+
+
+def _shares(
+    pairs: WorkPairs,
+    models: tuple[StepModel, StepModel],
+    wholes: tuple[Parts, Parts],
+    label: Callable[[Item, Item], str],
+) -> tuple[Share, ...]:
+    """Both steps divided by ``label`` of each item and its partner in the run (itself without)."""
+    sides = (pairs.before, pairs.after)
+    sums: list[dict[str, Parts]] = [{}, {}]
+    counts: list[dict[str, int]] = [{}, {}]
+    for side, (work, model) in enumerate(zip(sides, models, strict=True)):
+        rows = pairs.of_before if side == 0 else pairs.of_after
+        for place, part in enumerate(_item_parts(work, model)):
+            item = work.items[place]
+            others = pairs.rows[rows[place]].after
+            name = label(item, pairs.after.items[others[0]] if others else item)
+            sums[side][name] = sums[side].get(name, Parts()) + part
+            counts[side][name] = counts[side].get(name, 0) + 1
+        rest = wholes[side] - _sum(sums[side].values())
+        sums[side][STEP_LEVEL] = rest
+    shares = [
+        Share(
+            name,
+            sums[0].get(name, Parts()),
+            sums[1].get(name, Parts()),
+            (counts[0].get(name, 0), counts[1].get(name, 0)),
+        )
+        for name in dict.fromkeys((*sums[0], *sums[1]))
+    ]
+    return tuple(sorted(shares, key=lambda one: (-abs(one.saved.total), one.label)))
+
+
+def _sum(parts: Iterable[Parts]) -> Parts:
+    whole = Parts()
+    for one in parts:
+        whole += one
+    return whole
+
+
+def _module(item: Item, partner: Item) -> str:
+    """The module of the node, which eager traces do not tell; else the phase in brackets."""
+    return partner.origin.module or item.origin.module or f"({partner.origin.phase})"
+
+
+def _operator(item: Item, partner: Item) -> str:
+    # The outermost operator that is not the engine's: what the user or autograd called.
+    for one in (item, partner):
+        path = [name.removeprefix(_ENGINE) for name in one.origin.op_path]
+        if path:
+            return path[0]
+    return NO_OPERATOR
+
+
+_ENGINE: Final = "autograd::engine::evaluate_function: "
