@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from graphviz_dash.analysis.answer import Piece, answer
 from graphviz_dash.analysis.baselines import partner
 from graphviz_dash.analysis.coverage import Coverage, coverage
 from graphviz_dash.analysis.figures import (
@@ -28,11 +29,13 @@ from graphviz_dash.analysis.figures import (
 from graphviz_dash.analysis.headline import fastest, headline, sentence
 from graphviz_dash.analysis.memory import memory_pass_figures
 from graphviz_dash.analysis.metrics import METRICS
-from graphviz_dash.analysis.relative import relative_figures
+from graphviz_dash.analysis.relative import EQUATION, relative_figures
 from graphviz_dash.analysis.steps import Step, steps
 from graphviz_dash.analysis.throughput import throughput_figures
+from graphviz_dash.analysis.waterfall import Cause, Waterfall, waterfall
 from graphviz_dash.analysis.weak import Weakness, weaknesses
 from graphviz_dash.analysis.where import WhereTimeGoes, where_time_goes
+from graphviz_dash.analysis.work import StepWork, step_work
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 
@@ -48,7 +51,9 @@ class RunComparison:
     it is compared with: None for a baseline itself (``is_baseline``) and where there is none, and
     then the figures that need one say why. ``where`` is None with a reason in ``where_reason``,
     ``coverage`` (what ran from graphs, and what stayed eager) with one in ``coverage_reason``.
-    ``sentence`` says the outcome in words.
+    ``sentence`` says the outcome in words. ``waterfall`` (where the difference to the baseline
+    went) is None with a reason in ``waterfall_reason``. ``answer`` says whether the run is worth
+    it, in pieces that lead to their evidence.
     """
 
     run: Run
@@ -61,6 +66,9 @@ class RunComparison:
     coverage_reason: str | None
     weaknesses: tuple[Weakness, ...]
     sentence: str
+    waterfall: Waterfall | None
+    waterfall_reason: str | None
+    answer: tuple[Piece, ...]
 
     @property
     def name(self) -> str:
@@ -119,7 +127,8 @@ def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
         InputError: no run has the name or the mode ``baseline``.
     """
     chosen = _choose(experiment, baseline)
-    runs = tuple(_compare_run(run, chosen, experiment) for run in experiment.runs)
+    works = {run.name: step_work(run) for run in experiment.runs} if chosen else {}
+    runs = tuple(_compare_run(run, chosen, experiment, works) for run in experiment.runs)
     return Comparison(experiment, chosen.name if chosen else None, runs, headline(runs))
 
 
@@ -151,7 +160,9 @@ def _against(run: Run, chosen: Run | None, experiment: Experiment) -> Run | str:
     return "it is the baseline" if found.name == run.name else found
 
 
-def _compare_run(run: Run, chosen: Run | None, experiment: Experiment) -> RunComparison:
+def _compare_run(
+    run: Run, chosen: Run | None, experiment: Experiment, works: Mapping[str, StepWork | str]
+) -> RunComparison:
     taken = steps(run.replay_trace) if run.replay_trace is not None else ()
     covered = _coverage(run, taken)
     against = _against(run, chosen, experiment)
@@ -176,6 +187,8 @@ def _compare_run(run: Run, chosen: Run | None, experiment: Experiment) -> RunCom
         figure.metric.id: figure
         for figure in relative_figures(run, against, figures["one_off_cost"])
     }
+    equation = _equation(run, against, works)
+    figures |= {figure.metric.id: figure for figure in _equation_figures(equation)}
     where, where_reason = _where(run, figures, taken)
     return RunComparison(
         run=run,
@@ -188,6 +201,9 @@ def _compare_run(run: Run, chosen: Run | None, experiment: Experiment) -> RunCom
         coverage_reason=covered if isinstance(covered, str) else None,
         weaknesses=weaknesses(run, base, figures, taken),
         sentence=sentence(run, base, figures),
+        waterfall=None if isinstance(equation, str) else equation,
+        waterfall_reason=equation if isinstance(equation, str) else None,
+        answer=answer(run, base, figures),
     )
 
 
@@ -217,6 +233,25 @@ def _coverage(run: Run, taken: tuple[Step, ...]) -> Coverage | str:
     if run.replay_trace is None:
         return pass_missing(run, Pass.TRACED)
     return coverage(run.replay_trace, taken)
+
+
+def _equation(run: Run, against: Run | str, works: Mapping[str, StepWork | str]) -> Waterfall | str:
+    if isinstance(against, str):
+        return against
+    known = [work.return_ns for work in works.values() if not isinstance(work, str)]
+    return waterfall(
+        run, against, works[run.name], works[against.name], return_ns=min(known, default=0)
+    )
+
+
+def _equation_figures(equation: Waterfall | str) -> Iterator[Figure]:
+    metrics = zip(EQUATION, Cause, strict=True)
+    parts = {} if isinstance(equation, str) else dict(equation.saved.items())
+    for metric, cause in metrics:
+        if isinstance(equation, str):
+            yield absent(metric, equation)
+        else:
+            yield present(metric, parts[cause])
 
 
 def _where(

@@ -76,14 +76,12 @@ def critical_path(depend: Dependencies, duration: Ints) -> CriticalPath:
     for node in depend.order:
         end = earliest[node] + took[node]
         for one in depend.after[node]:
-            if end > earliest[one]:
-                earliest[one] = end
+            earliest[one] = max(earliest[one], end)
     rest = [0] * depend.count
     for node in reversed(depend.order):
         longest = 0
         for one in depend.after[node]:
-            if rest[one] > longest:
-                longest = rest[one]
+            longest = max(longest, rest[one])
         rest[node] = took[node] + longest
     length = max(rest, default=0)
     starts = np.array(earliest, dtype=np.int64)

@@ -57,9 +57,9 @@ class MeasuredGraph:
     that the trace does not show. ``path`` is the critical path by median durations, over visible
     nodes (``path.nodes`` are node indices). ``work_ns`` sums the medians, ``span_ns`` is the median
     time from the first start to the last end of a replay, ``busy_ns`` the median time of it in
-    which anything ran, ``achieved`` the median of how much ran at once meanwhile (all durations over
-    busy time), on ``streams`` streams. ``schedules`` are of list scheduling, from one stream to the fewest that
-    reach the critical path. ``edges`` are those between visible nodes.
+    which anything ran, ``achieved`` the median of how much ran at once meanwhile (all durations
+    over busy time), on ``streams`` streams. ``schedules`` are of list scheduling, from one stream
+    to the fewest that reach the critical path. ``edges`` are those between visible nodes.
     """
 
     graph: str

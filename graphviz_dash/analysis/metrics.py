@@ -384,6 +384,45 @@ _GPU = (
     ),
 )  # fmt: skip
 
+_EQUATION = (
+    Metric(
+        "gaps_removed", "Launch gaps removed", _NS, Source.BOTH, _HIGH,
+        "Idle time of the GPU in which the launch of the next work was missing, in a step of the "
+        "baseline less in a step of this run: before the first work, between pieces of work, "
+        "between the nodes of a graph, and after the last work while the CPU was not done. The "
+        "traced steps divide the clean step time: instants of the CPU are scaled by clean launch "
+        "CPU time over the traced one, the durations of GPU work are taken as traced, and what "
+        "must wait for what is kept. These five differences add up to the time saved per step "
+        "exactly.",
+        estimate=True,
+    ),
+    Metric(
+        "kernel_change", "Kernel time saved", _NS, Source.BOTH, _HIGH,
+        "Time in which the GPU ran kernels, in a step of the baseline less in a step of this run; "
+        "what runs at the same time counts once. Negative where kernels take longer.",
+        estimate=True,
+    ),
+    Metric(
+        "copy_change", "Copies and sets saved", _NS, Source.BOTH, _HIGH,
+        "The same for memory copies and sets; negative where some were added.",
+        estimate=True,
+    ),
+    Metric(
+        "synchronisation_removed", "Synchronisation removed", _NS, Source.BOTH, _HIGH,
+        "The same for idle time of the GPU while the CPU waited in a synchronising call within "
+        "the step. The return from the final synchronisation counts the same in all runs: the "
+        "least time that any traced step of the experiment took for it.",
+        estimate=True,
+    ),
+    Metric(
+        "remainder", "Remainder", _NS, Source.BOTH, _NONE,
+        "What the other four differences leave of the time saved per step: the part of it that "
+        "the traced passes do not explain. It is never spread over them. Above 5% of the "
+        "baseline's step the equation is called weak.",
+        estimate=True,
+    ),
+)  # fmt: skip
+
 _GRAPH = (
     Metric(
         "graphs", "Graphs", _N, _CAPTURE, _NONE,
@@ -403,6 +442,7 @@ _GRAPH = (
 SECTIONS: Final = {
     "Step": _STEP,
     "Throughput": _THROUGHPUT,
+    "Where the difference went": _EQUATION,
     "One-off costs": _ONE_OFF,
     "Memory": _MEM,
     "GPU": _GPU,
@@ -430,6 +470,9 @@ STRONG_OBSERVER: Final = 1.5
 
 UNLIKE_OBSERVER: Final = 0.8
 """Below this observer effect the two passes did not run alike: no profiler speeds a step up."""
+
+LARGE_REMAINDER: Final = 0.05
+"""A remainder above this part of the baseline's step makes the equation weak."""
 
 _INTRODUCTION = """\
 # Metrics
@@ -468,6 +511,8 @@ A figure is shown whatever it rests on, but it says so when that is weak, with w
 - GPU busy time of the traced pass above the step time of the clean pass;
 - a baseline from another GPU, driver, CUDA or torch version, or of another workload, seed or
   parameters of the workload;
+- a remainder of the equation above {LARGE_REMAINDER:.0%} of the baseline's step time;
+- a baseline from another GPU, driver, CUDA or torch version, or of another workload or seed;
 - a trace that has defects, or marks no steps.
 """
 

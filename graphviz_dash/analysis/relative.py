@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 _OF_CLEAN = ("speedup", "speedup_interval", "step_saving", "break_even", "peak_reserved_change")
 
 RELATIVE = (*_OF_CLEAN, *MEMORY_RELATIVE)
-"""The metrics that need a baseline."""
+"""The metrics of this module, which need a baseline."""
+
+EQUATION = ("gaps_removed", "kernel_change", "copy_change", "synchronisation_removed", "remainder")
+"""Those of the equation, which need one too, in the order of waterfall.Cause."""
 
 
 @dataclass(frozen=True)

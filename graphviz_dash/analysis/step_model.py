@@ -7,9 +7,9 @@ one factor: clean launch CPU time over the time that the traced step took to its
 synchronisation. Work begins when its launch has been made and what it must wait for has ended (the
 work before it on its stream; in a graph, what its edges say), and after the same delay that the
 trace shows there; between the nodes of one graph launch the least delay of all steps, because the
-profiler lengthens these. The step ends when the CPU
-has returned and all work is done, plus the least time that any traced step of the experiment took to
-return from its final synchronisation: the profiler writes its buffers there.
+profiler lengthens these. The step ends when the CPU has returned and all work is done, plus the
+least time that any traced step of the experiment took to return from its final synchronisation: the
+profiler writes its buffers there.
 """
 
 from __future__ import annotations

@@ -28,9 +28,6 @@ STEP_LEVEL: Final = "(whole step)"
 
 NO_OPERATOR: Final = "(no operator)"
 
-LARGE_REMAINDER: Final = 0.05
-"""A remainder above this part of the baseline's step is called large."""
-
 
 class Cause(StrEnum):
     """The parts of a difference, in the order in which they are shown."""

@@ -11,6 +11,7 @@ from graphviz_dash.analysis.metrics import (
     DRIFT,
     FEW_ITERATIONS,
     FEW_TRACED_STEPS,
+    LARGE_REMAINDER,
     STRONG_OBSERVER,
     UNLIKE_OBSERVER,
     WIDE_SPREAD,
@@ -44,6 +45,7 @@ def weaknesses(
     return (
         *_of_series(run),
         *_of_speedup(figures),
+        *_of_equation(figures),
         *_of_traces(run, figures, taken),
         *(_of_pair(run, against) if against is not None else ()),
     )
@@ -106,6 +108,22 @@ def _of_speedup(figures: Mapping[str, Figure]) -> Iterator[Weakness]:
             f"{format_ratio(spread.high)}, which holds 1: the runs cannot be told apart",
             "More iterations narrow the interval.",
             (metric,),
+        )
+
+
+def _of_equation(figures: Mapping[str, Figure]) -> Iterator[Weakness]:
+    rest, saving = figures["remainder"].value, figures["step_saving"].value
+    own = figures["step_time"].value
+    if rest is None or saving is None or own is None:
+        return
+    before = own + saving
+    if before > 0 and abs(rest) > LARGE_REMAINDER * before:
+        yield Weakness(
+            "large-remainder",
+            f"the traced passes leave {format_ns(abs(rest))} of the difference unexplained, "
+            f"{format_percent(abs(rest) / before)} of the baseline's step",
+            "The two passes did not run alike: collect again on a quiet machine.",
+            ("remainder", "gaps_removed", "kernel_change"),
         )
 
 

@@ -46,8 +46,8 @@ class Item:
 
     ``kind`` is kernel, memcpy or memset; a small copy that the driver runs as a kernel of its own
     counts as the copy it is. ``shape`` is grid, block and shared memory of a kernel, -1 where not
-    told, and empty for others; ``size`` the bytes of a copy or set. ``graph`` and ``node`` name the node that ran, None
-    for eager work. ``bytes`` is None for kernels.
+    told, and empty for others; ``size`` the bytes of a copy or set, None for kernels. ``graph`` and
+    ``node`` name the node that ran, None for eager work.
     """
 
     kind: str
@@ -68,12 +68,14 @@ class StepWork:
     ``start`` when the item began on the GPU since the step began, ``duration`` how long it ran.
     ``lane`` is a dense number of its stream. ``group`` numbers the graph launches (NO_GROUP:
     launched by itself). ``edges`` (k, 2) are places of items that follow each other in a graph or
-    around one. ``delay`` is, for a node of a graph launch, the least time over the steps between the
-    end of the last node before it in the same launch (of the first to start, where there is none)
-    and its start; 0 for other items. ``cpu_ns`` is from the step's begin to its final synchronisation, ``waits`` (k, 2)
-    are begin and end of other synchronising calls in it, ``return_ns`` the least time over the
-    steps between the end of the last work and the return of the final synchronisation.
-    ``like`` of ``taken`` steps ran this work.
+    around one. ``delay`` is, for a node of a graph launch, the least time over the steps between
+    the end of the last node before it in the same launch (the start of the launch's first node,
+    where there is none) and its start; 0 for other items.
+
+    ``cpu_ns`` is from the step's begin to its final synchronisation, ``waits`` (k, 2) are begin and
+    end of other synchronising calls in it, ``return_ns`` the least time over the steps that the
+    final synchronisation took to return after its call and the end of the last work. ``like`` of
+    ``taken`` steps ran this work.
     """
 
     run: str
@@ -177,7 +179,8 @@ class _Read:
             begin = calls.start[inside] - step.start
             end = begin + calls.duration[inside]
             self.final = int(begin[-1])
-            self.return_ns = max(0, int(end[-1]) - last)
+            # A call that finds all work done has waited for nothing but itself.
+            self.return_ns = max(0, int(end[-1]) - max(last, self.final))
             self.waits = np.stack((begin[:-1], end[:-1]), axis=1)
         kind = trace.gpu["kind"].to_physical().to_numpy()[self.rows]
         name = trace.gpu["name"].to_physical().to_numpy()[self.rows]

@@ -34,12 +34,22 @@ _NAME_LENGTH: Final = 72
     type=click.IntRange(0),
     help="Kernels to list, those that changed most first; 0 for none.",
 )
+@click.option(
+    "--parts",
+    default=5,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Modules and operators of the fastest run to list, largest difference first; 0 for none.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
-def compare_command(experiment: Path, baseline: str | None, count: int, as_json: bool) -> None:
+def compare_command(
+    experiment: Path, baseline: str | None, count: int, parts: int, as_json: bool
+) -> None:
     """Compare the runs of an EXPERIMENT, a folder that holds a run bundle for each mode.
 
-    Prints every figure with its spread and the pass it was measured in, what makes figures weak,
-    what is absent and why, and the kernels that changed most.
+    Prints whether the fastest run is worth it, every figure with its spread and the pass it was
+    measured in, where the difference to the baseline went, what makes figures weak, what is absent
+    and why, and the kernels that changed most.
     """
     from graphviz_dash.analysis.compare import compare
     from graphviz_dash.analysis.kernels import kernel_table
@@ -57,12 +67,18 @@ def compare_command(experiment: Path, baseline: str | None, count: int, as_json:
         document = comparison_document(result, kernels) | {"ranks": ranks_document(ranks)}
         print_json("compare", SCHEMA_VERSION, document)
         return
-    _print(result, kernels, ranks, count)
+    _print(result, kernels, ranks, (count, parts))
 
 
 def _print(
-    result: Comparison, kernels: KernelTable, ranks: tuple[ModeRanks, ...], count: int
+    result: Comparison,
+    kernels: KernelTable,
+    ranks: tuple[ModeRanks, ...],
+    most: tuple[int, int],
 ) -> None:
+    """``most``: kernels, and modules and operators, to list."""
+    from graphviz_dash.analysis.answer import answer_text
+    from graphviz_dash.cli.equation import print_waterfalls
     from graphviz_dash.cli.figures import (
         print_absent,
         print_failures,
@@ -71,11 +87,15 @@ def _print(
     )
     from graphviz_dash.cli.ranks import print_ranks
 
+    count, parts = most
     click.echo(result.headline)
+    if result.best is not None:
+        click.echo(answer_text(result.best.answer))
     for text in dict.fromkeys(_where_made(run.run.manifest) for run in result.runs):
         click.echo(printable(text))
     print_figures([(run.name, run.figures) for run in result.runs])
     print_ranks(ranks)
+    print_waterfalls(result.runs, result.best, parts)
     print_failures([run.run for run in result.runs])
     print_weaknesses(result.runs)
     if count:

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from graphviz_dash.analysis.answer import answer_text
 from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.analysis.coverage import Coverage
 from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.kernels import KernelRow, KernelTable
 from graphviz_dash.analysis.where import WhereTimeGoes
+from graphviz_dash.cli.equation import waterfall_document
 from graphviz_dash.cli.output import shown
 from graphviz_dash.model.run import Run
 
@@ -76,11 +78,14 @@ def run_document(run: RunComparison) -> dict[str, object]:
         "is_baseline": run.is_baseline,
         "baseline": run.baseline,
         "sentence": run.sentence,
+        "answer": answer_text(run.answer) or None,
         "figures": figures_document(run.figures),
         "where": where_document(run.where) if run.where is not None else None,
         "where_reason": run.where_reason,
         "coverage": coverage_document(run.coverage) if run.coverage is not None else None,
         "coverage_reason": run.coverage_reason,
+        "waterfall": waterfall_document(run.waterfall) if run.waterfall is not None else None,
+        "waterfall_reason": run.waterfall_reason,
         "weaknesses": weaknesses_document(run),
     }
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    import polars as pl
+
+    from graphviz_dash.analysis.compare import Comparison
     from graphviz_dash.analysis.nodes import NodeTable
     from graphviz_dash.exports.check import TraceCheck
     from graphviz_dash.exports.files import ExportSummary
@@ -113,6 +117,53 @@ def kernels(experiment: Path, file: Path, baseline: str | None) -> None:
     loaded = load_experiment(experiment)
     frame = kernel_frame(kernel_table(loaded, compare(loaded, baseline).baseline))
     summary = write_table(frame, file)
+    _tell_file(file, f"{summary.rows:,} rows, {len(summary.columns)} columns")
+
+
+_BASELINE = click.option(
+    "--baseline", help="Mode or name of the run that the others are held against [default: eager]."
+)
+
+
+@export.command()
+@click.argument("experiment", type=click.Path(path_type=Path))
+@_OUTPUT
+@_BASELINE
+def equation(experiment: Path, file: Path, baseline: str | None) -> None:
+    """Write where the runs of an EXPERIMENT save time, by module and operator, as .csv or .parquet.
+
+    EXPERIMENT is a folder whose direct children are run bundles.
+    """
+    from graphviz_dash.exports.equation import equation_frame
+
+    _write_comparison(experiment, file, baseline, equation_frame)
+
+
+@export.command()
+@click.argument("experiment", type=click.Path(path_type=Path))
+@_OUTPUT
+@_BASELINE
+def pairs(experiment: Path, file: Path, baseline: str | None) -> None:
+    """Write which work of the baseline is which of each run of an EXPERIMENT, as .csv or .parquet.
+
+    EXPERIMENT is a folder whose direct children are run bundles.
+    """
+    from graphviz_dash.exports.equation import pair_frame
+
+    _write_comparison(experiment, file, baseline, pair_frame)
+
+
+def _write_comparison(
+    experiment: Path,
+    file: Path,
+    baseline: str | None,
+    build: Callable[[Comparison], pl.DataFrame],
+) -> None:
+    from graphviz_dash.analysis.compare import compare
+    from graphviz_dash.exports.tables import write_table
+    from graphviz_dash.ingest.load import load_experiment
+
+    summary = write_table(build(compare(load_experiment(experiment), baseline)), file)
     _tell_file(file, f"{summary.rows:,} rows, {len(summary.columns)} columns")
 
 

@@ -52,9 +52,9 @@ def show(run: Path, count: int, as_json: bool) -> None:
 
 def _own_figures(result: RunComparison) -> list[Figure]:
     """The figures that need no baseline: one run by itself has none."""
-    from graphviz_dash.analysis.relative import RELATIVE
+    from graphviz_dash.analysis.relative import EQUATION, RELATIVE
 
-    return [figure for figure in result.figures if figure.metric.id not in RELATIVE]
+    return [figure for figure in result.figures if figure.metric.id not in (*RELATIVE, *EQUATION)]
 
 
 def _print(result: RunComparison, tables: list[NodeTable], count: int) -> None:

@@ -34,7 +34,7 @@ def keys(value: object) -> Iterator[str]:
     if isinstance(value, dict):
         for key, inner in value.items():
             yield key
-            if key not in ("methods", "without"):
+            if key not in ("methods", "without", "counts"):
                 yield from keys(inner)
     elif isinstance(value, list):
         for inner in value:

@@ -1,0 +1,129 @@
+"""Whether a run is worth it, in words for somebody who decides: what is gained, why, and what it
+costs. Each figure names the evidence that it rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from graphviz_dash.analysis.figures import Figure
+from graphviz_dash.errors import printable
+from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent, format_ratio
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Run
+
+
+class Evidence(StrEnum):
+    """What a figure of the answer rests on; the values are anchors of the Compare page."""
+
+    ITERATIONS = "iterations"
+    WATERFALL = "waterfall"
+    BREAK_EVEN = "break-even"
+    FIGURES = "figures"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of the sentence; ``evidence`` for one that holds a figure."""
+
+    text: str
+    evidence: Evidence | None = None
+
+
+_WORTH: Final = 1.02
+"""A speedup below this is called hardly any."""
+
+# What a saved part is called: metric, and words for time that went and time that was added.
+_CAUSES: Final = (
+    ("gaps_removed", "waiting for launches"),
+    ("kernel_change", "kernel time"),
+    ("copy_change", "copies and sets"),
+    ("synchronisation_removed", "synchronisation"),
+)
+
+
+def answer_text(pieces: tuple[Piece, ...]) -> str:
+    """The sentence as plain text."""
+    return "".join(piece.text for piece in pieces)
+
+
+def answer(run: Run, against: Run | None, figures: Mapping[str, Figure]) -> tuple[Piece, ...]:
+    """The answer for ``run`` against its baseline; empty where nothing was compared."""
+    speedup, saving = figures["speedup"], figures["step_saving"].value
+    own = figures["step_time"].value
+    if against is None or speedup.value is None or saving is None or own is None:
+        return ()
+    return tuple(_pieces(printable(run.name), printable(against.name), figures, own, saving))
+
+
+def _pieces(
+    name: str, baseline: str, figures: Mapping[str, Figure], own: float, saving: float
+) -> Iterator[Piece]:
+    speedup = figures["speedup"]
+    ratio, spread = speedup.value or 0.0, speedup.spread
+    even = spread is not None and spread.high is not None and spread.low <= 1 <= spread.high
+    times = Piece(f"{format_ns(own)} instead of {format_ns(own + saving)}", Evidence.ITERATIONS)
+    if even:
+        yield Piece(f"No: {name} and {baseline} cannot be told apart, a step takes ")
+        yield times
+        yield Piece(" (")
+        low, high = (format_ratio(end) for end in (spread.low, spread.high)) if spread else ("", "")
+        yield Piece(f"95% interval of the speedup {low} to {high}", Evidence.FIGURES)
+        yield Piece(")")
+    elif ratio < 1:
+        yield Piece(f"No: {name} makes a step ")
+        yield Piece(f"{format_ratio(1 / ratio)} slower", Evidence.FIGURES)
+        yield Piece(" than " + baseline + ", ")
+        yield times
+    else:
+        yield Piece(f"{'Yes' if ratio >= _WORTH else 'Hardly'}: {name} makes a step ")
+        yield Piece(f"{speedup.text} faster", Evidence.FIGURES)
+        yield Piece(f" than {baseline}, ")
+        yield times
+    yield from _why(figures, saving)
+    yield from _cost(figures, even)
+    yield Piece(".")
+
+
+def _why(figures: Mapping[str, Figure], saving: float) -> Iterator[Piece]:
+    """The largest part that goes with the direction of the whole."""
+    parts = [(figures[metric].value, words) for metric, words in _CAUSES]
+    sign = 1 if saving >= 0 else -1
+    known = [(sign * value, words) for value, words in parts if value is not None]
+    largest, words = max(known, default=(0.0, ""))
+    if largest <= 0 or not saving:
+        return
+    share = format_percent(min(1.0, largest / abs(saving)))
+    verb = "less" if sign > 0 else "more"
+    yield Piece("; ")
+    yield Piece(f"{format_ns(largest)} {verb} {words}", Evidence.WATERFALL)
+    yield Piece(f" ({share} of the difference)" if largest <= abs(saving) else "")
+
+
+def _cost(figures: Mapping[str, Figure], even: bool) -> Iterator[Piece]:
+    cost, replays = figures["one_off_cost"], figures["break_even"].value
+    memory = figures["peak_reserved_change"].value
+    if cost.value is not None:
+        yield Piece(". It costs ")
+        yield Piece(f"{cost.text} once", Evidence.BREAK_EVEN)
+        if replays is not None and not even:
+            yield Piece(", paid back after ")
+            steps = f"{format_count(replays)} step{'s' if replays > 1 else ''}"
+            yield Piece(steps, Evidence.BREAK_EVEN)
+        elif replays is None:
+            yield Piece(", never paid back")
+    elif cost.reason is not None and "compil" in cost.reason:
+        yield Piece(". What the compilation costs once was not timed")
+    if memory is not None:
+        yield Piece(", and " if cost.value is not None else "; ")
+        yield Piece(_memory(memory), Evidence.FIGURES)
+
+
+def _memory(change: float) -> str:
+    if not change:
+        return "no more memory"
+    return f"{format_bytes(abs(change))} {'more' if change > 0 else 'less'} memory at its peak"

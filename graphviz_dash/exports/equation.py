@@ -1,0 +1,140 @@
+"""The equation of an experiment's runs, and how their work was paired, as flat tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from graphviz_dash.analysis.compare import Comparison
+from graphviz_dash.analysis.waterfall import Cause, Parts, Waterfall
+from graphviz_dash.analysis.work import Item, StepWork
+
+_PARTS: Final = tuple(cause.name.lower() for cause in Cause)
+_TIMES: Final = ("before", "after", "saved")
+
+_EQUATION_SCHEMA: Final = {
+    "run": pl.String,
+    "baseline": pl.String,
+    "by": pl.String,
+    "label": pl.String,
+    "before_work": pl.Int64,
+    "after_work": pl.Int64,
+    **{f"{side}_ns": pl.Int64 for side in _TIMES},
+    **{f"{side}_{part}_ns": pl.Int64 for side in _TIMES for part in _PARTS},
+}
+
+_SIDE_SCHEMA: Final = {
+    "place": pl.Int64,
+    "kind": pl.String,
+    "name": pl.String,
+    "bytes": pl.Int64,
+    "op": pl.String,
+    "module": pl.String,
+    "duration_ns": pl.Int64,
+}
+
+_PAIR_SCHEMA: Final = {
+    "run": pl.String,
+    "baseline": pl.String,
+    "pair": pl.Int64,
+    "what": pl.String,
+    "method": pl.String,
+    "confidence": pl.Float64,
+    "launch_differs": pl.Boolean,
+    **{f"before_{name}": kind for name, kind in _SIDE_SCHEMA.items()},
+    "graph": pl.String,
+    "node": pl.Int64,
+    **{f"after_{name}": kind for name, kind in _SIDE_SCHEMA.items()},
+}
+
+
+def equation_frame(comparison: Comparison) -> pl.DataFrame:
+    """A row for each run as a whole (``by`` is "step"), and for each of its modules and operators,
+    which both add up to it; times in ns."""
+    rows = [
+        row
+        for run in comparison.runs
+        if run.waterfall is not None
+        for row in _equation_rows(run.waterfall)
+    ]
+    return pl.DataFrame(rows, schema=_EQUATION_SCHEMA, orient="row")
+
+
+def pair_frame(comparison: Comparison) -> pl.DataFrame:
+    """A row for each piece of work of a run's step beside its partner in the baseline's, and for
+    what has none; rows with one ``pair`` belong together. Durations in ns (medians, traced)."""
+    rows = [
+        row
+        for run in comparison.runs
+        if run.waterfall is not None
+        for row in _pair_rows(run.waterfall)
+    ]
+    return pl.DataFrame(rows, schema=_PAIR_SCHEMA, orient="row")
+
+
+def _equation_rows(found: Waterfall) -> Iterator[dict[str, object]]:
+    pairs = found.pairs
+    yield _equation_row(
+        found,
+        ("step", found.run),
+        (len(pairs.before.items), len(pairs.after.items)),
+        (found.before, found.after),
+    )
+    for by, shares in (("module", found.modules), ("operator", found.operators)):
+        for share in shares:
+            yield _equation_row(found, (by, share.label), share.items, (share.before, share.after))
+
+
+def _equation_row(
+    found: Waterfall, what: tuple[str, str], work: tuple[int, int], sides: tuple[Parts, Parts]
+) -> dict[str, object]:
+    row: dict[str, object] = {
+        "run": found.run,
+        "baseline": found.baseline,
+        "by": what[0],
+        "label": what[1],
+        "before_work": work[0],
+        "after_work": work[1],
+    }
+    for side, parts in zip(_TIMES, (*sides, sides[0] - sides[1]), strict=True):
+        row[f"{side}_ns"] = parts.total
+        row |= {f"{side}_{cause.name.lower()}_ns": value for cause, value in parts.items()}
+    return row
+
+
+def _pair_rows(found: Waterfall) -> Iterator[dict[str, object]]:
+    pairs = found.pairs
+    for number, row in enumerate(pairs.rows):
+        for at in range(max(len(row.before), len(row.after))):
+            told: dict[str, object] = {
+                "run": found.run,
+                "baseline": found.baseline,
+                "pair": number,
+                "what": row.kind.value,
+                "method": row.method,
+                "confidence": row.confidence,
+                "launch_differs": row.launch_differs,
+            }
+            if at < len(row.before):
+                told |= _side("before", pairs.before, row.before[at])
+            if at < len(row.after):
+                told |= _side("after", pairs.after, row.after[at])
+                item = pairs.after.items[row.after[at]]
+                told |= {"graph": item.graph, "node": item.node}
+            yield told
+
+
+def _side(side: str, work: StepWork, place: int) -> dict[str, object]:
+    item: Item = work.items[place]
+    values = (
+        place,
+        item.kind,
+        item.name,
+        item.size,
+        item.origin.op,
+        item.origin.module,
+        int(work.duration[place]),
+    )
+    return {f"{side}_{name}": value for name, value in zip(_SIDE_SCHEMA, values, strict=True)}
