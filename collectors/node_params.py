@@ -92,10 +92,40 @@ class ParamsReader:
         return readers[kind](handle) if kind in readers else None
 
     def _semaphore(self, params: Any) -> SemaphoreParams:
+        raw = _SemaphoreNode.from_address(params.getPtr())
         return SemaphoreParams(
-            semaphores=tuple(self._semaphores[int(one)] for one in params.extSemArray),
-            values=tuple(int(one.params.fence.value) for one in params.paramsArray),
+            semaphores=tuple(self._semaphores[one] for one in raw.semaphores[: raw.count]),
+            values=tuple(one.value for one in raw.params[: raw.count]),
         )
+
+
+# cuda-bindings gives arrays that the driver filled in as empty lists, so they are read in place. The
+# structures are those of cuda.h: CUDA_EXT_SEM_SIGNAL_NODE_PARAMS and CUDA_EXT_SEM_WAIT_NODE_PARAMS
+# agree in what is read here, and so do their parameters.
+class _Fence(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_uint64), ("rest", ctypes.c_uint8 * 136)]
+
+
+class _SemaphoreNode(ctypes.Structure):
+    _fields_ = [
+        ("semaphores", ctypes.POINTER(ctypes.c_uint64)),
+        ("params", ctypes.POINTER(_Fence)),
+        ("count", ctypes.c_uint),
+    ]
+
+
+class _Operation(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_uint64), ("rest", ctypes.c_uint8 * 40)]
+
+
+class _BatchNode(ctypes.Structure):
+    """CUDA_BATCH_MEM_OP_NODE_PARAMS."""
+
+    _fields_ = [
+        ("context", ctypes.c_void_p),
+        ("count", ctypes.c_uint),
+        ("operations", ctypes.POINTER(_Operation)),
+    ]
 
 
 class _Numbers(dict[Hashable, int]):
@@ -185,12 +215,12 @@ def _memset(handle: Any) -> MemsetParams:
 
 def _batch_mem_op(handle: Any) -> BatchMemOpParams:
     params = call(driver.cuGraphBatchMemOpNodeGetParams, handle)
-    return BatchMemOpParams(
-        operations=tuple(
-            one.operation.name.removeprefix(_OPERATION).lower().replace("_", " ")
-            for one in params.paramArray
-        )
-    )
+    raw = _BatchNode.from_address(params.getPtr())
+    # The kind is an enumeration of 32 bits, before 32 bits of padding.
+    kinds = [one.kind & 0xFFFFFFFF for one in raw.operations[: raw.count]]
+    names = [driver.CUstreamBatchMemOpType(kind).name for kind in kinds]
+    words = (name.removeprefix(_OPERATION).lower().replace("_", " ") for name in names)
+    return BatchMemOpParams(operations=tuple(words))
 
 
 class _Symbol(ctypes.Structure):

@@ -36,6 +36,8 @@ class Kernels:
     """CUDA C++ compiled for the current device; a function of it by name."""
 
     def __init__(self, source: str) -> None:
+        # Makes the context of torch, which modules are loaded into, if nothing has yet.
+        torch.cuda.synchronize()
         major, minor = torch.cuda.get_device_capability()
         options = [f"--gpu-architecture=sm_{major}{minor}".encode(), b"-std=c++17"]
         program = call(nvrtc.nvrtcCreateProgram, source.encode(), b"kernels.cu", 0, [], [])

@@ -76,6 +76,8 @@ def attribute(graph: CapturedGraph, capture: Trace | None) -> Attribution:
     if alignment is None:
         reason = (
             f"the capture shows {len(launches):,} launches, which do not fit {len(made):,} nodes"
+            if len(launches)
+            else "no launch of the capture made it: it was added through the graph API"
         )
         return _nothing(graph, reason, len(made), len(launches))
     exact = alignment.pairs == len(made) == len(launches)

@@ -1,34 +1,93 @@
-"""A graph with its child graphs put in place of the nodes that hold them, as a launch runs them."""
+"""A graph with its child graphs and the bodies that ran put in place, as a launch runs them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
+from typing import Final, TypeAlias
 
 import msgspec
 
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, NodeKind
 
+Choice: TypeAlias = frozenset[str]
+"""The ids of the bodies of conditional nodes that a launch ran."""
+
+SHOWN_KINDS: Final = frozenset({NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET})
+"""Kinds of node whose work is a row of a trace."""
+
+_MOST_VARIANTS: Final = 256
+"""A graph whose conditional nodes can choose in more ways is matched without their bodies."""
+
 
 @dataclass
 class Flat:
     """``graph`` has all nodes; ``owner`` and ``index`` name each node's own graph and its index in
-    it, the owner "" for a node that only stands for the end of a child graph."""
+    it, the owner "" for a node that only stands for the end of a child graph or body. ``root`` is
+    the id of the graph that is launched."""
 
     graph: CapturedGraph
+    root: str
     owner: list[str] = field(default_factory=list)
     index: list[int] = field(default_factory=list)
 
 
-def flatten(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> Flat:
-    """``graph`` with the bodies of its child graph nodes, and theirs, between what the node depends
-    on and what depends on it.
+def variants(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[Flat]:
+    """``graph`` as each of the ways in which a launch can run it, by what its conditional nodes
+    choose: none of its bodies or one. One flat graph where there is no choice.
 
-    A graph without any comes out as it is. Bodies of conditional nodes run as often as their
-    condition says, not once, and stay out.
+    The profiler shows a body at most once a launch, that of a While too, however often it runs.
+    """
+    choices = _choices(graph, by_id)
+    flats = [flatten(graph, by_id, choice) for choice in choices or [frozenset()]]
+    if len(flats) > 1:
+        for number, flat in enumerate(flats):
+            flat.graph = msgspec.structs.replace(flat.graph, id=f"{graph.id}?{number}")
+    return flats
+
+
+def _choices(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[Choice]:
+    """What the conditionals of a graph and of its child graphs can choose that a trace would show;
+    empty if in too many ways."""
+    found: list[Choice] = [frozenset()]
+    for node in graph.nodes:
+        bodies = [by_id[body] for body in node.bodies if body in by_id]
+        inside = [_choices(body, by_id) for body in bodies]
+        if not all(inside):
+            return []
+        if node.kind is NodeKind.CHILD_GRAPH:
+            options = [choice for choices in inside for choice in choices]
+        else:
+            options = [frozenset[str]()]
+            for body, choices in zip(bodies, inside, strict=True):
+                if _shows(body, by_id):
+                    options += [choice | {body.id} for choice in choices]
+        if options and len(found) * len(options) > _MOST_VARIANTS:
+            return []
+        found = [a | b for a, b in product(found, options or [frozenset[str]()])]
+    return found
+
+
+def _shows(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> bool:
+    """Whether anything of a graph can be a row of a trace."""
+    return any(
+        node.kind in SHOWN_KINDS
+        or any(_shows(by_id[body], by_id) for body in node.bodies if body in by_id)
+        for node in graph.nodes
+    )
+
+
+def flatten(
+    graph: CapturedGraph, by_id: dict[str, CapturedGraph], ran: Choice = frozenset()
+) -> Flat:
+    """``graph`` with the bodies of its child graph nodes and the bodies of ``ran``, and theirs,
+    between what the node depends on and what depends on it.
+
+    A graph without any comes out as it is.
     """
     nodes: list[GraphNode] = []
     edges: list[GraphEdge] = []
-    flat = Flat(graph)
+    flat = Flat(graph, graph.id)
     ends: dict[tuple[str, int], int] = {}
     places: dict[tuple[str, int], int] = {}
 
@@ -45,8 +104,11 @@ def flatten(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> Flat:
         for node in part.nodes:
             key = (part.id, node.index)
             places[key] = ends[key] = add(node, part.id)
-            body = by_id.get(node.bodies[0]) if node.bodies else None
-            if node.kind is NodeKind.CHILD_GRAPH and body is not None:
+            run = (
+                node.bodies if node.kind is NodeKind.CHILD_GRAPH else ran.intersection(node.bodies)
+            )
+            body = by_id.get(next(iter(run))) if run else None
+            if body is not None:
                 ends[key] = add(GraphNode(0, NodeKind.EMPTY), "")
                 edges.append(GraphEdge(places[key], ends[key]))
                 pending.append((body, places[key], ends[key]))

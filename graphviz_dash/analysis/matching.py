@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -63,10 +64,17 @@ class GraphMatcher:
             driver: Counter(codes[self._driver == driver].tolist())
             for driver in DRIVER_CODES.values()
         }
-        self._topology = Topology.of(graph, codes != NO_NODE)
-        self._chain = self._topology.chain()
+        self._graph = graph
         self._branches: BranchMatcher | None = None
         self._known: dict[bytes, tuple[Ints, Floats, str]] = {}
+
+    @cached_property
+    def _topology(self) -> Topology:
+        return Topology.of(self._graph, self._codes != NO_NODE)
+
+    @cached_property
+    def _chain(self) -> Ints | None:
+        return self._topology.chain()
 
     def likeness(self, seen: Counter[int], rows: int) -> float:
         """Share of rows and nodes that have a partner of the same signature, 0 to 1."""

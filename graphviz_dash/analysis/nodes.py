@@ -5,7 +5,7 @@ this one table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from graphviz_dash.analysis.categories import Category, categorise
 from graphviz_dash.analysis.lanes import Ints
 from graphviz_dash.analysis.matching import Floats
 from graphviz_dash.analysis.replays import METHODS, UNMATCHED, ReplayMatch, match_replays
+from graphviz_dash.analysis.visibility import conditionals_around, what_is_left_out, why_no_times
 from graphviz_dash.model.graph import CapturedGraph, GraphNode
 from graphviz_dash.model.run import Run
 
@@ -26,7 +27,7 @@ class NodeTimes:
 
     ``method`` is the rung ("graph node id", "alignment: order", "alignment: branches", "none") and
     ``confidence`` the least over the replays. ``samples`` is 0, and the times None, for a node
-    that the profiler did not show.
+    that the profiler did not show. ``note`` says why, or what the times leave out.
     """
 
     method: str
@@ -37,6 +38,7 @@ class NodeTimes:
     max_ns: int | None
     start_median_ns: float | None  # since the start of its replay's first row
     stream: int | None  # of the first replay
+    note: str | None = None
 
 
 NOT_SEEN = NodeTimes(UNMATCHED, 0.0, 0, None, None, None, None, None)
@@ -80,14 +82,31 @@ def node_table(run: Run, graph_id: str) -> NodeTable:
     if graph is None:
         raise KeyError(graph_id)
     matched = match_replays(run.graphs, run.replay_trace) if run.replay_trace else None
-    return build_node_table(graph, attribute(graph, run.capture_trace), matched)
+    return build_node_table(graph, attribute(graph, run.capture_trace), matched, run.graphs)
 
 
 def build_node_table(
-    graph: CapturedGraph, attribution: Attribution, matched: ReplayMatch | None
+    graph: CapturedGraph,
+    attribution: Attribution,
+    matched: ReplayMatch | None,
+    graphs: tuple[CapturedGraph, ...] = (),
 ) -> NodeTable:
-    """The table of ``graph`` from results that are already there."""
+    """The table of ``graph`` from results that are already there; ``graphs`` are all of its run,
+    which a body needs to be known as one."""
+    replays = 0 if matched is None else matched.replays_of(graph.id)
     times = [NOT_SEEN] * len(graph.nodes) if matched is None else _times(matched, graph)
+    around = conditionals_around(graph, {one.id: one for one in graphs})
+    times = [
+        replace(
+            time,
+            note=what_is_left_out(around)
+            if time.samples
+            else why_no_times(node, around, replays)
+            if matched is not None
+            else "there is no trace of replays",
+        )
+        for node, time in zip(graph.nodes, times, strict=True)
+    ]
     rows = tuple(
         NodeRow(node, categorise(node.kind.value, node.label), origin, time)
         for node, origin, time in zip(graph.nodes, attribution.origins, times, strict=True)
@@ -98,7 +117,7 @@ def build_node_table(
         rows=rows,
         attributed=sum(origin.op is not None for origin in attribution.origins),
         capture_launches=attribution.capture_launches,
-        replays=0 if matched is None else matched.replays_of(graph.id),
+        replays=replays,
         replay_kernels=0 if mine is None else int(np.count_nonzero(mine)),
         matched_kernels=(
             0 if matched is None or mine is None else int(np.count_nonzero(matched.node[mine] >= 0))

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from graphviz_dash.analysis.by_id import IdMatcher
 from graphviz_dash.analysis.calls import CallClass, call_class
-from graphviz_dash.analysis.flatten import flatten
+from graphviz_dash.analysis.flatten import variants
 from graphviz_dash.analysis.lanes import Ints, column, encode
 from graphviz_dash.analysis.matching import BY_BRANCH, BY_ID, BY_ORDER, GraphMatcher, Rows
 from graphviz_dash.analysis.node_id_trace import trace_of
@@ -51,13 +51,15 @@ METHODS: Final = (UNMATCHED, BY_ID, BY_ORDER, BY_BRANCH)
 class ReplayMatch:
     """All rows of all replays, as parallel arrays of shape (rows,).
 
-    ``replay`` numbers the graph launches of the trace by time, ``graph`` indexes ``graphs`` (-1:
-    a graph that no captured one looks like), ``gpu_row`` is the row of ``trace.gpu``, ``node`` the
+    ``roots`` are the launched graphs that ``graphs`` are or lie in. ``replay`` numbers the graph
+    launches of the trace by time, ``graph`` indexes ``graphs`` (-1: a graph that no captured one
+    looks like), ``gpu_row`` is the row of ``trace.gpu``, ``node`` the
     node index or -1, ``method`` indexes METHODS, ``confidence`` is 0 to 1, ``start`` (ns since its
     replay's first row), ``duration`` (ns) and ``stream`` are the trace's.
     """
 
     graphs: tuple[str, ...]
+    roots: tuple[str, ...]
     replay: Ints
     graph: Ints
     gpu_row: Ints
@@ -80,8 +82,12 @@ class ReplayMatch:
         return np.asarray(self.graph == self.graphs.index(graph_id))
 
     def replays_of(self, graph_id: str) -> int:
-        """How often the trace shows the graph launched."""
-        return len(np.unique(self.replay[self.of_graph(graph_id)]))
+        """How often the trace shows the graph launched, or the one that it is a body in."""
+        if graph_id not in self.graphs:
+            return 0
+        root = self.roots[self.graphs.index(graph_id)]
+        family = [place for place, other in enumerate(self.roots) if other == root]
+        return len(np.unique(self.replay[np.isin(self.graph, family)]))
 
     def rows_of(self, graph_id: str, node: int) -> Ints:
         """The places, in these arrays, of one node's rows in the order of replays."""
@@ -129,12 +135,12 @@ def match_replays(
     With several graphs each launch is given to the one that its rows look like most; those that
     look the same are told apart as :mod:`graphviz_dash.analysis.which_graph` says, and the
     confidence is that of both decisions together. A child graph runs as a part of the graph that
-    holds it: its rows name it and its own nodes. What runs in the body of a conditional node stays
-    without a node unless ids name it. Near-linear in the rows.
+    holds it: its rows name it and its own nodes. So does the body of a conditional node: which of
+    them ran is told by what the launch shows. Near-linear in the rows.
     """
     by_id = {graph.id: graph for graph in graphs}
-    flats = [flatten(graph, by_id) for graph in graphs if graph.parent is None]
-    roots = [flat.graph.id for flat in flats]
+    flats = [flat for graph in graphs if graph.parent is None for flat in variants(graph, by_id)]
+    roots = [flat.root for flat in flats]
     place = {name: number for number, name in enumerate(by_id)}
     owners = [np.array([place.get(name, -1) for name in flat.owner]) for flat in flats]
     indices = [np.array(flat.index) for flat in flats]
@@ -197,6 +203,7 @@ def match_replays(
         method[part] = np.where(found, METHODS.index(matched.method), METHODS.index(UNMATCHED))
     return ReplayMatch(
         graphs=tuple(by_id),
+        roots=tuple(_root(graph, by_id) for graph in graphs),
         replay=replay,
         graph=graph,
         gpu_row=row,
@@ -207,6 +214,13 @@ def match_replays(
         duration=column(trace.gpu, "dur")[row],
         stream=stream[row],
     )
+
+
+def _root(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> str:
+    """The id of the launched graph that ``graph`` is or lies in."""
+    while graph.parent is not None and graph.parent[0] in by_id:
+        graph = by_id[graph.parent[0]]
+    return graph.id
 
 
 def _ids(trace: Trace, name: str) -> Ints:

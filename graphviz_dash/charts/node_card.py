@@ -169,10 +169,9 @@ def _others(row: NodeRow) -> tuple[Field, ...]:
 def _times(row: NodeRow, table: NodeTable) -> tuple[Field, ...]:
     times = row.times
     if not times.samples:
-        why = "the profiler shows no row for it" if table.replays else "no traced replay"
-        return (Field("Duration", _ABSENT, why),)
+        return (Field("Duration", _ABSENT, times.note or ""),)
     return (
-        Field("Median", format_ns(times.median_ns), "traced"),
+        Field("Median", format_ns(times.median_ns), times.note or "traced"),
         Field("Least to most", f"{format_ns(times.min_ns)} to {format_ns(times.max_ns)}"),
         Field("Samples", f"{times.samples} of {table.replays} replays"),
         Field("Starts", f"{format_ns(times.start_median_ns)} after the replay's first work"),

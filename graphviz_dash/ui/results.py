@@ -52,5 +52,5 @@ def nodes(key: str, run_name: str, graph_id: str) -> NodeTable:
     return STORE.derived(
         key,
         ("nodes", run_name, graph_id),
-        lambda _: build_node_table(graph, attribute(graph, run.capture_trace), matched),
+        lambda _: build_node_table(graph, attribute(graph, run.capture_trace), matched, run.graphs),
     )

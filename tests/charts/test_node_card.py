@@ -59,7 +59,7 @@ def test_what_is_not_known_says_why() -> None:
     found = fields(card)
     assert found["Operator"].text == "–"
     assert found["Operator"].note
-    assert found["Duration"].note == "no traced replay"
+    assert found["Duration"].note == "there is no trace of replays"
     assert card.bins == ()
 
 

@@ -266,6 +266,7 @@ def test_slices_of_a_replay_know_their_node() -> None:
     none = np.zeros(4, dtype=np.int64)
     replays = ReplayMatch(
         graphs=("graph-0",),
+        roots=("graph-0",),
         replay=np.array([0, 0, 1, 1]),
         graph=none,
         gpu_row=np.arange(4),

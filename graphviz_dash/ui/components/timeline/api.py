@@ -94,7 +94,7 @@ def _node_row(key: str, run: Run, node: MatchedNode) -> NodeRow:
     table = STORE.derived(
         key,
         ("node table", run.name, node.graph),
-        lambda _: build_node_table(graph, attribute(graph, run.capture_trace), replays),
+        lambda _: build_node_table(graph, attribute(graph, run.capture_trace), replays, run.graphs),
     )
     return table.rows[node.node]
 
