@@ -22,7 +22,7 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from graphviz_dash.analysis.nodes import node_table  # noqa: E402
+from graphviz_dash.analysis.whole import whole_graph  # noqa: E402
 from graphviz_dash.charts.dag import ColourBy, dag_view, folded  # noqa: E402
 from graphviz_dash.ingest.load import load_run  # noqa: E402
 from tests.builders import chain, make_experiment  # noqa: E402
@@ -79,7 +79,7 @@ def main() -> None:
 
 def fold_times(run: Path, count: int) -> None:
     """Folding and one view, on the server."""
-    table = node_table(load_run(run), "graph-0")
+    table = whole_graph(load_run(run), "graph-0")
     folds = [timed(lambda: folded(table)) for _ in range(7)]
     graph = folded(table)
     views = [timed(lambda: dag_view(graph, ColourBy.CATEGORY, 1.3)) for _ in range(7)]

@@ -99,9 +99,9 @@ class ParamsReader:
         )
 
 
-# cuda-bindings gives arrays that the driver filled in as empty lists, so they are read in place. The
-# structures are those of cuda.h: CUDA_EXT_SEM_SIGNAL_NODE_PARAMS and CUDA_EXT_SEM_WAIT_NODE_PARAMS
-# agree in what is read here, and so do their parameters.
+# cuda-bindings gives arrays that the driver filled in as empty lists, so they are read in place.
+# The structures are those of cuda.h: CUDA_EXT_SEM_SIGNAL_NODE_PARAMS and
+# CUDA_EXT_SEM_WAIT_NODE_PARAMS agree in what is read here, and so do their parameters.
 class _Fence(ctypes.Structure):
     _fields_ = [("value", ctypes.c_uint64), ("rest", ctypes.c_uint8 * 136)]
 

@@ -2,7 +2,8 @@
 
 The order of execution gives a spine: nodes that no edge passes by. Between two of them lie regions
 of parallel branches. Along the spine neighbours of one phase and module form groups, as the model
-is written; equal groups in a row become one repeat; what is left and long becomes runs.
+is written; equal groups in a row become one repeat; what is left and long becomes runs. A node that
+holds graphs becomes a group of itself and of its bodies.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from graphviz_dash.analysis.names import short_name
-from graphviz_dash.analysis.nodes import NodeRow, NodeTable
+from graphviz_dash.analysis.nodes import NodeRow
+from graphviz_dash.analysis.whole import WholeGraph
 
 _MOST_CHILDREN: Final = 160
 """Children of one group; longer rows are cut into even parts."""
@@ -44,11 +46,14 @@ class FoldKind(StrEnum):
     TANGLE = "tangle"
     REPEAT = "repeat"
     RUN = "run"
+    HOLDER = "holder"
+    BODY = "body"
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """One node of the graph, by index. ``id`` is unique among leaves and groups of the tree."""
+    """One node of the graph, by its place in the whole. ``id`` is unique among leaves and groups of
+    the tree."""
 
     id: str
     node: int
@@ -64,8 +69,9 @@ class Group:
     """Nodes that belong together.
 
     ``children`` follow one another, except those of a PARALLEL group, which stand side by side,
-    and of a TANGLE, whose order is given by the edges alone. ``nodes`` are all nodes inside, in
-    topological order. A REPEAT has equal children.
+    and of a TANGLE, whose order is given by the edges alone. ``nodes`` are the places of all nodes
+    inside, in topological order. A REPEAT has equal children. A HOLDER has the node that holds
+    graphs, and then their BODY groups, which stand side by side.
     """
 
     id: str
@@ -90,9 +96,9 @@ class _Draft:
     shape: int = 0
 
 
-def fold(table: NodeTable) -> Group:
+def fold(whole: WholeGraph) -> Group:
     """The tree of a graph's nodes; deterministic, near-linear in nodes and edges."""
-    return _Folder(table).whole()
+    return _Folder(whole).whole()
 
 
 def ancestors(root: Group, node: int) -> tuple[str, ...]:
@@ -121,8 +127,11 @@ def groups(root: Group) -> dict[str, Group]:
 
 
 class _Folder:
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, whole: WholeGraph) -> None:
+        table = whole.table
         self._rows = table.rows
+        self._top = whole.top
+        self._bodies = whole.bodies
         count = len(table.rows)
         self._after: list[list[int]] = [[] for _ in range(count)]
         self._before: list[list[int]] = [[] for _ in range(count)]
@@ -134,7 +143,7 @@ class _Folder:
 
     def whole(self) -> Group:
         """The tree over all nodes."""
-        order = self._topological(range(len(self._rows)))
+        order = self._topological(self._top)
         items = self._modules(self._series(order))
         root = _Draft(FoldKind.GRAPH, "graph", self._shorten(items))
         return self._numbered(root, "g")
@@ -314,9 +323,22 @@ class _Folder:
     # -- pieces ----------------------------------------------------------------------------------
 
     def _leaf(self, node: int) -> _Draft:
+        """A node by itself, or with what it holds."""
         row = self._rows[node]
         shape = self._code((row.node.kind, row.node.label))
-        return _Draft(FoldKind.RUN, "", [], node=node, shape=shape)
+        leaf = _Draft(FoldKind.RUN, "", [], node=node, shape=shape)
+        bodies = [body for body in self._bodies.get(node, ()) if body.nodes]
+        if not bodies:
+            return leaf
+        groups = [
+            self._group(
+                FoldKind.BODY,
+                body.title,
+                self._shorten(self._modules(self._series(self._topological(body.nodes)))),
+            )
+            for body in bodies
+        ]
+        return self._group(FoldKind.HOLDER, _holder_title(row, len(bodies)), [leaf, *groups])
 
     def _group(self, kind: FoldKind, title: str, children: list[_Draft]) -> _Draft:
         shape = self._code((kind, tuple(child.shape for child in children)))
@@ -333,7 +355,8 @@ class _Folder:
         for path in paths:
             alike = takewhile(lambda pair: pair[0] == pair[1], zip(common, path, strict=False))
             common = tuple(part for part, _ in alike)
-        return ".".join(common[1:]) or self._rows[nodes[0]].origin.phase
+        phase = self._rows[nodes[0]].origin.phase
+        return ".".join(common[1:]) or (phase if phase != "other" else "branch")
 
     def _work_title(self, items: list[_Draft]) -> str:
         """What a run does most, by operator or kernel."""
@@ -389,6 +412,11 @@ def _module_path(row: NodeRow) -> tuple[str, ...]:
         else:
             parts.append(part)
     return (origin.phase, *parts)
+
+
+def _holder_title(row: NodeRow, bodies: int) -> str:
+    label = row.node.label
+    return f"{label}, {bodies} bodies" if bodies > 1 else label
 
 
 def _span_title(first: str, last: str) -> str:

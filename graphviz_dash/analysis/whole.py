@@ -44,6 +44,12 @@ class WholeGraph:
     bodies: Mapping[int, tuple[Body, ...]]
     top: tuple[int, ...]
 
+    @classmethod
+    def of(cls, table: NodeTable) -> WholeGraph:
+        """A graph whose nodes hold none, or without what they hold."""
+        owner = tuple((table.graph.id, row.node.index) for row in table.rows)
+        return cls(table, owner, {}, tuple(range(len(table.rows))))
+
     def place(self, graph: str, index: int) -> int | None:
         """The place of a node; None if the whole does not hold it."""
         try:
@@ -100,6 +106,8 @@ def assemble(
     by_id = {graph.id: graph for graph in graphs}
     root = table_of(graph_id)
     order = _family(by_id[graph_id], by_id)
+    if len(order) == 1:
+        return WholeGraph.of(root)
     tables = [root, *(table_of(one) for one in order[1:])]
     first: dict[str, int] = {}
     rows: list[NodeRow] = []
@@ -116,8 +124,6 @@ def assemble(
             for edge in table.graph.edges
         ]
     top = tuple(range(len(root.rows)))
-    if len(order) == 1:
-        return WholeGraph(root, tuple(owner), {}, top)
     bodies = {
         place: tuple(
             Body(body, _title(row.node, number), _places(first[body], len(by_id[body].nodes)))

@@ -18,7 +18,8 @@ import msgspec
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.fold import FoldKind, Group, Leaf, ancestors, fold, groups
 from graphviz_dash.analysis.names import short_name
-from graphviz_dash.analysis.nodes import NodeRow, NodeTable
+from graphviz_dash.analysis.nodes import NodeRow
+from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.charts.dag_layout import GAP, GUTTER, Placed, place
 from graphviz_dash.charts.palette import CATEGORY, KIND, MODULES, PHASE, TIME, Shade
 from graphviz_dash.errors import printable
@@ -56,8 +57,10 @@ class ColourBy(StrEnum):
 
 class Box(msgspec.Struct, frozen=True, array_like=True):
     """A leaf (``node`` >= 0) or a group. ``colour`` and the entries of ``strip`` index the legend;
-    ``open`` says that a group is unfolded. ``note`` is the operator of a leaf, what a group is.
-    ``name`` indexes the view's ``names``, -1 where the label says all."""
+    ``open`` says that a group is unfolded. ``node`` is the place of the node in the whole graph.
+    ``note`` is the operator of a leaf, what a group is. ``name`` indexes the view's ``names``, -1
+    where the label says all. ``body``: it is a graph inside a node. ``where`` is how a leaf's node
+    is spoken of, "node 3 of graph-0.7"."""
 
     id: str
     x: int
@@ -73,11 +76,14 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
     strip: list[int]
     repeats: int
     name: int
+    body: bool
+    where: str
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True):
     """A dependency between two boxes: a polyline as x, y, x, y, ...; ``dashed`` for a programmatic
-    one; ``text`` is the edge's data where it is not the default; ``count`` edges run in it."""
+    one; ``text`` is the edge's data where it is not the default; ``count`` edges run in it, none in
+    the link from a node to a graph inside it."""
 
     source: str
     target: str
@@ -115,15 +121,20 @@ class DagView(msgspec.Struct, frozen=True):
 class FoldedGraph:
     """A graph made ready for views: built once, then any view of it is a matter of what is open."""
 
-    table: NodeTable
+    whole: WholeGraph
     root: Group
     groups: dict[str, Group]
 
+    @property
+    def rows(self) -> tuple[NodeRow, ...]:
+        """A row for each place of the whole graph."""
+        return self.whole.table.rows
 
-def folded(table: NodeTable) -> FoldedGraph:
-    """Folds the graph of ``table``."""
-    root = fold(table)
-    return FoldedGraph(table, root, groups(root))
+
+def folded(whole: WholeGraph) -> FoldedGraph:
+    """Folds a graph with all that it holds."""
+    root = fold(whole)
+    return FoldedGraph(whole, root, groups(root))
 
 
 def dag_view(
@@ -139,7 +150,7 @@ def dag_view(
         ratio: width over height of the canvas.
         expanded: ids of the groups to unfold; None for what fits into the budget. Unknown ids are
             passed over, and a group inside a folded one stays unseen.
-        focus: a node that must be visible: the groups around it are unfolded.
+        focus: the place of a node that must be visible: the groups around it are unfolded.
     """
     wanted = (
         _automatic(graph.root, ratio) if expanded is None else set(expanded) & set(graph.groups)
@@ -149,18 +160,25 @@ def dag_view(
     wanted.add(graph.root.id)
     kept, full = _within_budget(graph.root, wanted, focus)
     placed = place(graph.root, frozenset(kept), ratio)
-    colours = _Colours(graph.table.rows, colour_by)
+    colours = _Colours(graph.rows, colour_by)
+    times = _GroupTimes(graph.whole)
     boxes: list[Box] = []
     names: dict[str, int] = {}
     parents: dict[str, Placed] = {}
     flat = list(_visible(placed, parents))
+    owner, root = graph.whole.owner, graph.whole.table.graph.id
     for one in flat:
         above = parents[one.fold.id].fold
         title = above.title if isinstance(above, Group) else ""
-        boxes.append(_box(one, graph.table.rows, colours, title, names))
+        box = _box(one, graph.rows, colours, times, title, names)
+        if box.node >= 0:
+            name, index = owner[box.node]
+            where = f"node {index}" if name == root else f"node {index} of {name}"
+            box = msgspec.structs.replace(box, where=printable(where))
+        boxes.append(box)
     return DagView(
-        nodes=len(graph.table.rows),
-        edges=len(graph.table.graph.edges),
+        nodes=len(graph.rows),
+        edges=len(graph.whole.table.graph.edges),
         width=round(placed.width),
         height=round(placed.height),
         boxes=boxes,
@@ -179,7 +197,7 @@ def search(graph: FoldedGraph, text: str, most: int) -> tuple[list[int], list[st
     wanted = text.lower()
     hits = [
         row.node.index
-        for row in graph.table.rows
+        for row in graph.rows
         if any(
             wanted in (part or "").lower()
             for part in (row.node.label, row.origin.op, row.origin.module, row.origin.source)
@@ -331,8 +349,34 @@ def _module_keys(rows: tuple[NodeRow, ...]) -> list[str]:
     return [".".join(path[:depth]) or _NO_MODULE for path in paths]
 
 
+class _GroupTimes:
+    """How long the nodes of a group work in a replay, added up."""
+
+    def __init__(self, whole: WholeGraph) -> None:
+        self._rows = whole.table.rows
+        self._replays = whole.table.replays
+        self._optional = whole.inside_body
+
+    def text(self, nodes: tuple[int, ...]) -> str:
+        """Empty where nothing was seen. A body of a conditional is summed for when it runs; where
+        other nodes are in the group too, by the share of replays in which it does."""
+        rows = [self._rows[node] for node in nodes if self._rows[node].times.samples]
+        if not rows:
+            return ""
+        whole = self._replays
+        if all(node in self._optional for node in nodes):
+            whole = max(row.times.samples for row in rows)
+        shares = ((row.times.median_ns or 0.0) * row.times.samples / whole for row in rows)
+        return format_ns(sum(shares))
+
+
 def _box(
-    one: Placed, rows: tuple[NodeRow, ...], colours: _Colours, above: str, names: dict[str, int]
+    one: Placed,
+    rows: tuple[NodeRow, ...],
+    colours: _Colours,
+    times: _GroupTimes,
+    above: str,
+    names: dict[str, int],
 ) -> Box:
     """The box of a leaf or group; ``above`` is the title of the group around it, which a title
     need not say again. Whole names go into ``names``, once each."""
@@ -352,18 +396,17 @@ def _box(
             id=item.id, **where, node=item.node, open=False,
             label=short[:_LABEL], note=printable(row.origin.op or row.node.kind.value)[:_LABEL],
             time=format_ns(row.times.median_ns), colour=colours.of_node[item.node], strip=[],
-            repeats=0, name=whole,
+            repeats=0, name=whole, body=False, where="",
         )  # fmt: skip
-    times = [rows[node].times.median_ns for node in item.nodes]
-    known = [time for time in times if time is not None]
     count = format_count(len(item.nodes))
     title = printable(item.title.removeprefix(f"{above}."))
     return Box(
         id=item.id, **where, node=-1, open=one.open, label=title[:_LABEL],
         note=f"{count} nodes" if len(item.nodes) != 1 else "1 node",
-        time=format_ns(sum(known)) if known else "",
+        time=times.text(item.nodes),
         colour=colours.most(item.nodes), strip=[] if one.open else colours.strip(item.nodes),
         repeats=len(item.children) if item.kind is FoldKind.REPEAT else 0, name=-1,
+        body=item.kind is FoldKind.BODY, where="",
     )  # fmt: skip
 
 
@@ -373,17 +416,34 @@ def _box(
 def _links(graph: FoldedGraph, flat: list[Placed], parents: dict[str, Placed]) -> list[Link]:
     """One link for all edges between two visible boxes."""
     box_of: dict[int, Placed] = {}
+    held: list[tuple[Placed, Placed]] = []
     for one in flat:
         if not one.open:
             for node in one.fold.nodes:
-                box_of[node] = one
+                box_of.setdefault(node, one)
+        elif isinstance(one.fold, Group) and one.fold.kind is FoldKind.HOLDER:
+            # What comes after the node comes after what it holds: its edges end at the group.
+            holder, *bodies = one.inside
+            box_of[holder.fold.nodes[0]] = one
+            held += [(holder, body) for body in bodies]
     between: dict[tuple[str, str], list[GraphEdge]] = {}
-    for edge in graph.table.graph.edges:
+    for edge in graph.whole.table.graph.edges:
         source, target = box_of[edge.source].fold.id, box_of[edge.target].fold.id
         if source != target:
             between.setdefault((source, target), []).append(edge)
     places = {one.fold.id: one for one in flat}
-    return [
+    inward = [
+        Link(
+            holder.fold.id,
+            body.fold.id,
+            [round(value) for value in _route(holder, body, parents)],
+            False,
+            "",
+            0,
+        )
+        for holder, body in held
+    ]
+    return inward + [
         Link(
             source,
             target,

@@ -63,6 +63,8 @@ def _measure(item: Fold, expanded: frozenset[str], ratio: float) -> Placed:
     inside = [_measure(child, expanded, _NESTED_RATIO) for child in item.children]
     if item.kind is FoldKind.PARALLEL:
         width, height = _side_by_side(inside)
+    elif item.kind is FoldKind.HOLDER:
+        width, height = _under(inside)
     else:
         width, height = _columns(inside, ratio)
     header = 0.0 if item.kind is FoldKind.GRAPH else HEADER
@@ -80,6 +82,22 @@ def _side_by_side(inside: Sequence[Placed]) -> tuple[float, float]:
         one.right = x + one.width
         x += one.width + GAP
     return x - GAP, max(one.height for one in inside)
+
+
+def _under(inside: Sequence[Placed]) -> tuple[float, float]:
+    """The first box above the others, which stand side by side."""
+    holder, *bodies = inside
+    width, height = _side_by_side(bodies)
+    below = holder.height + 1.5 * GAP
+    for one in bodies:
+        one.y = below
+    whole = max(width, holder.width)
+    holder.x = (whole - holder.width) / 2
+    holder.right = holder.x + holder.width
+    for one in bodies:
+        one.x += (whole - width) / 2
+        one.right += (whole - width) / 2
+    return whole, below + height
 
 
 def _columns(inside: Sequence[Placed], ratio: float) -> tuple[float, float]:

@@ -43,10 +43,10 @@ class Field:
 
 @dataclass(frozen=True)
 class NodeCard:
-    """``title`` is short, ``name`` whole; ``bins`` counts samples from the shortest duration to the
-    longest (empty without samples)."""
+    """``where`` names the node; ``title`` is short, ``name`` whole; ``bins`` counts samples from
+    the shortest duration to the longest (empty without samples)."""
 
-    index: int
+    where: str
     kind: str
     category: str
     title: str
@@ -60,8 +60,9 @@ def node_card(table: NodeTable, index: int, samples: Ints) -> NodeCard:
     ns, shape (replays,)."""
     row = table.rows[index]
     label = printable(row.node.label)
+    parent = table.graph.parent
     return NodeCard(
-        index=index,
+        where=f"node {index}" + (f" of {printable(table.graph.id)}" if parent else ""),
         kind=row.node.kind.value,
         category=row.category.value,
         title=short_name(label) if isinstance(row.node.params, KernelParams) else label,
@@ -70,7 +71,7 @@ def node_card(table: NodeTable, index: int, samples: Ints) -> NodeCard:
             ("Where it comes from", _origin(row)),
             ("Launch", _launch(row)),
             ("Time over replays", _times(row, table)),
-            ("Dependencies", _edges(table, index)),
+            ("Dependencies", (*_edges(table, index), *_holder(table))),
         ),
         bins=_histogram(samples),
     )
@@ -187,6 +188,13 @@ def _edges(table: NodeTable, index: int) -> tuple[Field, ...]:
         Field("After", _ends(before, [edge.source for edge in before])),
         Field("Before", _ends(after, [edge.target for edge in after])),
     )
+
+
+def _holder(table: NodeTable) -> tuple[Field, ...]:
+    parent = table.graph.parent
+    if parent is None:
+        return ()
+    return (Field("Inside", f"node {parent[1]} of {printable(parent[0])}"),)
 
 
 def _ends(edges: list[GraphEdge], ends: list[int]) -> str:

@@ -58,13 +58,13 @@ KIND: Final = {
     NodeKind.MEM_ALLOC: Shade("#228833", "#4db35e"),
     NodeKind.MEM_FREE: Shade("#228833", "#4db35e"),
     NodeKind.CHILD_GRAPH: Shade("#3f9fbf", "#66ccee"),
-    NodeKind.CONDITIONAL: Shade("#3f9fbf", "#66ccee"),
+    NodeKind.CONDITIONAL: Shade("#6a5acd", "#a99cf5"),
     NodeKind.EMPTY: Shade("#8a8f98", "#a3a9b3"),
     NodeKind.EVENT_RECORD: Shade("#8a8f98", "#a3a9b3"),
     NodeKind.EVENT_WAIT: Shade("#8a8f98", "#a3a9b3"),
-    NodeKind.SEMAPHORE_SIGNAL: Shade("#8a8f98", "#a3a9b3"),
-    NodeKind.SEMAPHORE_WAIT: Shade("#8a8f98", "#a3a9b3"),
-    NodeKind.BATCH_MEM_OP: Shade("#8a8f98", "#a3a9b3"),
+    NodeKind.SEMAPHORE_SIGNAL: Shade("#8c6d46", "#c9a97f"),
+    NodeKind.SEMAPHORE_WAIT: Shade("#8c6d46", "#c9a97f"),
+    NodeKind.BATCH_MEM_OP: Shade("#b5651d", "#e0a060"),
 }
 
 MEMORY: Final = {

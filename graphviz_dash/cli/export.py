@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from graphviz_dash.analysis.compare import Comparison
-    from graphviz_dash.analysis.nodes import NodeTable
+    from graphviz_dash.analysis.whole import WholeGraph
     from graphviz_dash.exports.check import TraceCheck
     from graphviz_dash.exports.files import ExportSummary
 
@@ -83,11 +83,12 @@ _GRAPH = click.option("--graph", "graph_id", help="Id of the graph [default: the
 @_OUTPUT
 @_GRAPH
 def dot(run: Path, file: Path, graph_id: str | None) -> None:
-    """Write a captured graph of a RUN in the DOT language."""
+    """Write a captured graph of a RUN in the DOT language, what its nodes hold as clusters."""
     from graphviz_dash.exports.dot import export_dot
 
-    table = _table(run, graph_id)
-    export_dot(table, f"{run.name} {table.graph.id}", file)
+    whole = _whole(run, graph_id)
+    table = whole.table
+    export_dot(whole, f"{run.name} {table.graph.id}", file)
     _tell_file(file, f"{len(table.rows):,} nodes, {len(table.graph.edges):,} edges")
 
 
@@ -96,10 +97,10 @@ def dot(run: Path, file: Path, graph_id: str | None) -> None:
 @_OUTPUT
 @_GRAPH
 def nodes(run: Path, file: Path, graph_id: str | None) -> None:
-    """Write the nodes of a captured graph of a RUN as .csv or .parquet."""
+    """Write the nodes of a captured graph of a RUN, and of what it holds, as .csv or .parquet."""
     from graphviz_dash.exports.tables import node_frame, write_table
 
-    summary = write_table(node_frame(_table(run, graph_id)), file)
+    summary = write_table(node_frame(_whole(run, graph_id)), file)
     _tell_file(file, f"{summary.rows:,} nodes, {len(summary.columns)} columns")
 
 
@@ -167,8 +168,8 @@ def _write_comparison(
     _tell_file(file, f"{summary.rows:,} rows, {len(summary.columns)} columns")
 
 
-def _table(path: Path, graph_id: str | None) -> NodeTable:
-    from graphviz_dash.analysis.nodes import node_table
+def _whole(path: Path, graph_id: str | None) -> WholeGraph:
+    from graphviz_dash.analysis.whole import whole_graph
     from graphviz_dash.errors import InputError
     from graphviz_dash.ingest.load import load_run
 
@@ -178,7 +179,7 @@ def _table(path: Path, graph_id: str | None) -> NodeTable:
         raise InputError(path, "a run without a captured graph", "a run of a graphed mode")
     if graph_id is not None and graph_id not in known:
         raise InputError(path, f"no graph {graph_id!r}", f"one of {', '.join(known)}")
-    return node_table(run, graph_id or known[0])
+    return whole_graph(run, graph_id or known[0])
 
 
 def _tell_file(file: Path, held: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from graphviz_dash.analysis.nodes import NodeRow, NodeTable
+from graphviz_dash.analysis.nodes import NodeRow
+from graphviz_dash.analysis.whole import Body, WholeGraph
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.files import replacing
 from graphviz_dash.model.graph import EdgeType, GraphEdge, NodeKind
@@ -18,23 +19,28 @@ _SHAPES = {
     NodeKind.MEMSET: "note",
     NodeKind.CHILD_GRAPH: "box3d",
     NodeKind.CONDITIONAL: "diamond",
+    NodeKind.HOST: "house",
+    NodeKind.EMPTY: "circle",
+    NodeKind.MEM_ALLOC: "folder",
+    NodeKind.MEM_FREE: "folder",
 }
 
 
-def export_dot(table: NodeTable, title: str, file: Path) -> None:
-    """Writes the graph of ``table``: a node each with its label, operator and median time, whole
-    name, module and source in its tooltip; programmatic dependencies dashed.
+def export_dot(whole: WholeGraph, title: str, file: Path) -> None:
+    """Writes a graph with all that it holds: a node each with its label, operator and median time,
+    whole name, module and source in its tooltip; programmatic dependencies dashed; child graphs and
+    bodies of conditional nodes as clusters, which a dotted line leads to.
 
     Raises:
         InputError: the file cannot be written.
     """
     with replacing(file) as target:
-        target.write(as_dot(table, title))
+        target.write(as_dot(whole, title))
 
 
-def as_dot(table: NodeTable, title: str) -> bytes:
+def as_dot(whole: WholeGraph, title: str) -> bytes:
     """What ``export_dot`` writes."""
-    return b"".join(line.encode() + b"\n" for line in _lines(table, title))
+    return b"".join(line.encode() + b"\n" for line in _lines(whole, title))
 
 
 def quoted(text: str) -> str:
@@ -42,21 +48,45 @@ def quoted(text: str) -> str:
     return '"' + printable(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _lines(table: NodeTable, title: str) -> Iterator[str]:
+def _lines(whole: WholeGraph, title: str) -> Iterator[str]:
     yield f"digraph {quoted(title)} {{"
     yield '  node [fontname="Helvetica", fontsize=10, shape=ellipse];'
-    for row in table.rows:
-        yield f"  n{row.node.index} [{_attributes(row)}];"
-    for edge in table.graph.edges:
+    if whole.bodies:
+        yield '  compound=true; graph [fontname="Helvetica", fontsize=10];'
+    yield from _nodes(whole, whole.top, "  ")
+    for edge in whole.table.graph.edges:
         style = _edge(edge)
         yield f"  n{edge.source} -> n{edge.target}{f' [{style}]' if style else ''};"
+    for holder, bodies in whole.bodies.items():
+        for body in bodies:
+            if body.nodes:
+                into = f"style=dotted, lhead={_cluster(body)}"
+                yield f"  n{holder} -> n{body.nodes[0]} [{into}];"
     yield "}"
 
 
-def _attributes(row: NodeRow) -> str:
+def _nodes(whole: WholeGraph, places: tuple[int, ...], indent: str) -> Iterator[str]:
+    """The nodes of one graph, and what they hold as clusters inside it."""
+    for place in places:
+        row, index = whole.table.rows[place], whole.owner[place][1]
+        yield f"{indent}n{place} [{_attributes(row, index)}];"
+        for body in whole.bodies.get(place, ()):
+            yield f"{indent}subgraph {_cluster(body)} {{"
+            label = quoted(f"{row.node.label}: {body.title} ({body.graph})")
+            yield f"{indent}  style=dashed; label={label};"
+            yield from _nodes(whole, body.nodes, indent + "  ")
+            yield f"{indent}}}"
+
+
+def _cluster(body: Body) -> str:
+    """A name that Graphviz draws a frame for."""
+    return quoted(f"cluster {body.graph}")
+
+
+def _attributes(row: NodeRow, index: int) -> str:
     node, origin = row.node, row.origin
     name = node.label if len(node.label) <= _LABEL_CHARS else f"{node.label[: _LABEL_CHARS - 1]}…"
-    parts = [f"{node.index}: {name}"]
+    parts = [f"{index}: {name}"]
     if origin.op is not None:
         parts.append(origin.op)
     if row.times.median_ns is not None:

@@ -11,7 +11,8 @@ from typing import Final
 import polars as pl
 
 from graphviz_dash.analysis.kernels import KernelTable
-from graphviz_dash.analysis.nodes import NodeRow, NodeTable
+from graphviz_dash.analysis.nodes import NodeRow
+from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.files import replacing
 from graphviz_dash.model.graph import (
@@ -41,10 +42,13 @@ class TableSummary:
     columns: tuple[str, ...]
 
 
-def node_frame(table: NodeTable) -> pl.DataFrame:
-    """A row for each node, by index. Times in ns over the traced replays, sizes in bytes; null is
-    what is not known or does not apply."""
-    rows = [{"graph": table.graph.id, **_node(row)} for row in table.rows]
+def node_frame(whole: WholeGraph) -> pl.DataFrame:
+    """A row for each node of a graph, by index, and after them those of the graphs it holds. Times
+    in ns over the traced replays, sizes in bytes; null is what is not known or does not apply."""
+    rows = [
+        _node(row) | {"graph": graph, "node": index}
+        for row, (graph, index) in zip(whole.table.rows, whole.owner, strict=True)
+    ]
     return pl.DataFrame(rows, schema=_NODE_SCHEMA)
 
 
@@ -140,6 +144,7 @@ _NODE_SCHEMA: Final = {
     "stream": pl.Int64,
     "matched_by": pl.String,
     "match_confidence": pl.Float64,
+    "note": pl.String,
 }
 
 _KERNEL_SCHEMA: Final = {
@@ -159,7 +164,6 @@ _KERNEL_SCHEMA: Final = {
 def _node(row: NodeRow) -> dict[str, object]:
     origin, times = row.origin, row.times
     found: dict[str, object] = {
-        "node": row.node.index,
         "kind": row.node.kind.value,
         "name": row.node.label,
         "category": row.category.value,
@@ -177,6 +181,7 @@ def _node(row: NodeRow) -> dict[str, object]:
         "stream": times.stream,
         "matched_by": times.method,
         "match_confidence": times.confidence,
+        "note": times.note,
     }
     return found | _parameters(row.node)
 

@@ -9,11 +9,12 @@ import streamlit as st
 
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.names import short_name
-from graphviz_dash.analysis.nodes import NodeTable
+from graphviz_dash.analysis.nodes import NodeRow, NodeTable
 from graphviz_dash.charts.node_card import Field, NodeCard
 from graphviz_dash.charts.palette import CATEGORY
 from graphviz_dash.charts.themed import Theme, shade
 from graphviz_dash.errors import printable
+from graphviz_dash.model.graph import KernelParams
 from graphviz_dash.ui import address
 from graphviz_dash.ui.markup import element, show, text
 
@@ -27,7 +28,7 @@ def node_panel(card: NodeCard, theme: Theme) -> str:
         element(
             "span",
             f'<i style="background:{colour}"></i>'
-            + text(f"node {card.index} · {card.kind} · {card.category}"),
+            + text(f"{card.where} · {card.kind} · {card.category}"),
             "kind",
         ),
         element("h3", text(card.title)),
@@ -59,7 +60,7 @@ def longest_nodes(found: NodeTable, identity: str) -> None:
     times = [None if row.times.median_ns is None else row.times.median_ns / 1e3 for row in rows]
     highest = max((time for time in times if time is not None), default=1.0)
     st.dataframe(
-        {"Node": [short_name(printable(row.node.label)) for row in rows], "us": times},
+        {"Node": [_name(row) for row in rows], "us": times},
         column_config={
             "Node": st.column_config.TextColumn(width="medium"),
             "us": st.column_config.ProgressColumn(
@@ -74,6 +75,11 @@ def longest_nodes(found: NodeTable, identity: str) -> None:
         placeholder="–",
         alt="The longest nodes of the graph with their median time",
     )
+
+
+def _name(row: NodeRow) -> str:
+    label = printable(row.node.label)
+    return short_name(label) if isinstance(row.node.params, KernelParams) else label
 
 
 def selecting(key: str, nodes: Sequence[int]) -> Callable[[], None]:

@@ -9,6 +9,7 @@ from graphviz_dash.analysis.memory import MemoryComparison, compare_memory
 from graphviz_dash.analysis.nodes import NodeTable, build_node_table
 from graphviz_dash.analysis.ranks import ModeRanks, rank_comparison
 from graphviz_dash.analysis.replays import ReplayMatch, match_replays
+from graphviz_dash.analysis.whole import WholeGraph, assemble
 from graphviz_dash.ui.store import STORE, UnknownKeyError
 
 
@@ -53,4 +54,16 @@ def nodes(key: str, run_name: str, graph_id: str) -> NodeTable:
         key,
         ("nodes", run_name, graph_id),
         lambda _: build_node_table(graph, attribute(graph, run.capture_trace), matched, run.graphs),
+    )
+
+
+def whole(key: str, run_name: str, graph_id: str) -> WholeGraph:
+    """A graph with all that it holds (UnknownKeyError: no such run or graph)."""
+    run = STORE.run(key, run_name)
+    # Asked first, so that an unknown graph is refused.
+    nodes(key, run_name, graph_id)
+    return STORE.derived(
+        key,
+        ("whole", run_name, graph_id),
+        lambda _: assemble(graph_id, run.graphs, lambda one: nodes(key, run_name, one)),
     )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from graphviz_dash.analysis.attribution import Attribution, NodeOrigin
 from graphviz_dash.analysis.fold import FoldKind, Group, Leaf, ancestors, fold, groups
 from graphviz_dash.analysis.nodes import NodeTable, build_node_table
+from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, KernelParams, NodeKind
 
@@ -39,6 +40,10 @@ def table(
     return build_node_table(graph, Attribution("g", origins, count, 0, 0), None)
 
 
+def tree(made: NodeTable) -> Group:
+    return fold(WholeGraph.of(made))
+
+
 def line(count: int) -> list[tuple[int, int]]:
     return [(index, index + 1) for index in range(count - 1)]
 
@@ -59,7 +64,7 @@ def test_modules_are_groups_and_equal_ones_a_repeat() -> None:
         f"Net.layers.{layer}.{part}" for layer in range(4) for part in ("norm", "mlp", "mlp")
     ]
     names = ["gather"] + ["norm", "gemm", "gelu"] * 4
-    root = fold(table(13, line(13), [*modules], names))
+    root = tree(table(13, line(13), [*modules], names))
     (repeat,) = of_kind(root, FoldKind.REPEAT)
     assert repeat.title == "Net.layers.0-3"
     assert [child.title for child in repeat.children if isinstance(child, Group)] == [
@@ -70,7 +75,7 @@ def test_modules_are_groups_and_equal_ones_a_repeat() -> None:
 
 def test_parallel_branches_stand_side_by_side() -> None:
     edges = [(0, 1), (0, 2), (0, 4), (2, 3), (4, 5), (5, 6), (1, 7), (3, 7), (6, 7)]
-    root = fold(table(8, edges))
+    root = tree(table(8, edges))
     (parallel,) = of_kind(root, FoldKind.PARALLEL)
     assert [child.nodes for child in parallel.children] == [(1,), (2, 3), (4, 5, 6)]
     assert root.children[0] == Leaf("n0", 0)
@@ -78,21 +83,21 @@ def test_parallel_branches_stand_side_by_side() -> None:
 
 
 def test_several_roots_and_sinks_are_branches() -> None:
-    root = fold(table(6, [(0, 1), (2, 3), (4, 5)]))
+    root = tree(table(6, [(0, 1), (2, 3), (4, 5)]))
     (parallel,) = of_kind(root, FoldKind.PARALLEL)
     assert [child.nodes for child in parallel.children] == [(0, 1), (2, 3), (4, 5)]
 
 
 def test_what_cannot_be_taken_apart_is_a_tangle() -> None:
     edges = [(0, 1), (0, 2), (1, 3), (1, 4), (2, 3), (2, 4), (3, 5), (4, 5)]
-    root = fold(table(6, edges))
+    root = tree(table(6, edges))
     (tangle,) = of_kind(root, FoldKind.TANGLE)
     assert tangle.nodes == (1, 2, 3, 4)
 
 
 def test_a_repeated_block_is_found_without_modules() -> None:
     names = ["start", *["a", "b", "c", "d", "e"] * 20, "end"]
-    root = fold(table(102, line(102), None, names))
+    root = tree(table(102, line(102), None, names))
     (repeat,) = of_kind(root, FoldKind.REPEAT)
     assert len(repeat.children) == 20
     assert repeat.nodes == tuple(range(1, 101))
@@ -114,12 +119,12 @@ def test_every_node_is_in_exactly_one_leaf(count: int, seed: int, density: float
         for _ in range(count)
     ]
     made = table(count, edges, modules)
-    root = fold(made)
+    root = tree(made)
     assert sorted(leaves(root)) == list(range(count))
     assert list(root.nodes) == leaves(root)
     place = {node: at for at, node in enumerate(leaves(root))}
     assert all(len(group.children) <= 160 for group in groups(root).values())
-    assert fold(made) == root
+    assert tree(made) == root
     ids = list(groups(root))
     assert len(ids) == len(set(ids))
     node = chance.randrange(count)
@@ -133,7 +138,7 @@ def test_every_node_is_in_exactly_one_leaf(count: int, seed: int, density: float
 def test_a_large_graph_has_rows_that_can_be_read() -> None:
     chance = random.Random(1)
     names = [f"k{chance.randrange(1000)}" for _ in range(20_000)]
-    root = fold(table(20_000, line(20_000), None, names))
+    root = tree(table(20_000, line(20_000), None, names))
     assert all(len(group.children) <= 160 for group in groups(root).values())
     assert list(root.nodes) == list(range(20_000))
 
@@ -144,7 +149,7 @@ def test_recorded_graphs(name: str) -> None:
     from graphviz_dash.analysis.nodes import node_table
 
     made = node_table(run, "graph-0")
-    root = fold(made)
+    root = tree(made)
     assert sorted(leaves(root)) == list(range(len(made.rows)))
     titles = {group.title for group in groups(root).values()}
     if name == "transformer-train":

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from graphviz_dash.analysis.nodes import NodeTable, node_table
+from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.charts.dag import MOST_BOXES, Box, ColourBy, DagView, dag_view, folded, search
 from graphviz_dash.ingest.load import load_run
 from tests.analysis.test_fold import line, table
@@ -62,7 +63,7 @@ def check(view: DagView) -> None:
 @pytest.mark.parametrize("name", ["mlp-train", "transformer-train", "decode", "fork-join"])
 def test_recorded_graphs(name: str, colour: ColourBy) -> None:
     made = recorded(name)
-    view = dag_view(folded(made), colour, RATIO)
+    view = dag_view(folded(WholeGraph.of(made)), colour, RATIO)
     check(view)
     assert (view.nodes, view.edges) == (len(made.rows), len(made.graph.edges))
     assert sum(link.count for link in view.links) <= view.edges
@@ -74,7 +75,7 @@ def test_recorded_graphs(name: str, colour: ColourBy) -> None:
 
 def test_unfolding_everything_stays_within_the_budget() -> None:
     made = recorded("transformer-train")
-    graph = folded(made)
+    graph = folded(WholeGraph.of(made))
     view = dag_view(graph, ColourBy.KIND, RATIO, expanded=list(graph.groups))
     check(view)
     assert view.full
@@ -82,7 +83,7 @@ def test_unfolding_everything_stays_within_the_budget() -> None:
 
 
 def test_folding_and_unfolding_one_group() -> None:
-    graph = folded(recorded("transformer-train"))
+    graph = folded(WholeGraph.of(recorded("transformer-train")))
     folded_view = dag_view(graph, ColourBy.CATEGORY, RATIO, expanded=[])
     assert [box.label for box in folded_view.boxes] == ["forward", "backward", "optimizer"]
     assert sum(int(box.note.split()[0]) for box in folded_view.boxes) == 322
@@ -95,7 +96,7 @@ def test_folding_and_unfolding_one_group() -> None:
 
 @pytest.mark.parametrize("node", [0, 30, 200, 321])
 def test_a_node_in_focus_is_visible(node: int) -> None:
-    graph = folded(recorded("transformer-train"))
+    graph = folded(WholeGraph.of(recorded("transformer-train")))
     view = dag_view(graph, ColourBy.CATEGORY, RATIO, expanded=[], focus=node)
     check(view)
     assert node in [box.node for box in view.boxes]
@@ -103,7 +104,7 @@ def test_a_node_in_focus_is_visible(node: int) -> None:
 
 
 def test_search_finds_names_operators_modules_and_lines() -> None:
-    graph = folded(recorded("transformer-train"))
+    graph = folded(WholeGraph.of(recorded("transformer-train")))
     for text in ("attention.qkv", "ATEN::ADDMM", "transformer.py:3", "softmax"):
         hits, around = search(graph, text, 500)
         assert hits
@@ -118,12 +119,14 @@ def test_search_finds_names_operators_modules_and_lines() -> None:
 @pytest.mark.parametrize("count", [1, 2, 1_000, 10_000])
 def test_synthetic_lines_of_any_length(count: int) -> None:
     names = [f"kernel_{index % 7 * (index % 5)}" for index in range(count)]
-    check(dag_view(folded(table(count, line(count), None, names)), ColourBy.CATEGORY, RATIO))
+    whole = WholeGraph.of(table(count, line(count), None, names))
+    check(dag_view(folded(whole), ColourBy.CATEGORY, RATIO))
 
 
 def test_names_are_text_and_bounded() -> None:
     hostile = "<img src=x onerror=alert(1)>\x1b[31m" + "n" * 100_000
-    view = dag_view(folded(table(2, line(2), None, [hostile, "b"])), ColourBy.CATEGORY, RATIO)
+    whole = WholeGraph.of(table(2, line(2), None, [hostile, "b"]))
+    view = dag_view(folded(whole), ColourBy.CATEGORY, RATIO)
     name = view.names[view.boxes[0].name]
     assert name.startswith("<img")
     assert "\x1b" not in view.boxes[0].label + name

@@ -13,7 +13,8 @@ import polars as pl
 import pytest
 
 from graphviz_dash.analysis.attribution import attribute
-from graphviz_dash.analysis.nodes import NodeTable, build_node_table, node_table
+from graphviz_dash.analysis.nodes import build_node_table
+from graphviz_dash.analysis.whole import WholeGraph, whole_graph
 from graphviz_dash.cli.main import main
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.dot import export_dot, quoted
@@ -31,16 +32,16 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_experiment(tmp_path_factory.mktemp("tables") / "toy")
 
 
-def _named(*names: str) -> NodeTable:
+def _named(*names: str) -> WholeGraph:
     work = tuple(replace(STEP[1], name=name, module=name) for name in names)
     graph = captured_graph(work)
-    return build_node_table(graph, attribute(graph, None), None)
+    return WholeGraph.of(build_node_table(graph, attribute(graph, None), None))
 
 
 class TestDot:
     def test_the_graph_is_the_gold_file(self, toy: Path, tmp_path: Path) -> None:
         run = load_experiment(toy).runs[1]
-        export_dot(node_table(run, "graph-0"), "toy graph-0", tmp_path / "t.dot")
+        export_dot(whole_graph(run, "graph-0"), "toy graph-0", tmp_path / "t.dot")
         text = (tmp_path / "t.dot").read_text(encoding="utf-8")
         assert_gold(text, Path(__file__).parent / "gold" / "toy.dot")
 
@@ -70,9 +71,8 @@ class TestDot:
         graph = captured_graph(STEP[:2])
         edges = (GraphEdge(0, 1, 1, 0, EdgeType.PROGRAMMATIC),)
         special = CapturedGraph("g", graph.nodes, edges, "test")
-        export_dot(
-            build_node_table(special, attribute(special, None), None), "t", tmp_path / "t.dot"
-        )
+        table = build_node_table(special, attribute(special, None), None)
+        export_dot(WholeGraph.of(table), "t", tmp_path / "t.dot")
         assert 'n0 -> n1 [style=dashed, label="1:0"];' in (tmp_path / "t.dot").read_text()
 
     @pytest.mark.parametrize("text", ["", "a", '"', "\\", '\\"', "\\\\", "a\nb"])
@@ -82,7 +82,7 @@ class TestDot:
 
 class TestTables:
     def test_a_row_for_each_node(self, toy: Path, tmp_path: Path) -> None:
-        frame = node_frame(node_table(load_experiment(toy).runs[1], "graph-0"))
+        frame = node_frame(whole_graph(load_experiment(toy).runs[1], "graph-0"))
         write_table(frame, tmp_path / "t.parquet")
         read = pl.read_parquet(tmp_path / "t.parquet")
         assert read.equals(frame)

@@ -14,7 +14,7 @@ from graphviz_dash.ui import address
 from graphviz_dash.ui.components.perfetto import perfetto_button
 from graphviz_dash.ui.frame import Chosen, choose_run, chosen_experiment, empty, trouble
 from graphviz_dash.ui.markup import element, show, text
-from graphviz_dash.ui.results import kernels, nodes
+from graphviz_dash.ui.results import kernels, whole
 
 
 def render() -> None:
@@ -68,7 +68,8 @@ def _graph(chosen: Chosen) -> None:
         show(element("p", "This experiment holds no captured graph.", "muted"))
         return
     run = choose_run(runs, clears=("graph", "node"))
-    graphs = [graph.id for graph in run.graphs]
+    # What lies in another graph is exported with it.
+    graphs = [graph.id for graph in run.graphs if graph.parent is None]
     graph_id = graphs[0]
     if len(graphs) > 1:
         graph_id = address.choose("graph", "Graph", graphs, clears=("node",), width=180)
@@ -76,19 +77,19 @@ def _graph(chosen: Chosen) -> None:
     with st.container(horizontal=True, gap="small"):
         _download(
             "Nodes, CSV",
-            lambda: as_csv(node_frame(nodes(chosen.key, run.name, graph_id))),
+            lambda: as_csv(node_frame(whole(chosen.key, run.name, graph_id))),
             f"{stem}.csv",
             "text/csv",
         )
         _download(
             "Nodes, Parquet",
-            lambda: as_parquet(node_frame(nodes(chosen.key, run.name, graph_id))),
+            lambda: as_parquet(node_frame(whole(chosen.key, run.name, graph_id))),
             f"{stem}.parquet",
             _BINARY,
         )
         _download(
             "Graphviz DOT",
-            lambda: as_dot(nodes(chosen.key, run.name, graph_id), stem),
+            lambda: as_dot(whole(chosen.key, run.name, graph_id), stem),
             f"{stem}.dot",
             "text/vnd.graphviz",
         )

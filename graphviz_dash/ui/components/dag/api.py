@@ -21,7 +21,7 @@ from graphviz_dash.ui.answers import (
     integer,
     one,
 )
-from graphviz_dash.ui.results import nodes
+from graphviz_dash.ui.results import whole
 from graphviz_dash.ui.store import STORE, UnknownKeyError
 
 _GROUP: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}")
@@ -49,14 +49,14 @@ def routes() -> list[Route]:
 
 
 def folded_graph(key: str, run_name: str, graph_id: str) -> FoldedGraph:
-    """The folded graph of a run of an opened experiment, built once.
+    """The folded graph of a run of an opened experiment, with all that it holds, built once.
 
     Raises:
         UnknownKeyError: no such experiment, run or graph.
         InputError: the experiment cannot be read.
     """
-    table = nodes(key, run_name, graph_id)
-    return STORE.derived(key, ("folded", run_name, graph_id), lambda _: folded(table))
+    found = whole(key, run_name, graph_id)
+    return STORE.derived(key, ("folded", run_name, graph_id), lambda _: folded(found))
 
 
 def _view(request: Request) -> DagView:
@@ -64,7 +64,7 @@ def _view(request: Request) -> DagView:
     focus = request.query_params.get("focus", "")
     if focus:
         node = integer(request, "focus", 0, 1 << 40)
-        if node >= len(graph.table.rows):
+        if node >= len(graph.rows):
             raise UnknownKeyError(f"no node {node}")
     return dag_view(
         graph, _colour(request), _ratio(request), _expanded(request), int(focus) if focus else None

@@ -1,6 +1,6 @@
 // The DAG: a folded graph whose groups unfold in place, from views that the server lays out.
 
-const FIELDS = ["id", "x", "y", "w", "h", "node", "open", "label", "note", "time", "colour", "strip", "repeats", "name"];
+const FIELDS = ["id", "x", "y", "w", "h", "node", "open", "label", "note", "time", "colour", "strip", "repeats", "name", "body", "where"];
 const LINK_FIELDS = ["source", "target", "points", "dashed", "text", "count"];
 const SEARCH_MS = 140;
 const MAX_ZOOM = 3;
@@ -253,7 +253,7 @@ class Dag {
     this.asked = node;
     this.setStateValue("selected", { node });
     const box = this.byId.get(`n${node}`);
-    if (box) this.say(`Node ${node}, ${box.label}, ${box.note}, ${box.time}`);
+    if (box) this.say(`${box.where}, ${box.label}, ${box.note}, ${box.time}`);
     this.draw();
   }
 
@@ -361,7 +361,7 @@ class Dag {
     if (!box) return this.hide();
     const lines = [box.label];
     if (box.name >= 0) lines.push(this.view.names[box.name]);
-    lines.push([box.node >= 0 ? `node ${box.node}` : box.note, box.node >= 0 ? box.note : "", box.time].filter(Boolean).join(" · "));
+    lines.push([box.node >= 0 ? box.where : box.note, box.node >= 0 ? box.note : "", box.time].filter(Boolean).join(" · "));
     this.tooltip.replaceChildren(
       ...lines.map((line, i) => {
         const element = document.createElement(i ? "small" : "b");

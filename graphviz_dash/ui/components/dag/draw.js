@@ -32,8 +32,11 @@ function drawContainer(dag, box) {
   ctx.fillStyle = alpha(theme.text, theme.dark ? 0.035 : 0.026);
   ctx.fill();
   ctx.lineWidth = outline(dag, box, 1);
-  ctx.strokeStyle = dag.isHover(box) ? theme.primary : theme.rule;
+  ctx.strokeStyle = dag.isHover(box) ? theme.primary : box.body ? alpha(theme.text, 0.38) : theme.rule;
+  // A graph inside a node may run or not: its outline is broken, as in the driver's own drawings.
+  ctx.setLineDash(box.body ? [6, 4] : []);
   ctx.stroke();
+  ctx.setLineDash([]);
   if (zoom < LABELS_FROM) return;
   ctx.textBaseline = "middle";
   const y = box.y + 13;
@@ -173,7 +176,7 @@ function drawLinks(dag) {
       ctx.moveTo(p[0], p[1]);
       for (let i = 2; i < p.length - 2; i += 2) ctx.arcTo(p[i], p[i + 1], p[i + 2], p[i + 3], 7);
       ctx.lineTo(p[p.length - 2], p[p.length - 1]);
-      ctx.setLineDash(link.dashed ? [5, 4] : []);
+      ctx.setLineDash(link.dashed ? [5, 4] : link.count ? [] : [1.5, 3.5]);
       ctx.lineWidth = (lit ? 2 : link.count > 1 ? 1.6 : 1.1) / Math.min(1, Math.max(zoom, 0.4));
       ctx.strokeStyle = lit ? theme.primary : theme.muted;
       ctx.globalAlpha = lit ? 1 : 0.62;
