@@ -64,6 +64,7 @@ def run(request: PassRequest) -> None:
     # What warm-up and capture left in the cache (gradients that the captured step set to None, the
     # warm-up of make_graphed_callables) no iteration needs.
     torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
     for _ in range(_SETTLE):
         iterate()
     torch.cuda.synchronize()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.model.memory import Owner
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
 
 _THEIRS: Final = frozenset({Owner.WEIGHTS, Owner.GRADIENTS, Owner.OPTIMIZER, Owner.BUFFERS})
 """Owners whose bytes are counted as theirs, in whatever pool they lie."""
+
+
+class Use(StrEnum):
+    """What bytes of a pool are counted as."""
+
+    ONE = "of one graph"
+    SHARED = "shared"
+    NONE = "unused"
+    WORKSPACE = "library workspaces"
+    MODEL = "the model's own tensors"
 
 
 @dataclass(frozen=True)
@@ -36,9 +47,15 @@ class Stretch:
         return self.end - self.begin
 
     @property
-    def is_pool(self) -> bool:
-        """Whether it counts as the pool's: neither a model's tensor nor a library's workspace."""
-        return self.owner not in _THEIRS and self.owner is not Owner.UNOWNED
+    def use(self) -> Use:
+        """What it is counted as."""
+        if self.owner in _THEIRS:
+            return Use.MODEL
+        if self.owner is Owner.UNOWNED:
+            return Use.WORKSPACE
+        if len(self.graphs) > 1:
+            return Use.SHARED
+        return Use.ONE if self.graphs else Use.NONE
 
 
 @dataclass(frozen=True)
@@ -114,10 +131,10 @@ def stretches(found: MemoryPass) -> Iterator[Stretch]:
 
 @dataclass(frozen=True)
 class MapRow:
-    """What one graph uses on a map of its pool: spans ``(begin, end, shared)`` in bytes."""
+    """What one graph uses on a map of its pool: spans ``(begin, end, use)`` in bytes."""
 
     graph: str
-    spans: tuple[tuple[int, int, bool], ...]
+    spans: tuple[tuple[int, int, Use], ...]
 
 
 @dataclass(frozen=True)
@@ -138,19 +155,17 @@ def pool_map(found: MemoryPass, pool: PoolId) -> PoolMap:
         if segment.pool == pool:
             starts[number] = size
             size += segment.bytes
-    spans: dict[str, list[tuple[int, int, bool]]] = defaultdict(list)
+    spans: dict[str, list[tuple[int, int, Use]]] = defaultdict(list)
     for piece in stretches(found):
         if piece.segment not in starts:
             continue
         begin = starts[piece.segment] + piece.begin
-        shared = len(piece.graphs) > 1
         for graph in piece.graphs:
             last = spans[graph][-1] if spans[graph] else None
-            if last is not None and last[1] == begin and last[2] == shared:
-                begin_of_last = last[0]
-                spans[graph][-1] = (begin_of_last, begin + piece.bytes, shared)
+            if last is not None and (last[1], last[2]) == (begin, piece.use):
+                spans[graph][-1] = (last[0], begin + piece.bytes, piece.use)
             else:
-                spans[graph].append((begin, begin + piece.bytes, shared))
+                spans[graph].append((begin, begin + piece.bytes, piece.use))
     rows = tuple(
         MapRow(graph.graph, tuple(spans[graph.graph]))
         for graph in found.graphs
@@ -194,14 +209,15 @@ def pool_uses(found: MemoryPass) -> tuple[PoolUse, ...]:
     for piece in stretches(found):
         pool = pools[found.segments[piece.segment].pool]
         pool.graphs.update(piece.graphs)
-        if piece.owner in _THEIRS and piece.owner is not None:
-            pool.owned[piece.owner] += piece.bytes
-        elif piece.owner is Owner.UNOWNED:
-            pool.workspaces += piece.bytes
-        elif len(piece.graphs) == 1:
-            pool.exclusive += piece.bytes
-        elif piece.graphs:
-            pool.shared += piece.bytes
-        else:
-            pool.unused += piece.bytes
+        match piece.use:
+            case Use.ONE:
+                pool.exclusive += piece.bytes
+            case Use.SHARED:
+                pool.shared += piece.bytes
+            case Use.NONE:
+                pool.unused += piece.bytes
+            case Use.WORKSPACE:
+                pool.workspaces += piece.bytes
+            case Use.MODEL if piece.owner is not None:
+                pool.owned[piece.owner] += piece.bytes
     return tuple(pools[pool] for pool in sorted(pools))

@@ -8,7 +8,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from graphviz_dash.analysis.memory import MemoryComparison, MemoryReport, Part, signed_bytes
-from graphviz_dash.analysis.pools import PoolMap
+from graphviz_dash.analysis.pools import PoolMap, Use
 from graphviz_dash.charts.palette import MEMORY
 from graphviz_dash.charts.themed import Theme, dress, shade
 from graphviz_dash.units import format_bytes, format_percent
@@ -16,8 +16,19 @@ from graphviz_dash.units import format_bytes, format_percent
 _HATCHED: Final = (Part.UNUSED, Part.CACHE)
 """Reserved, and used by nothing at the moment that is shown."""
 
+_USES: Final = {
+    Use.ONE: Part.EXCLUSIVE,
+    Use.SHARED: Part.SHARED,
+    Use.WORKSPACE: Part.WORKSPACES,
+    Use.MODEL: Part.GRADIENTS,
+}
+"""In whose colour a use of a pool is drawn; in pools the model's tensors are gradients, mostly."""
+
 _MOST_ROWS: Final = 60
 """Graphs on a map: more would be thinner than their names."""
+
+_FEW_SEGMENTS: Final = 24
+"""Up to so many segments, each begins at a line."""
 
 _MAP_ROW: Final = 18
 """Height of a graph's row on the map, in pixels."""
@@ -100,28 +111,27 @@ def _hover(part: Part, report: MemoryReport, result: MemoryComparison) -> str:
 
 
 def pool_map_chart(found: PoolMap, theme: Theme) -> go.Figure | None:
-    """A row for each graph over the bytes of its pool: dark what it has for itself, light what it
-    shares. None for a pool without graphs; the first 60 graphs of more."""
+    """A row for each graph over the bytes of its pool: what it has for itself, what it shares,
+    workspaces and the model's tensors. None for a pool without graphs; the first 60 of more."""
     rows = found.rows[:_MOST_ROWS]
     if not rows:
         return None
     figure = go.Figure()
-    for part, shared in ((Part.EXCLUSIVE, False), (Part.SHARED, True)):
+    for use, part in _USES.items():
         spans = [
-            (row.graph, begin, end)
-            for row in rows
-            for begin, end, is_shared in row.spans
-            if is_shared is shared
+            (row.graph, begin, end) for row in rows for begin, end, what in row.spans if what is use
         ]
+        if not spans:
+            continue
         figure.add_bar(
-            name="of one graph" if part is Part.EXCLUSIVE else "shared",
+            name=use.value,
             y=[escape(graph) for graph, _, _ in spans],
             x=[(end - begin) / (1 << 20) for _, begin, end in spans],
             base=[begin / (1 << 20) for _, begin, _ in spans],
             orientation="h",
             marker={"color": shade(MEMORY[part], theme), "line": {"width": 0}},
             hovertemplate=[
-                f"{format_bytes(end - begin)} at {format_bytes(begin)} of the pool"
+                f"{use.value}<br>{format_bytes(end - begin)} at {format_bytes(begin)} of the pool"
                 f"<extra>{escape(graph)}</extra>"
                 for graph, begin, end in spans
             ],
@@ -141,6 +151,6 @@ def pool_map_chart(found: PoolMap, theme: Theme) -> go.Figure | None:
         range=[0, found.size / (1 << 20)],
         tickformat=",",
     )
-    for start in found.starts[1:]:
+    for start in found.starts[1:] if len(found.starts) <= _FEW_SEGMENTS else ():
         figure.add_vline(x=start / (1 << 20), line={"width": 0.5, "dash": "dot"}, opacity=0.25)
     return figure

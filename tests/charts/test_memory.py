@@ -9,7 +9,7 @@ import pytest
 
 from graphviz_dash.analysis.compare import compare
 from graphviz_dash.analysis.memory import MemoryComparison, Part, compare_memory
-from graphviz_dash.analysis.pools import pool_map
+from graphviz_dash.analysis.pools import Use, pool_map
 from graphviz_dash.charts.memory import memory_chart, pool_map_chart
 from graphviz_dash.ingest.load import load_experiment
 from tests.analysis.test_memory import EAGER, GRAPHED, MIB, POOL
@@ -46,18 +46,29 @@ def test_the_map_has_a_row_for_each_graph() -> None:
     found = pool_map(GRAPHED, POOL)
     assert (found.size, found.starts) == (70 * MIB, (0, 40 * MIB))
     spans = {row.graph: row.spans for row in found.rows}
-    assert spans["graph-0"] == ((0, 20 * MIB, False), (20 * MIB, 30 * MIB, True))
+    assert spans["graph-0"] == (
+        (0, 5 * MIB, Use.MODEL),
+        (5 * MIB, 20 * MIB, Use.ONE),
+        (20 * MIB, 30 * MIB, Use.SHARED),
+    )
     # It goes on where the next segment begins.
     assert spans["graph-1"] == (
-        (20 * MIB, 30 * MIB, True),
-        (30 * MIB, 36 * MIB, False),
-        (40 * MIB, 68 * MIB, False),
+        (20 * MIB, 30 * MIB, Use.SHARED),
+        (30 * MIB, 36 * MIB, Use.ONE),
+        (40 * MIB, 60 * MIB, Use.ONE),
+        (60 * MIB, 68 * MIB, Use.WORKSPACE),
     )
     chart = pool_map_chart(found, "light")
     assert chart is not None
-    alone, shared = chart.data
-    assert sum(alone.x) == pytest.approx(20 + 34)
-    assert sum(shared.x) == pytest.approx(2 * 10)
+    drawn = {bar.name: sum(bar.x) for bar in chart.data}
+    assert drawn == pytest.approx(
+        {
+            "of one graph": 15 + 26,
+            "shared": 2 * 10,
+            "library workspaces": 8,
+            "the model's own tensors": 5,
+        }
+    )
     assert list(chart.layout.yaxis.categoryarray) == ["graph-0", "graph-1"]
 
 

@@ -203,7 +203,7 @@ def _pools(chosen: Chosen, report: MemoryReport) -> None:
             drawn = len(chart.layout.yaxis.categoryarray)
             st.caption(
                 "A row for each graph, in capture order, and the bytes of the pool that its "
-                "capture allocated at some time. Dark: no other graph uses them. Light: shared."
+                "capture allocated at some time."
                 + (f" The first {drawn} of {len(found.rows)}." if drawn < len(found.rows) else "")
             )
     _graphs(report)
@@ -257,7 +257,8 @@ def _graphs(report: MemoryReport) -> None:
         alt="Memory of each graph",
     )
     st.caption(
-        "Uses: all places of its pool that its capture allocated. Kept: alive when the capture "
+        "Uses: all places of its pool that its capture allocated, workspaces and gradients "
+        "included. Kept: alive when the capture "
         "ended, such as outputs. Peak: most of its own alive at once. Executable: growth of device "
         "memory while it was instantiated; the driver takes it in pieces of MiB, so most show 0."
     )
