@@ -1,1 +1,8 @@
-"""Collectors: run a workload on a GPU and write what was measured as run bundles."""
+"""Collectors: run on a GPU machine, write run bundles. Need torch; graphviz_dash has none of it.
+
+In a program of one's own: ``with collectors.record("runs/train"): ...``, ``collectors.step()``.
+"""
+
+from collectors.session import record, step
+
+__all__ = ["record", "step"]

@@ -6,6 +6,7 @@ when the capture ends.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,6 +29,8 @@ from graphviz_dash.model.marks import MODULE, SOURCE
 _TORCH = str(Path(torch.__file__).parent)
 _OURS = str(Path(__file__).parent)
 _WORKLOADS = str(Path(__file__).parent / "workloads")
+_GENERATED = re.compile(r"/c[a-z0-9]{51}\.py$")
+"""A file that torch.compile wrote."""
 
 
 class _SourceMode(TorchFunctionMode):
@@ -99,10 +102,17 @@ def annotated() -> Iterator[None]:
 def caller_line(frame: FrameType | None) -> str | None:
     """``file:line`` of the innermost frame of the workload: outside torch, us and the standard
     library's contextlib; None if there is none."""
-    while frame is not None:
+    return next(iter(caller_lines(frame, 1)), None)
+
+
+def caller_lines(frame: FrameType | None, most: int) -> tuple[str, ...]:
+    """``file:line`` of the frames that :func:`caller_line` would take, innermost first."""
+    lines: list[str] = []
+    while frame is not None and len(lines) < most:
         file = frame.f_code.co_filename
         ours = file.startswith(_OURS) and not file.startswith(_WORKLOADS)
-        if not ours and not file.startswith((_TORCH, "<frozen")) and "contextlib" not in file:
-            return f"{short_path(file)}:{frame.f_lineno}"
+        made = file.startswith((_TORCH, "<frozen", "<eval_with_key>")) or _GENERATED.search(file)
+        if not ours and not made and "contextlib" not in file:
+            lines.append(f"{short_path(file)}:{frame.f_lineno}")
         frame = frame.f_back
-    return None
+    return tuple(lines)

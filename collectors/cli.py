@@ -12,6 +12,8 @@ import click
 from collectors.collect import SUPPORTED, CollectedRun, Collection
 from collectors.collect import collect as run_collection
 from collectors.ranks import Place, this_place
+from collectors.recorded_command import Recipe, finish, record_program
+from collectors.session import SKIP, STEPS
 from collectors.workloads import BUILT_IN
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, printable
 from graphviz_dash.model.run import ExecutionMode, Failure
@@ -34,7 +36,6 @@ def _modes(_context: click.Context, _option: click.Parameter, value: str) -> tup
 @click.command()
 @click.option(
     "--workload",
-    required=True,
     metavar="NAME",
     help=f"{', '.join(BUILT_IN)}; or package.module:factory, your own.",
 )
@@ -87,8 +88,35 @@ def _modes(_context: click.Context, _option: click.Parameter, value: str) -> tup
     is_flag=True,
     help="Also record replays with cupti-python, whose records name the node of each kernel.",
 )
+@click.option(
+    "--name",
+    default="recorded",
+    show_default=True,
+    metavar="NAME",
+    help="Of a program: the run's name in the experiment.",
+)
+@click.option(
+    "--skip",
+    default=SKIP,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Of a program: steps before the traced window, counted anew after each capture.",
+)
+@click.option(
+    "--steps",
+    default=STEPS,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Of a program: steps in the traced window; 0 for none.",
+)
+@click.option(
+    "--attribute",
+    is_flag=True,
+    help="Of a program: profile its captures too, so that nodes lead to their lines.",
+)
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM ARGS...]")
 def collect(
-    workload: str,
+    workload: str | None,
     settings: tuple[str, ...],
     modes: tuple[str, ...],
     output: Path,
@@ -98,8 +126,13 @@ def collect(
     seed: int,
     timeout: int | None,
     node_ids: bool,
+    name: str,
+    skip: int,
+    steps: int,
+    attribute: bool,
+    program: tuple[str, ...],
 ) -> None:
-    """Run a workload on the GPU in each mode and write what was measured.
+    """Run a workload on the GPU in each mode, or a program as it is, and write what was measured.
 
     For each mode: a clean pass, in which no profiler is ever attached; a capture pass under
     torch.profiler, which reads the graph from the driver; and a traced pass. Each runs in a
@@ -110,6 +143,9 @@ def collect(
     Under torchrun each rank collects its own runs, all ranks pass by pass together:
 
         torchrun --nproc-per-node 2 -m collectors --workload tp-transformer -o FOLDER
+
+    A program after ``--`` runs once, unchanged, with its own output and exit code: its captures,
+    replays and steps are recorded, and some of its steps traced.
     """
     place = this_place()
     _require("torch", "cuda.bindings")
@@ -117,6 +153,13 @@ def collect(
         raise MissingRequirementError(
             f"--node-ids needs cupti-python, not installed here: {_INSTALL_NODE_IDS}"
         )
+    if program:
+        if workload is not None:
+            raise click.UsageError("Give --workload or a program after --, not both.")
+        _record(Recipe(program, output, name, skip, steps, attribute, _command(None)))
+        return
+    if workload is None:
+        raise click.UsageError("Give --workload NAME, or a program: -- python train.py ...")
     say = _Speaker(place)
     runs = run_collection(
         Collection(
@@ -158,6 +201,14 @@ class _Speaker:
     def __call__(self, line: str) -> None:
         if not self._quiet or " failed" in line:
             click.echo(self._prefix + line, err=True)
+
+
+def _record(recipe: Recipe) -> None:
+    # The program's output is its own: ours begins when it has ended.
+    written, returncode = record_program(recipe, lambda line: click.echo(line, err=True))
+    for path in written:
+        click.echo(f"Recorded: {path}", err=True)
+    raise click.exceptions.Exit(finish(returncode, bool(written)))
 
 
 def _exit_for(runs: tuple[CollectedRun, ...]) -> None:

@@ -61,7 +61,7 @@ from graphviz_dash.units import format_bytes
 T = TypeVar("T")
 Report = Callable[[str], None]
 
-SUPPORTED = tuple(ExecutionMode)
+SUPPORTED = tuple(mode for mode in ExecutionMode if mode.value != "recorded")
 
 WORKER = (sys.executable, "-m", "collectors.worker")
 """The command of a pass's process, without its arguments."""

@@ -134,6 +134,11 @@ def worker_settings(environment: Mapping[str, str]) -> dict[str, str]:
     return {} if "NCCL_NVLS_ENABLE" in environment else {"NCCL_NVLS_ENABLE": "0"}
 
 
+def kept_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that change how collectives run, those of them that are set."""
+    return {name: environment[name] for name in _KEPT_SETTINGS if name in environment}
+
+
 class KeyValues(Protocol):
     """What is needed of torch.distributed's stores."""
 
@@ -184,7 +189,7 @@ class Peers:
         return RankGroup(
             world_size=self.place.world_size,
             device=self.place.local_rank,
-            settings={name: environment[name] for name in _KEPT_SETTINGS if name in environment},
+            settings=kept_settings(environment),
         )
 
     def after_first(self, task: Callable[[], None]) -> None:

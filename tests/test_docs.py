@@ -193,7 +193,9 @@ class TestExamples:
             for line in [*shell_lines(page), *inline]:
                 if not line.startswith("graphviz-dash ") or line.split()[1].startswith("-"):
                     continue
-                words = shlex.split(line.partition(" > ")[0].partition(" | ")[0], comments=True)
+                # What follows -- is somebody else's program.
+                own = line.partition(" > ")[0].partition(" | ")[0].partition(" -- ")[0]
+                words = shlex.split(own, comments=True)
                 name = next((n for n in (" ".join(words[1:3]), words[1]) if n in known), None)
                 group = [n for n in known if n.startswith(f"{words[1]} ")]
                 if name is None:

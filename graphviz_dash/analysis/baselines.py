@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphviz_dash.model.run import ExecutionMode
+
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
 
 
 def partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:
-    """``baseline``, or the run of its mode that has the rank of ``run``; None if there is none.
+    """``baseline``, or the run of its family that has the rank of ``run``; None if there is none.
 
     Ranks do not all do the same work, so that only runs of one rank are compared.
     """
@@ -20,7 +22,24 @@ def partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:
         (
             other
             for other in experiment.runs
-            if other.mode is baseline.mode and other.manifest.rank == rank
+            if family(other) == family(baseline) and other.manifest.rank == rank
         ),
         None,
+    )
+
+
+def family(run: Run) -> str:
+    """What the ranks of one run have in common: the mode, and of a recorded program its name."""
+    if run.mode is not ExecutionMode.RECORDED:
+        return run.mode.value
+    return run.name.removesuffix(f"-rank{run.manifest.rank}")
+
+
+def ran_eagerly(run: Run) -> bool:
+    """Whether it is a recorded program that replayed no graph: a baseline for those that did."""
+    recording = run.recording
+    return (
+        recording is not None
+        and not recording.earlier_replays
+        and not any(graph.replays for graph in recording.graphs)
     )

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.answer import Piece, answer
-from graphviz_dash.analysis.baselines import partner
+from graphviz_dash.analysis.baselines import family, partner, ran_eagerly
 from graphviz_dash.analysis.coverage import Coverage, coverage
 from graphviz_dash.analysis.figures import (
     Figure,
@@ -29,6 +29,11 @@ from graphviz_dash.analysis.figures import (
 from graphviz_dash.analysis.headline import fastest, headline, sentence
 from graphviz_dash.analysis.memory import memory_pass_figures
 from graphviz_dash.analysis.metrics import METRICS
+from graphviz_dash.analysis.recorded import (
+    recorded_figures,
+    recorded_relative,
+    recorded_weaknesses,
+)
 from graphviz_dash.analysis.relative import EQUATION, relative_figures
 from graphviz_dash.analysis.steps import Step, steps
 from graphviz_dash.analysis.throughput import throughput_figures
@@ -85,6 +90,21 @@ class RunComparison:
         """What failed while it was collected."""
         return self.run.manifest.failures
 
+    @property
+    def step(self) -> Figure:
+        """The time of its step: the clean one, or of a recorded program the recorded one."""
+        return self["recorded_step" if self.run.recording else "step_time"]
+
+    @property
+    def speedup(self) -> Figure:
+        """How much faster its step is than the baseline's, by the same kind of time."""
+        return self["recorded_speedup" if self.run.recording else "speedup"]
+
+    @property
+    def saving(self) -> Figure:
+        """What its step saves over the baseline's, by the same kind of time."""
+        return self["recorded_saving" if self.run.recording else "step_saving"]
+
     @cached_property
     def _by_id(self) -> dict[str, Figure]:
         return {figure.metric.id: figure for figure in self.figures}
@@ -119,7 +139,8 @@ class Comparison:
 
 
 def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
-    """Compares the runs of ``experiment``; ``baseline`` is a run's name or a mode (default: eager).
+    """Compares the runs of ``experiment``; ``baseline`` is a run's name or a mode (default: eager;
+    of recorded programs the first that replayed no graph).
 
     With several ranks each run is compared with the baseline's run of its own rank.
 
@@ -141,7 +162,7 @@ def _choose(experiment: Experiment, baseline: str | None) -> Run | None:
         if run.mode.value == wanted:
             return run
     if baseline is None:
-        return None
+        return next(filter(ran_eagerly, experiment.runs), None)
     names = dict.fromkeys(name for run in experiment.runs for name in (run.name, run.mode.value))
     raise InputError(
         experiment.path,
@@ -153,7 +174,8 @@ def _choose(experiment: Experiment, baseline: str | None) -> Run | None:
 def _against(run: Run, chosen: Run | None, experiment: Experiment) -> Run | str:
     """The run that ``run`` is compared with, or why there is none."""
     if chosen is None:
-        return "the experiment has no eager run; name another baseline"
+        kind = "recorded run without graphs" if run.recording else "eager run"
+        return f"the experiment has no {kind}; name another baseline"
     found = partner(run, chosen, experiment)
     if found is None:
         return f"{chosen.mode.value} has no run of rank {run.manifest.rank}"
@@ -177,6 +199,8 @@ def _compare_run(
             *traced_figures(run, taken),
             *coverage_figures(run, covered),
             *graph_figures(run),
+            *recorded_figures(run),
+            *recorded_relative(run, against),
         )
     }
     figures |= {figure.metric.id: figure for figure in _joined(run, figures)}
@@ -193,13 +217,13 @@ def _compare_run(
     return RunComparison(
         run=run,
         baseline=base.name if base else None,
-        is_baseline=chosen is not None and base is None and run.mode is chosen.mode,
+        is_baseline=chosen is not None and base is None and family(run) == family(chosen),
         figures=tuple(figures[metric] for metric in METRICS),
         where=where,
         where_reason=where_reason,
         coverage=None if isinstance(covered, str) else covered,
         coverage_reason=covered if isinstance(covered, str) else None,
-        weaknesses=weaknesses(run, base, figures, taken),
+        weaknesses=(*weaknesses(run, base, figures, taken), *recorded_weaknesses(run)),
         sentence=sentence(run, base, figures),
         waterfall=None if isinstance(equation, str) else equation,
         waterfall_reason=equation if isinstance(equation, str) else None,
@@ -257,7 +281,7 @@ def _equation_figures(equation: Waterfall | str) -> Iterator[Figure]:
 def _where(
     run: Run, figures: Mapping[str, Figure], taken: tuple[Step, ...]
 ) -> tuple[WhereTimeGoes | None, str | None]:
-    step, busy = figures["step_time"], figures["gpu_busy"]
+    step, busy = figures["recorded_step" if run.recording else "step_time"], figures["gpu_busy"]
     if step.value is None or busy.value is None or run.replay_trace is None:
         return None, step.reason or busy.reason
     return where_time_goes(step.value, run.replay_trace, taken), None

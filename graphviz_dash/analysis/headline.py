@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from graphviz_dash.analysis.baselines import family
 from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.metrics import Unit
 from graphviz_dash.analysis.samples import SpreadKind
@@ -21,21 +22,25 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.compare import RunComparison
     from graphviz_dash.model.run import Failure, Run
 
+_CLEAN = ("step_time", "speedup", "step_saving")
+_RECORDED = ("recorded_step", "recorded_speedup", "recorded_saving")
 _UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 def sentence(run: Run, against: Run | None, figures: Mapping[str, Figure]) -> str:
     """What became of ``run``, compared with its baseline if it has one; printable."""
     name = printable(run.name)
-    own = figures["step_time"].value
+    names = _RECORDED if run.recording else _CLEAN
+    step, speedup, saving = figures[names[0]], figures[names[1]], figures[names[2]].value
+    own = step.value
     failures = run.manifest.failures
     if own is None:
         if failures:
             return failure_text(name, failures[0])
-        return f"{name} has no step time: {figures['step_time'].reason}"
-    speedup, saving = figures["speedup"], figures["step_saving"].value
+        return f"{name} has no step time: {step.reason}"
     if against is None or speedup.value is None or saving is None:
-        parts = [f"{name} takes {format_ns(own)} per step"]
+        where = " in its own loop" if run.recording else ""
+        parts = [f"{name} takes {format_ns(own)} per step{where}"]
     else:
         parts = [_verdict(name, printable(against.name), own, own + saving, speedup)]
         parts += _costs(figures)
@@ -48,7 +53,8 @@ def headline(runs: Sequence[RunComparison]) -> str:
     the baseline. Of several ranks it is the slowest one's, and says so."""
     best = fastest(runs)
     if best is not None:
-        ranks = sum(run.run.manifest.rank is not None for run in runs if run.mode is best.mode)
+        alike = [run for run in runs if family(run.run) == family(best.run)]
+        ranks = sum(run.run.manifest.rank is not None for run in alike)
         return f"{best.sentence}; the slowest of {ranks} ranks" if ranks > 1 else best.sentence
     failed = [run for run in runs if run.failures]
     if failed:
@@ -61,17 +67,17 @@ def fastest(runs: Sequence[RunComparison]) -> RunComparison | None:
     one mode only the slowest one counts: none is done before it."""
     slowest: dict[object, RunComparison] = {}
     for run in runs:
-        if run["speedup"].value is None:
+        if run.speedup.value is None:
             continue
-        group = run.name if run.run.manifest.rank is None else run.mode
+        group = run.name if run.run.manifest.rank is None else family(run.run)
         before = slowest.get(group)
         if before is None or _step_time(run) > _step_time(before):
             slowest[group] = run
-    return max(slowest.values(), key=lambda run: run["speedup"].value or 0.0, default=None)
+    return max(slowest.values(), key=lambda run: run.speedup.value or 0.0, default=None)
 
 
 def _step_time(run: RunComparison) -> float:
-    return run["step_time"].value or 0.0
+    return run.step.value or 0.0
 
 
 def failure_text(name: str, failure: Failure) -> str:

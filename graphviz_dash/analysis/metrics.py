@@ -43,6 +43,7 @@ class Source(StrEnum):
     CAPTURE = "capture"
     MEMORY = "memory"
     MEMORY_PASS = "memory pass"
+    RECORDED = "recorded"
     BOTH = "traced and clean"
 
 
@@ -92,6 +93,7 @@ _NS, _B, _N, _X, _F = (
 )
 _CLEAN, _TRACED, _CAPTURE, _MEMORY = Source.CLEAN, Source.TRACED, Source.CAPTURE, Source.MEMORY
 _MEMORY_PASS = Source.MEMORY_PASS
+_RECORDED = Source.RECORDED
 _LOW, _HIGH, _NONE = Better.LOWER, Better.HIGHER, Better.NONE
 
 _STEP = (
@@ -158,6 +160,33 @@ _THROUGHPUT = (
         "Model FLOP/s divided by the GPU's dense peak for the stated precision (MFU after "
         "Chowdhery et al. 2022, arXiv:2204.02311, appendix B). Peaks are those of the vendor's "
         "data sheets: an H200 has 989 TFLOP/s in bf16. Absent for a GPU whose peak is not known.",
+    ),
+)  # fmt: skip
+
+_PROGRAM = (
+    Metric(
+        "recorded_step", "Step in the program's loop", _NS, _RECORDED, _LOW,
+        "Of a recorded program: wall time of its steps since its last capture and before the "
+        "traced window, divided by their number. The GPU is waited for before the first and after "
+        "the last of them and not between, so this is what a step takes in the program's own "
+        "loop, with its data loading and logging. What a step is the recording says (an explicit "
+        "call, an optimizer's step, a cycle of graph replays, a forward). Absent where a profiler "
+        "had run before. It is one total divided by a count, without a spread, and is never "
+        "compared with a clean pass.",
+    ),
+    Metric(
+        "recorded_speedup", "Speedup in the program's loop", _X, _RECORDED, _HIGH,
+        "Of a recorded program: that time of the baseline divided by that of this run. The "
+        "baseline is the first recorded run that replayed no graph, unless another is named.",
+    ),
+    Metric(
+        "recorded_saving", "Saved per step in the loop", _NS, _RECORDED, _HIGH,
+        "Of a recorded program: that time of the baseline less that of this run.",
+    ),
+    Metric(
+        "recorded_replays", "Replays seen", _N, _RECORDED, _NONE,
+        "Of a recorded program: launches of all its graphs through torch, from the first line to "
+        "the last, those of graphs captured before the recording included.",
     ),
 )  # fmt: skip
 
@@ -443,6 +472,7 @@ SECTIONS: Final = {
     "Step": _STEP,
     "Throughput": _THROUGHPUT,
     "Where the difference went": _EQUATION,
+    "Recorded program": _PROGRAM,
     "One-off costs": _ONE_OFF,
     "Memory": _MEM,
     "GPU": _GPU,
@@ -458,6 +488,9 @@ FEW_ITERATIONS: Final = 30
 
 FEW_TRACED_STEPS: Final = 5
 """Traced steps below this are called weak."""
+
+FEW_STEPS: Final = 20
+"""Recorded steps of a program below this are called weak."""
 
 WIDE_SPREAD: Final = 0.10
 """A clean series whose quartiles lie further apart than this part of its median is called weak."""
@@ -486,7 +519,7 @@ and in JSON a time is in nanoseconds, a size in bytes, a fraction between 0 and 
   process; the **capture** and **traced** passes run under torch.profiler, each in a process of its
   own; **memory** is the allocator's account at the end of the clean pass; the **memory pass** is
   a process in which torch's memory recorder runs. A figure that divides one pass by another says
-  so.
+  so. **recorded** is no pass: a program ran once, as it is, and the recorder watched.
 - The *spread* beside a median is the range from the 25th to the 75th percentile of its series
   (linear interpolation), with the number of samples, unless the metric says otherwise.
 - A figure that a run does not have is absent with a reason; it is never 0.
@@ -512,7 +545,8 @@ A figure is shown whatever it rests on, but it says so when that is weak, with w
 - a baseline from another GPU, driver, CUDA or torch version, or of another workload, seed or
   parameters of the workload;
 - a remainder of the equation above {LARGE_REMAINDER:.0%} of the baseline's step time;
-- a baseline from another GPU, driver, CUDA or torch version, or of another workload or seed;
+- fewer than {FEW_STEPS} recorded steps of a program, and a capture of it that failed or could not
+  be read;
 - a trace that has defects, or marks no steps.
 """
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from graphviz_dash.analysis.baselines import family
 from graphviz_dash.analysis.collectives import (
     Collective,
     StepCommunication,
@@ -152,13 +153,13 @@ def rank_comparison(experiment: Experiment) -> tuple[ModeRanks, ...]:
 
     Near-linear in the rows of the traces.
     """
-    by_mode: dict[ExecutionMode, list[Run]] = {}
+    families: dict[str, list[Run]] = {}
     for run in experiment.runs:
         if run.manifest.rank is not None:
-            by_mode.setdefault(run.mode, []).append(run)
+            families.setdefault(family(run), []).append(run)
     return tuple(
-        _mode_ranks(mode, sorted(runs, key=lambda run: run.manifest.rank or 0))
-        for mode, runs in by_mode.items()
+        _mode_ranks(runs[0].mode, sorted(runs, key=lambda run: run.manifest.rank or 0))
+        for runs in families.values()
     )
 
 

@@ -32,6 +32,7 @@ from graphviz_dash.model.graph import (
 )
 from graphviz_dash.model.memory import MemoryPass, Stage
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
+from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     CleanTimings,
@@ -61,6 +62,7 @@ class BundleContents:
     memory_pass: MemoryPass | None = None
     replay_ids: tuple[GraphIds, ...] = ()
     node_ids: NodeIdPass | None = None
+    recording: Recording | None = None
 
 
 class _Envelope(msgspec.Struct):
@@ -126,6 +128,10 @@ def read_bundle(path: Path) -> BundleContents:
         single = {role: file for role, file in files if role is not FileRole.GRAPH}
         clean = single.get(FileRole.CLEAN)
         memory = single.get(FileRole.MEMORY)
+        recording = single.get(FileRole.RECORDING)
+        recorded = _read_part(recording, Recording) if recording else None
+        if recorded is not None:
+            _check_recording(recorded, graphs, path)
         return BundleContents(
             path=path,
             manifest=manifest,
@@ -137,6 +143,7 @@ def read_bundle(path: Path) -> BundleContents:
             memory_pass=_read_memory_pass(single.get(FileRole.MEMORY_PASS)),
             replay_ids=_replay_ids(single.get(FileRole.REPLAY_IDS), graphs),
             node_ids=_node_ids(single.get(FileRole.NODE_IDS), graphs),
+            recording=recorded,
         )
 
 
@@ -257,6 +264,25 @@ def _check_params(graph: CapturedGraph, path: Path) -> None:
                 f"node {node.index} with {len(node.bodies)} bodies of {params.size}",
                 "all of its bodies, or none where they were not read",
             )
+
+
+def _check_recording(recording: Recording, graphs: tuple[CapturedGraph, ...], path: Path) -> None:
+    """Refuses a recording that does not fit the bundle's graphs."""
+    where = path / PLACES[FileRole.RECORDING]
+    nodes = {graph.id: len(graph.nodes) for graph in graphs}
+    seen: set[str] = set()
+    for graph in recording.graphs:
+        if graph.graph in seen:
+            raise InputError(where, f"graph {graph.graph!r} twice", "each capture once")
+        seen.add(graph.graph)
+        if graph.nodes and nodes.get(graph.graph) != graph.nodes:
+            there = nodes.get(graph.graph)
+            what = "is not there" if there is None else f"has {there}"
+            found = f"{graph.nodes} nodes of {graph.graph!r}, which {what}"
+            raise InputError(where, found, "the nodes of the graph's file")
+        if graph.window_replays > graph.replays:
+            found = f"{graph.window_replays} of {graph.replays} replays in the window"
+            raise InputError(where, found, "no more than there were")
 
 
 def _check_bodies(graphs: tuple[CapturedGraph, ...], path: Path) -> None:

@@ -24,6 +24,7 @@ PLACES: Final = {
     FileRole.REPLAY_TRACE: "traces/replay.json.gz",
     FileRole.REPLAY_IDS: "traces/replay-ids.json",
     FileRole.NODE_IDS: "node-ids.json.gz",
+    FileRole.RECORDING: "recording.json",
 }
 """Where the file of each role lies; a graph lies at graphs/<id>.json."""
 

@@ -18,6 +18,7 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
+from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import (
     CleanTimings,
     FileEntry,
@@ -76,6 +77,10 @@ class BundleWriter:
         """Adds what the memory pass found."""
         place = PLACES[FileRole.MEMORY_PASS]
         self._add(FileRole.MEMORY_PASS, place, msgspec.json.encode(found))
+
+    def add_recording(self, recording: Recording) -> None:
+        """Adds what was seen of a program that ran as it is."""
+        self._add(FileRole.RECORDING, PLACES[FileRole.RECORDING], msgspec.json.encode(recording))
 
     def add_graph(self, graph: CapturedGraph) -> None:
         """Adds one captured graph."""

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from html import escape
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import plotly.graph_objects as go
 
+from graphviz_dash.analysis.baselines import ran_eagerly
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.charts.palette import CATEGORY, IDLE, MODE
 from graphviz_dash.charts.themed import Theme, dress, shade
+from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_ns, format_percent
 
 SYMBOLS: Final = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon")
 """Shapes of markers that tell ranks apart, in turn."""
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Run
 
 _MAX_POINTS: Final = 2_000
 """Iterations drawn for one run; more are thinned evenly, which the caption says."""
@@ -78,7 +82,7 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
     )
     # Room at the right for the times.
     figure.update_xaxes(
-        title_text="us per step (clean step time, divided by the traced pass)",
+        title_text="us per step (clean or recorded step time, divided by the traced pass)",
         range=[0, longest / 1e3 * 1.09],
         tickformat=",",
     )
@@ -86,22 +90,23 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
 
 
 def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
-    """Step time of every clean iteration of every run, on a logarithmic axis; None without any."""
+    """Step time of every clean iteration, and of every step of a recorded program, on a logarithmic
+    axis; None without any."""
     figure = go.Figure()
     for run in comparison.runs:
-        clean = run.run.clean
-        if clean is None or not clean.steps:
+        taken = _iterations(run.run)
+        if not taken:
             continue
-        stride = -(-len(clean.steps) // _MAX_POINTS)
-        places = range(0, len(clean.steps), stride)
+        stride = -(-len(taken) // _MAX_POINTS)
+        places = range(0, len(taken), stride)
         figure.add_scatter(
             name=escape(run.name),
             x=list(places),
-            y=[clean.steps[place].wall_ns / 1e3 for place in places],
+            y=[taken[place] / 1e3 for place in places],
             mode="markers",
             marker={
                 "size": 4,
-                "color": shade(MODE[run.mode], theme),
+                "color": _colour(run.run, theme),
                 "opacity": 0.75,
                 # Ranks of one mode share its colour.
                 "symbol": SYMBOLS[(run.run.manifest.rank or 0) % len(SYMBOLS)],
@@ -114,12 +119,25 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
     figure.update_xaxes(title_text="iteration", showgrid=False)
     ticks = _ticks([value for trace in figure.data for value in trace.y])
     figure.update_yaxes(
-        title_text="us, clean",
+        title_text="us",
         type="log",
         tickvals=ticks,
         ticktext=[f"{tick:,g}" for tick in ticks],
     )
     return dress(figure, theme, 280)
+
+
+def _colour(run: Run, theme: Theme) -> str:
+    """Of its mode; a recorded program without graphs ran eagerly."""
+    return shade(MODE[ExecutionMode.EAGER if ran_eagerly(run) else run.mode], theme)
+
+
+def _iterations(run: Run) -> list[int]:
+    """ns of each clean iteration; of a recorded program from the end of a step to that of the next,
+    as the CPU saw them."""
+    if run.clean is not None:
+        return [step.wall_ns for step in run.clean.steps]
+    return list(run.recording.step_ns) if run.recording else []
 
 
 def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -> go.Figure | None:

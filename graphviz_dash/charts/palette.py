@@ -38,6 +38,7 @@ MODE: Final = {
     ExecutionMode.CALLABLES: Shade("#228833", "#4db35e"),
     ExecutionMode.PARTIAL: Shade("#a89418", "#d9c74f"),
     ExecutionMode.COMPILE: Shade("#aa3377", "#d46ba3"),
+    ExecutionMode.RECORDED: Shade("#0f7b8a", "#4fc3d1"),
 }
 
 IDLE: Final = Shade("#d64550", "#ff7b84")

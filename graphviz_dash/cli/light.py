@@ -44,6 +44,7 @@ def light_experiment(folder: Path) -> LightExperiment:
                 memory=contents.memory,
                 capture_trace=None,
                 replay_trace=None,
+                recording=contents.recording,
             )
         )
     modes = list(ExecutionMode)

@@ -19,7 +19,8 @@ SCHEMA_VERSION: Final = 1
 def ls(path: Path, as_json: bool) -> None:
     """List the experiments and runs under PATH (default: this folder).
 
-    Step time and speedup are medians of the clean pass. Bundles that cannot be read are named on
+    Step time and speedup are medians of the clean pass, and of a recorded program the time of a
+    step in its own loop. Bundles that cannot be read are named on
     stderr; the exit code is 2 then.
     """
     from graphviz_dash.bundle.read import is_bundle
@@ -63,8 +64,8 @@ def _print(found: list[LightExperiment], path: Path) -> None:
                 cell(manifest.workload.name),
                 cell(f"{run.mode.value}{rank}"),
                 cell(manifest.status, "red" if failed else ""),
-                cell(run["step_time"].text),
-                cell(run["speedup"].text, "bold"),
+                cell(run.step.text),
+                cell(run.speedup.text, "bold"),
                 cell(manifest.environment.gpu.name),
                 cell(manifest.created[:10]),
             )
@@ -89,7 +90,7 @@ def _print_json(found: list[LightExperiment]) -> None:
                 "runs": [
                     {
                         **identity_document(run.run),
-                        "figures": figures_document((run["step_time"], run["speedup"])),
+                        "figures": figures_document((run.step, run.speedup)),
                     }
                     for run in comparison.runs
                 ],

@@ -89,14 +89,18 @@ def _print_facts(run: Run) -> None:
     work, machine = manifest.workload, manifest.environment
     gpu = machine.gpu
     facts = {
-        "workload": f"{work.name} ({work.factory}), seed {work.seed}",
+        "workload": f"{work.name} ({work.factory}), "
+        + ("a program with a seed of its own" if work.seed is None else f"seed {work.seed}"),
         **(
             {"parameters": ", ".join(f"{key}={value}" for key, value in work.parameters.items())}
             if work.parameters
             else {}
         ),
         "iterations": f"{work.warmup} warm-up, {work.iterations} clean, "
-        f"{work.traced_iterations} traced",
+        f"{work.traced_iterations} traced"
+        if run.recording is None
+        else f"{work.iterations} timed, {work.traced_iterations} traced, of "
+        f"{run.recording.steps} steps seen",
         "mode": manifest.mode.value
         + ("" if manifest.rank is None else f", rank {format_count(manifest.rank)}"),
         **_ranks(manifest),

@@ -25,18 +25,27 @@ def load_run(path: Path, limits: Limits = DEFAULT_LIMITS) -> Run:
     """
     contents: BundleContents = read_bundle(path)
     capture, replay = contents.capture_trace, contents.replay_trace
+    captured = read_trace(capture, limits) if capture else None
+    replayed = read_trace(replay, limits) if replay else None
     return Run(
         path=path,
         manifest=contents.manifest,
         clean=contents.clean,
         graphs=contents.graphs,
         memory=contents.memory,
-        capture_trace=read_trace(capture, limits) if capture else None,
-        replay_trace=read_trace(replay, limits) if replay else None,
         memory_pass=contents.memory_pass,
         replay_ids=contents.replay_ids,
         node_ids=contents.node_ids,
+        capture_trace=captured or (replayed if _holds_captures(contents) else None),
+        replay_trace=replayed,
+        recording=contents.recording,
     )
+
+
+def _holds_captures(contents: BundleContents) -> bool:
+    """Whether the trace of a program's window is the trace of its captures too."""
+    recording = contents.recording
+    return recording is not None and any(graph.profiled for graph in recording.graphs)
 
 
 def load_experiment(path: Path, limits: Limits = DEFAULT_LIMITS) -> Experiment:

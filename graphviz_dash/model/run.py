@@ -18,6 +18,7 @@ from graphviz_dash.model.memory import MemoryPass
 
 if TYPE_CHECKING:
     from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
+    from graphviz_dash.model.recording import Recording
     from graphviz_dash.model.trace import Trace
 
 FORMAT_NAME: Final = "graphviz-dash-run"
@@ -35,6 +36,8 @@ class ExecutionMode(StrEnum):
     CALLABLES = "callables"
     PARTIAL = "partial"
     COMPILE = "compile"
+    RECORDED = "recorded"
+    """A program that is not a workload of ours, as it ran by itself."""
 
 
 class Pass(StrEnum):
@@ -45,6 +48,8 @@ class Pass(StrEnum):
     TRACED = "traced"
     MEMORY = "memory"
     NODE_IDS = "node-ids"
+    RECORDED = "recorded"
+    """No pass of a collection: a program that ran once, watched by the recorder."""
 
 
 class FileRole(StrEnum):
@@ -58,6 +63,7 @@ class FileRole(StrEnum):
     MEMORY_PASS = "memory-pass"
     REPLAY_IDS = "replay-ids"
     NODE_IDS = "node-ids"
+    RECORDING = "recording"
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -130,11 +136,14 @@ class WorkloadInfo(Struct, frozen=True, forbid_unknown_fields=True):
     """The workload and how often it was run. ``factory`` is ``module:function``.
 
     ``parameters`` are all that its factory takes, those that were not given with their defaults.
+
+    In mode recorded ``name`` and ``factory`` are the program's and ``seed`` is None; ``warmup``
+    steps were to pass before the traced window, ``iterations`` of them were timed.
     """
 
     name: str
     factory: str
-    seed: int
+    seed: int | None
     warmup: Count
     iterations: Count
     traced_iterations: Count
@@ -247,6 +256,7 @@ class Run:
     memory_pass: MemoryPass | None = None
     replay_ids: tuple[GraphIds, ...] = ()
     node_ids: NodeIdPass | None = None
+    recording: Recording | None = None
 
     @property
     def mode(self) -> ExecutionMode:

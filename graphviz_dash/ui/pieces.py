@@ -107,16 +107,16 @@ def failure_notes(comparison: Comparison) -> str:
 
 def hero(best: RunComparison) -> str:
     """The outcome of ``best`` in one large figure and what it means."""
-    speedup, saving = best["speedup"], best["step_saving"].value
+    speedup, saving = best.speedup, best.saving.value
     ratio, spread = speedup.value or 0.0, speedup.spread
-    own = best["step_time"].value or 0.0
+    own = best.step.value or 0.0
     even = spread is not None and spread.high is not None and spread.low <= 1 <= spread.high
     if even:
         figure, verdict = speedup.text, f"{best.name} and {best.baseline} cannot be told apart"
     elif ratio >= 1:
         figure, verdict = speedup.text, f"faster: {best.name} against {best.baseline}"
     else:
-        figure = best["speedup"].metric.format(1 / ratio)
+        figure = speedup.metric.format(1 / ratio)
         verdict = f"slower: {best.name} against {best.baseline}"
     times = "" if saving is None else f"{format_ns(own + saving)} {ARROW} {format_ns(own)} per step"
     return element(

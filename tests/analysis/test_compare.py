@@ -32,10 +32,15 @@ from tests.analysis.frames import (
 WORK = [("gemm", 40_000), ("elementwise_kernel", 20_000), ("nccl", 10_000), ("odd", 5_000)]
 
 ELSEWHERE = {
-    *(metric.id for metric in METRICS.values() if metric.source is Source.MEMORY_PASS),
+    *(
+        metric.id
+        for metric in METRICS.values()
+        if metric.source in (Source.MEMORY_PASS, Source.RECORDED)
+    ),
     *THROUGHPUT,
 }
-"""Metrics of facts that these runs lack; test_memory and test_throughput have those."""
+"""Metrics of facts that these runs lack; test_memory, test_throughput and test_recorded have
+those."""
 
 
 def eager(**changes: object) -> Run:

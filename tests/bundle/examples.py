@@ -39,6 +39,7 @@ from graphviz_dash.model.memory import (
     Stage,
 )
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass, NodeIdRow, NodeLook
+from graphviz_dash.model.recording import RecordedGraph, Recording, StepRung
 from graphviz_dash.model.run import (
     Absent,
     CleanTimings,
@@ -144,6 +145,26 @@ NODE_IDS = NodeIdPass(
 TRACE = gzip.compress(b'{"traceEvents": []}', mtime=0)
 
 
+RECORDING = Recording(
+    rung=StepRung.REPLAYS,
+    boundary="replay of graph-0",
+    skip=2,
+    window=1,
+    steps=7,
+    step_ns=(15_000, 14_000),
+    drain_ns=90_000,
+    marked=1,
+    window_refused=None,
+    profiler_seen=False,
+    earlier_replays=1,
+    graphs=(
+        RecordedGraph("graph-0", ("train.py:9",), 5_000, 0, 3, 60, 4, False, True),
+        RecordedGraph("graph-1", (), 0, 7, None, 0, 0, False, False, "Error: no"),
+    ),
+    exit_code=-9,
+)
+
+
 def write_bundle(
     target: Path,
     manifest: Manifest = MANIFEST,
@@ -154,6 +175,7 @@ def write_bundle(
     traces: tuple[FileRole, ...] = (FileRole.CAPTURE_TRACE, FileRole.REPLAY_TRACE),
     replay_ids: tuple[GraphIds, ...] = (),
     node_ids: NodeIdPass | None = None,
+    recording: Recording | None = None,
 ) -> Path:
     """Writes a bundle with the writer that the collectors use and returns its path."""
     with BundleWriter(target) as writer:
@@ -163,6 +185,8 @@ def write_bundle(
             writer.add_memory(memory)
         if memory_pass is not None:
             writer.add_memory_pass(memory_pass)
+        if recording is not None:
+            writer.add_recording(recording)
         for graph in graphs:
             writer.add_graph(graph)
         for role in traces:
@@ -322,6 +346,39 @@ environments = st.builds(
     cpu=texts,
     cpu_count=counts,
     os=texts,
+)
+
+recordings = st.builds(
+    Recording,
+    rung=maybe() | st.sampled_from(StepRung),
+    boundary=maybe() | texts,
+    skip=counts,
+    window=counts,
+    steps=counts,
+    step_ns=_tuples(counts),
+    drain_ns=maybe() | counts,
+    marked=counts,
+    window_refused=maybe() | texts,
+    profiler_seen=st.booleans(),
+    earlier_replays=counts,
+    graphs=st.lists(
+        st.builds(
+            RecordedGraph,
+            graph=texts,
+            captured_at=_tuples(texts),
+            capture_ns=counts,
+            step=counts,
+            nodes=st.none(),
+            replays=counts,
+            window_replays=st.just(0),
+            profiled=st.booleans(),
+            alive=st.booleans(),
+            problem=maybe() | texts,
+        ),
+        max_size=3,
+        unique_by=lambda graph: graph.graph,
+    ).map(tuple),
+    exit_code=maybe() | st.integers(-64, 255),
 )
 
 manifests = st.builds(

@@ -28,6 +28,8 @@ from graphviz_dash.units import format_count, format_ns, format_percent
 
 _TILES: Final = {
     "speedup": "Speedup",
+    "recorded_speedup": "Speedup in its loop",
+    "recorded_step": "Step in its loop",
     "step_time": "Step time",
     "launch_cpu_time": "Launch CPU time",
     "break_even": "Break-even replays",
@@ -86,7 +88,7 @@ def _run(result: Comparison) -> RunComparison | None:
     best = result.best
     if best is None:
         return None
-    names = [run.name for run in result.runs if run["speedup"].value is not None]
+    names = [run.name for run in result.runs if run.speedup.value is not None]
     if len(names) == 1:
         return best
     return result[
@@ -129,13 +131,20 @@ def _charts(result: Comparison, run: RunComparison | None) -> None:
     iterations = iterations_chart(result, theme())
     if iterations is not None:
         with left:
-            st.subheader("Every clean iteration", anchor=False)
+            st.subheader(_iterations_title(result), anchor=False)
             st.plotly_chart(iterations, theme=None, config=_CHART, key="iterations")
     pays = break_even_chart(result, run, theme()) if run else None
     if pays is not None and run is not None:
         with right:
             st.subheader(f"When {plain(run.name)} has paid for itself", anchor=False)
             st.plotly_chart(pays, theme=None, config=_CHART, key="pays")
+
+
+def _iterations_title(result: Comparison) -> str:
+    clean = any(run.run.clean for run in result.runs)
+    recorded = any(run.run.recording for run in result.runs)
+    kinds = " and ".join(["clean iteration"] * clean + ["recorded step"] * recorded)
+    return f"Every {kinds}"
 
 
 def _weak(result: Comparison) -> None:

@@ -1,0 +1,148 @@
+"""What a replay costs with the recorder on and no traced window, against without it.
+
+Needs a CUDA GPU. Blocks with and without the recorder take turns in one process, so that clocks and
+neighbours change for both alike; every figure is a median over the blocks of each block's median::
+
+    python benchmarks/recorder.py [--blocks 15]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import torch
+
+from collectors.program_recorder import KEPT, ProgramRecorder
+from collectors.recorder_files import Settings
+
+CALLS = 400
+GOAL = 1.02
+
+
+def line(nodes: int) -> torch.cuda.CUDAGraph:
+    """A graph of ``nodes`` tiny kernels, one after another."""
+    data = torch.zeros(16, device="cuda")
+    data.add_(1)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(nodes):
+            data.add_(1)
+    graph.kept = data
+    return graph
+
+
+def mlp() -> torch.cuda.CUDAGraph:
+    """A training step of four 64-wide layers with Adam, about 40 nodes."""
+    from collectors.workloads.mlp import train
+
+    step = train()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(11):
+            step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    graph.kept = step
+    return graph
+
+
+def call_ns(graph: torch.cuda.CUDAGraph) -> float:
+    """The call of replay() alone, the GPU idle before it."""
+    taken = []
+    for _ in range(CALLS):
+        torch.cuda.synchronize()
+        begin = time.perf_counter_ns()
+        graph.replay()
+        taken.append(time.perf_counter_ns() - begin)
+    return statistics.median(taken)
+
+
+def step_ns(graph: torch.cuda.CUDAGraph) -> float:
+    """replay() and the wait for its work."""
+    taken = []
+    for _ in range(CALLS):
+        torch.cuda.synchronize()
+        begin = time.perf_counter_ns()
+        graph.replay()
+        torch.cuda.synchronize()
+        taken.append(time.perf_counter_ns() - begin)
+    return statistics.median(taken)
+
+
+def loop_ns(graph: torch.cuda.CUDAGraph) -> float:
+    """A replay in a loop that does not wait, the wait at its end included."""
+    torch.cuda.synchronize()
+    begin = time.perf_counter_ns()
+    for _ in range(CALLS):
+        graph.replay()
+    torch.cuda.synchronize()
+    return (time.perf_counter_ns() - begin) / CALLS
+
+
+@contextmanager
+def recorder_on(graph: torch.cuda.CUDAGraph, build: Callable[[], object], settle: bool) -> Iterator:
+    """The recorder with ``graph`` known to it: captured anew inside, as a program would."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        recorder = ProgramRecorder(Settings(skip=0, window=0), Path(folder))
+        stack.enter_context(recorder.recording())
+        captured = build()
+        if settle:
+            for _ in range(KEPT + 10):
+                captured.replay()
+            torch.cuda.synchronize()
+        yield captured
+
+
+def compare(name: str, build: Callable[[], torch.cuda.CUDAGraph], blocks: int) -> None:
+    figures = {"call": call_ns, "step": step_ns, "loop": loop_ns}
+    without: dict[str, list[float]] = {key: [] for key in figures}
+    recorded: dict[str, list[float]] = {key: [] for key in figures}
+    ticking: list[float] = []
+    plain = build()
+    call_ns(plain)
+    for _ in range(blocks):
+        with recorder_on(plain, build, settle=True) as graph:
+            for key, measure in figures.items():
+                recorded[key].append(measure(graph))
+        with recorder_on(plain, build, settle=False) as graph:
+            ticking.append(call_ns(graph))
+        # Built as often and as late as the other, so that both lie alike in memory.
+        graph = build()
+        for _ in range(KEPT + 10):
+            graph.replay()
+        torch.cuda.synchronize()
+        for key, measure in figures.items():
+            without[key].append(measure(graph))
+    for key in figures:
+        a, b = statistics.median(without[key]), statistics.median(recorded[key])
+        low, high = min(without[key]), max(without[key])
+        print(
+            f"{name:12} {key:5} without {a:10.0f} ns ({low:.0f} to {high:.0f})  "
+            f"with {b:10.0f} ns  {(b / a - 1) * 100:+6.2f}%  {'ok' if b / a <= GOAL else 'OVER'}"
+        )
+    a, b = statistics.median(without["call"]), statistics.median(ticking)
+    print(f"{name:12} call while steps are timed {b:.0f} ns, {b - a:+.0f} ns")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--blocks", type=int, default=15)
+    blocks = parser.parse_args().blocks
+    print(torch.cuda.get_device_name(), "torch", torch.__version__)
+    gc.disable()
+    for nodes in (1, 10, 100, 1000):
+        compare(f"line {nodes}", lambda nodes=nodes: line(nodes), blocks)
+    compare("mlp-train", mlp, blocks)
+
+
+if __name__ == "__main__":
+    main()
