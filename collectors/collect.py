@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import msgspec
 
+from collectors.doctor.ask import STEPS, examine_workload
 from collectors.lifeline import PARENT
 from collectors.parameters import WorkloadFacts
 from collectors.processes import Limit, run_worker
@@ -39,6 +40,7 @@ from graphviz_dash import __version__
 from graphviz_dash.bundle.staging import Staging, remove_leftovers
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError, printable
+from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
@@ -142,7 +144,7 @@ def collect(
                 # A rank's new folder could be taken for a leftover before it is locked.
                 peers.after_first(lambda: _tidy(what.output, report))
             with Staging(what.output, "collect") as staging:
-                environment = _environment(staging.path, place)
+                environment = machine_environment(staging.path, place)
                 report(
                     f"{environment.gpu.name}, driver {environment.driver or 'unknown'}, "
                     f"CUDA {environment.cuda_runtime}, torch {environment.torch}"
@@ -194,6 +196,9 @@ class _Progress:
     def end(self, text: str) -> None:
         self._report(f"[{self._number}/{self._total}] {text}")
 
+    def note(self, text: str) -> None:
+        self._report(text)
+
     def skip(self, count: int) -> None:
         self._number += count
 
@@ -244,6 +249,9 @@ def _collect_mode(
         if (folder / ABSENT_FILE).exists():
             absent += _read(folder / ABSENT_FILE, tuple[Absent, ...])
     facts = _workload_facts(scratch / f"{mode.value}-{passes[0].value}")
+    doctor: DoctorReport | None = None
+    if mode is ExecutionMode.GRAPH and failures and peers is None:
+        doctor = _examined(what, factory, scratch, progress)
     target = what.output / _run_name(mode, peers.place if peers else None)
     manifest = Manifest(
         format=FORMAT_NAME,
@@ -270,13 +278,31 @@ def _collect_mode(
         environment=environment,
         files=(),
     )
-    _write(target, folders, manifest)
+    _write(target, folders, manifest, doctor)
     return CollectedRun(target, tuple(failures))
 
 
-def _write(target: Path, folders: dict[Pass, Path], manifest: Manifest) -> None:
+def _examined(
+    what: Collection, factory: str, scratch: Path, progress: _Progress
+) -> DoctorReport | None:
+    """Why the step cannot be captured; None when the doctor found nothing to say."""
+    folder = scratch / "doctor"
+    folder.mkdir()
+    found = examine_workload(factory, what.seed, what.warmup, STEPS, folder, what.settings)
+    if isinstance(found, Failure) or not found.findings:
+        return None
+    places = [finding.place.text for finding in found.findings if finding.place]
+    progress.note(f"doctor: {len(found.findings)} findings, first at {', '.join(places[:1])}")
+    return found
+
+
+def _write(
+    target: Path, folders: dict[Pass, Path], manifest: Manifest, doctor: DoctorReport | None
+) -> None:
     with BundleWriter(target) as writer:
         _add_parts(writer, folders)
+        if doctor is not None:
+            writer.add_doctor(doctor)
         writer.commit(manifest)
 
 
@@ -358,7 +384,12 @@ def _worker_environment(place: Place | None) -> Mapping[str, str]:
     return own | settings | {PARENT: str(os.getpid())}
 
 
-def _environment(scratch: Path, place: Place | None) -> Environment:
+def machine_environment(scratch: Path, place: Place | None = None) -> Environment:
+    """What the machine is, read in a process of its own, so that ours holds no CUDA context.
+
+    Raises:
+        GraphvizDashError: it could not be read; the message says why.
+    """
     file = scratch / "environment.json"
     rank = () if place is None else (str(place.local_rank),)
     process = _worker("--environment", str(file), *rank, place=place)

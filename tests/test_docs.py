@@ -202,7 +202,9 @@ class TestExamples:
                     if not (group and len(words) == 2):
                         unknown.append(f"{page.name}: {line}")
                     continue
-                used = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+                # What comes after -- is somebody else's command line.
+                own = words[: words.index("--")] if "--" in words else words
+                used = {word.partition("=")[0] for word in own if re.match(r"--?[a-z]", word)}
                 missing = used - options(known[name]) - {"-h", "--help"}
                 unknown += [f"{page.name}: {line}: {option}" for option in missing]
         assert unknown == []

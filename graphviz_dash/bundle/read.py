@@ -23,6 +23,7 @@ from graphviz_dash.bundle.schema import (
 )
 from graphviz_dash.bundle.write import sha256_of
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import (
     PARAMS_OF,
     CapturedGraph,
@@ -63,6 +64,7 @@ class BundleContents:
     replay_ids: tuple[GraphIds, ...] = ()
     node_ids: NodeIdPass | None = None
     recording: Recording | None = None
+    doctor: DoctorReport | None = None
 
 
 class _Envelope(msgspec.Struct):
@@ -132,6 +134,7 @@ def read_bundle(path: Path) -> BundleContents:
         recorded = _read_part(recording, Recording) if recording else None
         if recorded is not None:
             _check_recording(recorded, graphs, path)
+        doctor = single.get(FileRole.DOCTOR)
         return BundleContents(
             path=path,
             manifest=manifest,
@@ -144,6 +147,7 @@ def read_bundle(path: Path) -> BundleContents:
             replay_ids=_replay_ids(single.get(FileRole.REPLAY_IDS), graphs),
             node_ids=_node_ids(single.get(FileRole.NODE_IDS), graphs),
             recording=recorded,
+            doctor=_read_part(doctor, DoctorReport) if doctor else None,
         )
 
 

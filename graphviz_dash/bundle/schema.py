@@ -20,6 +20,7 @@ PLACES: Final = {
     FileRole.CLEAN: "clean.json",
     FileRole.MEMORY: "memory.json",
     FileRole.MEMORY_PASS: "memory-pass.json",
+    FileRole.DOCTOR: "doctor.json",
     FileRole.CAPTURE_TRACE: "traces/capture.json.gz",
     FileRole.REPLAY_TRACE: "traces/replay.json.gz",
     FileRole.REPLAY_IDS: "traces/replay-ids.json",

@@ -15,6 +15,7 @@ import msgspec
 from graphviz_dash.bundle.schema import MANIFEST, PLACES, graph_place
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
@@ -81,6 +82,10 @@ class BundleWriter:
     def add_recording(self, recording: Recording) -> None:
         """Adds what was seen of a program that ran as it is."""
         self._add(FileRole.RECORDING, PLACES[FileRole.RECORDING], msgspec.json.encode(recording))
+
+    def add_doctor(self, report: DoctorReport) -> None:
+        """Adds what the doctor found out."""
+        self._add(FileRole.DOCTOR, PLACES[FileRole.DOCTOR], msgspec.json.encode(report))
 
     def add_graph(self, graph: CapturedGraph) -> None:
         """Adds one captured graph."""

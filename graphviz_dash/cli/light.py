@@ -45,6 +45,7 @@ def light_experiment(folder: Path) -> LightExperiment:
                 capture_trace=None,
                 replay_trace=None,
                 recording=contents.recording,
+                doctor=contents.doctor,
             )
         )
     modes = list(ExecutionMode)

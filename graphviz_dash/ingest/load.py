@@ -39,6 +39,7 @@ def load_run(path: Path, limits: Limits = DEFAULT_LIMITS) -> Run:
         capture_trace=captured or (replayed if _holds_captures(contents) else None),
         replay_trace=replayed,
         recording=contents.recording,
+        doctor=contents.doctor,
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph, Count
 from graphviz_dash.model.memory import MemoryPass
 
@@ -64,6 +65,7 @@ class FileRole(StrEnum):
     REPLAY_IDS = "replay-ids"
     NODE_IDS = "node-ids"
     RECORDING = "recording"
+    DOCTOR = "doctor"
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -257,6 +259,7 @@ class Run:
     replay_ids: tuple[GraphIds, ...] = ()
     node_ids: NodeIdPass | None = None
     recording: Recording | None = None
+    doctor: DoctorReport | None = None
 
     @property
     def mode(self) -> ExecutionMode:

@@ -8,6 +8,18 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.model.doctor import (
+    CheckStatus,
+    CodePlace,
+    DoctorReport,
+    Evidence,
+    Finding,
+    OutputCheck,
+    RuleCheck,
+    RuleId,
+    Seen,
+    Severity,
+)
 from graphviz_dash.model.graph import (
     PARAMS_OF,
     BatchMemOpParams,
@@ -176,6 +188,7 @@ def write_bundle(
     replay_ids: tuple[GraphIds, ...] = (),
     node_ids: NodeIdPass | None = None,
     recording: Recording | None = None,
+    doctor: DoctorReport | None = None,
 ) -> Path:
     """Writes a bundle with the writer that the collectors use and returns its path."""
     with BundleWriter(target) as writer:
@@ -187,6 +200,8 @@ def write_bundle(
             writer.add_memory_pass(memory_pass)
         if recording is not None:
             writer.add_recording(recording)
+        if doctor is not None:
+            writer.add_doctor(doctor)
         for graph in graphs:
             writer.add_graph(graph)
         for role in traces:
@@ -211,6 +226,56 @@ maybe = st.none
 def _tuples(values: st.SearchStrategy, most: int = 5) -> st.SearchStrategy:
     return st.lists(values, max_size=most).map(tuple)
 
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+doctors = st.builds(
+    DoctorReport,
+    subject=st.sampled_from(["workload", "program"]),
+    captured=maybe() | st.booleans(),
+    attempts=counts,
+    nodes=maybe() | counts,
+    steps=counts,
+    operators=maybe() | counts,
+    replays=counts,
+    findings=_tuples(
+        st.builds(
+            Finding,
+            rule=st.sampled_from(RuleId),
+            severity=st.sampled_from(Severity),
+            seen=st.sampled_from(Seen),
+            first=st.booleans(),
+            place=maybe()
+            | st.builds(CodePlace, texts, counts, maybe() | texts, counts, _tuples(texts)),
+            op=maybe() | texts,
+            stream=maybe() | texts,
+            thread=maybe() | texts,
+            message=maybe() | texts,
+            calls=maybe() | counts,
+            evidence=_tuples(
+                st.builds(Evidence, texts, st.integers(-9, 9) | finite | texts, maybe() | texts)
+            ),
+        ),
+        most=3,
+    ),
+    checks=_tuples(
+        st.builds(RuleCheck, st.sampled_from(RuleId), st.sampled_from(CheckStatus), maybe() | texts)
+    ),
+    outputs=_tuples(
+        st.builds(
+            OutputCheck,
+            name=texts,
+            kind=st.sampled_from(["result", "state"]),
+            dtype=texts,
+            shape=_tuples(counts),
+            elements=counts,
+            differing=counts,
+            largest=maybe() | finite,
+            noise=maybe() | finite,
+        ),
+        most=2,
+    ),
+)
 
 _params = {
     KernelParams: st.builds(

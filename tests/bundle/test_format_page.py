@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from graphviz_dash.bundle.schema import MANIFEST, PLACES, graph_place
-from graphviz_dash.model import graph, marks, memory, node_ids, recording, run
+from graphviz_dash.model import doctor, graph, marks, memory, node_ids, recording, run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bundle-format.md").read_text(encoding="utf-8")
 
@@ -42,6 +42,14 @@ CHAPTERS = {
     "## traces/replay-ids.json": (node_ids.GraphIds,),
     "## node-ids.json.gz": (node_ids.NodeIdPass, node_ids.NodeLook, node_ids.NodeIdRow),
     "## recording.json": (recording.Recording, recording.RecordedGraph),
+    "## doctor.json": (
+        doctor.DoctorReport,
+        doctor.Finding,
+        doctor.CodePlace,
+        doctor.Evidence,
+        doctor.RuleCheck,
+        doctor.OutputCheck,
+    ),
     "## graphs/": (
         graph.CapturedGraph,
         graph.GraphNode,
@@ -66,7 +74,7 @@ def _classes(base: type) -> set[type]:
     """The classes of the format that derive from ``base``."""
     return {
         member
-        for module in (run, graph, memory, node_ids, recording)
+        for module in (run, graph, memory, node_ids, recording, doctor)
         for _, member in inspect.getmembers(module, inspect.isclass)
         if issubclass(member, base) and member.__module__ == module.__name__
     }

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphviz_dash.bundle.read import is_bundle, read_bundle, read_manifest
+from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.run import CleanTimings, FileRole, Manifest, MemoryUse
@@ -20,6 +21,7 @@ from tests.bundle.examples import (
     MEMORY,
     TRACE,
     cleans,
+    doctors,
     graphs,
     manifests,
     memories,
@@ -35,6 +37,7 @@ from tests.bundle.examples import (
     memory=st.none() | memories,
     memory_pass=st.none() | memory_passes,
     graph=st.none() | graphs(),
+    doctor=st.none() | doctors,
 )
 def test_any_run_is_read_as_it_was_written(
     manifest: Manifest,
@@ -42,11 +45,19 @@ def test_any_run_is_read_as_it_was_written(
     memory: MemoryUse | None,
     memory_pass: MemoryPass | None,
     graph: CapturedGraph | None,
+    doctor: DoctorReport | None,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         parts = (graph,) if graph else ()
         path = write_bundle(
-            Path(folder) / "run", manifest, clean, memory, memory_pass, parts, traces=()
+            Path(folder) / "run",
+            manifest,
+            clean,
+            memory,
+            memory_pass,
+            parts,
+            traces=(),
+            doctor=doctor,
         )
 
         found = read_bundle(path)
@@ -54,6 +65,7 @@ def test_any_run_is_read_as_it_was_written(
         assert found.clean == clean
         assert found.memory == memory
         assert found.memory_pass == memory_pass
+        assert found.doctor == doctor
         assert found.graphs == parts
         assert found.capture_trace is None
         assert found.replay_trace is None

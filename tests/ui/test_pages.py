@@ -19,7 +19,7 @@ from tests.analysis.test_memory import EAGER, GRAPHED
 from tests.builders import STEP, Work, make_experiment, make_run
 from tests.ranks import make_ranks
 
-PAGES = ("overview", "compare", "graph", "timeline", "memory", "ranks", "export")
+PAGES = ("overview", "compare", "graph", "timeline", "memory", "ranks", "doctor", "export")
 HARM = '<img src="x" onerror="alert(1)"> ![a](http:x.example) \x1b[31m **bold** :material/home:'
 FAILURE = Failure(
     Pass.CLEAN,
@@ -46,7 +46,16 @@ def _show(name: str) -> None:
     from graphviz_dash.ui import address
     from graphviz_dash.ui.frame import top_bar
     from graphviz_dash.ui.navigation import pages
-    from graphviz_dash.ui.views import compare, export, graph, memory, overview, ranks, timeline
+    from graphviz_dash.ui.views import (
+        compare,
+        doctor,
+        export,
+        graph,
+        memory,
+        overview,
+        ranks,
+        timeline,
+    )
 
     st.navigation(pages(), position="hidden")
     top_bar(name)
@@ -57,6 +66,7 @@ def _show(name: str) -> None:
         "timeline": timeline,
         "memory": memory,
         "ranks": ranks,
+        "doctor": doctor,
         "export": export,
     }
     try:
@@ -354,6 +364,7 @@ def test_an_experiment_of_failures_alone_is_no_crash(roots: Path, name: str) -> 
         "timeline": "This experiment holds no trace",
         "memory": "No run of this experiment has a memory pass",
         "ranks": "This experiment was collected by one process",
+        "doctor": "its bundle holds no doctor&#x27;s report",
         "export": "This experiment holds no trace",
     }
     assert expected[name] in told

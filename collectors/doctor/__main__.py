@@ -1,0 +1,96 @@
+"""``python -m collectors.doctor``: examines on the GPU and writes a bundle.
+
+``graphviz-dash doctor`` starts it; what the bundle means is told there.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from collectors.doctor.ask import examine_workload
+from collectors.doctor.diagnose import Examined, examine_program, write_bundle
+from collectors.program import require_hook
+from collectors.workloads import factory_path
+from graphviz_dash.bundle.staging import Staging
+from graphviz_dash.errors import GraphvizDashError, printable
+from graphviz_dash.model.doctor import DoctorReport
+from graphviz_dash.model.run import WorkloadInfo
+
+PROGRAM_FAILED = 7
+"""Exit code: the examination is done and written, and the program itself ended with an error."""
+
+
+@click.command()
+@click.option("--workload")
+@click.option("--output", required=True, type=click.Path(path_type=Path, file_okay=False))
+@click.option("--set", "settings", multiple=True)
+@click.option("--warmup", required=True, type=int)
+@click.option("--steps", required=True, type=int)
+@click.option("--seed", required=True, type=int)
+@click.option("--typed", required=True, help="What the user typed, a JSON list of words.")
+@click.option("--written", required=True, type=click.Path(path_type=Path), help="Gets the paths.")
+@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+def examine(
+    workload: str | None,
+    output: Path,
+    settings: tuple[str, ...],
+    warmup: int,
+    steps: int,
+    seed: int,
+    typed: str,
+    written: Path,
+    program: tuple[str, ...],
+) -> None:
+    """Examines a workload or a program; writes ``output/doctor``, and one more for each process."""
+    output.mkdir(parents=True, exist_ok=True)
+    with Staging(output, "doctor") as staging:
+        scratch = staging.path
+        if workload is not None:
+            factory = factory_path(workload)
+            found = examine_workload(factory, seed, warmup, steps, scratch, settings)
+            if not isinstance(found, DoctorReport):
+                where = f" at {found.location}" if found.location else ""
+                first = found.message.splitlines()[0] if found.message else ""
+                raise GraphvizDashError(
+                    f"The step fails without any capture{where}: {found.error}: {printable(first)}"
+                )
+            examined = Examined((found,), None)
+            name = workload
+        else:
+            require_hook(program, ("torch", "cuda.bindings", "msgspec"))
+            examined = examine_program(program, warmup, steps, scratch)
+            name, factory = _script(program), " ".join(program)
+        info = WorkloadInfo(name, factory, seed, warmup, steps, 0)
+        command = msgspec.json.decode(typed, type=tuple[str, ...])
+        targets: list[Path] = []
+        for place, report in enumerate(examined.reports):
+            target = output / ("doctor" if place == 0 else f"doctor-{place}")
+            write_bundle(target, report, info, command, scratch)
+            targets.append(target)
+        # Not on stdout: that is the program's own.
+        written.write_text("".join(f"{target}\n" for target in targets), encoding="utf-8")
+    if examined.ended is not None and examined.ended.returncode != 0:
+        click.echo(f"The program ended with exit code {examined.ended.returncode}.", err=True)
+        raise click.exceptions.Exit(PROGRAM_FAILED)
+
+
+def _script(program: tuple[str, ...]) -> str:
+    return next((Path(word).name for word in program if word.endswith(".py")), program[0])
+
+
+def main() -> int:
+    """Runs the command; an error is one line on stderr."""
+    try:
+        result = examine.main(standalone_mode=False)
+    except GraphvizDashError as error:
+        click.echo(f"Error: {printable(str(error))}", err=True)
+        return error.exit_code
+    return result if isinstance(result, int) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Asks the doctor about a workload, in a process of its own. Imports no torch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from collectors.doctor.requests import REPORT_FILE, DoctorRequest
+from collectors.lifeline import PARENT
+from collectors.requests import FAILURE_FILE
+from graphviz_dash.errors import GraphvizDashError, InputError, printable
+from graphviz_dash.model.doctor import DoctorReport
+from graphviz_dash.model.run import Failure, Pass
+
+STEPS: Final = 3
+"""Eager steps that are compared unless told otherwise."""
+
+_TAIL: Final = 2_000
+
+
+def examine_workload(
+    factory: str,
+    seed: int,
+    warmup: int,
+    steps: int,
+    scratch: Path,
+    settings: tuple[str, ...] = (),
+) -> DoctorReport | Failure:
+    """Examines a workload's step in a process of its own.
+
+    Returns the step's own failure where it fails without a capture.
+
+    Raises:
+        GraphvizDashError: the workload is not what it should be.
+    """
+    request = DoctorRequest(
+        factory=factory,
+        seed=seed,
+        warmup=warmup,
+        steps=steps,
+        out=str(scratch),
+        settings=settings,
+    )
+    file = scratch / "request.json"
+    file.write_bytes(msgspec.json.encode(request))
+    process = subprocess.run(
+        [sys.executable, "-m", "collectors.doctor.worker", str(file)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        check=False,
+        env=os.environ | {PARENT: str(os.getpid())},
+    )
+    if process.returncode == 0:
+        return msgspec.json.decode((scratch / REPORT_FILE).read_bytes(), type=DoctorReport)
+    if (scratch / FAILURE_FILE).exists():
+        return msgspec.json.decode((scratch / FAILURE_FILE).read_bytes(), type=Failure)
+    lines = [line for line in process.stderr.splitlines() if line.strip()]
+    if process.returncode == InputError.exit_code:
+        raise GraphvizDashError(printable(lines[-1] if lines else "the request was refused"))
+    return Failure(
+        during=Pass.CAPTURE,
+        error="ProcessDied",
+        message=f"the process ended with code {process.returncode}",
+        location=None,
+        traceback=process.stderr[-_TAIL:],
+    )

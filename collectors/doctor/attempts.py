@@ -1,0 +1,243 @@
+"""Runs a step under watch: eagerly, and captured again and again until it comes through.
+
+A capture ends at its first illegal call. To find the next one the step is captured anew with that
+call answered from an eager step, and so on, so that each illegal call is proved by a capture that
+it broke.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, Final
+
+import torch
+
+from collectors.doctor.calls import watching
+from collectors.doctor.classify import by_message, first_line
+from collectors.doctor.drafts import Draft, illegal_in
+from collectors.doctor.events import Event, StepLog, Violation
+from collectors.doctor.places import Spot, is_users, spot_of, spot_of_error
+from collectors.doctor.state import changes, python_state
+from collectors.doctor.watch import Key, Watch
+from collectors.workloads import Step
+from graphviz_dash.model.doctor import Evidence, RuleId, Seen, Severity
+
+_MOST_ATTEMPTS: Final = 40
+
+
+@dataclass
+class Captures:
+    """What came of the captures: the illegal calls in the order they were met, and, when the last
+    capture came through, its graph, the step's result and the memory that it uses."""
+
+    attempts: int = 0
+    findings: list[Draft] = field(default_factory=list)
+    graph: Any = None
+    result: Any = None
+    watch: Watch | None = None
+    finished: bool = False
+
+
+def eager_step(step: Step, stream: torch.cuda.Stream) -> tuple[StepLog, Watch]:
+    """Runs a step on ``stream`` and takes down all its operators."""
+    watch = Watch(stream.cuda_stream, capture=False)
+    before = python_state(step)
+    with torch.cuda.stream(stream), watching(watch):
+        step()
+    watch.log.state = changes(before, python_state(step))
+    torch.cuda.synchronize()
+    return watch.log, watch
+
+
+def capture(step: Step, stream: torch.cuda.Stream, answers: dict[Key, list[Any]]) -> Captures:
+    """Captures ``step`` until a capture comes through or cannot be helped along."""
+    found = Captures()
+    known: set[Key] = set()
+    joins = False
+    for _ in range(_MOST_ATTEMPTS):
+        found.attempts += 1
+        one = _attempt(step, stream, frozenset(known), answers, joins=joins, lines=False)
+        if one.broken is None:
+            found.graph, found.result, found.watch = one.graph, one.result, one.watch
+            found.finished = True
+            return found
+        if one.broken.violation and one.broken.violation.rule is RuleId.FORBIDDEN_CALL:
+            # Something between two operators; a second look tells the line.
+            one = _attempt(step, stream, frozenset(known), answers, joins=joins, lines=True)
+            found.attempts += 1
+        broken = one.broken
+        if broken is None:
+            continue
+        key = (broken.op, broken.spot)
+        if key in known:
+            # It cannot be answered: what comes after it no capture can tell.
+            return found
+        found.findings += illegal_in(StepLog([broken]), Seen.CAPTURE)
+        if broken.violation and broken.violation.rule is RuleId.UNJOINED_STREAM:
+            if joins:
+                return found
+            joins = True
+            continue
+        known.add(key)
+    return found
+
+
+@dataclass
+class _Attempt:
+    graph: Any
+    result: Any
+    watch: Watch
+    broken: Event | None
+
+
+def _attempt(
+    step: Step,
+    stream: torch.cuda.Stream,
+    known: frozenset[Key],
+    answers: dict[Key, list[Any]],
+    *,
+    joins: bool,
+    lines: bool,
+) -> _Attempt:
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    watch = Watch(stream.cuda_stream, capture=True, known=known, answers=answers)
+    result: Any = None
+    tracer = Lines(watch) if lines else nullcontext()
+    try:
+        with torch.cuda.graph(graph, stream=stream):
+            with tracer, watching(watch):
+                result = step()
+            if joins:
+                for side in watch.clock.unjoined():
+                    stream.wait_stream(torch.cuda.ExternalStream(side.stream))
+    except RuntimeError as error:
+        culprit = tracer.culprit if isinstance(tracer, Lines) else None
+        return _Attempt(None, None, watch, cause_of(watch, error, culprit))
+    graph.instantiate()
+    return _Attempt(graph, result, watch, None)
+
+
+def cause_of(watch: Watch, error: BaseException, culprit: Spot | None = None) -> Event:
+    """The event that broke a capture: as it was watched, or else as the error tells. ``culprit``
+    is a line after which the capture was found to be broken."""
+    first: BaseException = error
+    while first.__context__ is not None and not first.__suppress_context__:
+        first = first.__context__
+    message = first_line(first)
+    if watch.broken is not None and not _unnamed(watch.broken):
+        return watch.broken
+    if culprit is not None:
+        return _event(watch, culprit, "", RuleId.FORBIDDEN_CALL, message)
+    if watch.broken is not None:
+        return watch.broken
+    unjoined = watch.clock.unjoined()
+    rule = by_message(message)
+    if rule is RuleId.UNJOINED_STREAM and unjoined:
+        side = unjoined[0]
+        evidence = (
+            Evidence("streams not joined", len(unjoined)),
+            Evidence("operators on it that are not joined", side.unjoined),
+        )
+        return _event(watch, side.spot, side.op, rule, message, evidence)
+    return _event(
+        watch,
+        spot_of_error(first.__traceback__) or watch.last_good or spot_of(sys._getframe(1)),
+        "",
+        rule or RuleId.FORBIDDEN_CALL,
+        message,
+    )
+
+
+def _event(
+    watch: Watch,
+    spot: Spot | None,
+    op: str,
+    rule: RuleId,
+    message: str,
+    evidence: tuple[Evidence, ...] = (),
+) -> Event:
+    return Event(
+        op=op,
+        spot=spot,
+        stream=f"{watch.origin:#x} (captured)" if watch.origin else "default",
+        captured=True,
+        thread=None,
+        violation=Violation(rule, evidence, message),
+    )
+
+
+def _unnamed(event: Event) -> bool:
+    """Whether the capture was found broken without knowing by what."""
+    return event.violation is not None and event.violation.rule is RuleId.FORBIDDEN_CALL
+
+
+class Lines:
+    """Looks after each line of the user's code whether the capture is still valid; ``culprit`` is
+    the first after which it is not. Frames that are running already are traced too."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._before: Spot | None = None
+        self._old: Any = None
+        self._frames: list[FrameType] = []
+        self.culprit: Spot | None = None
+
+    def __enter__(self) -> None:
+        self._old = sys.gettrace()
+        sys.settrace(self._call)
+        frame = sys._getframe(1).f_back
+        while frame is not None:
+            if is_users(frame.f_code.co_filename):
+                frame.f_trace = self._line
+                self._frames.append(frame)
+            frame = frame.f_back
+
+    def __exit__(self, *_error: object) -> None:
+        sys.settrace(self._old)
+        for frame in self._frames:
+            frame.f_trace = None
+        if self.culprit is None and self._watch.is_broken():
+            self.culprit = self._before
+
+    def _call(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
+        return self._line if is_users(frame.f_code.co_filename) else None
+
+    def _line(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
+        if self.culprit is None and self._watch.is_broken():
+            self.culprit = self._before
+        code = frame.f_code
+        self._before = Spot(code.co_filename, frame.f_lineno, code.co_qualname)
+        return self._line
+
+
+def escaped(watch: Watch) -> list[Draft]:
+    """Operators of a capture that came through, on streams that were not captured, less those that
+    are known to be illegal."""
+    loose = [
+        event
+        for event in watch.log.events
+        if event.on_gpu and not event.captured and (event.op, event.spot) not in watch.known
+    ]
+    found: dict[tuple[Spot | None, str | None], Draft] = {}
+    for event in loose:
+        rule = RuleId.OTHER_THREAD if event.thread else RuleId.ESCAPED_WORK
+        count = sum(other.spot == event.spot and other.thread == event.thread for other in loose)
+        found.setdefault(
+            (event.spot, event.thread),
+            Draft(
+                rule=rule,
+                severity=Severity.SILENT,
+                seen=Seen.CAPTURE,
+                spot=event.spot,
+                op=event.op,
+                stream=event.stream,
+                thread=event.thread,
+                calls=count,
+                evidence=(Evidence("operators that ran at capture, not in the graph", count),),
+            ),
+        )
+    return list(found.values())

@@ -1,0 +1,261 @@
+"""Watches calls that are no operators: waits, seeds, events, captures, and functions that make or
+print tensors. Puts every original back at the end."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from collectors.doctor.events import Event, Violation
+from collectors.doctor.watch import Operators, Watch, announce_refusals, with_violation
+from graphviz_dash.model.doctor import RuleId
+
+_FORSAKEN: Final[list[Any]] = []
+"""Graphs whose begin failed inside another capture: destroying them would end the process."""
+
+_WAITS: Final[tuple[tuple[Any, str, str, object], ...]] = (
+    (torch.cuda, "synchronize", "torch.cuda.synchronize", None),
+    (torch.cuda.Stream, "synchronize", "Stream.synchronize", None),
+    (torch.cuda.Stream, "query", "Stream.query", True),
+    (torch.cuda.Event, "synchronize", "Event.synchronize", None),
+    (torch.cuda.Event, "query", "Event.query", True),
+    (torch.cuda.Event, "elapsed_time", "Event.elapsed_time", 0.0),
+)
+"""Owner, attribute, name, and what is answered once the call is known to be illegal."""
+
+_SEEDS: Final[tuple[tuple[Any, str, str, object], ...]] = (
+    (torch, "manual_seed", "torch.manual_seed", None),
+    (torch.cuda, "manual_seed", "torch.cuda.manual_seed", None),
+    (torch.cuda, "manual_seed_all", "torch.cuda.manual_seed_all", None),
+)
+
+_HEALTH_CHECKS: Final = (
+    "_accelerator_graph_capture_health_check",
+    "_cuda_graph_capture_health_check",
+)
+"""What optimizers call in each step to refuse a capture they cannot follow: torch 2.11, before."""
+
+_MAKERS: Final = {torch.tensor: "torch.tensor", torch.as_tensor: "torch.as_tensor"}
+_PRINTERS: Final = {torch.Tensor.__repr__: "Tensor.__repr__"}
+
+
+class Functions(TorchFunctionMode):
+    """Watches functions that copy or wait inside torch, below which no operator is seen."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        given = kwargs or {}
+        name = _MAKERS.get(func) or _PRINTERS.get(func)
+        if name is None or self._watch.is_quiet():
+            return func(*args, **given)
+        rule = RuleId.UNPINNED_COPY if func in _MAKERS else RuleId.SYNC_VALUE
+        if func in _PRINTERS and not args[0].is_cuda:
+            return func(*args, **given)
+        # A tensor made of one on the GPU is copied there, without the CPU.
+        if func in _MAKERS and isinstance(args[0] if args else None, torch.Tensor):
+            return func(*args, **given)
+        return _watched(self._watch, name, rule, "<tensor>", func, args, given)
+
+
+def _watched(
+    watch: Watch,
+    name: str,
+    rule: RuleId | None,
+    skipped: object,
+    original: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Makes a call and takes it down; answers it instead once it is known to break the capture."""
+    spot = watch.spot(3)
+    event = Event(
+        op=name,
+        spot=spot,
+        stream=watch.stream_name(),
+        captured=watch.is_captured(),
+        thread=watch.thread_name(),
+        on_gpu=False,
+    )
+    suspect = with_violation(event, Violation(rule) if rule else None)
+    if (name, spot) in watch.known:
+        watch.enter(event)
+        kept = watch.next_answer((name, spot))
+        watch.made(kept)
+        return skipped if kept is None else kept
+    try:
+        with watch.quiet():
+            result = original(*args, **kwargs)
+    except RuntimeError as error:
+        watch.enter(watch.failing(suspect, error))
+        raise
+    watch.made(result)
+    on_cpu = isinstance(result, torch.Tensor) and not result.is_cuda
+    if watch.capture or on_cpu:
+        watch.enter(event)
+        return result
+    watch.enter(suspect)
+    if isinstance(result, torch.Tensor):
+        with watch.quiet():
+            watch.recorded[name, spot].append(result.detach().clone())
+    return result
+
+
+@contextmanager
+def _watched_calls(watch: Watch) -> Iterator[None]:
+    with ExitStack() as undo:
+
+        def put(owner: Any, attribute: str, wrapper: Callable[..., Any]) -> None:
+            undo.callback(setattr, owner, attribute, getattr(owner, attribute))
+            setattr(owner, attribute, wrapper)
+
+        def watch_call(
+            owner: Any, attribute: str, name: str, rule: RuleId | None, skipped: object
+        ) -> None:
+            original = getattr(owner, attribute)
+
+            @functools.wraps(original)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if watch.is_quiet():
+                    return original(*args, **kwargs)
+                return _watched(watch, name, rule, skipped, original, args, kwargs)
+
+            put(owner, attribute, call)
+
+        for owner, attribute, name, skipped in _WAITS:
+            watch_call(owner, attribute, name, RuleId.SYNC_CALL, skipped)
+        for owner, attribute, name, skipped in _SEEDS:
+            watch_call(owner, attribute, name, RuleId.GENERATOR, skipped)
+        put(torch.cuda.Event, "record", _recording(watch, torch.cuda.Event.record))
+        put(torch.cuda.Event, "wait", _waiting(watch, torch.cuda.Event.wait))
+        for attribute in _HEALTH_CHECKS:
+            check = getattr(torch.optim.Optimizer, attribute, None)
+            if check is not None:
+                put(torch.optim.Optimizer, attribute, _checking(watch, check))
+        _watch_captures(watch, put)
+        yield
+
+
+def _recording(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]:
+    def record(event: Any, stream: Any = None) -> Any:
+        given = torch.cuda.current_stream() if stream is None else stream
+        result = original(event, given)
+        watch.clock.records(id(event), given.cuda_stream)
+        return result
+
+    return record
+
+
+def _waiting(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]:
+    def wait(event: Any, stream: Any = None) -> Any:
+        given = torch.cuda.current_stream() if stream is None else stream
+        if watch.is_quiet():
+            original(event, given)
+        else:
+            _watched(watch, "Event.wait", None, None, original, (event, given), {})
+        watch.clock.waits(id(event), given.cuda_stream)
+
+    return wait
+
+
+def _checking(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]:
+    def check(optimizer: torch.optim.Optimizer) -> None:
+        groups = optimizer.param_groups
+        fit = all(
+            group.get("capturable", True)
+            or not any(parameter.is_cuda for parameter in group["params"])
+            for group in groups
+        )
+        if fit or watch.is_quiet():
+            original(optimizer)
+            return
+        name = f"{type(optimizer).__name__}.step"
+        _watched(watch, name, RuleId.OPTIMIZER_CAPTURABLE, None, original, (optimizer,), {})
+
+    return check
+
+
+def _watch_captures(watch: Watch, put: Callable[[Any, str, Callable[..., Any]], None]) -> None:
+    """Captures that a step begins itself, inside ours."""
+    skipped: set[int] = set()
+    graph, context = torch.cuda.CUDAGraph, torch.cuda.graph
+    begin, end, replay = graph.capture_begin, graph.capture_end, graph.replay
+    enter, leave = context.__enter__, context.__exit__
+
+    def nested(
+        name: str, original: Callable[..., Any], this: Any, args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        if watch.is_quiet():
+            return original(this, *args, **kwargs)
+
+        def real(*_args: Any, **_kwargs: Any) -> bool:
+            try:
+                original(this, *args, **kwargs)
+            except RuntimeError:
+                _FORSAKEN.append(this)
+                raise
+            return True
+
+        if not _watched(watch, name, RuleId.TWO_CAPTURES, False, real, (), {}):
+            skipped.add(id(this))
+        return None
+
+    def capture_begin(this: Any, *args: Any, **kwargs: Any) -> Any:
+        return nested("CUDAGraph.capture_begin", begin, this, args, kwargs)
+
+    def enter_context(this: Any) -> None:
+        nested("torch.cuda.graph", enter, this, (), {})
+        if id(this) in skipped:
+            skipped.add(id(this.cuda_graph))
+
+    def leave_context(this: Any, *error: Any) -> Any:
+        return None if id(this) in skipped else leave(this, *error)
+
+    def capture_end(this: Any) -> None:
+        if id(this) not in skipped:
+            end(this)
+
+    def launch(this: Any) -> None:
+        if id(this) not in skipped:
+            replay(this)
+
+    put(graph, "capture_begin", capture_begin)
+    put(graph, "capture_end", capture_end)
+    put(graph, "replay", launch)
+    put(context, "__enter__", enter_context)
+    put(context, "__exit__", leave_context)
+
+
+@contextmanager
+def watching(watch: Watch) -> Iterator[None]:
+    """Within it, operators and watched calls of this thread, and of threads that begin meanwhile,
+    go to ``watch``."""
+    run = threading.Thread.run
+
+    def watched_run(thread: threading.Thread) -> None:
+        with Functions(watch), Operators(watch):
+            run(thread)
+
+    if not watch.capture:
+        announce_refusals()
+    with ExitStack() as undo:
+        setattr(threading.Thread, "run", watched_run)  # noqa: B010  (a class of typeshed's)
+        undo.callback(setattr, threading.Thread, "run", run)
+        undo.enter_context(_watched_calls(watch))
+        undo.enter_context(Functions(watch))
+        undo.enter_context(Operators(watch))
+        yield

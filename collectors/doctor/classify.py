@@ -1,0 +1,149 @@
+"""Which rule an operator breaks: by what it is, or by the error that it raised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import torch
+
+from collectors.doctor.events import Violation
+from collectors.doctor.places import Spot, decides
+from graphviz_dash.model.doctor import Evidence, RuleId
+
+_READS: Final = ("aten::_local_scalar_dense", "aten::equal")
+_COPIES: Final = ("aten::_to_copy", "aten::copy_")
+_INDEXING: Final = ("aten::index", "aten::index_put_", "aten::_index_put_impl_", "aten::index_put")
+
+_SIZED_BY_DATA: Final = frozenset(
+    "aten::" + name
+    for name in (
+        *("nonzero", "masked_select", "_unique", "_unique2", "unique_dim", "unique_consecutive"),
+        *("repeat_interleave", "bincount", "_linalg_check_errors"),
+    )
+)
+
+_MESSAGES: Final = (
+    ("cannot copy between cpu and cuda", RuleId.UNPINNED_COPY),
+    ("generator", RuleId.GENERATOR),
+    ("set_current_seed", RuleId.GENERATOR),
+    ("capturable is false", RuleId.OPTIMIZER_CAPTURABLE),
+    ("non-default stream", RuleId.DEFAULT_STREAM),
+    ("register the state during capturing", RuleId.TWO_CAPTURES),
+    ("unjoined work", RuleId.UNJOINED_STREAM),
+    ("dependency created on uncaptured work", RuleId.ESCAPED_WORK),
+    ("previous error during capture", RuleId.FORBIDDEN_CALL),
+    ("create(handle)", RuleId.NO_WARMUP),
+    ("not_initialized", RuleId.NO_WARMUP),
+)
+"""Words of torch's and CUDA's errors, in lower case, and what they mean."""
+
+
+def by_message(message: str) -> RuleId | None:
+    """The rule that an error's text names; None where it names none."""
+    lower = message.lower()
+    return next((rule for words, rule in _MESSAGES if words in lower), None)
+
+
+def first_line(error: BaseException) -> str:
+    """An error as one line, as torch gave it."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def by_operator(
+    op: str,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    spot: Spot | None,
+    registered: Sequence[torch.Generator],
+) -> Violation | None:
+    """The rule that an operator breaks whenever it is captured, seen from its arguments."""
+    if op in _READS and any(_on_gpu(arg) for arg in args):
+        rule = RuleId.CONTROL_FLOW if spot and decides(spot) else RuleId.SYNC_VALUE
+        return Violation(rule, _tensor_evidence("tensor read", args[0]))
+    if op in _COPIES:
+        return _copy(op, args, kwargs)
+    if op in _INDEXING:
+        return _indexing(op, args)
+    if op in _SIZED_BY_DATA:
+        return _sized_by_data(args, kwargs)
+    return _generator(args, kwargs, registered)
+
+
+def _sized_by_data(args: Sequence[Any], kwargs: dict[str, Any]) -> Violation | None:
+    given = next((arg for arg in args if _on_gpu(arg)), None)
+    # With the size of its result given, repeat_interleave need not ask for it.
+    if given is None or kwargs.get("output_size") is not None:
+        return None
+    return Violation(RuleId.SYNC_SHAPE, _tensor_evidence("tensor read", given))
+
+
+def _generator(
+    args: Sequence[Any], kwargs: dict[str, Any], registered: Sequence[torch.Generator]
+) -> Violation | None:
+    generator = next(
+        (value for value in (*args, *kwargs.values()) if isinstance(value, torch.Generator)), None
+    )
+    if generator is not None and generator.device.type == "cuda":
+        known = (*torch.cuda.default_generators, *registered)
+        if not any(generator is one for one in known):
+            return Violation(
+                RuleId.GENERATOR, (Evidence("seed of the generator", generator.initial_seed()),)
+            )
+    return None
+
+
+def _copy(op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Violation | None:
+    if op == "aten::copy_":
+        target, source = args[0], args[1]
+        asynchronous = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+        to_gpu, pinned_target = _on_gpu(target), not _on_gpu(target) and target.is_pinned()
+    else:
+        source = args[0]
+        device = kwargs.get("device")
+        to_gpu = source.is_cuda if device is None else torch.device(device).type == "cuda"
+        asynchronous = bool(kwargs.get("non_blocking", False))
+        # An asynchronous copy makes its own target, pinned.
+        pinned_target = asynchronous
+    if to_gpu == _on_gpu(source):
+        return None
+    pinned = source.is_pinned() if to_gpu else pinned_target
+    if pinned and asynchronous:
+        return None
+    rule = RuleId.UNPINNED_COPY if to_gpu and not pinned else RuleId.SYNC_COPY
+    size = source.numel() * source.element_size()
+    return Violation(
+        rule,
+        (
+            Evidence("bytes copied", size, "B"),
+            Evidence("direction", "CPU to GPU" if to_gpu else "GPU to CPU"),
+            Evidence("CPU memory is pinned", "yes" if pinned else "no"),
+            Evidence("non_blocking", "yes" if asynchronous else "no"),
+        ),
+    )
+
+
+def _indexing(op: str, args: Sequence[Any]) -> Violation | None:
+    if not _on_gpu(args[0]):
+        return None
+    indices = [index for index in args[1] if isinstance(index, torch.Tensor)]
+    # Writing through a mask needs no size: it becomes a masked fill.
+    if op == "aten::index" and any(index.dtype == torch.bool for index in indices):
+        return Violation(RuleId.SYNC_SHAPE, _tensor_evidence("indexed tensor", args[0]))
+    moved = [index for index in indices if not index.is_cuda]
+    if moved:
+        size = sum(index.numel() * index.element_size() for index in moved)
+        return Violation(
+            RuleId.UNPINNED_COPY, (Evidence("bytes of indices on the CPU", size, "B"),)
+        )
+    return None
+
+
+def _on_gpu(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_cuda
+
+
+def _tensor_evidence(name: str, tensor: torch.Tensor) -> tuple[Evidence, ...]:
+    kind = str(tensor.dtype).removeprefix("torch.")
+    return (Evidence(name, f"{kind} {list(tensor.shape)}"),)

@@ -1,0 +1,109 @@
+"""Examines a workload or a program and writes what was found as a run bundle. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from collectors.collect import machine_environment
+from collectors.doctor.requests import REPORT_FILE, ProgramSettings
+from collectors.program import Ended, run_program, why_unwatched
+from graphviz_dash import __version__
+from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.errors import GraphvizDashError
+from graphviz_dash.model.doctor import DoctorReport, Finding, Severity
+from graphviz_dash.model.run import (
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    Absent,
+    ExecutionMode,
+    Failure,
+    Manifest,
+    Pass,
+    WorkloadInfo,
+)
+
+PROGRAM_HOOK = "collectors.doctor.program:hook"
+_TIMES = "the doctor measures no times"
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What came of an examination: a report for each process that was watched, and how a program
+    ended (None for a workload)."""
+
+    reports: tuple[DoctorReport, ...]
+    ended: Ended | None
+
+
+def examine_program(command: Sequence[str], skip: int, steps: int, scratch: Path) -> Examined:
+    """Runs a program to its end and watches its captures, or else its training steps.
+
+    Raises:
+        GraphvizDashError: no process of it could be watched; the message says why.
+    """
+    settings = msgspec.json.encode(ProgramSettings(skip=skip, steps=steps)).decode()
+    ended = run_program(command, PROGRAM_HOOK, settings, scratch)
+    reason = why_unwatched(ended)
+    if reason is not None:
+        raise GraphvizDashError(f"The program could not be watched: {reason}.")
+    reports = tuple(
+        msgspec.json.decode(file.read_bytes(), type=DoctorReport)
+        for file in sorted(scratch.glob(f"*-{REPORT_FILE}"))
+    )
+    if not reports:
+        raise GraphvizDashError(
+            "The program did nothing that could be examined: it captured no graph, called no "
+            "optimizer and no module without gradients, or was killed before it ended."
+        )
+    return Examined(reports, ended)
+
+
+def write_bundle(
+    target: Path,
+    report: DoctorReport,
+    workload: WorkloadInfo,
+    command: tuple[str, ...],
+    scratch: Path,
+) -> None:
+    """Writes a report as a run bundle.
+
+    Raises:
+        InputError: something is at ``target`` already.
+    """
+    failures = tuple(_failure(finding) for finding in report.findings if finding.first)
+    manifest = Manifest(
+        format=FORMAT_NAME,
+        version=FORMAT_VERSION,
+        tool_version=__version__,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        workload=workload,
+        mode=ExecutionMode.GRAPH,
+        rank=None,
+        status="failed" if failures else "complete",
+        failures=failures,
+        absent=tuple(Absent(f"{one.value} pass", _TIMES) for one in Pass),
+        environment=machine_environment(scratch),
+        files=(),
+    )
+    with BundleWriter(target) as writer:
+        writer.add_doctor(report)
+        writer.commit(manifest)
+
+
+def _failure(finding: Finding) -> Failure:
+    assert finding.severity is Severity.ILLEGAL
+    message = finding.message or "the capture was invalidated"
+    location = finding.place.text if finding.place else None
+    return Failure(
+        during=Pass.CAPTURE,
+        error=f"illegal in a capture: {finding.rule.value}",
+        message=message,
+        location=location,
+        traceback=f"{location or 'unknown place'}: {finding.op or 'a call'}: {message}",
+    )

@@ -1,0 +1,274 @@
+"""Examines a workload's step: eager steps watched and compared, captures, a replay compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import torch
+from cuda.bindings import runtime
+
+from collectors.doctor.attempts import Captures, capture, eager_step, escaped
+from collectors.doctor.classify import by_message, first_line
+from collectors.doctor.drafts import Draft, cpu_work, differences, illegal_in
+from collectors.doctor.events import StepLog
+from collectors.doctor.places import spot_of_error
+from collectors.doctor.replays import Comparison, compare_replay
+from collectors.topology import call
+from collectors.workloads import Step
+from graphviz_dash.model.doctor import (
+    CheckStatus,
+    DoctorReport,
+    Evidence,
+    OutputCheck,
+    RuleCheck,
+    RuleId,
+    Seen,
+    Severity,
+)
+
+_NEEDS_CAPTURE: Final = (
+    RuleId.NO_WARMUP,
+    RuleId.UNJOINED_STREAM,
+    RuleId.OTHER_THREAD,
+    RuleId.ESCAPED_WORK,
+    RuleId.EMPTY_CAPTURE,
+    RuleId.FORBIDDEN_CALL,
+    RuleId.REPLAY_DIFFERS,
+)
+_TOLERANCE: Final = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 2e-2}
+"""Largest difference, relative to the noise-free case, that another choice of algorithm explains.
+
+A capture may use other cuBLAS workspaces than an eager step."""
+
+
+def examine(step: Step, warmup: int, steps: int) -> DoctorReport:
+    """Warms a step up, watches ``steps`` eager ones, captures it and compares a replay."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    try:
+        with torch.cuda.stream(stream):
+            for _ in range(warmup):
+                step()
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        rule = by_message(first_line(error))
+        if rule is None:
+            raise
+        return _failed_by_itself(rule, error)
+    watched = [eager_step(step, stream) for _ in range(steps)]
+    logs = [log for log, _ in watched]
+    answers = watched[-1][1].recorded
+    eager = [*illegal_in(logs[-1], Seen.EAGER), *differences(logs), *cpu_work(logs[-1])]
+    del watched
+    captures = capture(step, stream, answers)
+    silent = [draft for draft in eager if draft.severity is Severity.SILENT]
+    nodes: int | None = None
+    compared = Comparison((), "no capture came through")
+    if captures.finished and captures.watch is not None:
+        nodes = int(call(runtime.cudaGraphGetNodes, captures.graph.raw_cuda_graph(), 0)[1])
+        silent += escaped(captures.watch)
+        if nodes == 0:
+            silent.append(_empty(logs[-1]))
+        compared = compare_replay(
+            step,
+            captures.graph,
+            captures.result,
+            captures.watch.outside,
+            stream,
+            with_noise=not silent,
+        )
+        silent = _with_outputs(silent, compared.outputs)
+        if not silent and not captures.findings:
+            silent += _unexplained(compared.outputs)
+    findings = _illegal(captures, eager) + silent
+    return DoctorReport(
+        subject="workload",
+        captured=captures.finished and not captures.findings,
+        attempts=captures.attempts,
+        nodes=nodes,
+        steps=steps,
+        operators=len(logs[-1].events),
+        replays=1 if captures.finished and compared.reason is None else 0,
+        findings=tuple(draft.finding() for draft in findings),
+        checks=_checks(findings, captures, steps, compared.reason or _too_noisy(compared.outputs)),
+        outputs=compared.outputs,
+    )
+
+
+def _illegal(captures: Captures, eager: Sequence[Draft]) -> list[Draft]:
+    """Those that broke a capture, the first one marked; then those that only an eager step showed,
+    where no capture came as far. A capture that passed them proves that they are legal here."""
+    proved = captures.findings
+    if proved:
+        proved = [replace(proved[0], first=True), *proved[1:]]
+    seen = {draft.key for draft in eager if draft.severity is Severity.ILLEGAL}
+    counted = {draft.key: draft.calls for draft in eager}
+    proved = [
+        replace(draft, calls=counted[draft.key]) if draft.key in seen else draft for draft in proved
+    ]
+    if captures.finished:
+        return proved
+    keys = {draft.key for draft in proved}
+    spots = {(draft.spot, draft.op) for draft in proved}
+    return proved + [
+        draft
+        for draft in eager
+        if draft.severity is Severity.ILLEGAL
+        and draft.key not in keys
+        and (draft.spot, draft.op) not in spots
+    ]
+
+
+def _empty(log: StepLog) -> Draft:
+    gpu = [event for event in log.events if event.on_gpu]
+    return Draft(
+        rule=RuleId.EMPTY_CAPTURE,
+        severity=Severity.SILENT,
+        seen=Seen.CAPTURE,
+        spot=gpu[0].spot if gpu else log.events[0].spot if log.events else None,
+        op=None,
+        stream=None,
+        evidence=(
+            Evidence("nodes of the graph", 0),
+            Evidence("operators of an eager step", len(log.events)),
+            Evidence("of them on the GPU", len(gpu)),
+        ),
+    )
+
+
+def _with_outputs(silent: list[Draft], outputs: Sequence[OutputCheck]) -> list[Draft]:
+    """Findings that change what is computed get the difference of a replay as evidence."""
+    worst = max(outputs, key=lambda check: check.differing, default=None)
+    if worst is None or not worst.differing:
+        return silent
+    shown = (
+        Evidence(
+            "after a replay",
+            f"{worst.differing:,} of {worst.elements:,} elements of {worst.name} differ from an "
+            "eager step's",
+        ),
+        *([Evidence("largest difference", worst.largest)] if worst.largest is not None else []),
+    )
+    about = (
+        RuleId.MOVED_INPUT,
+        RuleId.CHANGING_SCALAR,
+        RuleId.CHANGING_SHAPE,
+        RuleId.CONTROL_FLOW,
+        RuleId.CPU_WORK,
+        RuleId.ESCAPED_WORK,
+        RuleId.EMPTY_CAPTURE,
+    )
+    return [
+        replace(draft, evidence=(*draft.evidence, *shown)) if draft.rule in about else draft
+        for draft in silent
+    ]
+
+
+def _too_noisy(outputs: Sequence[OutputCheck]) -> str | None:
+    """Why a replay's differences say nothing, where two eager steps differ as much."""
+    noise = max(
+        (check.noise or 0.0 for check in outputs if _large(check, check.noise)), default=0.0
+    )
+    if not noise:
+        return None
+    return (
+        f"two eager steps from the same state differ by up to {noise:.3g}: the step is not "
+        "the same twice"
+    )
+
+
+def _large(check: OutputCheck, value: float | None) -> bool:
+    return value is not None and value > _TOLERANCE.get(check.dtype, 0.0)
+
+
+def _unexplained(outputs: Sequence[OutputCheck]) -> list[Draft]:
+    odd = [
+        check
+        for check in outputs
+        if check.differing
+        and (check.largest is None or check.largest > 10 * (check.noise or 0.0))
+        and (check.largest is None or _large(check, check.largest))
+    ]
+    if not odd:
+        return []
+    return [
+        Draft(
+            rule=RuleId.REPLAY_DIFFERS,
+            severity=Severity.SILENT,
+            seen=Seen.REPLAY,
+            spot=None,
+            op=None,
+            stream=None,
+            evidence=(
+                *(
+                    Evidence(check.name, f"{check.differing:,} of {check.elements:,} differ")
+                    for check in odd[:5]
+                ),
+                Evidence("largest difference", max(check.largest or 0.0 for check in odd)),
+            ),
+        )
+    ]
+
+
+def _checks(
+    findings: Sequence[Draft], captures: Captures, steps: int, no_replay: str | None
+) -> tuple[RuleCheck, ...]:
+    broken = {draft.rule for draft in findings}
+    checks = []
+    for rule in RuleId:
+        if rule in broken:
+            checks.append(RuleCheck(rule, CheckStatus.FOUND))
+        elif rule is RuleId.DEFAULT_STREAM:
+            reason = "the doctor captures the step itself, on a stream of its own"
+            checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
+        elif rule is RuleId.NO_WARMUP:
+            reason = "the doctor warms the step up itself"
+            checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
+        elif rule in _NEEDS_CAPTURE and not captures.finished:
+            reason = "no capture came through to the end of the step"
+            checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
+        elif rule is RuleId.REPLAY_DIFFERS and no_replay is not None:
+            checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, no_replay))
+        elif steps < 2 and rule in _COMPARED:
+            reason = "one eager step was watched; give --steps 2 or more"
+            checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
+        else:
+            checks.append(RuleCheck(rule, CheckStatus.PASSED))
+    return tuple(checks)
+
+
+_COMPARED: Final = (RuleId.MOVED_INPUT, RuleId.CHANGING_SHAPE, RuleId.CHANGING_SCALAR)
+
+
+def _failed_by_itself(rule: RuleId, error: RuntimeError) -> DoctorReport:
+    """A step that captures something itself and fails at it, without the doctor's doing."""
+    draft = Draft(
+        rule=rule,
+        severity=Severity.ILLEGAL,
+        seen=Seen.CAPTURE,
+        spot=spot_of_error(error.__traceback__),
+        op=None,
+        stream=None,
+        message=first_line(error),
+        first=True,
+    )
+    reason = "the step failed in its first run"
+    return DoctorReport(
+        subject="workload",
+        captured=False,
+        attempts=0,
+        nodes=None,
+        steps=0,
+        operators=None,
+        replays=0,
+        findings=(draft.finding(),),
+        checks=tuple(
+            RuleCheck(one, CheckStatus.FOUND)
+            if one is rule
+            else RuleCheck(one, CheckStatus.NOT_CHECKED, reason)
+            for one in RuleId
+        ),
+        outputs=(),
+    )

@@ -1,0 +1,106 @@
+"""Lines of the user's code: which frame is the user's, its source, and what the line decides."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+import sysconfig
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FrameType, TracebackType
+from typing import Final
+
+from collectors.paths import short_path
+from graphviz_dash.model.doctor import CodePlace
+
+_AROUND: Final = 3
+"""Lines of source kept before and after the one that is meant."""
+
+_OURS: Final = str(Path(__file__).parents[1])
+_WORKLOADS: Final = str(Path(__file__).parents[1] / "workloads")
+_LIBRARY: Final = tuple(str(Path(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib"))
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A line in a file of this machine, and the function it is in."""
+
+    file: str
+    line: int
+    function: str
+
+    def place(self) -> CodePlace:
+        """With the source around it, as bundles hold it."""
+        lines = _source(self.file)
+        first = max(1, self.line - _AROUND)
+        return CodePlace(
+            file=short_path(self.file),
+            line=self.line,
+            function=self.function,
+            first=first,
+            lines=lines[first - 1 : self.line + _AROUND],
+        )
+
+
+def is_users(file: str) -> bool:
+    """Whether a file holds code of the user's: not the standard library's, an installed
+    package's, or ours (the built-in workloads stand for a user's)."""
+    if file.startswith(_WORKLOADS):
+        return True
+    packages = ("/site-packages/", "/dist-packages/")
+    return not (file.startswith((_OURS, "<", *_LIBRARY)) or any(part in file for part in packages))
+
+
+def spot_of(frame: FrameType | None) -> Spot | None:
+    """The innermost of the user's frames at or above ``frame``."""
+    while frame is not None:
+        code = frame.f_code
+        if is_users(code.co_filename):
+            return Spot(code.co_filename, frame.f_lineno, _name(code))
+        frame = frame.f_back
+    return None
+
+
+def spot_of_thread(ident: int) -> Spot | None:
+    """Where a thread of this process is now, in the user's code."""
+    return spot_of(sys._current_frames().get(ident))
+
+
+def spot_of_error(trace: TracebackType | None) -> Spot | None:
+    """The innermost of the user's frames that an exception came through."""
+    found = None
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if is_users(code.co_filename):
+            found = Spot(code.co_filename, trace.tb_lineno, _name(code))
+        trace = trace.tb_next
+    return found
+
+
+def decides(spot: Spot) -> bool:
+    """Whether the line is in the condition of an ``if``, ``while``, ``assert`` or conditional
+    expression."""
+    return any(first <= spot.line <= last for first, last in _conditions(spot.file))
+
+
+def _name(code: CodeType) -> str:
+    return code.co_qualname
+
+
+def _source(file: str) -> tuple[str, ...]:
+    return tuple(line.rstrip("\n") for line in linecache.getlines(file))
+
+
+@lru_cache(maxsize=256)
+def _conditions(file: str) -> tuple[tuple[int, int], ...]:
+    try:
+        tree = ast.parse("\n".join(_source(file)))
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(
+        (node.test.lineno, node.test.end_lineno or node.test.lineno)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert)
+    )

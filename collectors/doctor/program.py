@@ -1,0 +1,342 @@
+"""Watches a program that is not ours, from within: its captures, or else its training steps.
+
+A program's own captures are watched as they happen; the first illegal call of each is found as it
+breaks the capture, and later ones are not known, for the program cannot be run again from there.
+A program that captures nothing is watched from one optimizer step to the next, or, without
+gradients, from one call of an outermost module to the next.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from collectors.doctor.attempts import Lines, cause_of, escaped
+from collectors.doctor.calls import watching
+from collectors.doctor.drafts import Draft, cpu_work, differences, illegal_in
+from collectors.doctor.events import Event, StepLog
+from collectors.doctor.places import Spot, spot_of
+from collectors.doctor.requests import REPORT_FILE, ProgramSettings
+from collectors.doctor.watch import Watch
+from collectors.program import scratch_folder, settings
+from graphviz_dash.model.doctor import (
+    CheckStatus,
+    DoctorReport,
+    Evidence,
+    RuleCheck,
+    RuleId,
+    Seen,
+    Severity,
+)
+
+_REPLAYS: Final = 16
+"""Replays of each graph at which the memory that it reads is looked at."""
+
+_SILENT_STEPS: Final = (RuleId.MOVED_INPUT, RuleId.CHANGING_SHAPE, RuleId.CHANGING_SCALAR)
+
+
+def hook() -> None:
+    """Called in each process of the program, right after ``import torch``."""
+    asked = msgspec.json.decode(settings(), type=ProgramSettings)
+    doctor = _ProgramDoctor(asked)
+    doctor.install()
+    file = scratch_folder() / f"{os.getpid()}-{REPORT_FILE}"
+    atexit.register(doctor.write, file)
+
+
+class _ProgramDoctor:
+    """What one process of the program did, taken down as it goes."""
+
+    def __init__(self, asked: ProgramSettings) -> None:
+        self._asked = asked
+        self._findings: list[Draft] = []
+        self._captures = 0
+        self._failed = 0
+        self._current: tuple[Watch, Lines, ExitStack] | None = None
+        self._registered: list[torch.Generator] = []
+        self._reads: dict[int, list[tuple[StorageWeakRef, Event]]] = {}
+        self._replays: dict[int, int] = {}
+        self._steps = _Steps(asked)
+
+    def install(self) -> None:
+        """Puts the watched methods in place of torch's, for the life of the process."""
+        graph = torch.cuda.CUDAGraph
+        begin, end, replay = graph.capture_begin, graph.capture_end, graph.replay
+        register = graph.register_generator_state
+        doctor = self
+
+        def capture_begin(this: Any, *args: Any, **kwargs: Any) -> None:
+            doctor.begin(begin, this, args, kwargs)
+
+        def capture_end(this: Any) -> None:
+            doctor.end(end, this)
+
+        def launch(this: Any) -> None:
+            doctor.launch(this)
+            replay(this)
+
+        def register_generator_state(this: Any, generator: torch.Generator) -> None:
+            doctor._registered.append(generator)
+            register(this, generator)
+
+        graph.capture_begin = capture_begin
+        graph.capture_end = capture_end
+        graph.replay = launch
+        graph.register_generator_state = register_generator_state
+        self._steps.install()
+
+    def begin(
+        self, original: Callable[..., None], this: Any, args: tuple[Any, ...], kwargs: Any
+    ) -> None:
+        """A capture begins: it is watched until it ends."""
+        self._steps.stop()
+        if self._current is not None:
+            original(this, *args, **kwargs)
+            return
+        self._captures += 1
+        stream = torch.cuda.current_stream()
+        watch = Watch(stream.cuda_stream, capture=True, registered=self._registered)
+        try:
+            original(this, *args, **kwargs)
+        except RuntimeError as error:
+            self._failed += 1
+            self._add(illegal_in(StepLog([cause_of(watch, error)]), Seen.CAPTURE))
+            raise
+        stack = ExitStack()
+        stack.enter_context(watching(watch))
+        lines = Lines(watch)
+        stack.enter_context(lines)
+        self._current = (watch, lines, stack)
+
+    def end(self, original: Callable[..., None], this: Any) -> None:
+        """A capture ends, well or not."""
+        if self._current is None:
+            original(this)
+            return
+        watch, lines, stack = self._current
+        self._current = None
+        stack.close()
+        raised = sys.exc_info()[1]
+        try:
+            original(this)
+        except RuntimeError as error:
+            self._broke(watch, error, lines)
+            raise
+        if raised is not None:
+            # The step raised and the capture ended without complaint: it is lost all the same.
+            self._broke(watch, raised, lines)
+            return
+        self._add(escaped(watch))
+        self._add(cpu_work(watch.log))
+        if not any(event.on_gpu and event.captured for event in watch.log.events):
+            self._add([_empty(watch.log)])
+        self._remember(this, watch)
+
+    def _broke(self, watch: Watch, error: BaseException, lines: Lines) -> None:
+        self._failed += 1
+        self._add(illegal_in(StepLog([cause_of(watch, error, lines.culprit)]), Seen.CAPTURE))
+
+    def _remember(self, graph: Any, watch: Watch) -> None:
+        """Weakly, what memory the graph reads: it must live as long as the graph is replayed."""
+        uses = []
+        for outside in watch.outside.values():
+            event = Event(outside.op, outside.spot, "", captured=True, thread=None)
+            uses.append((StorageWeakRef(outside.tensor.untyped_storage()), event))
+        self._reads[id(graph)] = uses
+        self._replays[id(graph)] = 0
+        watch.outside.clear()
+
+    def launch(self, graph: Any) -> None:
+        """A graph is about to be replayed."""
+        count = self._replays.get(id(graph))
+        if count is None or count >= _REPLAYS:
+            return
+        self._replays[id(graph)] = count + 1
+        gone = [event for memory, event in self._reads[id(graph)] if memory.expired()]
+        if gone:
+            spot = spot_of(sys._getframe(2))
+            self._add([_freed(event, spot, count + 1, len(gone)) for event in gone[:1]])
+            self._replays[id(graph)] = _REPLAYS
+
+    def _add(self, drafts: list[Draft]) -> None:
+        known = {draft.key for draft in self._findings}
+        self._findings += [draft for draft in drafts if draft.key not in known]
+
+    def write(self, file: os.PathLike[str]) -> None:
+        """Writes the report, if there is anything to report on."""
+        self._steps.stop()
+        if self._current is not None:
+            # capture_begin without its end: the step raised in between.
+            watch, _, _ = self._current
+            self._failed += 1
+            broken = [watch.broken] if watch.broken is not None else []
+            self._add(illegal_in(StepLog(broken), Seen.CAPTURE))
+        logs = self._steps.logs
+        if not self._captures and not logs:
+            return
+        findings = list(self._findings)
+        if not self._captures:
+            findings += [*illegal_in(logs[-1], Seen.EAGER), *differences(logs), *cpu_work(logs[-1])]
+        report = self._report(_first_marked(findings), logs)
+        with open(file, "wb") as out:
+            out.write(msgspec.json.encode(report))
+
+    def _report(self, findings: list[Draft], logs: list[StepLog]) -> DoctorReport:
+        return DoctorReport(
+            subject="program",
+            captured=self._failed == 0 if self._captures else None,
+            attempts=self._captures,
+            nodes=None,
+            steps=len(logs),
+            operators=len(logs[-1].events) if logs else None,
+            replays=sum(self._replays.values()),
+            findings=tuple(draft.finding() for draft in findings),
+            checks=tuple(self._check(rule, findings, logs) for rule in RuleId),
+            outputs=(),
+        )
+
+    def _check(self, rule: RuleId, findings: list[Draft], logs: list[StepLog]) -> RuleCheck:
+        if any(draft.rule is rule for draft in findings):
+            return RuleCheck(rule, CheckStatus.FOUND)
+        reason = self._unchecked(rule, logs)
+        if reason is None:
+            return RuleCheck(rule, CheckStatus.PASSED)
+        return RuleCheck(rule, CheckStatus.NOT_CHECKED, reason)
+
+    def _unchecked(self, rule: RuleId, logs: list[StepLog]) -> str | None:
+        if rule is RuleId.REPLAY_DIFFERS:
+            return "a program's step cannot be run again; give its step as a --workload"
+        if self._captures:
+            if rule is RuleId.MOVED_INPUT:
+                return None if self._replays else "no graph was replayed"
+            if rule in (*_SILENT_STEPS, RuleId.CONTROL_FLOW):
+                return "a program's capture is seen once; give its step as a --workload"
+            return "a capture failed before its end" if self._failed else None
+        if rule in _SILENT_STEPS and len(logs) < 2:
+            return "fewer than two steps were watched"
+        needs = (
+            RuleId.DEFAULT_STREAM,
+            RuleId.TWO_CAPTURES,
+            RuleId.OTHER_THREAD,
+            RuleId.UNJOINED_STREAM,
+            RuleId.NO_WARMUP,
+            RuleId.FORBIDDEN_CALL,
+            RuleId.ESCAPED_WORK,
+            RuleId.EMPTY_CAPTURE,
+        )
+        return "the program captured nothing" if rule in needs else None
+
+
+class _Steps:
+    """The training steps of a program: from the end of one optimizer step to that of the next; or,
+    without gradients, from the end of one outermost module's call to the next."""
+
+    def __init__(self, asked: ProgramSettings) -> None:
+        self._asked = asked
+        self.logs: list[StepLog] = []
+        self._seen = 0
+        self._done = False
+        self._open: tuple[Watch, ExitStack] | None = None
+        self._depth = 0
+        self._by_optimizer = False
+        self._first_optimizer: int | None = None
+
+    def install(self) -> None:
+        """Registers torch's global hooks."""
+        register_optimizer_step_post_hook(self._optimizer_stepped)
+        register_module_forward_pre_hook(self._entered)
+        register_module_forward_hook(self._left, always_call=True)
+
+    def stop(self) -> None:
+        """Ends the watching for good."""
+        self._done = True
+        self._close(keep=False)
+
+    def _optimizer_stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        # A step may use several optimizers; it ends with the one that was seen first.
+        if self._first_optimizer is None:
+            self._first_optimizer = id(optimizer)
+        if id(optimizer) == self._first_optimizer:
+            self._by_optimizer = True
+            self._boundary()
+
+    def _entered(self, _module: Any, _args: Any) -> None:
+        self._depth += 1
+
+    def _left(self, _module: Any, _args: Any, _result: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0 and not self._by_optimizer and not torch.is_grad_enabled():
+            self._boundary()
+
+    def _boundary(self) -> None:
+        if self._done or not torch.cuda.is_initialized():
+            return
+        self._close(keep=True)
+        self._seen += 1
+        if len(self.logs) >= self._asked.steps:
+            self._done = True
+        elif self._seen > self._asked.skip:
+            watch = Watch(torch.cuda.current_stream().cuda_stream, capture=False)
+            stack = ExitStack()
+            stack.enter_context(watching(watch))
+            self._open = (watch, stack)
+
+    def _close(self, *, keep: bool) -> None:
+        if self._open is None:
+            return
+        watch, stack = self._open
+        self._open = None
+        stack.close()
+        watch.outside.clear()
+        if keep:
+            self.logs.append(watch.log)
+
+
+def _first_marked(findings: list[Draft]) -> list[Draft]:
+    for place, draft in enumerate(findings):
+        if draft.severity is Severity.ILLEGAL and draft.seen is Seen.CAPTURE:
+            findings[place] = replace(draft, first=True)
+            break
+    return findings
+
+
+def _empty(log: StepLog) -> Draft:
+    return Draft(
+        rule=RuleId.EMPTY_CAPTURE,
+        severity=Severity.SILENT,
+        seen=Seen.CAPTURE,
+        spot=log.events[0].spot if log.events else None,
+        op=None,
+        stream=None,
+        evidence=(
+            Evidence("operators of the step", len(log.events)),
+            Evidence("of them captured", 0),
+        ),
+    )
+
+
+def _freed(event: Event, spot: Spot | None, replay: int, count: int) -> Draft:
+    return Draft(
+        rule=RuleId.MOVED_INPUT,
+        severity=Severity.SILENT,
+        seen=Seen.REPLAY,
+        spot=event.spot,
+        op=event.op,
+        stream=None,
+        evidence=(
+            Evidence("memory that the graph reads and the program freed", count),
+            Evidence("before replay", replay),
+            *([Evidence("replayed at", spot.place().text)] if spot else []),
+        ),
+    )

@@ -1,0 +1,202 @@
+"""A replay against an eager step from the same state: what is in memory after each."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import torch
+from torch import nn
+from torch.utils._pytree import keystr, tree_flatten_with_path
+
+from collectors.doctor.watch import Outside
+from collectors.workloads import Step
+from graphviz_dash.model.doctor import OutputCheck
+
+_SHARE: Final = 0.5
+"""Of the free GPU memory that copies of a step's state may take."""
+
+_COPIES: Final = 4
+"""Copies of the state that are held at once: before, and after two eager steps and a replay."""
+
+_MOST_LISTED: Final = 40
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Tensors that were compared, those that differ first; or why nothing could be."""
+
+    outputs: tuple[OutputCheck, ...]
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    name: str
+    kind: Literal["result", "state"]
+    value: torch.Tensor
+
+
+def compare_replay(
+    step: Step,
+    graph: Any,
+    result: Any,
+    outside: Mapping[int, Outside],
+    stream: torch.cuda.Stream,
+    *,
+    with_noise: bool,
+) -> Comparison:
+    """Runs an eager step and a replay from the same memory and random state.
+
+    Args:
+        step: the step.
+        graph: its graph.
+        result: what the step returned when it was captured; replays write there.
+        outside: the memory that the step uses and did not make.
+        stream: where the eager steps run.
+        with_noise: whether two eager steps can be told apart by chance alone; not where the step
+            changes Python state, for then the second is another step.
+    """
+    state = _named_state(step, outside)
+    size = sum(tensor.value.numel() * tensor.value.element_size() for tensor in state)
+    free, _ = torch.cuda.mem_get_info()
+    if size * _COPIES > free * _SHARE:
+        return Comparison(
+            (), f"{_COPIES} copies of {size:,} bytes of state do not fit into {free:,} free bytes"
+        )
+    saved = [tensor.value.clone() for tensor in state]
+    random = torch.cuda.get_rng_state()
+
+    def restore() -> None:
+        torch.cuda.synchronize()
+        for tensor, value in zip(state, saved, strict=True):
+            tensor.value.copy_(value)
+        torch.cuda.set_rng_state(random)
+        torch.cuda.synchronize()
+
+    def run_eager() -> list[_Tensor]:
+        with torch.cuda.stream(stream):
+            returned = step()
+        torch.cuda.synchronize()
+        return [_copied(tensor) for tensor in (*_results(returned), *state)]
+
+    with torch.no_grad():
+        restore()
+        graph.replay()
+        torch.cuda.synchronize()
+        replayed = [_copied(tensor) for tensor in (*_results(result), *state)]
+        restore()
+    eager = run_eager()
+    again: list[_Tensor] | None = None
+    if with_noise:
+        with torch.no_grad():
+            restore()
+        again = run_eager()
+    with torch.no_grad():
+        restore()
+        return Comparison(_checks(eager, replayed, again), None)
+
+
+def _copied(tensor: _Tensor) -> _Tensor:
+    return _Tensor(tensor.name, tensor.kind, tensor.value.detach().clone())
+
+
+def _checks(
+    eager: list[_Tensor], replayed: list[_Tensor], again: list[_Tensor] | None
+) -> tuple[OutputCheck, ...]:
+    others = {(tensor.kind, tensor.name): tensor.value for tensor in replayed}
+    repeats = {(tensor.kind, tensor.name): tensor.value for tensor in again or []}
+    checks = []
+    for tensor in eager:
+        other = others.get((tensor.kind, tensor.name))
+        if other is None or other.shape != tensor.value.shape:
+            continue
+        differing, largest = difference(tensor.value, other)
+        repeat = repeats.get((tensor.kind, tensor.name))
+        same_shape = repeat is not None and repeat.shape == tensor.value.shape
+        checks.append(
+            OutputCheck(
+                name=tensor.name,
+                kind=tensor.kind,
+                dtype=str(tensor.value.dtype).removeprefix("torch."),
+                shape=tuple(tensor.value.shape),
+                elements=tensor.value.numel(),
+                differing=differing,
+                largest=largest,
+                noise=difference(tensor.value, repeat)[1] if same_shape else None,
+            )
+        )
+    checks.sort(key=lambda check: (check.kind != "result", -check.differing))
+    return tuple(checks[:_MOST_LISTED])
+
+
+def difference(one: torch.Tensor, other: Any) -> tuple[int, float | None]:
+    """Unequal elements (two NaN are equal), and the largest absolute difference of finite ones."""
+    if one.numel() == 0:
+        return 0, 0.0
+    both_nan = torch.isnan(one) & torch.isnan(other) if one.is_floating_point() else None
+    unequal = one != other
+    if both_nan is not None:
+        unequal &= ~both_nan
+    count = int(unequal.sum().item())
+    if count == 0:
+        return 0, 0.0
+    if one.is_complex() or one.dtype == torch.bool:
+        return count, None
+    gap = (one.double() - other.double()).abs()
+    gap = gap[torch.isfinite(gap)]
+    return count, float(gap.max().item()) if gap.numel() else None
+
+
+def _results(returned: object) -> list[_Tensor]:
+    leaves, _ = tree_flatten_with_path(returned)
+    return [
+        _Tensor(f"result{keystr(path)}", "result", leaf)
+        for path, leaf in leaves
+        if isinstance(leaf, torch.Tensor) and leaf.is_cuda and leaf.layout == torch.strided
+    ]
+
+
+def _named_state(step: Step, outside: Mapping[int, Outside]) -> list[_Tensor]:
+    names: dict[int, str] = {}
+    for name, tensor in _tensors_of(step):
+        if tensor.is_cuda and tensor.layout == torch.strided:
+            names.setdefault(int(tensor.untyped_storage()._cdata), name)
+    taken: set[str] = set()
+    found = []
+    for storage, use in outside.items():
+        name = names.get(storage, use.name)
+        while name in taken:
+            name += "'"
+        taken.add(name)
+        found.append(_Tensor(name, "state", use.tensor))
+    return found
+
+
+def _tensors_of(step: Callable[..., Any], depth: int = 3) -> Iterator[tuple[str, torch.Tensor]]:
+    """Tensors that have a name: in modules and variables of the step's closure, and of functions
+    that it calls."""
+    values: dict[str, Any] = {}
+    owner = getattr(step, "__self__", None)
+    values.update(getattr(owner, "__dict__", {}))
+    plain = getattr(step, "__func__", step)
+    plain = getattr(plain, "__wrapped__", plain)
+    if isinstance(plain, types.FunctionType):
+        for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=False):
+            try:
+                values[name] = cell.cell_contents
+            except ValueError:
+                continue
+        for name in plain.__code__.co_names:
+            if name in plain.__globals__:
+                values[name] = plain.__globals__[name]
+    for name, value in values.items():
+        if isinstance(value, torch.Tensor):
+            yield name, value
+        elif isinstance(value, nn.Module):
+            tensors = (*value.named_parameters(), *value.named_buffers())
+            yield from ((f"{name}.{path}", tensor) for path, tensor in tensors)
+        elif isinstance(value, types.FunctionType | types.MethodType) and depth > 1:
+            yield from _tensors_of(value, depth - 1)

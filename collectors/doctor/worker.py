@@ -1,0 +1,67 @@
+"""The process in which a workload's step is examined: ``python -m collectors.doctor.worker FILE``.
+
+Exit codes: 0 done, the report is written; 1 the step itself failed and failure.json says how;
+2 the request is wrong and stderr has the line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+import torch
+
+from collectors.doctor.examine import examine
+from collectors.doctor.requests import REPORT_FILE, DoctorRequest
+from collectors.lifeline import die_with_parent
+from collectors.parameters import arguments_of
+from collectors.requests import FAILURE_FILE
+from collectors.worker import describe
+from collectors.workloads import load_factory
+from graphviz_dash.errors import GraphvizDashError, InputError
+from graphviz_dash.model.run import Pass
+
+
+def main(arguments: list[str]) -> int:
+    """Examines the step that the request file names."""
+    die_with_parent()
+    request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=DoctorRequest)
+    out = Path(request.out)
+
+    def record(_kind: type[BaseException], error: BaseException, _trace: object) -> None:
+        failure = describe(error, Pass.CAPTURE)
+        (out / FAILURE_FILE).write_bytes(msgspec.json.encode(failure))
+        _leave(1)
+
+    try:
+        torch.manual_seed(request.seed)
+        # The user's step may raise anything; what it was goes to the caller.
+        sys.excepthook = record
+        factory = load_factory(request.factory)
+        step = factory(*arguments_of(factory, request.factory, request.settings))
+        if not callable(step):
+            raise InputError(
+                f"--workload {request.factory}",
+                f"the factory returned {type(step).__name__}",
+                "a function without arguments, the step",
+            )
+        report = examine(step, request.warmup, request.steps)
+    except GraphvizDashError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    (out / REPORT_FILE).write_bytes(msgspec.json.encode(report))
+    _leave(0)
+    return 0
+
+
+def _leave(code: int) -> None:
+    """Ends at once: destroying a graph whose capture failed can end the process with an abort."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,250 @@
+"""Doctor: why a capture fails, and what a replay would silently not do."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Final
+
+from graphviz_dash.analysis.doctor import (
+    Diagnosis,
+    Outcome,
+    RuleOutcome,
+    diagnose,
+    difference_text,
+    evidence_text,
+)
+from graphviz_dash.model.doctor import CheckStatus, CodePlace, Finding, Seen, Severity
+from graphviz_dash.model.rules import RULES
+from graphviz_dash.model.run import Run
+from graphviz_dash.ui.frame import Chosen, choose_run, chosen_experiment
+from graphviz_dash.ui.markup import element, show, text
+from graphviz_dash.ui.pieces import facts
+from graphviz_dash.units import format_count
+
+_WORDS: Final = {
+    Outcome.ILLEGAL: "Capture fails",
+    Outcome.SILENT: "Replays differ",
+    Outcome.HEALTHY: "Healthy",
+    Outcome.UNSEEN: "Nothing captured",
+}
+_STATUS: Final = {
+    CheckStatus.FOUND: ("broken", "✕"),
+    CheckStatus.PASSED: ("passed", "✓"),
+    CheckStatus.NOT_CHECKED: ("not checked", "–"),
+}
+_SEEN: Final = {
+    Seen.CAPTURE: "proved by a capture",
+    Seen.EAGER: "seen in eager steps",
+    Seen.REPLAY: "seen in a replay",
+}
+_SHOWN_OUTPUTS: Final = 12
+
+
+def render() -> None:
+    """The page."""
+    chosen = chosen_experiment()
+    runs = [run for run in chosen.experiment.runs if run.doctor is not None]
+    if not runs:
+        show(_nothing(chosen))
+        return
+    failed = next((run.name for run in runs if run.manifest.failures), None)
+    run = choose_run(runs, default=failed) if len(runs) > 1 else runs[0]
+    assert run.doctor is not None
+    diagnosis = diagnose(run.doctor)
+    show(_verdict(run, diagnosis))
+    for title, findings in (
+        ("Illegal in a capture", diagnosis.illegal),
+        ("Silently lost in replays", diagnosis.silent),
+    ):
+        if findings:
+            count = element("span", format_count(len(findings)), "count")
+            show(element("h2", text(title) + count, "doctor-part"))
+            show(*(_card(finding) for finding in findings))
+    show(_outputs(diagnosis), _rules(diagnosis))
+
+
+def _verdict(run: Run, diagnosis: Diagnosis) -> str:
+    report = diagnosis.report
+    kind = {Outcome.ILLEGAL: "illegal", Outcome.SILENT: "silent"}.get(diagnosis.outcome, "sound")
+    pairs = [
+        ("Workload" if report.subject == "workload" else "Program", run.manifest.workload.name),
+        ("Captures tried", format_count(report.attempts)),
+        ("Graph nodes", format_count(report.nodes)),
+        ("Operators per step", format_count(report.operators)),
+        ("Eager steps compared", format_count(report.steps)),
+        ("Replays", format_count(report.replays)),
+    ]
+    return element(
+        "section",
+        element("span", text(_WORDS[diagnosis.outcome]), f"badge {kind}")
+        + element("p", text(diagnosis.verdict), "doctor-verdict")
+        + facts(pairs),
+        f"doctor-hero {kind}",
+    )
+
+
+def _card(finding: Finding) -> str:
+    rule = RULES[finding.rule]
+    kind = "illegal" if finding.severity is Severity.ILLEGAL else "silent"
+    badge = "first illegal call" if finding.first else finding.severity.value
+    head = element(
+        "header",
+        element("span", text(badge), f"badge {kind}")
+        + element("h3", text(rule.title))
+        + element("code", text(rule.id.value), "rule-id"),
+    )
+    left = _code(finding.place) if finding.place else ""
+    if finding.message:
+        left += element("p", text(finding.message), "doctor-error")
+    left += _facts(finding)
+    right = (
+        element("h4", "The rule")
+        + element("p", _inline(rule.text))
+        + element("h4", "What to do instead")
+        + element("p", _inline(rule.advice))
+        + element(
+            "div",
+            element("pre", _lines(rule.wrong), "wrong", **{"aria-label": "Breaks the rule"})
+            + element("pre", _lines(rule.right), "right", **{"aria-label": "Keeps the rule"}),
+            "example",
+        )
+    )
+    body = element("div", left, "found") + element("div", right, "advice")
+    return element("article", head + element("div", body, "columns"), f"doctor-card {kind}")
+
+
+def _code(place: CodePlace) -> str:
+    where = element("b", text(place.text))
+    if place.function:
+        where += element("span", f" in {text(place.function)}")
+    if not place.lines:
+        return element("div", where, "where")
+    rows = [
+        element(
+            "span",
+            element("i", text(number)) + text(line or " "),
+            "hit" if number == place.line else "",
+        )
+        for number, line in enumerate(place.lines, place.first)
+    ]
+    return element("div", where, "where") + element("pre", "".join(rows), "code")
+
+
+def _facts(finding: Finding) -> str:
+    rows = [
+        ("Operator", finding.op),
+        ("Stream", finding.stream),
+        ("Thread", finding.thread),
+        ("Times in a step", None if finding.calls is None else format_count(finding.calls)),
+        *((evidence.name, evidence_text(evidence)) for evidence in finding.evidence),
+        ("Known", _SEEN[finding.seen]),
+    ]
+    cells = "".join(
+        element("dt", text(_capital(name))) + element("dd", text(value))
+        for name, value in rows
+        if value is not None
+    )
+    return element("dl", cells)
+
+
+def _capital(name: str) -> str:
+    return name[:1].upper() + name[1:]
+
+
+def _outputs(diagnosis: Diagnosis) -> str:
+    outputs = diagnosis.report.outputs
+    if not outputs:
+        return ""
+    rows = [
+        [
+            text(check.name),
+            text(f"{check.dtype} {list(check.shape)}"),
+            text(difference_text(check)),
+        ]
+        for check in outputs[:_SHOWN_OUTPUTS]
+    ]
+    more = len(outputs) - len(rows)
+    heading = element("h2", "A replay against an eager step", "doctor-part")
+    note = element(
+        "p",
+        "Both ran from the same memory and random state; then every tensor that they left was "
+        "compared." + (f" {more} more are not shown." if more else ""),
+        "muted",
+    )
+    head = "".join(element("th", name, scope="col") for name in ("Tensor", "Shape", "Difference"))
+    lines = element("tr", head) + "".join(
+        element("tr", "".join(element("td", cell) for cell in cells)) for cells in rows
+    )
+    return heading + note + element("div", element("table", lines, "doctor-table"), "scroll")
+
+
+def _rules(diagnosis: Diagnosis) -> str:
+    counts = {
+        status: sum(one.status is status for one in diagnosis.rules) for status in CheckStatus
+    }
+    told = ", ".join(f"{counts[status]} {_STATUS[status][0]}" for status in _STATUS)
+    return (
+        element("h2", "All rules", "doctor-part")
+        + element("p", text(told), "muted")
+        + element("div", "".join(_rule(one) for one in diagnosis.rules), "doctor-rules")
+    )
+
+
+def _rule(one: RuleOutcome) -> str:
+    word, sign = _STATUS[one.status]
+    note = one.reason or (f"{one.findings} found" if one.findings else word)
+    mark = element("i", sign, word.replace(" ", "-"), title=word, **{"aria-label": word})
+    summary = element(
+        "summary",
+        mark + element("b", text(one.rule.title)) + element("span", text(note), "note"),
+    )
+    kind = "the capture fails" if one.rule.severity is Severity.ILLEGAL else "no error tells of it"
+    inside = (
+        element("p", _inline(one.rule.text))
+        + element("p", _inline(one.rule.advice))
+        + element("p", element("code", text(one.rule.id.value)) + f" {text(kind)}", "muted")
+    )
+    return element("details", summary + inside)
+
+
+def _nothing(chosen: Chosen) -> str:
+    """What to do for a report, for this very workload where it is known."""
+    runs = chosen.experiment.runs
+    name = runs[0].manifest.workload.name if runs else "NAME"
+    failed = [run for run in runs if run.manifest.failures]
+    if failed:
+        lead = (
+            f"{failed[0].name} failed, but its bundle holds no doctor's report: it was recorded "
+            "before there was one, or its step fails without a capture too."
+        )
+    else:
+        lead = "Every run of it was captured and replayed, so nothing asked for a doctor."
+    folder = chosen.entry.path.name
+    return element(
+        "div",
+        element("h3", "No doctor's report in this experiment")
+        + element("p", text(lead))
+        + element(
+            "p",
+            "The doctor finds the first illegal call of a capture, and what replays would "
+            "silently not do. On a machine with a CUDA GPU:",
+        )
+        + element(
+            "pre",
+            text(f"graphviz-dash doctor --workload {shlex.quote(name)} -o {shlex.quote(folder)}")
+            + "\n"
+            + text("graphviz-dash doctor -o examined -- python train.py"),
+        ),
+        "empty",
+    )
+
+
+def _lines(code: str) -> str:
+    """Several lines as HTML text."""
+    return "\n".join(text(line) for line in code.split("\n"))
+
+
+def _inline(words: str) -> str:
+    """The registry's text: what stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(words))

@@ -1,0 +1,127 @@
+"""The meaning of a doctor's report: verdict, order, exit code, rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.analysis.doctor import (
+    EXIT_CODES,
+    Outcome,
+    diagnose,
+    difference_text,
+    evidence_text,
+)
+from graphviz_dash.analysis.doctor_rules import rules_chapter
+from graphviz_dash.model.doctor import (
+    CheckStatus,
+    DoctorReport,
+    Evidence,
+    OutputCheck,
+    RuleId,
+    Severity,
+)
+from graphviz_dash.model.rules import RULES
+from tests.doctors import MOVED, OUTPUTS, READ, WAIT, report
+
+PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
+
+
+def test_every_rule_has_its_text() -> None:
+    assert set(RULES) == set(RuleId)
+    for rule in RULES.values():
+        for text in (rule.title, rule.text, rule.advice, rule.wrong, rule.right):
+            assert text.strip()
+        assert rule.wrong != rule.right
+        assert rule.title.endswith(".") is False
+
+
+def test_the_page_lists_the_rules_as_the_registry_has_them() -> None:
+    """Print them anew with ``python -m graphviz_dash.analysis.doctor_rules``."""
+    page = PAGE.read_text()
+    assert page[page.index("## The rules") :] == rules_chapter()
+
+
+def test_the_first_illegal_call_leads_whatever_the_order() -> None:
+    found = diagnose(report(MOVED, WAIT, READ))
+    assert found.findings == (READ, WAIT, MOVED)
+    assert (found.illegal, found.silent) == ((READ, WAIT), (MOVED,))
+    assert found.outcome is Outcome.ILLEGAL
+    assert found.verdict.startswith("The capture fails at train.py:18: a GPU value is read on the")
+    assert "One more place after it would break it too." in found.verdict
+    assert "One more place would silently replay something else." in found.verdict
+
+
+@pytest.mark.parametrize(
+    ("given", "outcome", "code", "verdict"),
+    [
+        (report(READ), Outcome.ILLEGAL, 1, "The capture fails at train.py:18"),
+        (report(WAIT, captured=None), Outcome.ILLEGAL, 1, "The capture would fail: the CPU waits"),
+        (report(MOVED, captured=True), Outcome.SILENT, 3, "The capture succeeds (43 nodes), but"),
+        (report(MOVED, captured=None), Outcome.SILENT, 3, "Nothing was captured, but replays"),
+        (report(captured=True), Outcome.HEALTHY, 0, "The step is captured into 43 nodes and"),
+        (report(captured=None, subject="program"), Outcome.UNSEEN, 0, "The program captured no"),
+    ],
+)
+def test_a_verdict_for_each_outcome(
+    given: DoctorReport, outcome: Outcome, code: int, verdict: str
+) -> None:
+    found = diagnose(given)
+    assert (found.outcome, EXIT_CODES[found.outcome]) == (outcome, code)
+    assert found.verdict.startswith(verdict)
+    assert found.verdict.endswith(".")
+
+
+def test_a_sound_step_says_how_a_replay_compares() -> None:
+    equal = OutputCheck("result", "result", "float32", (), 1, 0, 0.0, 0.0)
+    near = OutputCheck("w", "state", "float32", (4,), 4, 2, 3e-7, 2e-7)
+    assert (
+        "leaves all 1 tensors as an eager step"
+        in diagnose(report(captured=True, outputs=(equal,))).verdict
+    )
+    both = diagnose(report(captured=True, outputs=(equal, near))).verdict
+    assert "1 of 2 tensors exactly as an eager step does, the others within 3e-07" in both
+
+
+def test_every_rule_has_an_outcome_even_one_the_report_does_not_know() -> None:
+    given = report(READ)
+    old = DoctorReport(
+        **{
+            field: getattr(given, field)
+            for field in DoctorReport.__struct_fields__
+            if field != "checks"
+        },
+        checks=given.checks[:2],
+    )
+    rules = {one.rule.id: one for one in diagnose(old).rules}
+    assert set(rules) == set(RuleId)
+    assert rules[RuleId.MOVED_INPUT].status is CheckStatus.NOT_CHECKED
+    assert rules[RuleId.MOVED_INPUT].reason is not None
+    counted = {one.rule.id: one.findings for one in diagnose(report(READ, READ)).rules}
+    assert counted[RuleId.SYNC_VALUE] == 2
+
+
+@pytest.mark.parametrize(
+    ("evidence", "text"),
+    [
+        (Evidence("bytes", 4096, "B"), "4.00 KiB"),
+        (Evidence("wait", 1500, "ns"), "1.50 us"),
+        (Evidence("operators", 12345), "12,345"),
+        (Evidence("largest", 0.123456), "0.1235"),
+        (Evidence("address", "0x7f"), "0x7f"),
+    ],
+)
+def test_evidence_is_told_with_its_unit(evidence: Evidence, text: str) -> None:
+    assert evidence_text(evidence) == text
+
+
+def test_differences_are_told_with_the_noise() -> None:
+    assert difference_text(OUTPUTS[0]) == (
+        "60 of 64 elements differ, by up to 3.25; 1e-07 between two eager steps"
+    )
+    assert difference_text(OUTPUTS[1]) == "equal in every element"
+
+
+def test_severity_words_are_those_of_the_format() -> None:
+    assert {severity.value for severity in Severity} == {"illegal", "silent"}

@@ -1,0 +1,86 @@
+"""Which frames are the user's, and what a line decides."""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from collectors.doctor import places
+from collectors.doctor.places import Spot, decides, is_users, spot_of_error
+
+CODE = """\
+def step(x, limit):
+    y = x * 2
+    if y.sum() > limit:
+        y = y / 2
+    while (
+        y.max()
+        > 1
+    ):
+        y = y / 2
+    assert y.min() >= 0
+    return 1 if y.any() else 0
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    file = tmp_path / "train.py"
+    file.write_text(CODE)
+    return file
+
+
+@pytest.mark.parametrize(("line", "expected"), [(2, False), (3, True), (4, False), (6, True)])
+def test_lines_in_conditions_decide(script: Path, line: int, expected: bool) -> None:
+    assert decides(Spot(str(script), line, "step")) is expected
+
+
+@pytest.mark.parametrize("line", [10, 11])
+def test_assertions_and_conditional_expressions_decide(script: Path, line: int) -> None:
+    assert decides(Spot(str(script), line, "step"))
+
+
+def test_a_file_that_is_no_python_decides_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "odd.py"
+    file.write_text("if (")
+    assert not decides(Spot(str(file), 1, "step"))
+
+
+def test_a_place_carries_a_few_lines_around_it(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(script.parent)
+    place = Spot(str(script), 2, "step").place()
+    assert (place.file, place.line, place.function, place.first) == ("train.py", 2, "step", 1)
+    assert place.lines == tuple(CODE.splitlines()[:5])
+    assert place.text == "train.py:2"
+
+
+def test_a_place_without_source_has_no_lines() -> None:
+    assert Spot("<string>", 3, "f").place().lines == ()
+
+
+def test_libraries_and_our_own_code_are_not_the_users(script: Path) -> None:
+    ours = Path(places.__file__)
+    assert is_users(str(script))
+    assert is_users(str(ours.parents[1] / "workloads" / "mlp.py"))
+    for file in (
+        str(ours),
+        "<frozen runpy>",
+        "/x/site-packages/torch/nn/modules/module.py",
+        str(Path(sysconfig.get_path("stdlib")) / "contextlib.py"),
+    ):
+        assert not is_users(file), file
+
+
+def test_an_error_leads_to_the_innermost_line_of_the_user(script: Path) -> None:
+    code = compile("def f():\n    return {}['missing']\ndef g():\n    return f()\n", script, "exec")
+    space: dict[str, object] = {}
+    exec(code, space)
+    with pytest.raises(KeyError) as caught:
+        space["g"]()  # type: ignore[operator]
+    found = spot_of_error(caught.value.__traceback__)
+    assert found is not None
+    assert (found.line, found.function) == (2, "f")
