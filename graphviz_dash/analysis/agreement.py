@@ -1,4 +1,4 @@
-"""How far alignment can be believed: the node-id pass aligned with its ids hidden, against its ids."""
+"""How far alignment can be believed: the node-id pass aligned without its ids, against them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Agreement:
     """Alignment against ids, over the rows whose id names a node that they look like.
 
     ``unnamed`` rows have an id that does not, and are in no other count. ``by_method`` has the rows
-    and those that agree by rung, ``by_confidence`` by the confidence that alignment gave, ``misses``
+    and those that agree by rung, ``by_confidence`` by what confidence alignment gave, ``misses``
     the others by their cause. ``fork_join``: some launched graph has parallel branches.
     """
 

@@ -11,7 +11,7 @@ import numpy as np
 from graphviz_dash.analysis.attribution import attribute
 from graphviz_dash.analysis.lanes import Ints, column, link_launches
 from graphviz_dash.analysis.origins import NodeOrigin, Origins
-from graphviz_dash.analysis.replays import METHODS, match_replays
+from graphviz_dash.analysis.replays import METHODS, known_of, match_replays
 from graphviz_dash.analysis.signatures import normalised
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, KernelParams
 
@@ -98,7 +98,7 @@ def origins(run: Run, rows: Ints) -> list[Origin]:
 
 
 def _nodes(run: Run, trace: Trace, rows: Ints) -> dict[int, Origin]:
-    matched = match_replays(run.graphs, trace)
+    matched = match_replays(run.graphs, trace, known_of(run))
     by_graph = {graph.id: attribute(graph, run.capture_trace).origins for graph in run.graphs}
     wanted = np.flatnonzero(np.isin(matched.gpu_row, rows) & (matched.node >= 0))
     found: dict[int, Origin] = {}

@@ -110,13 +110,9 @@ class ReplayMatch:
         return rows[order], keys[order]
 
 
-def match_run(run: Run) -> ReplayMatch | None:
-    """The replays of a run's traced pass by the best rung that its bundle allows; None where it has
-    no trace of replays."""
-    if run.replay_trace is None:
-        return None
-    known = Known(run.replay_ids, launch_order(run.node_ids))
-    return match_replays(run.graphs, run.replay_trace, known)
+def known_of(run: Run) -> Known:
+    """What the bundle of ``run`` tells of the graphs in its traced pass."""
+    return Known(run.replay_ids, launch_order(run.node_ids))
 
 
 def match_node_ids(run: Run) -> ReplayMatch | None:

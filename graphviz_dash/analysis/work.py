@@ -19,7 +19,7 @@ from graphviz_dash.analysis.calls import CallClass, call_class
 from graphviz_dash.analysis.figures import pass_missing
 from graphviz_dash.analysis.lanes import Ints, column, encode, link_launches
 from graphviz_dash.analysis.origins import NodeOrigin, Origins
-from graphviz_dash.analysis.replays import match_replays
+from graphviz_dash.analysis.replays import known_of, match_replays
 from graphviz_dash.analysis.steps import Step, StepMethod, steps
 from graphviz_dash.analysis.topology import visible_edges
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
@@ -145,7 +145,7 @@ class _Nodes:
         self.graph = np.full(trace.gpu.height, -1, dtype=np.int64)
         self.node = np.full(trace.gpu.height, -1, dtype=np.int64)
         if run.graphs:
-            matched = match_replays(run.graphs, trace)
+            matched = match_replays(run.graphs, trace, known_of(run))
             self.graph[matched.gpu_row] = matched.graph
             self.node[matched.gpu_row] = matched.node
 

@@ -58,6 +58,7 @@ def _own_figures(result: RunComparison) -> list[Figure]:
 
 
 def _print(result: RunComparison, tables: list[NodeTable], count: int) -> None:
+    from graphviz_dash.cli.agreement_text import agreement_lines
     from graphviz_dash.cli.figures import (
         print_absent,
         print_failures,
@@ -73,6 +74,10 @@ def _print(result: RunComparison, tables: list[NodeTable], count: int) -> None:
     print_figures([(result.name, figures)])
     for table in tables:
         _print_graph(table, count)
+    if lines := agreement_lines(result.run):
+        click.echo()
+        for line in lines:
+            click.echo(printable(line))
     print_failures([result.run])
     print_weaknesses([result])
     print_absent([(result.name, figures)])
@@ -191,6 +196,7 @@ def _longest(table: NodeTable) -> list[NodeRow]:
 
 
 def _print_json(result: RunComparison, tables: list[NodeTable], count: int) -> None:
+    from graphviz_dash.cli.agreement_text import agreement_document
     from graphviz_dash.cli.documents import (
         figures_document,
         identity_document,
@@ -223,6 +229,7 @@ def _print_json(result: RunComparison, tables: list[NodeTable], count: int) -> N
             "where_reason": result.where_reason,
             "weaknesses": weaknesses_document(result),
             "graphs": [_graph_document(table, count) for table in tables],
+            "node_ids": agreement_document(result.run),
         },
     )
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from graphviz_dash.analysis.attribution import attribute
 from graphviz_dash.analysis.lanes import Ints, column, encode, link_launches
-from graphviz_dash.analysis.replays import METHODS, match_replays
+from graphviz_dash.analysis.replays import METHODS, known_of, match_replays
 from graphviz_dash.exports.slices import Arg, column_arg, count_arg, number_arg, text_arg
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _from_nodes(
     match_sure = np.full(rows, np.nan)
     names: tuple[str, ...] = ()
     if run.graphs:
-        match = match_replays(run.graphs, trace)
+        match = match_replays(run.graphs, trace, known_of(run))
         names = match.graphs
         method[match.gpu_row] = match.method
         found = match.node >= 0

@@ -8,7 +8,7 @@ from graphviz_dash.analysis.kernels import KernelTable, kernel_table
 from graphviz_dash.analysis.memory import MemoryComparison, compare_memory
 from graphviz_dash.analysis.nodes import NodeTable, build_node_table
 from graphviz_dash.analysis.ranks import ModeRanks, rank_comparison
-from graphviz_dash.analysis.replays import ReplayMatch, match_replays
+from graphviz_dash.analysis.replays import ReplayMatch, known_of, match_replays
 from graphviz_dash.analysis.whole import WholeGraph, assemble
 from graphviz_dash.ui.store import STORE, UnknownKeyError
 
@@ -40,7 +40,9 @@ def replays(key: str, run_name: str) -> ReplayMatch | None:
     trace = run.replay_trace
     if trace is None or not run.graphs:
         return None
-    return STORE.derived(key, ("replays", run_name), lambda _: match_replays(run.graphs, trace))
+    return STORE.derived(
+        key, ("replays", run_name), lambda _: match_replays(run.graphs, trace, known_of(run))
+    )
 
 
 def nodes(key: str, run_name: str, graph_id: str) -> NodeTable:

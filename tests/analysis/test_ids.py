@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
+from graphviz_dash.analysis.agreement import Miss, agreement
 from graphviz_dash.analysis.exec_numbers import exec_numbers
 from graphviz_dash.analysis.node_id_trace import trace_of
 from graphviz_dash.analysis.replays import BY_ID, BY_ORDER, METHODS, match_replays
@@ -12,7 +15,9 @@ from graphviz_dash.analysis.which_graph import IN_TURN, Known, launch_order
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
 from graphviz_dash.model.marks import STEP
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass, NodeIdRow, NodeLook
+from graphviz_dash.model.run import Run
 from tests.analysis.scenes import Scene, graph_of, kernel, memset
+from tests.bundle.examples import MANIFEST
 
 LINE = [(0, 0, 5), (1, 10, 5)]
 
@@ -201,3 +206,47 @@ def test_the_order_of_launches(steps: list[list[int]], expected: tuple[str, ...]
 def test_no_pass_and_unknown_ids_tell_no_order() -> None:
     assert launch_order(None) == ()
     assert launch_order(msgspec.structs.replace(a_pass([0]), graphs=())) == ()
+
+
+class TestAgreement:
+    def _run(self, found: NodeIdPass, graphs: tuple[CapturedGraph, ...]) -> Run:
+        return Run(Path("run"), MANIFEST, None, graphs, None, None, None, node_ids=found)
+
+    def test_without_a_pass_there_is_nothing_to_compare(self) -> None:
+        run = Run(Path("run"), MANIFEST, None, layers(), None, None, None)
+        assert agreement(run) is None
+
+    def test_launches_in_the_order_of_captures_agree(self) -> None:
+        found = agreement(self._run(a_pass([0, 1, 2], [0, 1, 2]), layers()))
+        assert found is not None
+        assert (found.rows, found.agreeing, found.share) == (12, 12, 1.0)
+        assert found.by_confidence == {IN_TURN: (12, 12)}
+        assert found.by_method == {BY_ORDER: (12, 12)}
+        assert (found.misses, found.unnamed, found.fork_join) == ({}, 0, False)
+
+    def test_launches_in_another_order_are_misses_with_their_cause(self) -> None:
+        found = agreement(self._run(a_pass([1, 0, 2], [1, 0, 2]), layers()))
+        assert found is not None
+        assert (found.rows, found.agreeing) == (12, 4)
+        assert found.by_confidence == {IN_TURN: (12, 4)}
+        assert found.misses == {Miss.GRAPH: 8}
+
+    def test_parallel_branches_that_look_the_same_are_told_as_such(self) -> None:
+        graph = graph_of([kernel(0), kernel(1)], [])
+        rows = tuple(
+            NodeIdRow(0, 10, node, 0, 0, stream, start, 5)
+            for node, stream, start in ((1, 7, 0), (0, 13, 1))
+        )
+        ids = (GraphIds("graph-0", (10,), (0, 1)),)
+        found = agreement(self._run(NodeIdPass("t", 1, 0, 0, ids, (KERNEL,), (0,), rows), (graph,)))
+        assert found is not None
+        assert (found.rows, found.agreeing, found.fork_join) == (2, 0, True)
+        assert found.by_confidence == {0.5: (2, 0)}
+        assert found.misses == {Miss.TWIN: 2}
+
+    def test_ids_of_nodes_that_look_different_are_not_compared(self) -> None:
+        other = msgspec.structs.replace(a_pass([0]), looks=(NodeLook(
+            "kernel", "another", (1, 1, 1), (128, 1, 1), 16, 32, None),))  # fmt: skip
+        found = agreement(self._run(other, layers()))
+        assert found is not None
+        assert (found.rows, found.share, found.unnamed) == (0, None, 2)

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from graphviz_dash.analysis.attribution import attribute
 from graphviz_dash.analysis.nodes import NodeRow, build_node_table
-from graphviz_dash.analysis.replays import ReplayMatch, match_replays
+from graphviz_dash.analysis.replays import ReplayMatch, known_of, match_replays
 from graphviz_dash.charts.timeline import timeline_view
 from graphviz_dash.charts.timeline_card import (
     MatchedNode,
@@ -85,7 +85,9 @@ def _replays(key: str, run: Run) -> ReplayMatch | None:
     trace = run.replay_trace
     if trace is None or not run.graphs:
         return None
-    return STORE.derived(key, ("replays", run.name), lambda _: match_replays(run.graphs, trace))
+    return STORE.derived(
+        key, ("replays", run.name), lambda _: match_replays(run.graphs, trace, known_of(run))
+    )
 
 
 def _node_row(key: str, run: Run, node: MatchedNode) -> NodeRow:
