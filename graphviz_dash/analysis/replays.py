@@ -176,7 +176,7 @@ def match_replays(
     start = np.zeros(count, dtype=np.int64)
     confidence = np.zeros(count)
     first = 0
-    for number, (rows, (which, share)) in enumerate(zip(launches, choices, strict=True)):
+    for number, (rows, (which, share, ways)) in enumerate(zip(launches, choices, strict=True)):
         part = slice(first, first + len(rows))
         first += len(rows)
         replay[part], method[part] = number, METHODS.index(UNMATCHED)
@@ -195,7 +195,7 @@ def match_replays(
         found = matched.node >= 0
         graph[part] = np.where(found, owners[which][matched.node], place[roots[which]])
         node[part] = np.where(found, indices[which][matched.node], -1)
-        confidence[part] = matched.confidence * share
+        confidence[part] = matched.confidence * share / ways
         method[part] = np.where(found, METHODS.index(matched.method), METHODS.index(UNMATCHED))
     return ReplayMatch(
         graphs=tuple(by_id),

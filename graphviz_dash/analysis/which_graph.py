@@ -55,11 +55,12 @@ class Launch(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A launch's matcher, a place in the list (-1: no graph looks like it), and how sure that is,
-    0 to 1."""
+    """A launch's matcher, a place in the list (-1: no graph looks like it), how sure its graph is,
+    0 to 1, and how many ways to run that graph fit as well."""
 
     matcher: int
     share: float
+    ways: int = 1
 
 
 def launch_order(found: NodeIdPass | None) -> tuple[str, ...]:
@@ -140,7 +141,7 @@ class GraphChooser:
 
     def _of_graph(self, name: str, matchers: tuple[int, ...], share: float) -> Choice:
         own = [place for place in matchers if self._roots[place] == name]
-        return Choice(own[0], share / len(own))
+        return Choice(own[0], share, len(own))
 
     def _in_order(
         self,
