@@ -67,14 +67,13 @@ class Clock:
     ``offset`` is added to its Unix times. ``spread`` is how far the ends of collectives still lie
     apart afterwards: half the range from the 5th to the 95th percentile. ``bound`` is how far the
     offset could be wrong at most: beyond it some rank would have finished a collective before the
-    last had begun. ``samples`` is the number of ends it rests on. Without any (0) the host's clock
-    is taken as it is, and spread and bound are None.
+    last had begun. ``samples`` is the number of ends it rests on.
     """
 
     rank: int
     offset: int
-    spread: float | None
-    bound: float | None
+    spread: float
+    bound: float
     samples: int
 
 
@@ -140,16 +139,16 @@ def _matched(named: list[list[Collective]]) -> list[tuple[Collective, tuple[int,
 
 
 def align_clocks(ranks: Sequence[RankTrace], instances: Instances) -> tuple[Clock, ...]:
-    """The clock of each rank against the first one's, whose offset is 0."""
+    """The clock of each rank against the first one's, whose offset is 0; empty where no collective
+    ends on all ranks together, for the hosts' clocks may differ by anything."""
     meets = np.array([kind in MEETING for kind in instances.kinds], dtype=np.bool_)
     origin = np.array([rank.trace.info.origin_ns for rank in ranks], dtype=np.int64)
     # Differences of origins first: the sums are Unix times, which float64 would round.
     ahead = origin - origin[0]
+    if not meets.any():
+        return ()
     clocks = [Clock(ranks[0].rank, 0, 0.0, 0.0, int(meets.sum()))]
     for place in range(1, len(ranks)):
-        if not meets.any():
-            clocks.append(Clock(ranks[place].rank, 0, None, None, 0))
-            continue
         start = instances.start[meets][:, (0, place)]
         end = instances.end[meets][:, (0, place)]
         late = end[:, 1] - end[:, 0] + ahead[place]

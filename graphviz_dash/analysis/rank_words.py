@@ -127,16 +127,11 @@ def clock_sentence(found: ModeRanks) -> str:
     others = found.clocks[1:]
     if not others:
         return ""
-    if any(clock.spread is None for clock in others):
-        return (
-            "No collective ends on all ranks together, so the ranks' clocks are taken as the host "
-            "gives them; how far they are apart is not known."
-        )
     parts = [
-        f"rank {clock.rank} by {format_ns(clock.offset)} ({within(clock.spread or 0)})"
+        f"rank {clock.rank} by {format_ns(clock.offset)} ({within(clock.spread)})"
         for clock in others
     ]
-    bound = max(clock.bound or 0.0 for clock in others)
+    bound = max(clock.bound for clock in others)
     ends = format_count(others[0].samples)
     return (
         f"Clocks are aligned where {ends} collectives end together, which moves "

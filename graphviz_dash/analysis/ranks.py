@@ -116,12 +116,13 @@ class CollectiveRow:
 
 @dataclass(frozen=True)
 class ModeRanks:
-    """The ranks of one mode, by rank. ``missing`` are ranks of the world that have no run here.
+    """The ranks of one mode (or one recorded program, by its ``name``), by rank. ``missing`` are ranks of the world that have no run here.
 
     Without ``collectives`` ``reason`` says why. ``clocks`` are empty then, ``skew`` is None.
     ``graphs`` tells where the captured graphs of ranks differ from the first rank's.
     """
 
+    name: str
     mode: ExecutionMode
     ranks: tuple[RankRow, ...]
     missing: tuple[int, ...]
@@ -138,8 +139,7 @@ class ModeRanks:
     @property
     def uncertainty(self) -> float | None:
         """Skew below this many ns cannot be told from the clocks' spread; None without clocks."""
-        spreads = [clock.spread for clock in self.clocks if clock.spread is not None]
-        return max(spreads, default=None)
+        return max((clock.spread for clock in self.clocks), default=None)
 
     @property
     def slowest(self) -> RankRow | None:
@@ -153,29 +153,35 @@ def rank_comparison(experiment: Experiment) -> tuple[ModeRanks, ...]:
 
     Near-linear in the rows of the traces.
     """
-    families: dict[str, list[Run]] = {}
+    return tuple(_mode_ranks(name, runs) for name, runs in families(experiment).items())
+
+
+def families(experiment: Experiment) -> dict[str, list[Run]]:
+    """The runs that are ranks, by rank, for each family (a mode, or a recorded program) in the
+    order of the experiment."""
+    found: dict[str, list[Run]] = {}
     for run in experiment.runs:
         if run.manifest.rank is not None:
-            families.setdefault(family(run), []).append(run)
-    return tuple(
-        _mode_ranks(runs[0].mode, sorted(runs, key=lambda run: run.manifest.rank or 0))
-        for runs in families.values()
-    )
+            found.setdefault(family(run), []).append(run)
+    return {
+        name: sorted(runs, key=lambda run: run.manifest.rank or 0) for name, runs in found.items()
+    }
 
 
-def _mode_ranks(mode: ExecutionMode, runs: list[Run]) -> ModeRanks:
-    traces = [_trace_of(run) for run in runs]
+def _mode_ranks(name: str, runs: list[Run]) -> ModeRanks:
+    traces = [trace_of(run) for run in runs]
     present = [trace for trace in traces if isinstance(trace, RankTrace)]
     reason = _why_no_skew(runs, traces)
     measured = _Measured(present) if reason is None else None
-    if measured is not None and not len(measured.instances):
-        reason, measured = _why_no_instances(present), None
+    if measured is not None and not measured.clocks:
+        reason, measured = _why_no_clocks(present, measured.instances), None
     rows = tuple(
         _row(run, trace, measured.sums(place) if measured else _NO_SUMS)
         for place, (run, trace) in enumerate(zip(runs, traces, strict=True))
     )
     return ModeRanks(
-        mode=mode,
+        name=name,
+        mode=runs[0].mode,
         ranks=rows,
         missing=_missing(runs),
         graphs=differences(runs),
@@ -190,7 +196,8 @@ def _mode_ranks(mode: ExecutionMode, runs: list[Run]) -> ModeRanks:
     )
 
 
-def _trace_of(run: Run) -> RankTrace | str:
+def trace_of(run: Run) -> RankTrace | str:
+    """The run's traced steps with their communication, or why there are none."""
     trace = run.replay_trace
     if trace is None:
         return pass_missing(run, Pass.TRACED)
@@ -212,7 +219,9 @@ def _why_no_skew(runs: list[Run], traces: list[RankTrace | str]) -> str | None:
     return None
 
 
-def _why_no_instances(ranks: list[RankTrace]) -> str:
+def _why_no_clocks(ranks: list[RankTrace], instances: Instances) -> str:
+    if len(instances):
+        return "no collective ends on all ranks together, so that their clocks cannot be aligned"
     if any(len(found.rows) for rank in ranks for found in rank.communication):
         return "the ranks' traced steps have no collective in common"
     return "no communication kernel ran in the traced steps"
@@ -265,7 +274,7 @@ class _Measured:
         self._ranks = ranks
         self.instances: Instances = match_instances(ranks)
         self.clocks = align_clocks(ranks, self.instances)
-        if not len(self.instances):
+        if not self.clocks:
             return
         self._start = on_one_clock(ranks, self.clocks, self.instances.start)
         self._end = on_one_clock(ranks, self.clocks, self.instances.end)
@@ -336,7 +345,7 @@ class _Measured:
     def lateness(self) -> tuple[Lateness, ...]:
         """For each rank what its late arrivals cost, and how much of it longer work explains."""
         work, gap = self._before()
-        spread = max((clock.spread or 0.0 for clock in self.clocks), default=0.0)
+        spread = max(clock.spread for clock in self.clocks)
         early = self._start.argmin(axis=1)
         at = np.arange(len(early))
         more_work = work[at, self._last] - work[at, early]

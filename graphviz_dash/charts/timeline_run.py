@@ -18,6 +18,7 @@ from graphviz_dash.errors import printable
 if TYPE_CHECKING:
     import polars as pl
 
+    from graphviz_dash.analysis.rank_steps import SharedSteps
     from graphviz_dash.analysis.replays import ReplayMatch
     from graphviz_dash.model.run import Run
 
@@ -43,7 +44,8 @@ class RunTimeline:
     ones; a trace without marks has none. ``begin`` and ``end``
     are the first and the last instant of what is shown, in ns of the trace. ``node`` has the node
     index of each GPU row, -1 for none, and ``matched`` its place in ``replays``, which tells more;
-    they are None when no GPU row was matched to a node.
+    they are None when no GPU row was matched to a node. ``shared`` is set for one rank of several
+    whose clocks are aligned: they share the origin of each step.
     """
 
     run: str
@@ -58,14 +60,18 @@ class RunTimeline:
     replays: ReplayMatch | None = None
     matched: Ints | None = None
     node: Ints | None = None
+    shared: SharedSteps | None = None
 
 
-def run_timeline(run: Run, replays: ReplayMatch | None = None) -> RunTimeline:
+def run_timeline(
+    run: Run, replays: ReplayMatch | None = None, shared: SharedSteps | None = None
+) -> RunTimeline:
     """The timeline of ``run``, from its traced pass.
 
     Args:
         run: a run; one without a replay trace gives a timeline that says so.
         replays: the trace's GPU rows matched to the nodes of the run's graphs, or None.
+        shared: the steps of its rank on the clock of all ranks, or None.
     """
     trace = run.replay_trace
     if trace is None:
@@ -86,6 +92,7 @@ def run_timeline(run: Run, replays: ReplayMatch | None = None) -> RunTimeline:
         replays=replays if node is not None else None,
         matched=matched,
         node=node,
+        shared=shared,
     )
 
 
@@ -98,8 +105,12 @@ class ChosenRun:
 
     @property
     def origin(self) -> int:
-        """The run's origin in ns of its trace."""
-        return self.step.start if self.step else self.timeline.begin
+        """The run's origin in ns of its trace: the begin of the step, for one rank of several the
+        begin on the rank that is the first to begin it."""
+        if self.step is None:
+            return self.timeline.begin
+        shared = self.timeline.shared
+        return self.step.start if shared is None else shared.begins[self.step.index]
 
     @property
     def length(self) -> int:
@@ -111,8 +122,14 @@ class ChosenRun:
 
 def choose(timeline: RunTimeline, step: int | None) -> ChosenRun:
     """``timeline`` at the step of number ``step``; None, or one the run lacks: its typical step,
-    the one of median length."""
+    the one of median length, for which all ranks of a mode take the same."""
     by_index = {one.index: one for one in timeline.steps}
+    if timeline.shared is not None:
+        # A step that another rank lacks has no common origin.
+        by_index = {
+            index: one for index, one in by_index.items() if index in timeline.shared.begins
+        }
+        step = timeline.shared.typical if step not in by_index else step
     if step is not None and step in by_index:
         return ChosenRun(timeline, by_index[step])
     ordered = sorted(timeline.steps, key=lambda one: (one.end - one.start, one.index))

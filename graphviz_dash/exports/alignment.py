@@ -1,10 +1,13 @@
-"""Runs side by side: their first traced steps start at one instant of the exported trace."""
+"""Runs side by side: their first traced steps start at one instant of the exported trace. The ranks
+of one mode keep their distances instead: it is the first of them that starts then.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from graphviz_dash.analysis.rank_steps import SharedSteps, shared_steps
 from graphviz_dash.analysis.steps import Step, StepMethod, steps
 from graphviz_dash.errors import InputError, printable
 
@@ -20,12 +23,14 @@ _FEWEST_BIN_NS: Final = 1_000
 
 @dataclass(frozen=True)
 class AlignedRun:
-    """A run with a trace, its steps, and what is added to its times (``shift``, ns)."""
+    """A run with a trace, its steps, and what is added to its times (``shift``, ns). ``on_clock``:
+    its times can be compared with those of the other ranks of its mode."""
 
     run: Run
     trace: Trace
     steps: tuple[Step, ...]
     shift: int
+    on_clock: bool = False
 
     @property
     def marked(self) -> bool:
@@ -75,10 +80,20 @@ def align(experiment: Experiment) -> Alignment:
             "at least one traced run",
         )
     bin_ns = _bin_width(max(trace.info.end_ns for _, trace, _ in found))
-    latest = max(own[0].start for _, _, own in found)
-    at = -(-latest // bin_ns) * bin_ns
-    runs = tuple(AlignedRun(run, trace, own, at - own[0].start) for run, trace, own in found)
+    shared = shared_steps(experiment)
+    origins = [_origin(run, own, shared) for run, _, own in found]
+    at = -(-max(origins) // bin_ns) * bin_ns
+    runs = tuple(
+        AlignedRun(run, trace, own, at - origin, run.name in shared)
+        for (run, trace, own), origin in zip(found, origins, strict=True)
+    )
     return Alignment(at, bin_ns, runs, skipped)
+
+
+def _origin(run: Run, own: tuple[Step, ...], shared: dict[str, SharedSteps]) -> int:
+    """What lies at the common start, in ns of the run's trace."""
+    ranks = shared.get(run.name)
+    return own[0].start if ranks is None else ranks.begins[min(ranks.begins)]
 
 
 def _why_untraced(run: Run) -> str:

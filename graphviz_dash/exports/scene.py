@@ -29,7 +29,7 @@ from graphviz_dash.exports.slices import Arg, SliceTable, coded, column_arg, cou
 from graphviz_dash.model.marks import STEP
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.run import Experiment
+    from graphviz_dash.model.run import Experiment, Run
     from graphviz_dash.model.trace import Trace
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -141,6 +141,11 @@ def _facts(
         "gpu_busy": f"Share of each bin of {alignment.bin_ns} ns in which at least one stream of "
         "the GPU runs a kernel, copy or set; bins begin where steps are aligned.",
     }
+    if any(run.on_clock for run in alignment.runs):
+        facts["ranks"] = (
+            "Ranks of one mode share a clock: that of the first, to which the others are moved so "
+            "that their collectives end together."
+        )
     facts |= {f"run.{run.name}": run.description for run in runs}
     return facts | {f"left_out.{name}": reason for name, reason in alignment.skipped}
 
@@ -165,7 +170,7 @@ def _run_scene(pid: int, aligned: AlignedRun, alignment: Alignment) -> RunScene:
     return RunScene(
         pid=pid,
         name=printable(run.name),
-        labels=(workload, printable(environment.gpu.name)),
+        labels=(workload, printable(environment.gpu.name), *_rank_labels(run)),
         description=printable(
             f"{workload}, mode {run.mode.value}, traced pass of {count} steps on "
             f"{environment.gpu.name}, driver {environment.driver or 'unknown'}, CUDA "
@@ -177,6 +182,14 @@ def _run_scene(pid: int, aligned: AlignedRun, alignment: Alignment) -> RunScene:
         threads=threads,
         devices=_devices(trace, gpu, alignment.bin_ns),
     )
+
+
+def _rank_labels(run: Run) -> tuple[str, ...]:
+    manifest = run.manifest
+    if manifest.rank is None:
+        return ()
+    of = "" if manifest.group is None else f" of {manifest.group.world_size}"
+    return (f"rank {manifest.rank}{of}",)
 
 
 def _table(

@@ -25,6 +25,7 @@ from graphviz_dash.model.run import Experiment, Failure, Pass
 from tests.builders import STEP, GpuWork, TraceBuilder, fork_join, make_experiment, make_run
 from tests.exports.reading import ReadTrace, packets, read_chrome, read_perfetto
 from tests.gold import assert_gold
+from tests.ranks import make_ranks
 
 Export = Callable[[Experiment, Path], tuple[ExportSummary, ReadTrace]]
 GPU = ("kernel", "memcpy", "memset")
@@ -376,3 +377,20 @@ class TestFiles:
     ) -> None:
         with pytest.raises(InputError, match="expected a file"):
             export_perfetto(toy, tmp_path / path)
+
+
+def test_ranks_of_a_mode_keep_their_distances(tmp_path: Path, export: Export) -> None:
+    for mode in ("eager", "graph"):
+        make_ranks(tmp_path / "tp", mode)
+    _, read = export(load_experiment(tmp_path / "tp"), tmp_path)
+    assert any("Ranks of one mode share a clock" in text for text in read.facts.values())
+    names = [f"{mode}-rank{rank}" for mode in ("eager", "graph") for rank in range(2)]
+    assert [name for name in read.processes if name in names] == names
+    for mode in ("eager", "graph"):
+        ends = []
+        for rank in range(2):
+            kernels = read.of(f"{mode}-rank{rank}", "kernel")
+            ends.append([one.end for one in kernels if "AllReduce" in one.name])
+        # The second rank's own clock was 150 us ahead; here all-reduces end together.
+        assert ends[0] == ends[1]
+    assert read.of("graph-rank0", "step")[0].start == read.of("eager-rank0", "step")[0].start

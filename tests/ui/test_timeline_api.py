@@ -26,7 +26,7 @@ def _experiment(path: Path) -> Experiment:
     made = trace(rows, calls, [step(0, 0, 25_000), step(1, 25_000, 25_000)])
     runs = []
     for mode in ("eager", "graph"):
-        manifest = SimpleNamespace(mode=ExecutionMode(mode), absent=(), failures=())
+        manifest = SimpleNamespace(mode=ExecutionMode(mode), rank=None, absent=(), failures=())
         runs.append(Run(path / mode, cast(Any, manifest), None, (), None, None, made))
     return Experiment(path, tuple(runs))
 

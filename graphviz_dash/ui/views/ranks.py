@@ -153,7 +153,7 @@ def _tiles(found: ModeRanks) -> str:
             )
         )
     if found.uncertainty is not None:
-        bound = max((clock.bound or 0.0 for clock in found.clocks), default=0.0)
+        bound = max((clock.bound for clock in found.clocks), default=0.0)
         tiles.append(
             (
                 "Clocks agree within",

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from graphviz_dash.analysis.attribution import attribute
 from graphviz_dash.analysis.nodes import NodeRow, build_node_table
+from graphviz_dash.analysis.rank_steps import shared_steps
 from graphviz_dash.analysis.replays import ReplayMatch, known_of, match_replays
 from graphviz_dash.charts.timeline import timeline_view
 from graphviz_dash.charts.timeline_card import (
@@ -60,7 +61,8 @@ def timeline_of(key: str, run_name: str) -> RunTimeline:
     """
     run = STORE.run(key, run_name)
     replays = _replays(key, run)
-    return STORE.derived(key, ("timeline", run_name), lambda _: run_timeline(run, replays))
+    shared = STORE.derived(key, "shared steps", shared_steps).get(run_name)
+    return STORE.derived(key, ("timeline", run_name), lambda _: run_timeline(run, replays, shared))
 
 
 def card(key: str, run_name: str, step: int | None, which: str) -> SliceCard:
