@@ -20,8 +20,8 @@ _MOSTLY: Final = 0.6
 def rank_sentence(found: ModeRanks) -> str:
     """The outcome for the ranks of one mode in one sentence."""
     if found.reason is not None or found.skew is None:
-        return printable(f"{found.mode.value}: {_steps(found)}; no skew: {found.reason}")
-    return printable(f"{found.mode.value}: {_steps(found)}; {_skew(found)}")
+        return printable(f"{found.name}: {_steps(found)}; no skew: {found.reason}")
+    return printable(f"{found.name}: {_steps(found)}; {_skew(found)}")
 
 
 def _steps(found: ModeRanks) -> str:

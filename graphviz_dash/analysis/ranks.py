@@ -116,7 +116,8 @@ class CollectiveRow:
 
 @dataclass(frozen=True)
 class ModeRanks:
-    """The ranks of one mode (or one recorded program, by its ``name``), by rank. ``missing`` are ranks of the world that have no run here.
+    """The ranks of one mode (or one recorded program, by its ``name``), by rank. ``missing`` are
+    ranks of the world that have no run here.
 
     Without ``collectives`` ``reason`` says why. ``clocks`` are empty then, ``skew`` is None.
     ``graphs`` tells where the captured graphs of ranks differ from the first rank's.

@@ -57,15 +57,16 @@ def print_ranks(modes: Sequence[ModeRanks]) -> None:
     for found in modes:
         kinds = ", ".join(f"{format_count(n)} {kind.value}" for kind, n in found.kinds.items())
         if kinds:
-            click.echo(f"  {found.mode.value}: per step {kinds}. {clock_sentence(found)}".rstrip())
+            click.echo(f"  {found.name}: per step {kinds}. {clock_sentence(found)}".rstrip())
         for note in rank_notes(found):
-            click.echo(printable(f"  {found.mode.value}: {note}"))
+            click.echo(printable(f"  {found.name}: {note}"))
 
 
 def ranks_document(modes: Sequence[ModeRanks]) -> list[dict[str, object]]:
     """The ranks of each mode; docs/cli.md describes it."""
     return [
         {
+            "name": found.name,
             "mode": found.mode.value,
             "sentence": rank_sentence(found),
             "reason": found.reason,

@@ -84,8 +84,8 @@ def render() -> None:
 
 def _mode(modes: tuple[ModeRanks, ...]) -> ModeRanks:
     """The chosen mode; by default the last one with collectives, which is a graphed one if any."""
-    names = [found.mode.value for found in modes]
-    measured = [found.mode.value for found in modes if found.collectives]
+    names = [found.name for found in modes]
+    measured = [found.name for found in modes if found.collectives]
     if len(names) == 1:
         return modes[0]
     name = address.choose("mode", "Mode", names, default=(measured or names)[-1])
@@ -198,7 +198,7 @@ def _ranks(found: ModeRanks) -> str:
     late = {one.rank: one for one in found.lateness}
     whole = sum(one.count for one in found.lateness)
     rows = [_row(row, late.get(row.rank), whole) for row in found.ranks]
-    return table(head, [(text(found.mode.value), rows)], "figures")
+    return table(head, [(text(found.name), rows)], "figures")
 
 
 def _row(row: RankRow, late: Lateness | None, whole: int) -> list[str]:
