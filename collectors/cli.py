@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -33,6 +34,17 @@ def _modes(_context: click.Context, _option: click.Parameter, value: str) -> tup
     return names
 
 
+_RECORDED = "recorded"
+
+
+def _run_name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", value):
+        raise click.BadParameter(
+            f"{value!r} is not a name of letters, digits, '_', '-' and '.', 64 at most"
+        )
+    return value
+
+
 @click.command()
 @click.option(
     "--workload",
@@ -60,6 +72,13 @@ def _modes(_context: click.Context, _option: click.Parameter, value: str) -> tup
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder of the experiment; each mode becomes a run bundle in it.",
+)
+@click.option(
+    "--name",
+    metavar="RUN",
+    callback=_run_name,
+    help="The run's name in the experiment, where there is one mode.  [default: the mode; of a "
+    "program: recorded]",
 )
 @click.option("--iterations", default=200, show_default=True, type=click.IntRange(1))
 @click.option(
@@ -89,13 +108,6 @@ def _modes(_context: click.Context, _option: click.Parameter, value: str) -> tup
     help="Also record replays with cupti-python, whose records name the node of each kernel.",
 )
 @click.option(
-    "--name",
-    default="recorded",
-    show_default=True,
-    metavar="NAME",
-    help="Of a program: the run's name in the experiment.",
-)
-@click.option(
     "--skip",
     default=SKIP,
     show_default=True,
@@ -120,13 +132,13 @@ def collect(
     settings: tuple[str, ...],
     modes: tuple[str, ...],
     output: Path,
+    name: str | None,
     iterations: int,
     traced_iterations: int,
     warmup: int,
     seed: int,
     timeout: int | None,
     node_ids: bool,
-    name: str,
     skip: int,
     steps: int,
     attribute: bool,
@@ -147,6 +159,8 @@ def collect(
     A program after ``--`` runs once, unchanged, with its own output and exit code: its captures,
     replays and steps are recorded, and some of its steps traced.
     """
+    if name is not None and len(modes) > 1 and not program:
+        raise click.BadParameter(f"one run, but {len(modes)} modes", param_hint="'--name'")
     place = this_place()
     _require("torch", "cuda.bindings")
     if node_ids and not _found("cupti.cupti"):
@@ -156,7 +170,7 @@ def collect(
     if program:
         if workload is not None:
             raise click.UsageError("Give --workload or a program after --, not both.")
-        _record(Recipe(program, output, name, skip, steps, attribute, _command(None)))
+        _record(Recipe(program, output, name or _RECORDED, skip, steps, attribute, _command(None)))
         return
     if workload is None:
         raise click.UsageError("Give --workload NAME, or a program: -- python train.py ...")
@@ -174,6 +188,7 @@ def collect(
             timeout_s=timeout,
             settings=settings,
             node_ids=node_ids,
+            name=name,
         ),
         say,
         place,

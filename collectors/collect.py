@@ -32,6 +32,7 @@ from collectors.requests import (
     NODE_IDS_FILE,
     REPLAY_IDS_FILE,
     TRACE_FILE,
+    UPDATES_FILE,
     WORKLOAD_FILE,
     PassRequest,
 )
@@ -53,6 +54,7 @@ from graphviz_dash.model.run import (
     ExecutionMode,
     Failure,
     FileRole,
+    GraphUpdates,
     Manifest,
     MemoryUse,
     Pass,
@@ -78,8 +80,9 @@ _TAIL = 2_000
 @dataclass(frozen=True)
 class Collection:
     """What to collect. ``command`` is what the user typed, kept in the manifest; ``settings`` are
-    ``name=value`` of the workload's parameters. A pass that takes longer than ``timeout_s`` is
-    ended; None: it may take as long as it likes. ``node_ids``: with the node-id pass."""
+    ``name=value`` of the workload's parameters. ``name`` is what a single run is called instead of
+    by its mode. A pass that takes longer than ``timeout_s`` is ended; None: it may take as long as
+    it likes. ``node_ids``: with the node-id pass."""
 
     workload: str
     modes: tuple[ExecutionMode, ...]
@@ -91,6 +94,7 @@ class Collection:
     command: tuple[str, ...]
     timeout_s: int | None = None
     settings: tuple[str, ...] = ()
+    name: str | None = None
     node_ids: bool = False
 
     def passes(self, mode: ExecutionMode) -> tuple[Pass, ...]:
@@ -126,7 +130,7 @@ def collect(
     """
     factory = factory_path(what.workload)
     for mode in what.modes:
-        target = what.output / _run_name(mode, place)
+        target = what.output / _run_name(what, mode, place)
         if target.exists():
             raise InputError(
                 target,
@@ -179,8 +183,9 @@ def _kept(what: Collection, runs: list[CollectedRun]) -> str:
     return f"{text}; nothing of {lost} was written." if kept and lost else f"{text}."
 
 
-def _run_name(mode: ExecutionMode, place: Place | None) -> str:
-    return mode.value if place is None else f"{mode.value}-rank{place.rank}"
+def _run_name(what: Collection, mode: ExecutionMode, place: Place | None) -> str:
+    name = what.name or mode.value
+    return name if place is None else f"{name}-rank{place.rank}"
 
 
 class _Progress:
@@ -252,7 +257,7 @@ def _collect_mode(
     doctor: DoctorReport | None = None
     if mode is ExecutionMode.GRAPH and failures and peers is None:
         doctor = _examined(what, factory, scratch, progress)
-    target = what.output / _run_name(mode, peers.place if peers else None)
+    target = what.output / _run_name(what, mode, peers.place if peers else None)
     manifest = Manifest(
         format=FORMAT_NAME,
         version=FORMAT_VERSION,
@@ -414,6 +419,8 @@ def _add_parts(writer: BundleWriter, folders: dict[Pass, Path]) -> None:
     if clean := folders.get(Pass.CLEAN):
         writer.add_clean(_read(clean / CLEAN_FILE, CleanTimings))
         writer.add_memory(_read(clean / MEMORY_FILE, MemoryUse))
+        if (clean / UPDATES_FILE).exists():
+            writer.add_updates(_read(clean / UPDATES_FILE, GraphUpdates))
     if captured := folders.get(Pass.CAPTURE):
         for graph in _read(captured / GRAPHS_FILE, tuple[CapturedGraph, ...]):
             writer.add_graph(graph)

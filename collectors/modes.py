@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,7 @@ from torch.nn.modules.module import (
 )
 from torch.utils.hooks import RemovableHandle
 
+from collectors.recorder import executable_of
 from collectors.workloads import Step
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.run import ExecutionMode
@@ -94,15 +95,48 @@ def make_ready(mode: ExecutionMode, step: Step) -> Step:
     return step
 
 
+class Replays:
+    """The graphs of a step that has variants, each captured and launched once; a call replays the
+    first. They live as long as this does."""
+
+    def __init__(self, variants: Mapping[str, Step]) -> None:
+        self.names = tuple(variants)
+        self._graphs = [_captured(step) for step in variants.values()]
+        # Bound once more: a recorder watches the first launch only.
+        self._replay = self._graphs[0].replay
+
+    def __call__(self) -> object:
+        """Replays the first graph."""
+        return self._replay()
+
+
 def _whole_step(step: Step) -> Step:
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    graph.replay()
-    torch.cuda.synchronize()
-    # Bound once more: a recorder watches the first launch only.
+    variants = getattr(step, "variants", None)
+    if variants is not None:
+        return Replays(variants)
+    graph = _captured(step)
     replay: Step = graph.replay
     return replay
+
+
+def _captured(step: Step) -> Any:
+    """The graph of ``step``, launched once."""
+    adjust = getattr(step, "adjust", None)
+    # Nodes can be switched off by the handles that they have in the graph, so it must be kept.
+    graph = torch.cuda.CUDAGraph(keep_graph=adjust is not None)
+    with torch.cuda.graph(graph):
+        step()
+    if adjust is not None:
+        graph.instantiate()
+        executable = executable_of(graph)
+        if executable is None:
+            raise GraphvizDashError(
+                "This workload changes its executable graph, which this torch does not give."
+            )
+        adjust(executable)
+    graph.replay()
+    torch.cuda.synchronize()
+    return graph
 
 
 def _graph_modules(calls: list[Call]) -> None:

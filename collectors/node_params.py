@@ -14,6 +14,7 @@ from cuda.bindings import driver
 
 from collectors.demangle import demangle
 from collectors.driver import call
+from collectors.life import launches_kernels
 from graphviz_dash.model.graph import (
     BatchMemOpParams,
     Dim3,
@@ -32,6 +33,8 @@ from graphviz_dash.model.graph import (
 _MEMORY_TYPES = {1: "host", 2: "device", 3: "array", 4: "unified"}
 _SIDES = {"host": "H", "device": "D", "array": "D"}
 _OPERATION = "CU_STREAM_MEM_OP_"
+_HOST, _DEVICE, _UNIFIED = 1, 2, 4
+_ON_DEVICE = (_DEVICE, _UNIFIED)
 
 
 class ParamsReader:
@@ -44,6 +47,8 @@ class ParamsReader:
     def __init__(self) -> None:
         self._events = _Numbers()
         self._semaphores = _Numbers()
+        self._launching: dict[int, bool | None] = {}
+        self._devices: dict[int, int] = {}
 
     def of_graph(self, handles: list[Any], kinds: list[NodeKind]) -> list[Params | None]:
         """The parameters of the nodes of one graph, in creation order; None for kinds that have
@@ -71,7 +76,7 @@ class ParamsReader:
 
     def _params(self, handle: Any, kind: NodeKind) -> Params | None:
         readers: dict[NodeKind, Callable[[Any], Params]] = {
-            NodeKind.KERNEL: _kernel,
+            NodeKind.KERNEL: self._kernel,
             NodeKind.MEMCPY: _memcpy,
             NodeKind.MEMSET: _memset,
             NodeKind.HOST: _host,
@@ -90,6 +95,68 @@ class ParamsReader:
             ),
         }
         return readers[kind](handle) if kind in readers else None
+
+    def _kernel(self, handle: Any) -> KernelParams:
+        params = call(driver.cuGraphKernelNodeGetParams, handle)
+        function = params.func
+        if int(function) == 0:
+            # Launched through the library API (cuKernel): the function is the context's.
+            name = call(driver.cuKernelGetName, params.kern)
+            function = call(driver.cuKernelGetFunction, params.kern)
+        else:
+            name = call(driver.cuFuncGetName, function)
+        mangled = name.decode("utf-8", "replace")
+        if int(function) not in self._launching:
+            self._launching[int(function)] = launches_kernels(params, handle)
+        attribute = driver.CUfunction_attribute
+        launch = driver.CUkernelNodeAttrID
+        read = driver.cuGraphKernelNodeGetAttribute
+        return KernelParams(
+            name=mangled,
+            demangled=demangle(mangled),
+            grid=(params.gridDimX, params.gridDimY, params.gridDimZ),
+            block=(params.blockDimX, params.blockDimY, params.blockDimZ),
+            dynamic_shared=params.sharedMemBytes,
+            static_shared=call(
+                driver.cuFuncGetAttribute, attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function
+            ),
+            registers=call(
+                driver.cuFuncGetAttribute, attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, function
+            ),
+            cluster=_cluster(
+                call(read, handle, launch.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim
+            ),
+            cooperative=bool(
+                call(read, handle, launch.CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative
+            ),
+            priority=int(call(read, handle, launch.CU_LAUNCH_ATTRIBUTE_PRIORITY).priority),
+            dynamic_parallelism=self._launching[int(function)],
+        )
+
+    def device_of(self, handle: Any, kind: NodeKind) -> int | None:
+        """The device that a node runs on; None for kinds without one, and where it is not told.
+
+        A copy or set does not tell its context; it runs where its device memory lies.
+        """
+        match kind:
+            case NodeKind.KERNEL:
+                context = call(driver.cuGraphKernelNodeGetParams, handle).ctx
+                if not int(context):
+                    return None
+                if int(context) not in self._devices:
+                    self._devices[int(context)] = _device_of_context(context)
+                return self._devices[int(context)]
+            case NodeKind.MEMCPY:
+                params = call(driver.cuGraphMemcpyNodeGetParams, handle)
+                sides = (
+                    (int(params.dstMemoryType), int(params.dstDevice)),
+                    (int(params.srcMemoryType), int(params.srcDevice)),
+                )
+                return next((_device_at(at) for of, at in sides if of in _ON_DEVICE), None)
+            case NodeKind.MEMSET:
+                return _device_at(int(call(driver.cuGraphMemsetNodeGetParams, handle).dst))
+            case _:
+                return None
 
     def _semaphore(self, params: Any) -> SemaphoreParams:
         raw = _SemaphoreNode.from_address(params.getPtr())
@@ -136,37 +203,6 @@ class _Numbers(dict[Hashable, int]):
         return self[key]
 
 
-def _kernel(handle: Any) -> KernelParams:
-    params = call(driver.cuGraphKernelNodeGetParams, handle)
-    function = params.func
-    if int(function) == 0:
-        # Launched through the library API (cuKernel): the function is that of the current context.
-        name = call(driver.cuKernelGetName, params.kern)
-        function = call(driver.cuKernelGetFunction, params.kern)
-    else:
-        name = call(driver.cuFuncGetName, function)
-    mangled = name.decode("utf-8", "replace")
-    attribute = driver.CUfunction_attribute
-    launch = driver.CUkernelNodeAttrID
-    read = driver.cuGraphKernelNodeGetAttribute
-    return KernelParams(
-        name=mangled,
-        demangled=demangle(mangled),
-        grid=(params.gridDimX, params.gridDimY, params.gridDimZ),
-        block=(params.blockDimX, params.blockDimY, params.blockDimZ),
-        dynamic_shared=params.sharedMemBytes,
-        static_shared=call(
-            driver.cuFuncGetAttribute, attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function
-        ),
-        registers=call(driver.cuFuncGetAttribute, attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, function),
-        cluster=_cluster(
-            call(read, handle, launch.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim
-        ),
-        cooperative=bool(call(read, handle, launch.CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative),
-        priority=int(call(read, handle, launch.CU_LAUNCH_ATTRIBUTE_PRIORITY).priority),
-    )
-
-
 def _cluster(size: Any) -> Dim3 | None:
     found = (int(size.x), int(size.y), int(size.z))
     return found if all(found) else None
@@ -187,7 +223,38 @@ def _memcpy(handle: Any) -> MemcpyParams:
         width=width,
         height=height,
         depth=depth,
+        pageable=any(
+            _is_pageable(int(kind), int(host), int(device))
+            for kind, host, device in (
+                (params.srcMemoryType, params.srcHost, params.srcDevice),
+                (params.dstMemoryType, params.dstHost, params.dstDevice),
+            )
+        ),
     )
+
+
+def _is_pageable(memory_type: int, host: int, device: int) -> bool:
+    """Whether an operand of a copy lies in host memory that CUDA has not pinned: the driver knows
+    no such address, and then answers "invalid value"."""
+    if memory_type not in (_HOST, _UNIFIED):
+        return False
+    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+    status, _ = driver.cuPointerGetAttribute(attribute, host if memory_type == _HOST else device)
+    return int(status) != 0
+
+
+def _device_at(address: int) -> int | None:
+    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    status, ordinal = driver.cuPointerGetAttribute(attribute, address)
+    return int(ordinal) if int(status) == 0 and int(ordinal) >= 0 else None
+
+
+def _device_of_context(context: Any) -> int:
+    call(driver.cuCtxPushCurrent, context)
+    try:
+        return int(call(driver.cuCtxGetDevice))
+    finally:
+        call(driver.cuCtxPopCurrent)
 
 
 def _side(memory_type: str, address: int) -> str | None:

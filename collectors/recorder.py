@@ -34,6 +34,12 @@ class Listener(Protocol):
         """The graph was launched for the first time: to the call's return, and to completion."""
 
 
+def executable_of(graph: Any) -> int | None:
+    """The CUgraphExec of a torch.cuda.CUDAGraph, None where this torch does not give it."""
+    ask = getattr(graph, "raw_cuda_graph_exec", None)
+    return None if ask is None else int(ask())
+
+
 class Unheard:
     """A listener that does nothing with what it is told."""
 

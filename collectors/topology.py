@@ -41,12 +41,20 @@ _KINDS = {
     "CU_GRAPH_NODE_TYPE_CONDITIONAL": NodeKind.CONDITIONAL,
 }
 
-_BY_GRAPH = "cuGraphGetNodes, cuGraphGetEdges"
+_BY_GRAPH = "cuGraphGetNodes, cuGraphNodeGetDependencies"
 
 
 def read_graph(handle: int, graph_id: str) -> tuple[CapturedGraph, ...]:
+    """As :func:`read_places`, without the places."""
+    return read_places(handle, graph_id)[0]
+
+
+def read_places(
+    handle: int, graph_id: str
+) -> tuple[tuple[CapturedGraph, ...], dict[int, tuple[str, int]]]:
     """The graph behind a CUgraph ``handle`` and, after it, the graphs in its child graph nodes and
-    the bodies of its conditional nodes, and so on down.
+    the bodies of its conditional nodes, and so on down; and for the handle of each node the id of
+    its graph and its index. The edges into a node come in the order of its dependencies.
 
     Args:
         handle: the CUgraph as an integer; the graph stays the caller's.
@@ -57,7 +65,8 @@ def read_graph(handle: int, graph_id: str) -> tuple[CapturedGraph, ...]:
         DriverError: the driver refused a query.
     """
     root = driver.CUgraph(handle)
-    return _Reader(root).graph(root, graph_id, None)
+    reader = _Reader(root)
+    return reader.graph(root, graph_id, None), reader.places
 
 
 class _Reader:
@@ -66,27 +75,24 @@ class _Reader:
     def __init__(self, root: Any) -> None:
         self._params = ParamsReader()
         self._bodies = Bodies(root)
+        self.places: dict[int, tuple[str, int]] = {}
 
     def graph(
         self, graph: Any, graph_id: str, parent: tuple[str, int] | None
     ) -> tuple[CapturedGraph, ...]:
         """The graph of a handle that the driver gives."""
-        handles = _nodes(graph)
-        edges = _edges(graph, {int(handle): index for index, handle in enumerate(handles)})
-        return self._read(handles, edges, graph_id, _BY_GRAPH, parent)
+        return self._read(_nodes(graph), graph_id, _BY_GRAPH, parent)
 
     def _listed(
         self, nodes: tuple[int, ...], graph_id: str, parent: tuple[str, int]
     ) -> tuple[CapturedGraph, ...]:
         """A body of which only the nodes are known."""
         handles = [driver.CUgraphNode(node) for node in nodes]
-        edges = _dependencies(handles)
-        return self._read(handles, edges, graph_id, BY_DOT, parent)
+        return self._read(handles, graph_id, BY_DOT, parent)
 
     def _read(
         self,
         handles: list[Any],
-        edges: tuple[GraphEdge, ...],
         graph_id: str,
         read_by: str,
         parent: tuple[str, int] | None,
@@ -104,8 +110,10 @@ class _Reader:
                 inside += self.graph(child, bodies[0], holder)
             elif kind is NodeKind.CONDITIONAL:
                 bodies, params[index] = self._conditional(handle, holder, inside)
-            nodes.append(GraphNode(index, kind, params[index], bodies))
-        whole = CapturedGraph(graph_id, tuple(nodes), edges, read_by, parent)
+            device = self._params.device_of(handle, kind)
+            nodes.append(GraphNode(index, kind, params[index], bodies, device=device))
+            self.places[int(handle)] = holder
+        whole = CapturedGraph(graph_id, tuple(nodes), _dependencies(handles), read_by, parent)
         return (whole, *inside)
 
     def _conditional(
@@ -129,21 +137,9 @@ def _nodes(graph: Any) -> list[Any]:
     return list(call(driver.cuGraphGetNodes, graph, count)[0]) if count else []
 
 
-def _edges(graph: Any, index_of: dict[int, int]) -> tuple[GraphEdge, ...]:
-    # CUDA 12's bindings give edge data under the _v2 name only.
-    query = getattr(driver, "cuGraphGetEdges_v2", driver.cuGraphGetEdges)
-    count = call(query, graph, 0)[-1]
-    if not count:
-        return ()
-    sources, targets, data, _ = call(query, graph, count)
-    return tuple(
-        _edge(index_of[int(source)], index_of[int(target)], extra)
-        for source, target, extra in zip(sources, targets, data, strict=True)
-    )
-
-
 def _dependencies(handles: list[Any]) -> tuple[GraphEdge, ...]:
-    """The edges between nodes whose graph is not known, asked of each node."""
+    """The edges between the nodes of a graph, asked of each node: cuGraphGetEdges sorts them, and
+    the order of a node's dependencies decides how an update pairs nodes."""
     query = getattr(driver, "cuGraphNodeGetDependencies_v2", driver.cuGraphNodeGetDependencies)
     index_of = {int(handle): index for index, handle in enumerate(handles)}
     edges = []

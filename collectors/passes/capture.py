@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from cuda.bindings import driver
+from msgspec.structs import replace
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from collectors.annotate import annotated
-from collectors.modes import make_ready
+from collectors.life import SWITCHABLE, ask_device_launch, enabled
+from collectors.modes import Replays, make_ready
 from collectors.passes.executor import prepare
 from collectors.passes.trace_file import export_trace
-from collectors.recorder import recording
+from collectors.recorder import executable_of, recording
 from collectors.requests import ABSENT_FILE, GRAPHS_FILE, TRACE_FILE, PassRequest
-from collectors.topology import read_graph
+from collectors.topology import read_places
+from collectors.workloads import Step
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.marks import CAPTURE
 from graphviz_dash.model.run import Absent, ExecutionMode
@@ -26,6 +32,7 @@ class _Topologies:
     def __init__(self) -> None:
         self.graphs: list[CapturedGraph] = []
         self._span: record_function | None = None
+        self._handles: dict[str, dict[int, int]] = {}
 
     def begins(self, graph_id: str) -> None:
         self._span = record_function(CAPTURE + graph_id)
@@ -34,16 +41,37 @@ class _Topologies:
     def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
         if self._span is not None:
             self._span.__exit__(None, None, None)
-        graphs = read_graph(handle, graph_id)
+        graphs, places = read_places(handle, graph_id)
         # The cudagraph trees capture nothing once, to make their memory pool.
         if graphs[0].nodes:
-            self.graphs.extend(graphs)
+            answer = ask_device_launch(driver.CUgraph(handle), places)
+            self.graphs += (replace(graphs[0], device_launch=answer), *graphs[1:])
+            self._handles[graph_id] = {
+                index: node for node, (holder, index) in places.items() if holder == graph_id
+            }
 
     def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
         """Timed in the clean pass only."""
 
     def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
         """Timed in the clean pass only."""
+
+    def ask_executables(self, alive: Mapping[str, Any]) -> None:
+        """Asks which nodes each executable runs. Bodies have none that could be asked."""
+        for place, graph in enumerate(self.graphs):
+            if graph.id not in alive or graph.id not in self._handles:
+                continue
+            executable = executable_of(alive[graph.id])
+            if executable is None:
+                return
+            handles = self._handles[graph.id]
+            nodes = tuple(
+                replace(node, enabled=enabled(executable, handles[node.index]))
+                if node.kind in SWITCHABLE
+                else node
+                for node in graph.nodes
+            )
+            self.graphs[place] = replace(graph, nodes=nodes)
 
 
 def run(request: PassRequest) -> None:
@@ -56,15 +84,26 @@ def run(request: PassRequest) -> None:
             record_shapes=True,
             with_stack=True,
         ) as profiler,
-        recording(topologies),
+        recording(topologies) as alive,
         # The compiler would trace the ranges too, and capture another program.
         nullcontext() if request.mode is ExecutionMode.COMPILE else annotated(),
     ):
-        make_ready(request.mode, step)
+        ready = make_ready(request.mode, step)
+        topologies.ask_executables(alive)
     out = Path(request.out)
-    (out / GRAPHS_FILE).write_bytes(msgspec.json.encode(topologies.graphs))
-    (out / ABSENT_FILE).write_bytes(msgspec.json.encode(_unread_bodies(topologies.graphs)))
+    graphs = _named(topologies.graphs, ready)
+    (out / GRAPHS_FILE).write_bytes(msgspec.json.encode(graphs))
+    (out / ABSENT_FILE).write_bytes(msgspec.json.encode(_unread_bodies(graphs)))
     export_trace(profiler, out / TRACE_FILE)
+
+
+def _named(graphs: list[CapturedGraph], ready: Step) -> list[CapturedGraph]:
+    """The graphs with the names that a workload of several variants has for them."""
+    if not isinstance(ready, Replays):
+        return graphs
+    whole = [graph.id for graph in graphs if graph.parent is None]
+    names = dict(zip(whole, ready.names, strict=True))
+    return [replace(graph, name=names.get(graph.id)) for graph in graphs]
 
 
 def _unread_bodies(graphs: list[CapturedGraph]) -> tuple[Absent, ...]:

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import msgspec
 import torch
+from cuda.bindings import driver
 
-from collectors.modes import make_ready
+from collectors.life import ask_update
+from collectors.modes import Replays, make_ready
 from collectors.passes.executor import LifeListener, absent_from, prepare
 from collectors.recorder import recording
-from collectors.requests import ABSENT_FILE, CLEAN_FILE, MEMORY_FILE, PassRequest
+from collectors.requests import (
+    ABSENT_FILE,
+    CLEAN_FILE,
+    MEMORY_FILE,
+    UPDATES_FILE,
+    PassRequest,
+)
+from collectors.topology import read_places
 from graphviz_dash.model.run import (
     CleanTimings,
+    GraphUpdates,
     MemoryUse,
     PoolUse,
     StepTiming,
@@ -25,6 +35,9 @@ from graphviz_dash.model.run import (
 
 _SETTLE = 3
 """Iterations before each timed series, not counted: clocks and caches settle."""
+
+_UPDATES = 20
+"""How often each update, and the instantiation that it saves, is timed."""
 
 
 def run(request: PassRequest) -> None:
@@ -44,6 +57,21 @@ def run(request: PassRequest) -> None:
     absent = (*absent_from(step), *listener.absent)
     (out / ABSENT_FILE).write_bytes(msgspec.json.encode(absent))
     (out / MEMORY_FILE).write_bytes(msgspec.json.encode(memory_use()))
+    if isinstance(iterate, Replays):
+        (out / UPDATES_FILE).write_bytes(msgspec.json.encode(_updates(listener.handles)))
+
+
+def _updates(handles: Mapping[str, int]) -> GraphUpdates:
+    """What the driver answers to updating each graph to each other one, and how long it takes."""
+    graphs = {name: driver.CUgraph(handle) for name, handle in handles.items()}
+    places = {name: read_places(handle, name)[1] for name, handle in handles.items()}
+    with _no_collection():
+        return GraphUpdates(
+            tuple(
+                ask_update((of, graphs[of]), (by, graphs[by]), places[by], _UPDATES)
+                for of, by in permutations(graphs, 2)
+            )
+        )
 
 
 def _synchronised(iterate: Callable[[], object], iterations: int) -> tuple[StepTiming, ...]:

@@ -78,10 +78,12 @@ def absent_from(step: Step) -> tuple[Absent, ...]:
 
 
 class LifeListener:
-    """Takes down what each graph of the process cost, as the recorder tells it."""
+    """Takes down what each graph of the process cost, as the recorder tells it. ``handles`` are the
+    CUgraphs by id, each good for as long as its torch.cuda.CUDAGraph lives."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[str, int]] = {}
+        self.handles: dict[str, int] = {}
         self._uploads: dict[str, int | None] = {}
 
     def begins(self, graph_id: str) -> None:
@@ -91,6 +93,7 @@ class LifeListener:
         """Counts the nodes, and keeps the time of the capture."""
         nodes = call(runtime.cudaGraphGetNodes, handle, 0)[1]
         self._known[graph_id] = {"nodes": nodes, "capture_ns": capture_ns}
+        self.handles[graph_id] = handle
 
     def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
         """Keeps the time, and uploads a second executable to see what that takes."""

@@ -29,6 +29,9 @@ BUILT_IN: Final = {
     "fork-join": "collectors.workloads.fork_join:fork_join",
     "all-nodes": "collectors.workloads.all_nodes:all_nodes",
     "tp-transformer": "collectors.workloads.tp_transformer:train",
+    "graph-update": "collectors.workloads.graph_update:graph_update",
+    "creation-order": "collectors.workloads.creation_order:creation_order",
+    "superset": "collectors.workloads.superset:superset",
     "sync-in-step": "collectors.workloads.sync_in_step:train",
 }
 """Name to ``module:factory``. ``sync-in-step`` cannot be captured, on purpose."""

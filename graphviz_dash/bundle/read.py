@@ -39,6 +39,7 @@ from graphviz_dash.model.run import (
     CleanTimings,
     FileEntry,
     FileRole,
+    GraphUpdates,
     Manifest,
     MemoryUse,
 )
@@ -65,6 +66,7 @@ class BundleContents:
     node_ids: NodeIdPass | None = None
     recording: Recording | None = None
     doctor: DoctorReport | None = None
+    updates: GraphUpdates | None = None
 
 
 class _Envelope(msgspec.Struct):
@@ -148,6 +150,7 @@ def read_bundle(path: Path) -> BundleContents:
             node_ids=_node_ids(single.get(FileRole.NODE_IDS), graphs),
             recording=recorded,
             doctor=_read_part(doctor, DoctorReport) if doctor else None,
+            updates=_read_updates(single.get(FileRole.UPDATES), graphs),
         )
 
 
@@ -165,6 +168,24 @@ def _node_ids(file: Path | None, graphs: tuple[CapturedGraph, ...]) -> NodeIdPas
     found = _decode(unpacked(file), NodeIdPass, file)
     check_node_ids(found, graphs, file)
     return found
+
+
+def _read_updates(file: Path | None, graphs: tuple[CapturedGraph, ...]) -> GraphUpdates | None:
+    if file is None:
+        return None
+    updates = _read_part(file, GraphUpdates)
+    # Without a capture pass the graphs are not in the bundle, and their answers stand alone.
+    known = {graph.id: graph for graph in graphs}
+    for pair in updates.pairs if known else ():
+        for name in (pair.of, pair.by):
+            if name not in known or known[name].parent is not None:
+                expected = "the id of a graph that is launched by itself"
+                raise InputError(file, f"an update of graph {name!r}", expected)
+        at = known.get(pair.answer.graph or pair.by)
+        node = pair.answer.node
+        if at is None or (node is not None and node >= len(at.nodes)):
+            raise InputError(file, f"node {node} of {pair.answer.graph!r}", "a node of the bundle")
+    return updates
 
 
 def _checked_files(path: Path, manifest: Manifest) -> list[tuple[FileRole, Path]]:

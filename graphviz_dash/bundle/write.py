@@ -24,6 +24,7 @@ from graphviz_dash.model.run import (
     CleanTimings,
     FileEntry,
     FileRole,
+    GraphUpdates,
     Manifest,
     MemoryUse,
 )
@@ -86,6 +87,10 @@ class BundleWriter:
     def add_doctor(self, report: DoctorReport) -> None:
         """Adds what the doctor found out."""
         self._add(FileRole.DOCTOR, PLACES[FileRole.DOCTOR], msgspec.json.encode(report))
+
+    def add_updates(self, updates: GraphUpdates) -> None:
+        """Adds what the driver answered to updates of one graph to another."""
+        self._add(FileRole.UPDATES, PLACES[FileRole.UPDATES], msgspec.json.encode(updates))
 
     def add_graph(self, graph: CapturedGraph) -> None:
         """Adds one captured graph."""

@@ -40,6 +40,7 @@ def load_run(path: Path, limits: Limits = DEFAULT_LIMITS) -> Run:
         replay_trace=replayed,
         recording=contents.recording,
         doctor=contents.doctor,
+        updates=contents.updates,
     )
 
 

@@ -58,8 +58,9 @@ class KernelParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="o
     memory in bytes: ``dynamic_shared`` from the launch, ``static_shared`` from the function's
     attributes (None where the driver does not tell); a trace shows their sum. ``cluster`` is the
     size of its thread block clusters in blocks, ``cooperative`` whether all blocks run at once,
-    ``priority`` the launch's (lower numbers go first); None where they were not read, ``cluster``
-    also where the launch sets none.
+    ``priority`` the launch's (lower numbers go first), ``dynamic_parallelism`` whether the kernel
+    launches kernels itself; None where they were not read, ``cluster`` also where the launch sets
+    none.
     """
 
     name: str
@@ -72,6 +73,7 @@ class KernelParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="o
     cluster: Dim3 | None = None
     cooperative: bool | None = None
     priority: int | None = None
+    dynamic_parallelism: bool | None = None
 
 
 class MemcpyParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="memcpy"):
@@ -79,7 +81,8 @@ class MemcpyParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="o
     the driver says "unified" for any address it resolves by itself, pinned host memory included.
 
     ``width`` is in bytes, ``height`` and ``depth`` in rows and slices; ``bytes`` is their product.
-    ``direction`` is HtoD, DtoH, DtoD, HtoH by where the addresses live, or "unknown".
+    ``direction`` is HtoD, DtoH, DtoD, HtoH by where the addresses live, or "unknown". ``pageable``:
+    whether an operand lies in host memory that is not pinned; None where it was not read.
     """
 
     source: str
@@ -89,6 +92,7 @@ class MemcpyParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="o
     width: Count
     height: Count
     depth: Count
+    pageable: bool | None = None
 
 
 class MemsetParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="memset"):
@@ -200,12 +204,17 @@ class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
     ``params`` is None for kinds that have none (Empty, ChildGraph) or whose parameters were not
     read. ``bodies`` are the ids of the graphs it holds: a child graph, or the bodies of a
     conditional in the order of their values (the first of an If runs when it is not zero).
+    ``enabled``: whether the executable runs it (a kernel, copy or set can be switched off there);
+    None for other kinds, and where it was not read. ``device``: ordinal of the device that it runs
+    on; None for kinds without one, and where it was not read.
     """
 
     index: Count
     kind: NodeKind
     params: Params | None = None
     bodies: tuple[str, ...] = ()
+    enabled: bool | None = None
+    device: Count | None = None
 
     @property
     def label(self) -> str:
@@ -239,12 +248,25 @@ class GraphEdge(Struct, frozen=True, forbid_unknown_fields=True):
     type: EdgeType = EdgeType.FULL
 
 
+class DriverAnswer(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the driver said to an attempt. ``result`` is the result's name without its prefix,
+    "SUCCESS" when it was done. ``graph`` and ``node`` name the offending node, if it named one;
+    ``from_node`` is the dependency of it that does not match."""
+
+    result: str
+    graph: str | None = None
+    node: Count | None = None
+    from_node: Count | None = None
+
+
 class CapturedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     """A graph read from the driver after capture.
 
     ``id`` is unique in its run ("graph-0"). ``parent`` names graph and node index that hold this
     graph as a body; None for a graph that is launched by itself. ``read_by`` names the API that
-    gave it.
+    gave it; with cuGraphNodeGetDependencies in it, the edges into a node come in the order of its
+    dependencies. ``name`` is what the workload calls it. ``device_launch`` is the driver's answer
+    to instantiating it for launches from the device; None for bodies, and where it was not asked.
     """
 
     id: str
@@ -252,3 +274,5 @@ class CapturedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     edges: tuple[GraphEdge, ...]
     read_by: str
     parent: tuple[str, Count] | None = None
+    name: str | None = None
+    device_launch: DriverAnswer | None = None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from graphviz_dash.model.doctor import DoctorReport
-from graphviz_dash.model.graph import CapturedGraph, Count
+from graphviz_dash.model.graph import CapturedGraph, Count, DriverAnswer
 from graphviz_dash.model.memory import MemoryPass
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class FileRole(StrEnum):
     NODE_IDS = "node-ids"
     RECORDING = "recording"
     DOCTOR = "doctor"
+    UPDATES = "updates"
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,7 +105,8 @@ class Gpu(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Environment(Struct, frozen=True, forbid_unknown_fields=True):
-    """The machine and the software; versions as each component prints them, None if unknown."""
+    """The machine and the software; versions as each component prints them, None if unknown.
+    ``mps``: whether the Multi-Process Service was in use."""
 
     gpu: Gpu
     gpu_count: Count
@@ -118,6 +120,7 @@ class Environment(Struct, frozen=True, forbid_unknown_fields=True):
     cpu: str
     cpu_count: Count
     os: str
+    mps: bool | None = None
     nccl: str | None = None
 
 
@@ -221,6 +224,26 @@ class CleanTimings(Struct, frozen=True, forbid_unknown_fields=True):
     graphs: tuple[GraphLife, ...]
 
 
+class GraphUpdate(Struct, frozen=True, forbid_unknown_fields=True):
+    """cuGraphExecUpdate, tried on an executable of the graph ``of`` with the graph ``by`` (ids).
+
+    ``update_ns``: what one call takes, refused ones too. ``instantiate_ns``: what instantiating
+    ``by`` anew takes instead.
+    """
+
+    of: str
+    by: str
+    answer: DriverAnswer
+    update_ns: tuple[Nanoseconds, ...]
+    instantiate_ns: tuple[Nanoseconds, ...]
+
+
+class GraphUpdates(Struct, frozen=True, forbid_unknown_fields=True):
+    """updates.json: the pairs of graphs that were tried in the clean pass."""
+
+    pairs: tuple[GraphUpdate, ...]
+
+
 class PoolUse(Struct, frozen=True, forbid_unknown_fields=True):
     """One private memory pool of the caching allocator: reserved in segments, and in use."""
 
@@ -260,6 +283,7 @@ class Run:
     node_ids: NodeIdPass | None = None
     recording: Recording | None = None
     doctor: DoctorReport | None = None
+    updates: GraphUpdates | None = None
 
     @property
     def mode(self) -> ExecutionMode:

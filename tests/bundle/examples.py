@@ -26,6 +26,7 @@ from graphviz_dash.model.graph import (
     CapturedGraph,
     ConditionalParams,
     ConditionalType,
+    DriverAnswer,
     EdgeType,
     EventParams,
     GraphEdge,
@@ -62,6 +63,8 @@ from graphviz_dash.model.run import (
     FileRole,
     Gpu,
     GraphLife,
+    GraphUpdate,
+    GraphUpdates,
     Manifest,
     MemoryUse,
     Pass,
@@ -189,6 +192,7 @@ def write_bundle(
     node_ids: NodeIdPass | None = None,
     recording: Recording | None = None,
     doctor: DoctorReport | None = None,
+    updates: GraphUpdates | None = None,
 ) -> Path:
     """Writes a bundle with the writer that the collectors use and returns its path."""
     with BundleWriter(target) as writer:
@@ -202,6 +206,8 @@ def write_bundle(
             writer.add_recording(recording)
         if doctor is not None:
             writer.add_doctor(doctor)
+        if updates is not None:
+            writer.add_updates(updates)
         for graph in graphs:
             writer.add_graph(graph)
         for role in traces:
@@ -290,8 +296,13 @@ _params = {
         cluster=maybe() | dims,
         cooperative=maybe() | st.booleans(),
         priority=maybe() | st.integers(-10, 10),
+        dynamic_parallelism=maybe() | st.booleans(),
     ),
-    MemcpyParams: st.builds(MemcpyParams, texts, texts, texts, counts, counts, counts, counts),
+    MemcpyParams: st.builds(
+        MemcpyParams,
+        *(texts, texts, texts, counts, counts, counts, counts),
+        pageable=maybe() | st.booleans(),
+    ),
     MemsetParams: st.builds(MemsetParams, counts, counts, counts, counts, counts),
     HostParams: st.builds(HostParams, maybe() | texts, maybe() | texts),
     MemAllocParams: st.builds(MemAllocParams, counts, counts),
@@ -313,7 +324,16 @@ def nodes(draw: st.DrawFn, index: int) -> GraphNode:
     """A node without bodies; its parameters are of its kind."""
     kind = draw(st.sampled_from(NodeKind))
     of_kind = _params[PARAMS_OF[kind]] if kind in PARAMS_OF else maybe()
-    return GraphNode(index, kind, draw(maybe() | of_kind))
+    return GraphNode(
+        index,
+        kind,
+        draw(maybe() | of_kind),
+        enabled=draw(maybe() | st.booleans()),
+        device=draw(maybe() | counts),
+    )
+
+
+answers = st.builds(DriverAnswer, texts, maybe() | texts, maybe() | counts, maybe() | counts)
 
 
 @st.composite
@@ -328,7 +348,23 @@ def graphs(draw: st.DrawFn, graph_id: str = "graph-0") -> CapturedGraph:
         GraphEdge(source, target, draw(counts), draw(counts), draw(st.sampled_from(EdgeType)))
         for source, target in draw(st.lists(pairs, max_size=12) if count > 1 else st.just([]))
     )
-    return CapturedGraph(graph_id, drawn, edges, draw(texts))
+    return CapturedGraph(
+        graph_id,
+        drawn,
+        edges,
+        draw(texts),
+        name=draw(maybe() | texts),
+        device_launch=draw(maybe() | answers),
+    )
+
+
+graph_updates = st.builds(
+    GraphUpdates,
+    _tuples(
+        st.builds(GraphUpdate, texts, texts, answers, _tuples(counts), _tuples(counts)), most=3
+    ),
+)
+"""Of a bundle without graphs: nothing then says which there are."""
 
 
 cleans = st.builds(

@@ -50,8 +50,10 @@ CHAPTERS = {
         doctor.RuleCheck,
         doctor.OutputCheck,
     ),
+    "## updates.json": (run.GraphUpdates, run.GraphUpdate),
     "## graphs/": (
         graph.CapturedGraph,
+        graph.DriverAnswer,
         graph.GraphNode,
         graph.GraphEdge,
         *graph.PARAMS_OF.values(),

@@ -13,7 +13,7 @@ from graphviz_dash.bundle.read import is_bundle, read_bundle, read_manifest
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.memory import MemoryPass
-from graphviz_dash.model.run import CleanTimings, FileRole, Manifest, MemoryUse
+from graphviz_dash.model.run import CleanTimings, FileRole, GraphUpdates, Manifest, MemoryUse
 from tests.bundle.examples import (
     CLEAN,
     GRAPH,
@@ -22,6 +22,7 @@ from tests.bundle.examples import (
     TRACE,
     cleans,
     doctors,
+    graph_updates,
     graphs,
     manifests,
     memories,
@@ -38,6 +39,7 @@ from tests.bundle.examples import (
     memory_pass=st.none() | memory_passes,
     graph=st.none() | graphs(),
     doctor=st.none() | doctors,
+    updates=st.none() | graph_updates,
 )
 def test_any_run_is_read_as_it_was_written(
     manifest: Manifest,
@@ -46,7 +48,10 @@ def test_any_run_is_read_as_it_was_written(
     memory_pass: MemoryPass | None,
     graph: CapturedGraph | None,
     doctor: DoctorReport | None,
+    updates: GraphUpdates | None,
 ) -> None:
+    # What updates say of graphs is checked against those of the bundle, see test_updates.py.
+    updates = None if graph else updates
     with tempfile.TemporaryDirectory() as folder:
         parts = (graph,) if graph else ()
         path = write_bundle(
@@ -58,6 +63,7 @@ def test_any_run_is_read_as_it_was_written(
             parts,
             traces=(),
             doctor=doctor,
+            updates=updates,
         )
 
         found = read_bundle(path)
@@ -67,6 +73,7 @@ def test_any_run_is_read_as_it_was_written(
         assert found.memory_pass == memory_pass
         assert found.doctor == doctor
         assert found.graphs == parts
+        assert found.updates == updates
         assert found.capture_trace is None
         assert found.replay_trace is None
         listed = {entry.path for entry in found.manifest.files}

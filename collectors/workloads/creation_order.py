@@ -1,0 +1,107 @@
+"""``creation-order``: one graph whose nodes can be created in two orders, with another end-to-end
+time.
+
+Independent chains of a copy to the device and a kernel that needs it. The copies queue up for one
+copy engine, the kernels run meanwhile; so what goes first decides what can overlap. For two
+machines in line the shortest first stages belong first (S. M. Johnson, "Optimal two- and
+three-stage production schedules", 1954), and the driver starts independent nodes in the order of
+their creation.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from cuda.bindings import driver
+
+from collectors.driver import call
+from collectors.workloads.explicit import Arguments, Builder, Kernels, capturing, continue_after
+from graphviz_dash.errors import InputError
+
+CHAINS: Final = ((16, 50), (8, 100), (4, 200), (2, 400))
+"""Size of the copy in MiB and duration of the kernel in us: what copies long computes little."""
+
+ORDERS: Final = {"longest-copy": CHAINS, "shortest-copy": CHAINS[::-1]}
+
+SOURCE: Final = r"""
+extern "C" __global__ void busy(long long ns) {
+    long long begin, now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+    do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); while (now - begin < ns);
+}
+"""
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which chain's nodes are created ``first``: that of the "longest-copy", or of the
+    "shortest-copy"; the others follow in that order of their copies."""
+
+    first: str = "longest-copy"
+
+
+class CreationOrder:
+    """The step: all chains, each on a stream of its own where no graph is captured."""
+
+    def __init__(self, order: Order) -> None:
+        if order.first not in ORDERS:
+            raise InputError(
+                f"--set first={order.first}", "no such order", f"one of {', '.join(ORDERS)}"
+            )
+        self._chains = ORDERS[order.first]
+        self._busy = Kernels(SOURCE)["busy"]
+        self._blocks = torch.cuda.get_device_properties().multi_processor_count
+        self._source = [
+            torch.zeros(mib * _MIB, dtype=torch.uint8).pin_memory() for mib, _ in CHAINS
+        ]
+        self._target = [torch.empty_like(one, device="cuda") for one in self._source]
+        self._streams = [torch.cuda.Stream() for _ in CHAINS]
+        torch.cuda.synchronize()
+
+    def __call__(self) -> None:
+        """One step on the current stream, or its nodes if that stream is capturing."""
+        stream = driver.CUstream(torch.cuda.current_stream().cuda_stream)
+        if torch.cuda.is_current_stream_capturing():
+            graph, after = capturing(stream)
+            continue_after(stream, [self._build(graph, after)])
+        else:
+            self._run()
+
+    def _build(self, graph: Builder, after: list[Any]) -> Any:
+        """The chains, and the node that joins them."""
+        ends = []
+        for mib, us in self._chains:
+            target, source = self._buffers(mib)
+            copied = graph.copy(target.data_ptr(), source.data_ptr(), mib * _MIB, "HtoD", after)
+            ends.append(graph.kernel(self._busy, self._blocks, 1, _busy(us), [copied]))
+        return graph.empty(ends)
+
+    def _run(self) -> None:
+        main = torch.cuda.current_stream()
+        for (mib, us), stream in zip(self._chains, self._streams, strict=True):
+            stream.wait_stream(main)
+            target, source = self._buffers(mib)
+            with torch.cuda.stream(stream):
+                target.copy_(source, non_blocking=True)
+            shape = (self._blocks, 1, 1, 1, 1, 1, 0)
+            handle = driver.CUstream(stream.cuda_stream)
+            call(driver.cuLaunchKernel, self._busy, *shape, handle, _busy(us), 0)
+        for stream in self._streams:
+            main.wait_stream(stream)
+
+    def _buffers(self, mib: int) -> tuple[torch.Tensor, torch.Tensor]:
+        place = next(at for at, (size, _) in enumerate(CHAINS) if size == mib)
+        return self._target[place], self._source[place]
+
+
+def creation_order(order: Order) -> CreationOrder:
+    """Four chains of a copy and a kernel, created in the order that is set."""
+    return CreationOrder(order)
+
+
+def _busy(us: int) -> Arguments:
+    return (us * 1000,), (ctypes.c_longlong,)

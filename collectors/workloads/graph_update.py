@@ -1,0 +1,129 @@
+"""``graph-update``: one step in variants, each captured as a graph of its own, so that the driver
+can be asked which executable could be updated to which other graph.
+
+The step loads an input and runs it through layers, each an MLP block in bf16 and beside it, on a
+branch of its own, a copy of the input that is added at the end. The variants differ as programs do
+from call to call: other buffers, another batch, another activation, one operator more, branches
+joined in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from collectors.workloads import Step
+
+WIDTH = 512
+LAYERS = 6
+ODD = 2
+"""The layer in which two of the variants differ."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How a variant differs from the first."""
+
+    batch: int = 1
+    activation: Callable[[], nn.Module] = nn.GELU
+    extra: bool = False
+    joined_late: bool = False
+    from_device: bool = False
+    norm_beside: bool = False
+
+
+VARIANTS = {
+    "first": Variant(),
+    "other buffers": Variant(),
+    "batch 8": Variant(batch=8),
+    "batch 64": Variant(batch=64),
+    "another activation": Variant(activation=nn.ReLU),
+    "one operator more": Variant(extra=True),
+    "joined in another order": Variant(joined_late=True),
+    "input on the device": Variant(from_device=True),
+    "norm on the other branch": Variant(norm_beside=True),
+}
+
+
+class Layer(nn.Module):
+    """One layer of a variant; ``odd`` for the one that is joined or normed otherwise."""
+
+    def __init__(self, variant: Variant, odd: bool, beside: torch.cuda.Stream) -> None:
+        super().__init__()
+        self._joined_late = variant.joined_late and odd
+        self._norm_beside = variant.norm_beside and odd
+        self._beside = beside
+        self.up = nn.Linear(WIDTH, 4 * WIDTH)
+        self.activation = variant.activation()
+        self.down = nn.Linear(4 * WIDTH, WIDTH)
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+        """``x``: (batch, WIDTH), as are ``kept``, where a copy of it goes, and the result."""
+        main = torch.cuda.current_stream()
+        self._beside.wait_stream(main)
+        with torch.cuda.stream(self._beside):
+            kept.copy_(x)
+            added = self.norm(kept) if self._norm_beside else kept
+        x = self.down(self.activation(self.up(x)))
+        if not self._joined_late:
+            main.wait_stream(self._beside)
+            return self._joined(x, added)
+        # The work goes on behind the copy, with the block as what it waits for.
+        self._beside.wait_stream(main)
+        with torch.cuda.stream(self._beside):
+            x = self._joined(x, added)
+        main.wait_stream(self._beside)
+        return x
+
+    def _joined(self, x: torch.Tensor, added: torch.Tensor) -> torch.Tensor:
+        x = torch.add(x, added)
+        return x if self._norm_beside else self.norm(x)
+
+
+class Variation:
+    """One variant's step, with buffers and weights of its own."""
+
+    def __init__(self, variant: Variant) -> None:
+        shape = (variant.batch, WIDTH)
+        beside = torch.cuda.Stream()
+        self._extra = variant.extra
+        self._layers = [Layer(variant, place == ODD, beside) for place in range(LAYERS)]
+        for layer in self._layers:
+            layer.to("cuda", torch.bfloat16)
+        source = torch.randn(shape, dtype=torch.bfloat16)
+        self._source = source.cuda() if variant.from_device else source.pin_memory()
+        self._input = torch.empty(shape, dtype=torch.bfloat16, device="cuda")
+        self._kept = [torch.empty_like(self._input) for _ in self._layers]
+
+    @torch.no_grad()
+    def __call__(self) -> torch.Tensor:
+        """The layers' result, shape (batch, WIDTH)."""
+        x: torch.Tensor = self._input.copy_(self._source, non_blocking=True)
+        for layer, kept in zip(self._layers, self._kept, strict=True):
+            x = layer(x, kept)
+        return torch.sigmoid(x) if self._extra else x
+
+
+class GraphUpdate:
+    """The step of the first variant; ``variants`` are the steps of all."""
+
+    def __init__(self) -> None:
+        self.variants: dict[str, Step] = {name: Variation(one) for name, one in VARIANTS.items()}
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            for step in self.variants.values():
+                step()
+        torch.cuda.synchronize()
+
+    def __call__(self) -> object:
+        """One step of the first variant."""
+        return self.variants["first"]()
+
+
+def graph_update() -> GraphUpdate:
+    """Six layers, in nine variants."""
+    return GraphUpdate()
