@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from types import MethodType
 from typing import Any
 
@@ -38,7 +39,7 @@ class OutermostCalls:
 
     It sees calls through ``nn.Module.__call__`` and gives way to the compiler: at the first
     ``torch.compile`` or ``torch.export.export`` it stops for good, so that the compiler finds torch
-    as it is. After ``settled`` calls of one module in a row only that module's class is watched.
+    as it is. After a few calls of one module in a row only that module's class is watched.
     """
 
     _SETTLED = 4
@@ -104,6 +105,7 @@ class OutermostCalls:
         setattr(kind, "__call__", self._wrapper())  # noqa: B010  # a class, which mypy guards
 
     def _giving_way(self, entry: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(entry)
         def compile_without_us(*args: Any, **kwargs: Any) -> Any:
             self.stop()
             return entry(*(self._bare(arg) for arg in args), **kwargs)

@@ -90,7 +90,9 @@ class ProgramRecorder:
         self._profiler_seen = False
         self._ticking = ExitStack()
         self._stopped = False
-        self._written = b""
+        self._written: Recording | None = None
+        self._described = False
+        self._writes = True
         self._lock = threading.Lock()
         (folder / GRAPHS_FOLDER).mkdir()
 
@@ -100,11 +102,11 @@ class ProgramRecorder:
         self._identify()
         ended = threading.Event()
         flusher = threading.Thread(target=self._flush_until, args=(ended,), daemon=True)
-        forwards = OutermostCalls(self._called)
+        self._forwards = OutermostCalls(self._called)
         with watching(self, self._earlier):
-            self._ticking.callback(forwards.stop)
+            self._ticking.callback(self._forwards.stop)
             self._ticking.enter_context(optimizer_steps(self._stepped))
-            forwards.start()
+            self._forwards.start()
             flusher.start()
             try:
                 yield
@@ -122,7 +124,7 @@ class ProgramRecorder:
 
     def forked(self) -> None:
         """In a forked child: nothing is recorded there, and no file of the parent is touched."""
-        self._stopped = True
+        self._stopped, self._writes = True, False
         for capture in self._captures.values():
             capture.seen.awake = False
 
@@ -163,7 +165,7 @@ class ProgramRecorder:
         for graph in capture.graphs:
             # The cudagraph trees capture nothing once, to make their memory pool.
             if capture.nodes:
-                _put(self._folder / GRAPHS_FOLDER / f"{graph.id}.json", msgspec.json.encode(graph))
+                self._put(f"{GRAPHS_FOLDER}/{graph.id}.json", graph)
         capture.graphs = ()
         self._write_state()
 
@@ -199,6 +201,9 @@ class ProgramRecorder:
         self._tick(StepRung.OPTIMIZER, id(optimizer), f"{name} returns")
 
     def _called(self, module: Any) -> None:
+        if not self._clock.wants(StepRung.FORWARDS):
+            self._forwards.stop()
+            return
         name = f"forward of {type(module).__name__}"
         self._tick(StepRung.FORWARDS, id(module), name)
 
@@ -285,7 +290,7 @@ class ProgramRecorder:
     # What is written.
 
     def _identify(self) -> None:
-        _put(self._folder / IDENTITY_FILE, msgspec.json.encode(_identity(os.environ)))
+        self._put(IDENTITY_FILE, _identity(os.environ))
 
     def _flush_until(self, ended: threading.Event) -> None:
         while not ended.wait(_FLUSH_S):
@@ -295,23 +300,33 @@ class ProgramRecorder:
 
     def _write_machine(self) -> None:
         """The environment, once there is a CUDA context to ask about."""
-        file = self._folder / ENVIRONMENT_FILE
-        if torch.cuda.is_initialized() and not file.exists():
+        if torch.cuda.is_initialized() and not self._described:
             # A context that an error has broken answers nothing; the parent asks another then.
             with suppress(GraphvizDashError, DriverError, RuntimeError):
-                _put(file, msgspec.json.encode(read_environment()))
+                self._put(ENVIRONMENT_FILE, read_environment())
+                self._described = True
 
     def _write_memory(self) -> None:
         if torch.cuda.is_initialized():
             with suppress(RuntimeError):
-                _put(self._folder / MEMORY_FILE, msgspec.json.encode(memory_use()))
+                self._put(MEMORY_FILE, memory_use())
 
     def _write_state(self) -> None:
         with self._lock:
-            content = msgspec.json.encode(self.state())
-            if content != self._written:
-                _put(self._folder / STATE_FILE, content)
-                self._written = content
+            state = self.state()
+            if state != self._written:
+                self._put(STATE_FILE, state)
+                self._written = state
+
+    def _put(self, name: str, content: msgspec.Struct) -> None:
+        """Writes a file into the folder, unless writing has become impossible: the disk is full, or
+        the command that asked for it is gone. The program goes on without us then."""
+        if not self._writes:
+            return
+        try:
+            _put(self._folder / name, msgspec.json.encode(content))
+        except OSError:
+            self._writes = False
 
     def state(self) -> Recording:
         """What was seen so far."""

@@ -33,11 +33,16 @@ class _Session:
         )
         self._profiler.start()
 
-    def end(self) -> None:
-        self._profiler.stop()
+    def end(self) -> str | None:
+        """Writes the trace; why it could not be written, if so: the program must not notice."""
         part = self._trace.with_name(f"part-{self._trace.name}")
-        self._profiler.export_chrome_trace(str(part))
-        part.replace(self._trace)
+        try:
+            self._profiler.stop()
+            self._profiler.export_chrome_trace(str(part))
+            part.replace(self._trace)
+        except (OSError, RuntimeError) as error:
+            return f"its trace could not be written: {error}"
+        return None
 
 
 def _begin(trace: Path, shapes: bool) -> _Session | str:
@@ -101,7 +106,7 @@ class TracedWindow:
         if self._session is not None:
             session, self._session = self._session, None
             self.done = True
-            session.end()
+            self.refused = session.end()
 
     def capture_begins(self, graph_id: str) -> None:
         """Marks a capture that falls into the window."""

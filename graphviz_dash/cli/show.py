@@ -70,6 +70,7 @@ def _print(result: RunComparison, tables: list[NodeTable], count: int) -> None:
 
     click.echo(result.sentence)
     _print_facts(result.run)
+    _print_recording(result.run)
     figures = _own_figures(result)
     print_figures([(result.name, figures)])
     for table in tables:
@@ -138,6 +139,35 @@ def _ranks(manifest: Manifest) -> dict[str, str]:
         "ranks": f"{group.world_size}, this one on GPU {group.device} of its machine, "
         f"NCCL {manifest.environment.nccl or 'unknown'}" + (f"; {settings}" if settings else "")
     }
+
+
+def _print_recording(run: Run) -> None:
+    from graphviz_dash.analysis.recorded import RUNGS
+    from graphviz_dash.cli.output import ABSENT, cell, plain_table, print_heading, print_table
+    from graphviz_dash.units import format_count, format_ns
+
+    recording = run.recording
+    if recording is None:
+        return
+    ended = f": {RUNGS[recording.rung]} ({recording.boundary})" if recording.rung else ""
+    print_heading(f"What the recorder saw; what ended a step{ended or ': nothing did'}")
+    captures = plain_table("capture", "at", "nodes", "replays", "in the window", "took", "problem")
+    for column in (2, 3, 4, 5):
+        captures.columns[column].justify = "right"
+    for graph in recording.graphs:
+        captures.add_row(
+            cell(graph.graph),
+            cell(graph.captured_at[0] if graph.captured_at else ABSENT),
+            cell(ABSENT if graph.nodes is None else format_count(graph.nodes)),
+            cell(format_count(graph.replays)),
+            cell(format_count(graph.window_replays)),
+            cell(format_ns(graph.capture_ns)),
+            cell(graph.problem or ""),
+        )
+    if recording.graphs:
+        print_table(captures)
+    else:
+        click.echo("  no capture")
 
 
 def _print_graph(table: NodeTable, count: int) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -291,3 +292,59 @@ def test_a_run_is_never_overwritten_and_the_program_not_begun(tmp_path: Path) ->
     assert again.returncode == 2
     assert "a run is already there" in again.stderr
     assert (tmp_path / "ran").read_text() == "x"
+
+
+def test_a_killed_command_leaves_no_half_bundle_and_the_program_goes_on(tmp_path: Path) -> None:
+    program = """
+        import pathlib, time
+        g = captured()
+        pathlib.Path("captured").touch()
+        for _ in range(30):
+            g.replay()
+            time.sleep(0.1)
+        h = captured()
+        pathlib.Path("done").write_text("as always")
+    """
+    (tmp_path / "train.py").write_text(CAPTURE + textwrap.dedent(program))
+    with subprocess.Popen(
+        [sys.executable, "-c", COLLECT, "collect", "-o", "out", "--", sys.executable, "train.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as command:
+        wait_for(tmp_path / "captured")
+        command.kill()
+        command.wait()
+        assert [path for path in (tmp_path / "out").iterdir() if path.name[0] != "."] == []
+        # Another run into the folder takes away what was left, while the program still runs.
+        again = run(tmp_path, CAPTURE + "captured()\n", "--name", "again")
+        assert again.returncode == 0, again.stderr
+        assert [path.name for path in (tmp_path / "out").iterdir()] == ["again"]
+        wait_for(tmp_path / "done")
+        assert command.stderr is not None
+        assert command.stderr.read() == ""
+
+
+def wait_for(file: Path) -> None:
+    for _ in range(300):
+        if file.exists():
+            return
+        time.sleep(0.1)
+    pytest.fail(f"{file.name} did not appear")
+
+
+def test_a_folder_that_takes_no_more_is_not_the_programs_concern(tmp_path: Path) -> None:
+    program = """
+        import os, shutil
+        g = captured()
+        shutil.rmtree(os.environ["GRAPHVIZ_DASH_SCRATCH"])
+        h = captured()
+        for _ in range(60):
+            h.replay()
+        print("well")
+    """
+    done = run(tmp_path, CAPTURE + textwrap.dedent(program))
+    assert (done.returncode, done.stdout) == (1, "well\n")
+    assert done.stderr.startswith("Nothing was recorded")
+    assert "Traceback" not in done.stderr

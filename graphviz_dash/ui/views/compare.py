@@ -23,6 +23,7 @@ from graphviz_dash.ui.frame import chosen_experiment, empty, theme
 from graphviz_dash.ui.markup import element, plain, show, table, text
 from graphviz_dash.ui.navigation import link
 from graphviz_dash.ui.pieces import failure_notes, signed
+from graphviz_dash.ui.recorded import recorded_section
 from graphviz_dash.ui.results import comparison, kernels
 from graphviz_dash.units import format_count, format_ns, format_percent
 
@@ -67,6 +68,9 @@ def render() -> None:
         "Spreads are the 25th to the 75th percentile unless they say 95%. Hover a name for its "
         "definition. Clean figures come from processes to which no profiler was ever attached."
     )
+    if recorded := recorded_section(result):
+        st.subheader("What the recorder saw", anchor=False)
+        show(recorded)
     st.subheader("Kernels per traced step", anchor=False)
     _kernels(kernels(chosen.key), run)
     if run is not None:
