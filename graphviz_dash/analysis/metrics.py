@@ -501,6 +501,9 @@ DRIFT: Final = 0.10
 STRONG_OBSERVER: Final = 1.5
 """From this observer effect on the traced pass is called distorted."""
 
+MUCH_COMMUNICATION: Final = 0.25
+"""Communication above this part of a rank's GPU busy time is told, for it may be waiting."""
+
 UNLIKE_OBSERVER: Final = 0.8
 """Below this observer effect the two passes did not run alike: no profiler speeds a step up."""
 
@@ -542,6 +545,9 @@ A figure is shown whatever it rests on, but it says so when that is weak, with w
 - a 95% interval of the speedup that holds 1: the two runs cannot be told apart;
 - an observer effect of {STRONG_OBSERVER} or more, or one below {UNLIKE_OBSERVER};
 - GPU busy time of the traced pass above the step time of the clean pass;
+- communication above {MUCH_COMMUNICATION:.0%} of the GPU busy time of one rank of several: a
+  collective that waits for another rank runs on the GPU all the while, and counts as work wherever
+  busy time is divided;
 - a baseline from another GPU, driver, CUDA or torch version, or of another workload, seed or
   parameters of the workload;
 - a remainder of the equation above {LARGE_REMAINDER:.0%} of the baseline's step time;

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from graphviz_dash.analysis.collectives import communication
 from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.metrics import (
     DRIFT,
     FEW_ITERATIONS,
     FEW_TRACED_STEPS,
     LARGE_REMAINDER,
+    MUCH_COMMUNICATION,
     STRONG_OBSERVER,
     UNLIKE_OBSERVER,
     WIDE_SPREAD,
@@ -47,6 +49,7 @@ def weaknesses(
         *_of_speedup(figures),
         *_of_equation(figures),
         *_of_traces(run, figures, taken),
+        *_of_ranks(run, taken),
         *(_of_pair(run, against) if against is not None else ()),
     )
 
@@ -166,13 +169,30 @@ def _of_traces(
         yield Weakness(
             "busy-above-clean",
             f"GPU busy time of the traced pass is {format_percent(fraction)} of the clean step "
-            "time: kernels ran slower under the profiler than without it",
+            "time: kernels ran slower under the profiler than without it"
+            + ("" if run.manifest.rank is None else ", or waited longer for other ranks"),
             "",
             ("busy_of_clean",),
         )
     for trace in (run.replay_trace, run.capture_trace):
         for problem in trace.info.problems if trace is not None else ():
             yield Weakness(f"trace-{problem.code}", problem.text.rstrip("."))
+
+
+def _of_ranks(run: Run, taken: tuple[Step, ...]) -> Iterator[Weakness]:
+    trace = run.replay_trace
+    if run.manifest.rank is None or trace is None:
+        return
+    found = communication(trace, taken)
+    total, busy = sum(one.total_ns for one in found), sum(step.busy_ns for step in taken)
+    if total > MUCH_COMMUNICATION * busy:
+        yield Weakness(
+            "communication",
+            f"{format_percent(total / busy)} of its GPU busy time is communication, in which it "
+            "may only wait for other ranks",
+            "The ranks side by side tell waiting from transfer.",
+            ("gpu_busy", "busy_fraction", "busy_of_clean", "kernel_change", "gaps_removed"),
+        )
 
 
 def _of_pair(run: Run, against: Run) -> Iterator[Weakness]:

@@ -232,3 +232,13 @@ def test_ranks_whose_clocks_cannot_be_aligned_keep_their_own(tmp_path: Path) -> 
     assert found.kinds == {Collective.SEND_RECEIVE: 3}
     assert found.ranks[0].communication == 32_000
     assert found.ranks[0].wait is None
+
+
+def test_much_communication_is_told_for_it_may_be_waiting(tmp_path: Path) -> None:
+    waiting = replace(SLOW_RANK_1, compute=((20_000,) * 3, (90_000,) * 3))
+    make_ranks(tmp_path / "tp", "graph", waiting)
+    first, second = compare(load_experiment(tmp_path / "tp")).runs
+    assert [one.text for one in first.weaknesses if one.code == "communication"] == [
+        "79.6% of its GPU busy time is communication, in which it may only wait for other ranks"
+    ]
+    assert all(one.code != "communication" for one in second.weaknesses)

@@ -95,9 +95,10 @@ def _run(result: Comparison) -> RunComparison | None:
     names = [run.name for run in result.runs if run.speedup.value is not None]
     if len(names) == 1:
         return best
-    return result[
-        address.choose("run", f"Against {plain(best.baseline)}", names, default=best.name)
-    ]
+    # Each of several ranks is held against the baseline of its own.
+    baselines = {result[name].baseline for name in names}
+    label = f"Against {plain(best.baseline)}" if len(baselines) == 1 else "Against its own rank"
+    return result[address.choose("run", label, names, default=best.name)]
 
 
 def _tiles(result: Comparison, run: RunComparison) -> str:

@@ -104,6 +104,8 @@ def _card(entry: Entry) -> None:
             link("graph", "Graph", query)
         if any(run.run.replay_trace for run in result.runs):
             link("timeline", "Timeline", query)
+        if any(run.run.manifest.rank is not None for run in result.runs):
+            link("ranks", "Ranks", query)
         link("export", "Export", query)
 
 
