@@ -7,7 +7,6 @@ handles of the nodes in each body, and the driver answers queries about those li
 
 from __future__ import annotations
 
-import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from cuda.bindings import driver
 
+from collectors.debug_dot import DotNode, parse_dot
 from collectors.driver import call
 from graphviz_dash.model.graph import ConditionalType
 
@@ -22,22 +22,6 @@ NODE_PARAMS: Final = 13020
 """The driver version (as cuDriverGetVersion tells it) that has cuGraphNodeGetParams."""
 
 BY_DOT: Final = "cuGraphDebugDotPrint (handles), cuGraphNodeGetDependencies"
-
-_CLUSTER = re.compile(r"^subgraph cluster_(\d+) \{$(.*?)(?=^subgraph cluster_|\Z)", re.M | re.S)
-_NODE = re.compile(r'^"graph_\d+_node_(\d+)"\[(.*?)"\];$', re.M | re.S)
-_HANDLE = re.compile(r"node handle\s*[:|]\s*(0x[0-9A-Fa-f]+)")
-_TYPE = re.compile(r"Conditional Type\|\s*(IF|WHILE|SWITCH)")
-_BODY = re.compile(r"\{\s*(?:True|False|\d+)\s*\|\s*graph_(\d+)\s*\}")
-
-
-@dataclass(frozen=True)
-class DotNode:
-    """A node of the debug DOT: its handle, and for a conditional its type and the numbers of its
-    body graphs in the order of their values."""
-
-    handle: int
-    type: ConditionalType | None
-    bodies: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -98,23 +82,3 @@ class Bodies:
         for number, nodes in clusters.items():
             self._graphs[number] = tuple(node.handle for node in nodes)
             self._by_handle.update({node.handle: node for node in nodes})
-
-
-def parse_dot(text: str) -> dict[int, tuple[DotNode, ...]]:
-    """The nodes of each graph in the driver's debug DOT, by the graph's number and in the order of
-    their ids. Written with the flags for handles and conditional nodes, as driver 580 prints it."""
-    found: dict[int, tuple[DotNode, ...]] = {}
-    for number, content in _CLUSTER.findall(text):
-        nodes: dict[int, DotNode] = {}
-        for ident, label in _NODE.findall(content):
-            handle = _HANDLE.search(label)
-            if handle is None:
-                continue
-            kind = _TYPE.search(label)
-            nodes[int(ident)] = DotNode(
-                handle=int(handle[1], 16),
-                type=ConditionalType(kind[1].title()) if kind else None,
-                bodies=tuple(int(body) for body in _BODY.findall(label)) if kind else (),
-            )
-        found[int(number)] = tuple(nodes[ident] for ident in sorted(nodes))
-    return found

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_uint8, c_uint32, c_uint64, c_void_p
 from typing import Any, Final
 
-_LIBRARIES: Final = ("libvulkan.so.1", "libGLX_nvidia.so.0", "libEGL_nvidia.so.0")
+_LIBRARIES: Final = ("libvulkan.so.1", "libEGL_nvidia.so.0", "libGLX_nvidia.so.0")
 _EXTENSION: Final = b"VK_KHR_external_semaphore_fd"
 _API_1_1: Final = (1 << 22) | (1 << 12)
 _OPAQUE_FD: Final = 1
@@ -95,7 +95,7 @@ def semaphore_fd(uuid: bytes) -> int:
     def of_instance(name: str, *arguments: Any) -> Any:
         return _called(entry, instance, name, *arguments)
 
-    physical = _physical_device(of_instance, uuid)
+    physical = _physical_device(of_instance, instance, uuid)
     priority = ctypes.c_float(1.0)
     queue = _QueueCreateInfo(type=2, family=0, count=1, priorities=ctypes.pointer(priority))
     extensions = (c_char_p * 1)(_EXTENSION)
@@ -124,13 +124,15 @@ def _entry_point() -> Callable[[c_void_p | None, bytes], int | None]:
             continue
         if hasattr(library, "vk_icdNegotiateLoaderICDInterfaceVersion"):
             version = c_uint32(5)
-            library.vk_icdNegotiateLoaderICDInterfaceVersion(byref(version))
+            # Without a display the GLX library refuses; the EGL library is the same driver.
+            if library.vk_icdNegotiateLoaderICDInterfaceVersion(byref(version)) < 0:
+                continue
             found = library.vk_icdGetInstanceProcAddr
         else:
             found = library.vkGetInstanceProcAddr
         found.restype, found.argtypes = c_void_p, [c_void_p, c_char_p]
         return found
-    raise VulkanError(f"no Vulkan driver: none of {', '.join(_LIBRARIES)} can be loaded")
+    raise VulkanError(f"no Vulkan driver: none of {', '.join(_LIBRARIES)} can be used")
 
 
 def _called(entry: Any, instance: c_void_p | None, name: str, *arguments: Any) -> None:
@@ -153,10 +155,10 @@ def _instance(entry: Any) -> c_void_p:
     return instance
 
 
-def _physical_device(of_instance: Callable[..., Any], uuid: bytes) -> c_void_p:
+def _physical_device(of_instance: Callable[..., Any], instance: c_void_p, uuid: bytes) -> c_void_p:
     count = c_uint32(_MOST_DEVICES)
     devices = (c_void_p * _MOST_DEVICES)()
-    of_instance("vkEnumeratePhysicalDevices", byref(count), devices)
+    of_instance("vkEnumeratePhysicalDevices", instance, byref(count), devices)
     for device in devices[: count.value]:
         ids = _IdProperties(type=1000071004)
         properties = _Properties2(type=1000059001, next=ctypes.pointer(ids))

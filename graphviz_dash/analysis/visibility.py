@@ -2,7 +2,8 @@
 
 Measured with CUPTI 13.0 under driver 580: of a graph launch it shows kernels, copies and sets,
 those in child graphs and in bodies of conditional nodes too, and nothing of the other kinds. Of the
-body of a While it shows one iteration a launch, the last.
+body of a While it shows one turn a launch, the last: with 1, 3 and 6 turns its first kernel began
+8, 21 and 40 us after the work before it ended, 6.4 us later for each turn.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NEVER: Final = {
 }
 _OTHERS: Final = "not visible: the profiler shows no row for this kind of node"
 
-ONE_ITERATION: Final = "one iteration of each replay: the profiler shows no more of a While's body"
+ONE_TURN: Final = "the last turn of each replay: the profiler shows no other of a While"
 
 
 def why_no_times(node: GraphNode, around: tuple[ConditionalType | None, ...], replays: int) -> str:
@@ -43,7 +44,7 @@ def why_no_times(node: GraphNode, around: tuple[ConditionalType | None, ...], re
 
 def what_is_left_out(around: tuple[ConditionalType | None, ...]) -> str | None:
     """What the times of a node leave out, if anything."""
-    return ONE_ITERATION if ConditionalType.WHILE in around else None
+    return ONE_TURN if ConditionalType.WHILE in around else None
 
 
 def conditionals_around(

@@ -10,7 +10,7 @@ from graphviz_dash.analysis.attribution import attribute
 from graphviz_dash.analysis.flatten import variants
 from graphviz_dash.analysis.nodes import NodeTable, build_node_table
 from graphviz_dash.analysis.replays import ReplayMatch, match_replays
-from graphviz_dash.analysis.visibility import ONE_ITERATION
+from graphviz_dash.analysis.visibility import ONE_TURN
 from graphviz_dash.model.graph import (
     CapturedGraph,
     ConditionalParams,
@@ -136,10 +136,10 @@ def test_what_is_not_seen_says_why(found: ReplayMatch) -> None:
     assert "only when its condition says so" in (never.note or "")
 
 
-def test_a_while_shows_one_iteration(found: ReplayMatch) -> None:
+def test_a_while_shows_one_turn(found: ReplayMatch) -> None:
     turn, again = table(found, "graph-0.2.0").rows
     assert turn.times.samples == again.times.samples == 3
-    assert turn.times.note == again.times.note == ONE_ITERATION
+    assert turn.times.note == again.times.note == ONE_TURN
     assert table(found, "graph-0.1.0").rows[0].times.note is None
 
 
