@@ -12,7 +12,9 @@ from graphviz_dash.analysis.nodes import NodeTable, node_table
 from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.charts.dag import MOST_BOXES, Box, ColourBy, DagView, dag_view, folded, search
 from graphviz_dash.ingest.load import load_run
+from tests.analysis.test_conditionals import GRAPHS
 from tests.analysis.test_fold import line, table
+from tests.analysis.test_whole import whole_of
 
 RATIO = 1.3
 
@@ -132,3 +134,77 @@ def test_names_are_text_and_bounded() -> None:
     assert "\x1b" not in view.boxes[0].label + name
     assert len(view.boxes[0].label) <= 44
     assert len(name) <= 160
+
+
+def test_bodies_unfold_beneath_their_node() -> None:
+    graph = folded(
+        whole_of(
+            GRAPHS,
+            [
+                ["m0", "yes", "shared", "turn", "shared", "one", "m4"],
+                ["m0", "no", "turn", "shared", "two", "shared", "m4"],
+            ],
+        )
+    )
+    view = dag_view(graph, ColourBy.KIND, RATIO, expanded=list(graph.groups))
+    by_id = {box.id: box for box in view.boxes}
+    assert sorted(box.node for box in view.boxes if box.node >= 0) == list(range(view.nodes))
+    for a, b in combinations(view.boxes, 2):
+        assert apart(a, b) or (a.open and holds(a, b)) or (b.open and holds(b, a)), (a, b)
+    bodies = [box for box in view.boxes if box.body]
+    assert [box.label for box in bodies] == [
+        "then",
+        "else",
+        "each turn",
+        "case 0",
+        "case 1",
+        "case 2",
+    ]
+    inward = [link for link in view.links if link.count == 0]
+    assert [by_id[link.target].label for link in inward] == [box.label for box in bodies]
+    for link in inward:
+        holder, body = by_id[link.source], by_id[link.target]
+        assert holder.y + holder.height < body.y
+    # Every edge is drawn: those of a node that holds graphs end at the group around it.
+    assert sum(link.count for link in view.links) == view.edges
+    (first,) = [link for link in view.links if link.count and link.source == "n0"]
+    assert by_id[first.target].label == "If, 2 bodies"
+    wheres = {box.where for box in view.boxes if box.node >= 0}
+    assert {"node 0", "node 0 of graph-0.1.0", "node 1 of graph-0.3.2"} <= wheres
+
+
+def test_the_time_of_bodies_counts_how_often_they_ran() -> None:
+    # One launch of two takes the If's first body, of two kernels of 5 ns, the other the second.
+    graph = folded(
+        whole_of(
+            GRAPHS, [["m0", "yes", "shared", "turn", "shared"], ["m0", "no", "turn", "shared"]]
+        )
+    )
+    times = {
+        box.label: box.time
+        for box in dag_view(graph, ColourBy.KIND, RATIO, expanded=list(graph.groups)).boxes
+        if box.node < 0
+    }
+    assert times["then"] == "10 ns"
+    assert times["else"] == "5 ns"
+    assert times["If, 2 bodies"] == "7.50 ns"
+    assert times["case 0"] == ""
+
+
+def test_folded_bodies_are_one_box() -> None:
+    graph = folded(whole_of(GRAPHS, [["m0", "yes", "shared", "m4"]]))
+    view = dag_view(graph, ColourBy.CATEGORY, RATIO, expanded=[])
+    check(view)
+    assert [box.label for box in view.boxes] == [
+        "m0",
+        "If, 2 bodies",
+        "While",
+        "Switch, 3 bodies",
+        "m4",
+        "Host",
+    ]
+    inside = next(
+        place for place, owner in enumerate(graph.whole.owner) if owner[0] == "graph-0.1.1"
+    )
+    focused = dag_view(graph, ColourBy.CATEGORY, RATIO, expanded=[], focus=inside)
+    assert f"n{inside}" in {box.id for box in focused.boxes}

@@ -7,10 +7,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphviz_dash.analysis.nodes import node_table
+from graphviz_dash.analysis.attribution import attribute
+from graphviz_dash.analysis.nodes import build_node_table, node_table
 from graphviz_dash.analysis.replays import match_replays
 from graphviz_dash.charts.node_card import Field, NodeCard, node_card
 from graphviz_dash.ingest.load import load_run
+from graphviz_dash.model.graph import (
+    BatchMemOpParams,
+    CapturedGraph,
+    ConditionalParams,
+    ConditionalType,
+    EventParams,
+    GraphNode,
+    HostParams,
+    KernelParams,
+    MemAllocParams,
+    MemFreeParams,
+    NodeKind,
+    Params,
+    SemaphoreParams,
+)
+from tests.analysis.test_conditionals import GRAPHS
 
 
 def fields(card: NodeCard) -> dict[str, Field]:
@@ -66,3 +83,52 @@ def test_what_is_not_known_says_why() -> None:
 def test_a_node_that_is_not_there() -> None:
     with pytest.raises(IndexError):
         recorded("mlp-train", 10_000)
+
+
+PARAMETERS = [
+    (NodeKind.HOST, HostParams("sem_post", "libc.so.6"), {"Function": "sem_post"}),
+    (NodeKind.HOST, HostParams(None, None), {"Function": "–", "Library": "–"}),
+    (NodeKind.MEM_ALLOC, MemAllocParams(1 << 20, 0), {"Bytes": "1.00 MiB", "Device": "0"}),
+    (NodeKind.MEM_FREE, MemFreeParams(3), {"Allocated by": "node 3"}),
+    (NodeKind.MEM_FREE, MemFreeParams(None), {"Allocated by": "–"}),
+    (NodeKind.EVENT_WAIT, EventParams(2), {"Event": "2"}),
+    (NodeKind.SEMAPHORE_WAIT, SemaphoreParams((0, 1), (5, 0)), {"Semaphores": "0, 1"}),
+    (NodeKind.CONDITIONAL, ConditionalParams(ConditionalType.SWITCH, 3), {"Type": "Switch"}),
+    (NodeKind.CONDITIONAL, ConditionalParams(None, None), {"Type": "–", "Bodies": "–"}),
+    (
+        NodeKind.BATCH_MEM_OP,
+        BatchMemOpParams(("write value 32",)),
+        {"Operations": "write value 32"},
+    ),
+    (NodeKind.CHILD_GRAPH, None, {"Holds": "–"}),
+    (NodeKind.EVENT_RECORD, None, {"Parameters": "–"}),
+    (NodeKind.EMPTY, None, {"Does": "nothing but join dependencies"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "params", "shown"), PARAMETERS)
+def test_every_kind_tells_its_parameters(
+    kind: NodeKind, params: Params | None, shown: dict[str, str]
+) -> None:
+    graph = CapturedGraph("graph-0", (GraphNode(0, kind, params),), (), "a test")
+    table = build_node_table(graph, attribute(graph, None), None)
+    found = fields(node_card(table, 0, np.zeros(0, dtype=np.int64)))
+    assert {label: found[label].text for label in shown} == shown
+
+
+def test_a_kernel_tells_its_cluster_and_priority_where_it_has_them() -> None:
+    params = KernelParams("k", "k", (8, 1, 1), (32, 1, 1), 0, cluster=(2, 1, 1), priority=-3)
+    graph = CapturedGraph("graph-0", (GraphNode(0, NodeKind.KERNEL, params),), (), "a test")
+    table = build_node_table(graph, attribute(graph, None), None)
+    found = fields(node_card(table, 0, np.zeros(0, dtype=np.int64)))
+    assert found["Cluster"].text == "2 x 1 x 1"
+    assert found["Priority"].text == "-3"
+    assert "Cooperative" not in found
+
+
+def test_a_node_in_a_body_says_where_it_is() -> None:
+    graph = next(graph for graph in GRAPHS if graph.id == "graph-0.1.0")
+    table = build_node_table(graph, attribute(graph, None), None, GRAPHS)
+    card = node_card(table, 1, np.zeros(0, dtype=np.int64))
+    assert card.where == "node 1 of graph-0.1.0"
+    assert fields(card)["Inside"].text == "node 1 of graph-0"

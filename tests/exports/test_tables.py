@@ -21,6 +21,8 @@ from graphviz_dash.exports.dot import export_dot, quoted
 from graphviz_dash.exports.tables import node_frame, write_table
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph, EdgeType, GraphEdge
+from tests.analysis.test_conditionals import GRAPHS
+from tests.analysis.test_whole import whole_of
 from tests.builders import STEP, captured_graph, make_experiment, make_run
 from tests.gold import assert_gold
 
@@ -75,6 +77,16 @@ class TestDot:
         export_dot(WholeGraph.of(table), "t", tmp_path / "t.dot")
         assert 'n0 -> n1 [style=dashed, label="1:0"];' in (tmp_path / "t.dot").read_text()
 
+    def test_bodies_are_clusters(self, tmp_path: Path) -> None:
+        whole = whole_of(GRAPHS, [["m0", "yes", "shared", "one", "m4"]])
+        export_dot(whole, "t", tmp_path / "t.dot")
+        text = (tmp_path / "t.dot").read_text(encoding="utf-8")
+        assert text.count("{") == text.count("}") == 1 + len(GRAPHS[1:])
+        then = text.split('subgraph "cluster graph-0.1.0" {')[1].split("}")[0]
+        assert 'label="If: then (graph-0.1.0)"' in then
+        assert re.findall(r"^ +(n\d+) \[", then, re.MULTILINE) == ["n6", "n7"]
+        assert '  n1 -> n6 [style=dotted, lhead="cluster graph-0.1.0"];' in text
+
     @pytest.mark.parametrize("text", ["", "a", '"', "\\", '\\"', "\\\\", "a\nb"])
     def test_quoting(self, text: str) -> None:
         assert re.fullmatch(r'"(?:[^"\\]|\\.)*"', quoted(text))
@@ -93,6 +105,18 @@ class TestTables:
         assert read["median_ns"].to_list() == [float(w.duration) for w in STEP]
         assert read["replays"].to_list() == [3] * len(STEP)
         assert read["grid_x"].to_list() == [w.grid[0] if w.kind == "Kernel" else None for w in STEP]
+
+    def test_bodies_follow_the_graph_that_holds_them(self) -> None:
+        whole = whole_of(GRAPHS, [["m0", "yes", "shared", "turn", "shared", "m4"]])
+        frame = node_frame(whole)
+        assert frame["graph"].unique(maintain_order=True).to_list() == [g.id for g in GRAPHS]
+        rows = {(row["graph"], row["node"]): row for row in frame.to_dicts()}
+        assert len(rows) == frame.height == sum(len(graph.nodes) for graph in GRAPHS)
+        assert rows["graph-0", 1]["conditional"] == "If"
+        assert rows["graph-0", 1]["bodies"] == "graph-0.1.0 graph-0.1.1"
+        assert rows["graph-0.1.0", 1]["replays"] == 1
+        assert "last turn" in rows["graph-0.2.0", 0]["note"]
+        assert "only when its condition says so" in rows["graph-0.1.1", 0]["note"]
 
     @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
     def test_a_formula_is_no_formula_in_csv(self, tmp_path: Path, start: str) -> None:
