@@ -33,8 +33,10 @@ BUILT_IN: Final = {
     "creation-order": "collectors.workloads.creation_order:creation_order",
     "superset": "collectors.workloads.superset:superset",
     "sync-in-step": "collectors.workloads.sync_in_step:train",
+    "moved-inputs": "collectors.workloads.moved_inputs:train",
 }
-"""Name to ``module:factory``. ``sync-in-step`` cannot be captured, on purpose."""
+"""Name to ``module:factory``. On purpose ``sync-in-step`` cannot be captured, and ``moved-inputs``
+replays something else."""
 
 
 def factory_path(workload: str) -> str:

@@ -306,3 +306,33 @@ def test_a_failed_mode_of_collect_holds_its_cause(tmp_path: Path) -> None:
     finding = contents.doctor.findings[0]
     assert finding.place is not None
     assert finding.place.text == contents.manifest.failures[0].location
+
+
+@pytest.mark.parametrize(
+    ("program", "prints"), [("compiled", "compiled"), ("callables", "graphed")]
+)
+def test_sound_programs_of_other_ways_to_capture(program: str, prints: str, tmp_path: Path) -> None:
+    examined = doctor(tmp_path, "--", sys.executable, str(HERE / f"{program}.py"))
+    assert (examined.code, examined.report.findings) == (0, ()), examined.out
+    assert examined.report.captured is True
+    assert examined.report.attempts >= 1
+    assert examined.report.replays
+    assert prints in examined.err
+
+
+def test_a_data_loader_runs_as_it_does(tmp_path: Path) -> None:
+    examined = doctor(tmp_path, "--", sys.executable, str(HERE / "loader.py"))
+    assert "loaded True" in examined.err
+    assert examined.report.captured is None
+    assert examined.report.steps == 3
+    # Its batches come in pinned memory, so the copies are fine; but the memory is new each time.
+    assert all(one.severity is Severity.SILENT for one in examined.report.findings), examined.out
+
+
+def test_inputs_that_move_through_training(tmp_path: Path) -> None:
+    examined = doctor(tmp_path, "--workload", "moved-inputs")
+    assert examined.code == 3
+    rules = {one.rule for one in examined.report.findings}
+    assert {RuleId.MOVED_INPUT, RuleId.CPU_WORK} <= rules
+    loss = next(check for check in examined.report.outputs if check.kind == "result")
+    assert loss.differing == 1
