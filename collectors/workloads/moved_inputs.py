@@ -1,5 +1,7 @@
-"""``moved-inputs``: trains on a batch of its own memory in each step, which a graph does not follow:
-it is captured without an error, and every replay trains on the batch of the capture."""
+"""``moved-inputs``: trains on a batch of its own memory in each step, which no graph follows.
+
+It is captured without an error, and every replay trains on the batch of the capture.
+"""
 
 from __future__ import annotations
 

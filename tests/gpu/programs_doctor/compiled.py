@@ -9,4 +9,4 @@ with torch.no_grad():
     for _ in range(6):
         torch.compiler.cudagraph_mark_step_begin()
         y = model(x).sum().item()
-print("compiled", y == y)
+print("compiled", y >= 0)
