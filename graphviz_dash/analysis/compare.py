@@ -27,6 +27,7 @@ from graphviz_dash.analysis.figures import (
     traced_figures,
 )
 from graphviz_dash.analysis.headline import fastest, headline, sentence
+from graphviz_dash.analysis.measured import measured
 from graphviz_dash.analysis.memory import memory_pass_figures
 from graphviz_dash.analysis.metrics import METRICS
 from graphviz_dash.analysis.recorded import (
@@ -142,11 +143,13 @@ def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
     """Compares the runs of ``experiment``; ``baseline`` is a run's name or a mode (default: eager;
     of recorded programs the first that replayed no graph).
 
-    With several ranks each run is compared with the baseline's run of its own rank.
+    With several ranks each run is compared with the baseline's run of its own rank. A run that is
+    nothing but a doctor's examination is left out, unless there is no other.
 
     Raises:
         InputError: no run has the name or the mode ``baseline``.
     """
+    experiment = measured(experiment)
     chosen = _choose(experiment, baseline)
     works = {run.name: step_work(run) for run in experiment.runs} if chosen else {}
     runs = tuple(_compare_run(run, chosen, experiment, works) for run in experiment.runs)

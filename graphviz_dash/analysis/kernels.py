@@ -14,6 +14,7 @@ import numpy as np
 from graphviz_dash.analysis.baselines import partner
 from graphviz_dash.analysis.categories import Category, categorise
 from graphviz_dash.analysis.lanes import Ints, column, encode
+from graphviz_dash.analysis.measured import measured
 from graphviz_dash.analysis.samples import Floats
 from graphviz_dash.analysis.steps import Step, StepMethod, steps
 
@@ -79,6 +80,7 @@ class KernelTable:
 
 def kernel_table(experiment: Experiment, baseline: str | None = None) -> KernelTable:
     """The kernels of every run of ``experiment``; ``baseline`` names a run (by its name)."""
+    experiment = measured(experiment)
     names = tuple(run.name for run in experiment.runs)
     found: list[dict[tuple[str, str], KernelUse] | None] = []
     without: dict[str, str] = {}

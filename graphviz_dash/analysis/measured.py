@@ -1,199 +1,22 @@
-"""A captured graph with what its replays took: node times, the critical path and slack, the time
-lost between dependent nodes, and what concurrency there is and could be.
-
-All times are of the traced pass: durations are little distorted by the profiler, the gaps between
-nodes more (it lengthens them). Schedules assume that a kernel takes as long beside others as it was
-measured to take; kernels that share the device take longer, so they are bounds, not forecasts.
-"""
+"""The runs of an experiment that measured something: a doctor's examination is a run without."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Final, TypeAlias
+from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
-
-from graphviz_dash.analysis.critical_path import (
-    CriticalPath,
-    Dependencies,
-    Schedule,
-    critical_path,
-    enough_streams,
-)
-from graphviz_dash.analysis.lanes import Ints
-from graphviz_dash.analysis.replays import ReplayMatch
-from graphviz_dash.analysis.steps import exclusive_ns
-from graphviz_dash.analysis.topology import visible_edges
-from graphviz_dash.model.graph import CapturedGraph
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-
-NOT_SEEN: Final = -1
+from graphviz_dash.model.run import Experiment, Pass, Run
 
 
-@dataclass(frozen=True)
-class EdgeGap:
-    """A dependency between nodes that the trace shows, drawn through those that it does not.
+def is_examination(run: Run) -> bool:
+    """Whether a run holds a doctor's report and nothing else, as `graphviz-dash doctor` writes it.
 
-    ``gap_ns`` is the median over the replays from the end of ``source`` to the start of ``target``;
-    negative where the target began before the source had ended (programmatic launch). ``lost_ns``
-    is the median time from the end of the last node that ``target`` waits for to its start, if that
-    was ``source``, else 0: time in which only the start of the node was missing.
+    One that a collection added to a mode that failed is none: that mode's failure is to be seen.
     """
-
-    source: int
-    target: int
-    gap_ns: int
-    lost_ns: int
+    tried = any(failure.during is Pass.CLEAN for failure in run.manifest.failures)
+    return run.doctor is not None and run.clean is None and not tried
 
 
-@dataclass(frozen=True)
-class MeasuredGraph:
-    """One graph, measured over ``replays`` replays in which all visible nodes were matched.
-
-    ``p50``, ``p99`` and ``slack`` have a value for each node of the graph, in ns, NOT_SEEN for one
-    that the trace does not show. ``path`` is the critical path by median durations, over visible
-    nodes (``path.nodes`` are node indices). ``work_ns`` sums the medians, ``span_ns`` is the median
-    time from the first start to the last end of a replay, ``busy_ns`` the median time of it in
-    which anything ran, ``achieved`` the median of how much ran at once meanwhile (all durations
-    over busy time), on ``streams`` streams. ``schedules`` are of list scheduling, from one stream
-    to the fewest that reach the critical path. ``edges`` are those between visible nodes.
-    """
-
-    graph: str
-    replays: int
-    p50: Ints
-    p99: Ints
-    slack: Ints
-    path: CriticalPath
-    work_ns: int
-    span_ns: int
-    busy_ns: int
-    achieved: float
-    streams: int
-    edges: tuple[EdgeGap, ...]
-    schedules: tuple[Schedule, ...]
-
-    @property
-    def available(self) -> float:
-        """Work over critical path: how much could run at once, on average, at most."""
-        return self.work_ns / self.path.length if self.path.length else 1.0
-
-    @property
-    def lost_ns(self) -> int:
-        """Time lost between dependent nodes along the critical path."""
-        return sum(self.lost[one] for one in self.path.nodes)
-
-    @cached_property
-    def critical(self) -> frozenset[int]:
-        """The nodes of the critical path."""
-        return frozenset(self.path.nodes)
-
-    @cached_property
-    def lost(self) -> dict[int, int]:
-        """For each visible node the time lost before it, in ns."""
-        found = dict.fromkeys(np.flatnonzero(self.p50 != NOT_SEEN).tolist(), 0)
-        for edge in self.edges:
-            found[edge.target] = max(found[edge.target], edge.lost_ns)
-        return found
-
-
-def measure_graph(graph: CapturedGraph, matched: ReplayMatch | None) -> MeasuredGraph | str:
-    """``graph`` measured over the replays of ``matched``, or why it cannot be."""
-    if matched is None:
-        return "there is no trace of replays"
-    rows = np.flatnonzero(matched.of_graph(graph.id) & (matched.node >= 0))
-    if not len(rows):
-        return "no replay of this graph was found in the trace"
-    start, duration, seen = _by_replay(matched, rows, len(graph.nodes))
-    # A node that some replay lacks would leave a hole in every path through it.
-    usual = seen.sum(axis=0) * 2 > len(seen)
-    whole = seen[:, usual].all(axis=1)
-    if not whole.any():
-        return "no replay shows all nodes of this graph"
-    shown = np.flatnonzero(usual)
-    start, duration = start[whole][:, shown], duration[whole][:, shown]
-    p50 = _rounded(np.median(duration, axis=0))
-    p99 = _rounded(np.percentile(duration, 99, axis=0))
-    pairs = np.searchsorted(shown, visible_edges(graph, usual)).reshape(-1, 2)
-    depend = Dependencies.of(len(shown), pairs)
-    path = critical_path(depend, p50)
-    busy, span = zip(*(_busy(*one) for one in zip(start, duration, strict=True)), strict=True)
-    return MeasuredGraph(
-        graph=graph.id,
-        replays=int(whole.sum()),
-        p50=_spread(p50, shown, len(graph.nodes)),
-        p99=_spread(p99, shown, len(graph.nodes)),
-        slack=_spread(path.slack, shown, len(graph.nodes)),
-        path=CriticalPath(
-            tuple(shown[list(path.nodes)].tolist()),
-            path.length,
-            path.earliest,
-            path.rest,
-            path.slack,
-        ),
-        work_ns=int(p50.sum()),
-        span_ns=int(np.median(span)),
-        busy_ns=int(np.median(busy)),
-        achieved=float(np.median(duration.sum(axis=1) / np.maximum(busy, 1))),
-        streams=len(
-            np.unique(matched.stream[rows[matched.replay[rows] == matched.replay[rows[-1]]]])
-        ),
-        edges=_gaps(start, duration, pairs, shown),
-        schedules=enough_streams(depend, p50, path),
-    )
-
-
-def _by_replay(
-    matched: ReplayMatch, rows: Ints, nodes: int
-) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
-    """Start and duration of each node in each replay, and whether it was seen: (replays, nodes)."""
-    replays, which = np.unique(matched.replay[rows], return_inverse=True)
-    shape = (len(replays), nodes)
-    start, duration = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    seen = np.zeros(shape, dtype=np.bool_)
-    place = which.reshape(-1), matched.node[rows]
-    start[place], duration[place], seen[place] = matched.start[rows], matched.duration[rows], True
-    return start, duration, seen
-
-
-def _gaps(start: Ints, duration: Ints, pairs: Ints, shown: Ints) -> tuple[EdgeGap, ...]:
-    if not len(pairs):
-        return ()
-    source, target = pairs[:, 0], pairs[:, 1]
-    gap = start[:, target] - (start + duration)[:, source]
-    median = _rounded(np.median(gap, axis=0))
-    # Of a node's gaps the shortest is that after the last one it waited for.
-    shortest = np.full(len(shown), np.iinfo(np.int64).max, dtype=np.int64)
-    np.minimum.at(shortest, target, median)
-    lost = np.where(median == shortest[target], np.maximum(median, 0), 0)
-    return tuple(
-        EdgeGap(*one)
-        for one in zip(
-            shown[source].tolist(),
-            shown[target].tolist(),
-            median.tolist(),
-            lost.tolist(),
-            strict=True,
-        )
-    )
-
-
-def _busy(start: Ints, duration: Ints) -> tuple[int, int]:
-    """Busy time and span of one replay."""
-    order = np.argsort(start, kind="stable")
-    end = start + duration
-    busy = int(exclusive_ns(start[order], end[order]).sum())
-    return busy, int(end.max() - start.min())
-
-
-def _spread(values: Ints, shown: Ints, count: int) -> Ints:
-    found = np.full(count, NOT_SEEN, dtype=np.int64)
-    found[shown] = values
-    return found
-
-
-def _rounded(values: Floats) -> Ints:
-    return np.asarray(np.rint(values), dtype=np.int64)
+def measured(experiment: Experiment) -> Experiment:
+    """``experiment`` without examinations; as it is where there is nothing else."""
+    runs = tuple(run for run in experiment.runs if not is_examination(run))
+    return replace(experiment, runs=runs) if runs else experiment

@@ -100,3 +100,24 @@ def test_a_report_can_do_no_harm(roots: Path) -> None:
     for forbidden in ("<img", "<script", "\x1b"):
         assert forbidden not in told
     assert "&lt;script&gt;" in told
+
+
+def test_an_examination_beside_measured_runs_is_no_run_to_compare(roots: Path) -> None:
+    make_run(roots / "toy", "eager")
+    make_run(roots / "toy", "graph")
+    examined(roots / "toy", report(MOVED, captured=True))
+    told = markup(shown("compare", experiment="toy"))
+    assert "graph" in told
+    assert "doctor" not in told
+    page = shown("overview")
+    assert "faster: graph against eager" in markup(page)
+    assert "Doctor" in [link.value for link in page.get("page_link")][8:]
+
+
+@pytest.mark.parametrize("page", ["overview", "compare", "graph", "timeline", "memory", "export"])
+@pytest.mark.parametrize("given", [report(READ), report(MOVED, captured=True)])
+def test_an_examination_alone_opens_on_every_page(
+    roots: Path, page: str, given: DoctorReport
+) -> None:
+    examined(roots / "toy", given)
+    shown(page) if page == "overview" else shown(page, experiment="toy")

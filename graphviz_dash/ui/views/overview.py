@@ -14,6 +14,7 @@ from graphviz_dash.ui.markup import element, plain, show, text
 from graphviz_dash.ui.navigation import link
 from graphviz_dash.ui.pieces import failure_notes, hero, time_bars, why
 from graphviz_dash.ui.results import comparison
+from graphviz_dash.ui.store import STORE
 from graphviz_dash.ui.uploads import UPLOADS
 
 _COLUMNS: Final = 2
@@ -106,6 +107,8 @@ def _card(entry: Entry) -> None:
             link("timeline", "Timeline", query)
         if any(run.run.manifest.rank is not None for run in result.runs):
             link("ranks", "Ranks", query)
+        if any(run.doctor for run in STORE.experiment(entry.key).runs):
+            link("doctor", "Doctor", query)
         link("export", "Export", query)
 
 
