@@ -13,7 +13,15 @@ from graphviz_dash.analysis.attribution import Attribution, NodeOrigin, attribut
 from graphviz_dash.analysis.categories import Category, categorise
 from graphviz_dash.analysis.lanes import Ints
 from graphviz_dash.analysis.matching import Floats
-from graphviz_dash.analysis.replays import METHODS, UNMATCHED, ReplayMatch, match_replays
+from graphviz_dash.analysis.replays import (
+    METHODS,
+    TRACED_PASS,
+    UNMATCHED,
+    ReplayMatch,
+    known_of,
+    match_replays,
+    timed_replays,
+)
 from graphviz_dash.analysis.visibility import conditionals_around, what_is_left_out, why_no_times
 from graphviz_dash.model.graph import CapturedGraph, GraphNode
 from graphviz_dash.model.run import Run
@@ -23,7 +31,7 @@ __all__ = ["NodeOrigin", "NodeRow", "NodeTable", "NodeTimes", "build_node_table"
 
 @dataclass(frozen=True)
 class NodeTimes:
-    """A node's duration over the traced replays, in ns, and how its rows were found.
+    """A node's duration over the replays of one pass, in ns, and how its rows were found.
 
     ``method`` is the rung ("graph node id", "alignment: order", "alignment: branches", "none") and
     ``confidence`` the least over the replays. ``samples`` is 0, and the times None, for a node
@@ -39,6 +47,7 @@ class NodeTimes:
     start_median_ns: float | None  # since the start of its replay's first row
     stream: int | None  # of the first replay
     note: str | None = None
+    timed_in: str | None = None  # the pass; None without samples
 
 
 NOT_SEEN = NodeTimes(UNMATCHED, 0.0, 0, None, None, None, None, None)
@@ -60,7 +69,7 @@ class NodeTable:
 
     ``attributed`` counts nodes with an operator; ``capture_launches`` the launches seen inside the
     capture; ``replay_kernels`` the GPU rows of all replays, ``matched_kernels`` those of them that
-    were matched to a node.
+    were matched to a node; ``timed_in`` is the pass that they are of.
     """
 
     graph: CapturedGraph
@@ -70,10 +79,12 @@ class NodeTable:
     replays: int
     replay_kernels: int
     matched_kernels: int
+    timed_in: str = TRACED_PASS
 
 
 def node_table(run: Run, graph_id: str) -> NodeTable:
-    """The table of one graph of ``run``, from its capture trace and its replay trace.
+    """The table of one graph of ``run``, from its capture trace and from the pass that
+    :func:`timed_replays` chooses.
 
     Raises:
         KeyError: the run has no graph of that id.
@@ -81,7 +92,9 @@ def node_table(run: Run, graph_id: str) -> NodeTable:
     graph = next((graph for graph in run.graphs if graph.id == graph_id), None)
     if graph is None:
         raise KeyError(graph_id)
-    matched = match_replays(run.graphs, run.replay_trace) if run.replay_trace else None
+    trace = run.replay_trace
+    traced = None if trace is None else match_replays(run.graphs, trace, known_of(run))
+    matched = timed_replays(run, traced)
     return build_node_table(graph, attribute(graph, run.capture_trace), matched, run.graphs)
 
 
@@ -99,6 +112,7 @@ def build_node_table(
     times = [
         replace(
             time,
+            timed_in=matched.source if matched is not None and time.samples else None,
             note=what_is_left_out(around)
             if time.samples
             else why_no_times(node, around, replays)
@@ -117,6 +131,7 @@ def build_node_table(
         rows=rows,
         attributed=sum(origin.op is not None for origin in attribution.origins),
         capture_launches=attribution.capture_launches,
+        timed_in=TRACED_PASS if matched is None else matched.source,
         replays=replays,
         replay_kernels=0 if mine is None else int(np.count_nonzero(mine)),
         matched_kernels=(

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -44,6 +44,9 @@ __all__ = ["BY_BRANCH", "BY_ID", "BY_ORDER", "METHODS", "UNMATCHED", "ReplayMatc
 Floats = npt.NDArray[np.float64]
 
 UNMATCHED: Final = "none"
+TRACED_PASS: Final = "traced pass"
+NODE_ID_PASS: Final = "node-id pass"
+
 METHODS: Final = (UNMATCHED, BY_ID, BY_ORDER, BY_BRANCH)
 
 
@@ -55,7 +58,8 @@ class ReplayMatch:
     launches of the trace by time, ``graph`` indexes ``graphs`` (-1: a graph that no captured one
     looks like), ``gpu_row`` is the row of ``trace.gpu``, ``node`` the
     node index or -1, ``method`` indexes METHODS, ``confidence`` is 0 to 1, ``start`` (ns since its
-    replay's first row), ``duration`` (ns) and ``stream`` are the trace's.
+    replay's first row), ``duration`` (ns) and ``stream`` are the trace's. ``source`` is the pass
+    that the trace is of.
     """
 
     graphs: tuple[str, ...]
@@ -69,11 +73,17 @@ class ReplayMatch:
     start: Ints
     duration: Ints
     stream: Ints
+    source: str = TRACED_PASS
 
     @property
     def matched(self) -> int:
         """Rows that were matched to a node."""
         return int(np.count_nonzero(self.node >= 0))
+
+    @property
+    def doubt(self) -> float:
+        """Share of the rows that are likely to be of another node or are of none, 0 to 1."""
+        return 1 - float(self.confidence.mean()) if len(self.confidence) else 1.0
 
     def of_graph(self, graph_id: str) -> npt.NDArray[np.bool_]:
         """Which rows belong to replays of the graph, shape (rows,)."""
@@ -120,7 +130,19 @@ def match_node_ids(run: Run) -> ReplayMatch | None:
     :func:`graphviz_dash.analysis.node_id_trace.trace_of` makes of it."""
     if run.node_ids is None:
         return None
-    return match_replays(run.graphs, trace_of(run.node_ids), Known(run.node_ids.graphs))
+    found = match_replays(run.graphs, trace_of(run.node_ids), Known(run.node_ids.graphs))
+    return replace(found, source=NODE_ID_PASS)
+
+
+def timed_replays(run: Run, traced: ReplayMatch | None) -> ReplayMatch | None:
+    """The replays that times of nodes are taken from: those of the traced pass, unless they leave
+    in doubt what the node-id pass names. ``traced`` are the former; passes are never mixed."""
+    if traced is not None and traced.doubt == 0.0:
+        return traced
+    named = match_node_ids(run)
+    if traced is None or named is None:
+        return traced or named
+    return named if named.doubt < traced.doubt else traced
 
 
 def match_replays(

@@ -172,7 +172,7 @@ def _times(row: NodeRow, table: NodeTable) -> tuple[Field, ...]:
     if not times.samples:
         return (Field("Duration", _ABSENT, times.note or ""),)
     return (
-        Field("Median", format_ns(times.median_ns), times.note or "traced"),
+        Field("Median", format_ns(times.median_ns), times.note or times.timed_in or ""),
         Field("Least to most", f"{format_ns(times.min_ns)} to {format_ns(times.max_ns)}"),
         Field("Samples", f"{times.samples} of {table.replays} replays"),
         Field("Starts", f"{format_ns(times.start_median_ns)} after the replay's first work"),

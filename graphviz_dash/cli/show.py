@@ -195,7 +195,7 @@ def _print_graph(table: NodeTable, count: int) -> None:
     )
     click.echo(
         f"  {format_count(table.matched_kernels)} of {format_count(table.replay_kernels)} GPU "
-        f"rows of {format_count(table.replays)} replays matched to a node "
+        f"rows of {format_count(table.replays)} replays of the {table.timed_in} matched to a node "
         f"({_methods(Counter(row.times.method for row in table.rows))})"
     )
     longest = _longest(table)[:count]
@@ -329,6 +329,7 @@ def _graph_document(table: NodeTable, count: int) -> dict[str, object]:
             "gpu_rows": table.replay_kernels,
             "matched": table.matched_kernels,
             "methods": dict(Counter(row.times.method for row in table.rows).most_common()),
+            "pass": table.timed_in,
         },
         "longest_nodes": [
             {

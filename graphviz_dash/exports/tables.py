@@ -44,7 +44,8 @@ class TableSummary:
 
 def node_frame(whole: WholeGraph) -> pl.DataFrame:
     """A row for each node of a graph, by index, and after them those of the graphs it holds. Times
-    in ns over the traced replays, sizes in bytes; null is what is not known or does not apply."""
+    in ns over the replays of the pass ``timed_in``, sizes in bytes; null is what is not known or
+    does not apply."""
     rows = [
         _node(row) | {"graph": graph, "node": index}
         for row, (graph, index) in zip(whole.table.rows, whole.owner, strict=True)
@@ -144,6 +145,7 @@ _NODE_SCHEMA: Final = {
     "stream": pl.Int64,
     "matched_by": pl.String,
     "match_confidence": pl.Float64,
+    "timed_in": pl.String,
     "note": pl.String,
 }
 
@@ -181,6 +183,7 @@ def _node(row: NodeRow) -> dict[str, object]:
         "stream": times.stream,
         "matched_by": times.method,
         "match_confidence": times.confidence,
+        "timed_in": times.timed_in,
         "note": times.note,
     }
     return found | _parameters(row.node)

@@ -8,7 +8,7 @@ from graphviz_dash.analysis.kernels import KernelTable, kernel_table
 from graphviz_dash.analysis.memory import MemoryComparison, compare_memory
 from graphviz_dash.analysis.nodes import NodeTable, build_node_table
 from graphviz_dash.analysis.ranks import ModeRanks, rank_comparison
-from graphviz_dash.analysis.replays import ReplayMatch, known_of, match_replays
+from graphviz_dash.analysis.replays import ReplayMatch, known_of, match_replays, timed_replays
 from graphviz_dash.analysis.whole import WholeGraph, assemble
 from graphviz_dash.ui.store import STORE, UnknownKeyError
 
@@ -45,13 +45,22 @@ def replays(key: str, run_name: str) -> ReplayMatch | None:
     )
 
 
+def node_replays(key: str, run_name: str) -> ReplayMatch | None:
+    """The replays that times of nodes are taken from, of the traced pass or of the node-id pass."""
+    run = STORE.run(key, run_name)
+    traced = replays(key, run_name)
+    if not run.graphs:
+        return None
+    return STORE.derived(key, ("timed", run_name), lambda _: timed_replays(run, traced))
+
+
 def nodes(key: str, run_name: str, graph_id: str) -> NodeTable:
     """The node table of one graph (UnknownKeyError: no such run or graph)."""
     run = STORE.run(key, run_name)
     graph = next((graph for graph in run.graphs if graph.id == graph_id), None)
     if graph is None:
         raise UnknownKeyError(graph_id)
-    matched = replays(key, run_name)
+    matched = node_replays(key, run_name)
     return STORE.derived(
         key,
         ("nodes", run_name, graph_id),

@@ -8,9 +8,19 @@ import msgspec
 import pytest
 
 from graphviz_dash.analysis.agreement import Miss, agreement
+from graphviz_dash.analysis.attribution import attribute
 from graphviz_dash.analysis.exec_numbers import exec_numbers
 from graphviz_dash.analysis.node_id_trace import trace_of
-from graphviz_dash.analysis.replays import BY_ID, BY_ORDER, METHODS, match_replays
+from graphviz_dash.analysis.nodes import build_node_table
+from graphviz_dash.analysis.replays import (
+    BY_ID,
+    BY_ORDER,
+    METHODS,
+    NODE_ID_PASS,
+    ReplayMatch,
+    match_replays,
+    timed_replays,
+)
 from graphviz_dash.analysis.which_graph import IN_TURN, Known, launch_order
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
 from graphviz_dash.model.marks import STEP
@@ -250,3 +260,34 @@ class TestAgreement:
         found = agreement(self._run(other, layers()))
         assert found is not None
         assert (found.rows, found.share, found.unnamed) == (0, None, 2)
+
+
+class TestTimes:
+    def _run(self, found: NodeIdPass | None) -> tuple[Run, ReplayMatch]:
+        run = Run(Path("run"), MANIFEST, None, layers(), None, None, None, node_ids=found)
+        return run, match_replays(layers(), in_steps([[1, 0], [2, 0]]).trace())
+
+    def test_the_node_id_pass_where_the_traced_pass_is_in_doubt(self) -> None:
+        run, traced = self._run(a_pass([1, 0, 2]))
+        chosen = timed_replays(run, traced)
+        assert chosen is not None
+        assert chosen.source == NODE_ID_PASS
+        assert set(chosen.confidence.tolist()) == {1.0}
+
+    def test_the_traced_pass_where_there_is_no_other_or_no_doubt(self) -> None:
+        run, traced = self._run(None)
+        assert timed_replays(run, traced) is traced
+        known = Known(order=("graph-1", "graph-0", "graph-2"))
+        sure = match_replays(layers(), in_steps([[1, 0, 2]]).trace(), known)
+        run, _ = self._run(a_pass([1, 0, 2]))
+        assert timed_replays(run, sure) is sure
+
+    def test_the_node_id_pass_where_there_is_no_trace(self) -> None:
+        run, _ = self._run(a_pass([1, 0, 2]))
+        chosen = timed_replays(run, None)
+        assert chosen is not None
+        assert chosen.source == NODE_ID_PASS
+        table = build_node_table(run.graphs[1], attribute(run.graphs[1], None), chosen, run.graphs)
+        assert (table.timed_in, table.replays) == (NODE_ID_PASS, 1)
+        assert [row.times.timed_in for row in table.rows] == [NODE_ID_PASS] * 2
+        assert timed_replays(self._run(None)[0], None) is None

@@ -19,7 +19,7 @@ from graphviz_dash.ui.frame import Chosen, choose_run, chosen_experiment, empty,
 from graphviz_dash.ui.markup import element, show, text
 from graphviz_dash.ui.navigation import link
 from graphviz_dash.ui.node_panel import longest_nodes, node_panel, selecting
-from graphviz_dash.ui.results import comparison, nodes, replays, whole
+from graphviz_dash.ui.results import comparison, node_replays, nodes, whole
 from graphviz_dash.units import format_count, format_ns, format_percent
 
 _COLOURS: Final = ("category", "kind", "time", "module", "phase")
@@ -62,7 +62,7 @@ def render() -> None:
             longest_nodes(found.table, f"{chosen.key}-{run.name}-{graph_id}")
         else:
             owner, index = found.owner[selected]
-            matched = replays(chosen.key, run.name)
+            matched = node_replays(chosen.key, run.name)
             durations = matched.samples(owner, index) if matched else np.zeros(0)
             table = nodes(chosen.key, run.name, owner)
             card = node_card(table, index, np.asarray(durations, dtype=np.int64))
@@ -117,7 +117,7 @@ def _summary(whole: WholeGraph) -> str:
     if found.replays:
         parts.append(
             f"{format_count(found.matched_kernels)} of {format_count(found.replay_kernels)} GPU "
-            f"rows of {format_count(found.replays)} traced replays matched"
+            f"rows of {format_count(found.replays)} replays of the {found.timed_in} matched"
         )
         parts.append(f"{format_ns(whole.work_ns)} of GPU work, sum of the nodes' medians")
     return " · ".join(parts)
