@@ -212,7 +212,7 @@ vars(_driver).update(
     cuStreamGetCaptureInfo=_capture_info,
     cuThreadExchangeStreamCaptureMode=lambda mode: (_OK, mode),
     cuGraphGetNodes=lambda _graph, count: (_OK, [11, 12][:count], 2),
-    cuGraphGetEdges_v2=lambda _graph, _count: (_OK, [], [], [], 0),
+    cuGraphNodeGetDependencies_v2=lambda _node, _count: (_OK, [], [], 0),
     cuGraphNodeGetType=lambda _node: (_OK, _EMPTY),
     cuDriverGetVersion=lambda: (_OK, 13000),
 )
