@@ -11,8 +11,10 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -59,6 +61,30 @@ def collective_of(name: str) -> Collective | None:
     if categorise("kernel", name) is not Category.COMMUNICATION:
         return None
     return next((kind for kind, text in _COMPILED if text.search(name)), Collective.UNKNOWN)
+
+
+_TYPE: Final = re.compile(r"_(?:bf|f|i|u)(8|16|32|64)(?:e\dm\d)?(?:_|\(|$)")
+
+
+def message_bytes(name: str, input_dims: str | None) -> int | None:
+    """What a rank gives to a collective, in bytes: the elements of the tensors that are its
+    operator's first argument (JSON text of their shapes, as the profiler records it), of the type
+    in the kernel's name. None where either is not told: NCCL names the type of reductions only.
+    """
+    found = _TYPE.search(name)
+    if found is None or input_dims is None:
+        return None
+    try:
+        shapes = msgspec.json.decode(input_dims, type=list[list[Any]])
+    except msgspec.MsgspecError:
+        return None
+    if not shapes or not shapes[0]:
+        return None
+    tensors = shapes[0] if isinstance(shapes[0][0], list) else [shapes[0]]
+    sizes = [size for tensor in tensors for size in tensor]
+    if not all(isinstance(size, int) and 0 <= size < 1 << 40 for size in sizes):
+        return None
+    return sum(prod(tensor) for tensor in tensors) * int(found[1]) // 8
 
 
 @dataclass(frozen=True)

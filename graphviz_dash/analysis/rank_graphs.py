@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphviz_dash.analysis.attribution import attribute
+from graphviz_dash.analysis.collectives import message_bytes
 from graphviz_dash.analysis.lanes import Ints, column, link_launches
 from graphviz_dash.analysis.origins import NodeOrigin, Origins
 from graphviz_dash.analysis.replays import METHODS, known_of, match_replays
@@ -32,7 +33,8 @@ class GraphDifference:
 @dataclass(frozen=True)
 class Origin:
     """Where a collective's kernel comes from. ``method`` says how that is known; ``graph`` and
-    ``node`` are None where it was launched by a call of its own."""
+    ``node`` are None where it was launched by a call of its own. ``bytes`` is what the first rank
+    gives to it, None where that is not told."""
 
     method: str
     graph: str | None
@@ -40,6 +42,7 @@ class Origin:
     op: str | None
     module: str | None
     source: str | None
+    bytes: int | None = None
 
 
 def differences(runs: Sequence[Run]) -> tuple[GraphDifference, ...]:
@@ -107,7 +110,8 @@ def _nodes(run: Run, trace: Trace, rows: Ints) -> dict[int, Origin]:
         node = int(matched.node[place])
         origin = by_graph[graph][node]
         method = f"{METHODS[int(matched.method[place])]}; {origin.method}"
-        found[int(matched.gpu_row[place])] = _origin(method, graph, node, origin)
+        row = int(matched.gpu_row[place])
+        found[row] = _origin(str(trace.gpu["name"][row]), method, graph, node, origin)
     return found
 
 
@@ -120,9 +124,13 @@ def _eager(trace: Trace, rows: list[int]) -> dict[int, Origin]:
     found = {row: Origin("none", None, None, None, None, None) for row in rows}
     for place, row in enumerate(linked):
         if told is not None:
-            found[row] = _origin("launch", None, None, told.origin(place, "launch", 1.0))
+            name = str(trace.gpu["name"][row])
+            found[row] = _origin(name, "launch", None, None, told.origin(place, "launch", 1.0))
     return found
 
 
-def _origin(method: str, graph: str | None, node: int | None, origin: NodeOrigin) -> Origin:
-    return Origin(method, graph, node, origin.op, origin.module, origin.source)
+def _origin(
+    name: str, method: str, graph: str | None, node: int | None, origin: NodeOrigin
+) -> Origin:
+    size = message_bytes(name, origin.input_dims)
+    return Origin(method, graph, node, origin.op, origin.module, origin.source, size)

@@ -113,6 +113,14 @@ class CollectiveRow:
     wait: tuple[Summary, ...]
     last: tuple[int, ...]
 
+    @property
+    def bandwidth(self) -> float | None:
+        """Bytes that a rank gives to it over its median transfer, in bytes per second."""
+        size = self.origin.bytes
+        return (
+            None if size is None or not self.transfer.median else size / self.transfer.median * 1e9
+        )
+
 
 @dataclass(frozen=True)
 class ModeRanks:

@@ -122,6 +122,8 @@ def _collective(found: ModeRanks, row: CollectiveRow) -> dict[str, object]:
         "module": row.origin.module,
         "source": row.origin.source,
         "method": row.origin.method,
+        "bytes": row.origin.bytes,
+        "bandwidth": number(row.bandwidth),
         "skew": _summary(row.skew),
         "transfer": _summary(row.transfer),
         "ranks": [

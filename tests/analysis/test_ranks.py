@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.collectives import Collective, collective_of
+from graphviz_dash.analysis.collectives import Collective, collective_of, message_bytes
 from graphviz_dash.analysis.compare import compare
 from graphviz_dash.analysis.kernels import kernel_table
 from graphviz_dash.analysis.rank_steps import shared_steps
@@ -43,6 +43,29 @@ def measured(folder: Path, truth: Truth, mode: str = "graph") -> ModeRanks:
 )
 def test_kinds_are_told_by_name(name: str, kind: Collective | str | None) -> None:
     assert collective_of(name) == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "dims", "size"),
+    [
+        (ALL_REDUCE, "[[[4,128,512]],[],[]]", 4 * 128 * 512 * 4),
+        (ALL_REDUCE, "[[[4,8],[2]],[]]", 34 * 4),
+        (ALL_REDUCE, "[[4,8],[]]", 32 * 4),
+        ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(x)", "[[[10]]]", 20),
+        ("ncclDevKernel_AllReduce_Sum_f8e4m3_RING_LL(x)", "[[[10]]]", 10),
+        ("ncclDevKernel_AllGather_RING_LL(x)", "[[[10]]]", None),
+        (ALL_REDUCE, None, None),
+        (ALL_REDUCE, "[]", None),
+        (ALL_REDUCE, "[[]]", None),
+        (ALL_REDUCE, "nonsense", None),
+        (ALL_REDUCE, '[["x"]]', None),
+        (ALL_REDUCE, "[[[-4,8]]]", None),
+    ],
+)
+def test_a_message_is_as_large_as_its_tensors(
+    name: str, dims: str | None, size: int | None
+) -> None:
+    assert message_bytes(name, dims) == size
 
 
 @pytest.mark.parametrize("mode", ["eager", "graph"])
@@ -117,6 +140,9 @@ def test_a_collective_leads_to_its_node_module_and_line(tmp_path: Path) -> None:
     assert origin.op == "c10d::allreduce_"
     assert origin.module == "Net.layers.1"
     assert origin.source == "parallel.py:31"
+    # The builder gives every operator one input of 64 by 64.
+    assert origin.bytes == 64 * 64 * 4
+    assert found.collectives[1].bandwidth == 64 * 64 * 4 / 8_000 * 1e9
     eager = measured(tmp_path / "eager", SLOW_RANK_1, "eager").collectives[1].origin
     assert (eager.graph, eager.node, eager.op) == (None, None, "c10d::allreduce_")
 

@@ -29,7 +29,7 @@ from graphviz_dash.ui.markup import element, show, table, text
 from graphviz_dash.ui.navigation import link
 from graphviz_dash.ui.pieces import failure_notes
 from graphviz_dash.ui.results import comparison, ranks
-from graphviz_dash.units import format_count, format_ns, format_percent
+from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
 
 _CHART: Final = {"displayModeBar": False, "displaylogo": False}
 _MOST_IN_TIMELINE: Final = 8
@@ -230,6 +230,8 @@ def _collectives(found: ModeRanks) -> None:
             "Skew, us": [row.skew.median / 1e3 for row in rows],
             "p75, us": [(row.skew.spread.high or 0.0) / 1e3 for row in rows],
             "Transfer, us": [row.transfer.median / 1e3 for row in rows],
+            "Message": [format_bytes(row.origin.bytes) for row in rows],
+            "GB/s": [None if row.bandwidth is None else row.bandwidth / 1e9 for row in rows],
             "Mostly last": [_mostly_last(found, row) for row in rows],
             "Node": [row.origin.node for row in rows],
             "Module": [printable(row.origin.module or "") for row in rows],
@@ -241,11 +243,17 @@ def _collectives(found: ModeRanks) -> None:
             "Skew, us": st.column_config.NumberColumn(format="%.2f"),
             "p75, us": st.column_config.NumberColumn(format="%.2f"),
             "Transfer, us": st.column_config.NumberColumn(format="%.2f"),
+            "GB/s": st.column_config.NumberColumn(format="%.1f"),
         },
         hide_index=True,
         height=min(460, 38 + 35 * len(rows)),
         placeholder=_ABSENT,
         alt="Collectives of the step",
+    )
+    st.caption(
+        "Skew is from the first to the last arrival, transfer from the last arrival to the last "
+        "end. A message is what one rank gives; GB/s is the message over the transfer, where the "
+        "trace tells its size (shapes are recorded in captures)."
     )
 
 
