@@ -84,7 +84,8 @@ def message_bytes(name: str, input_dims: str | None) -> int | None:
     sizes = [size for tensor in tensors for size in tensor]
     if not all(isinstance(size, int) and 0 <= size < 1 << 40 for size in sizes):
         return None
-    return sum(prod(tensor) for tensor in tensors) * int(found[1]) // 8
+    elements: int = sum(prod(tensor) for tensor in tensors)
+    return elements * int(found[1]) // 8
 
 
 @dataclass(frozen=True)
