@@ -26,6 +26,7 @@ from graphviz_dash.analysis.node_id_trace import trace_of
 from graphviz_dash.analysis.signatures import Signatures
 from graphviz_dash.analysis.which_graph import (
     NOTHING_KNOWN,
+    Choice,
     GraphChooser,
     Known,
     Launch,
@@ -156,37 +157,16 @@ def match_replays(
     holds it: its rows name it and its own nodes. So does the body of a conditional node: which of
     them ran is told by what the launch shows. Near-linear in the rows.
     """
-    by_id = {graph.id: graph for graph in graphs}
-    flats = [flat for graph in graphs if graph.parent is None for flat in variants(graph, by_id)]
-    roots = [flat.root for flat in flats]
-    place = {name: number for number, name in enumerate(by_id)}
-    owners = [np.array([place.get(name, -1) for name in flat.owner]) for flat in flats]
-    indices = [np.array(flat.index) for flat in flats]
-    signatures = Signatures(tuple(flat.graph for flat in flats))
-    codes = signatures.of_trace(trace)
-    matchers = [GraphMatcher(flat.graph, signatures.of_graph(flat.graph.id)) for flat in flats]
-    code_of = {
-        key: code
-        for flat in flats
-        for key, code in zip(
-            zip(flat.owner, flat.index, strict=True),
-            signatures.of_graph(flat.graph.id).tolist(),
-            strict=True,
-        )
-    }
-    own = {ids.graph: ids.nodes for ids in known.ids}
-    named = {
-        root: IdMatcher(by_id[root], by_id, own.get(root), code_of, tuple(by_id)) for root in roots
-    }
+    catalogue = _Catalogue(graphs, known)
+    codes = catalogue.signatures.of_trace(trace)
     begin, stream = column(trace.gpu, "ts"), column(trace.gpu, "stream")
     # A stream's number is its own device's.
     lane = stream + (column(trace.gpu, "device") << 32)
-    ident = _ids(trace, "graph_node_id")
+    ident, executed = _ids(trace, "graph_node_id"), _ids(trace, "graph_id")
     launches, called = _launched_rows(trace)
-    executed = _ids(trace, "graph_id")
     exec_ids = [int(executed[rows].max()) for rows in launches]
     steps = steps_of(called, trace, STEP).tolist()
-    choices = GraphChooser(matchers, roots, known).choose(
+    choices = GraphChooser(catalogue.matchers, catalogue.roots, known).choose(
         [
             Launch(codes[rows], step, exec_id)
             for rows, step, exec_id in zip(launches, steps, exec_ids, strict=True)
@@ -194,34 +174,23 @@ def match_replays(
     )
     count = sum(map(len, launches))
     row = np.concatenate(launches) if launches else np.zeros(0, dtype=np.int64)
-    replay, graph, node, method = (np.full(count, -1, dtype=np.int64) for _ in range(4))
-    start = np.zeros(count, dtype=np.int64)
+    replay, graph, node, method, start = (np.full(count, -1, dtype=np.int64) for _ in range(5))
     confidence = np.zeros(count)
     first = 0
-    for number, (rows, (which, share, ways)) in enumerate(zip(launches, choices, strict=True)):
+    for number, (rows, choice) in enumerate(zip(launches, choices, strict=True)):
         part = slice(first, first + len(rows))
         first += len(rows)
         replay[part], method[part] = number, METHODS.index(UNMATCHED)
         start[part] = begin[rows] - begin[rows[0]]
-        if which < 0:
-            continue
-        if by_ids := named[roots[which]].match(codes[rows], ident[rows], exec_ids[number]):
-            found = by_ids[1] >= 0
-            graph[part] = np.where(found, by_ids[0], place[roots[which]])
-            node[part] = by_ids[1]
-            confidence[part] = np.where(found, share, 0.0)
-            method[part] = np.where(found, METHODS.index(BY_ID), METHODS.index(UNMATCHED))
+        if choice.matcher < 0:
             continue
         lanes = np.unique(lane[rows], return_inverse=True)[1].reshape(-1)
-        matched = matchers[which].match(Rows(codes[rows], lanes, start[part]))
-        found = matched.node >= 0
-        graph[part] = np.where(found, owners[which][matched.node], place[roots[which]])
-        node[part] = np.where(found, indices[which][matched.node], -1)
-        confidence[part] = matched.confidence * share / ways
-        method[part] = np.where(found, METHODS.index(matched.method), METHODS.index(UNMATCHED))
+        shown = Rows(codes[rows], lanes, start[part])
+        found = catalogue.matched(choice, shown, ident[rows], exec_ids[number])
+        graph[part], node[part], confidence[part], method[part] = found
     return ReplayMatch(
-        graphs=tuple(by_id),
-        roots=tuple(_root(graph, by_id) for graph in graphs),
+        graphs=catalogue.graphs,
+        roots=catalogue.root_of,
         replay=replay,
         graph=graph,
         gpu_row=row,
@@ -232,6 +201,61 @@ def match_replays(
         duration=column(trace.gpu, "dur")[row],
         stream=stream[row],
     )
+
+
+class _Catalogue:
+    """The graphs of a run, made ready for matching: each launched graph in the ways it can run."""
+
+    def __init__(self, graphs: tuple[CapturedGraph, ...], known: Known) -> None:
+        by_id = {graph.id: graph for graph in graphs}
+        top = [graph for graph in graphs if graph.parent is None]
+        flats = [flat for graph in top for flat in variants(graph, by_id)]
+        self.graphs = tuple(by_id)
+        self.root_of = tuple(_root(graph, by_id) for graph in graphs)
+        self.roots = [flat.root for flat in flats]
+        self.signatures = Signatures(tuple(flat.graph for flat in flats))
+        codes = [self.signatures.of_graph(flat.graph.id) for flat in flats]
+        self.matchers = [
+            GraphMatcher(flat.graph, code) for flat, code in zip(flats, codes, strict=True)
+        ]
+        self._place = {name: number for number, name in enumerate(by_id)}
+        self._owner = [
+            np.array([self._place.get(name, -1) for name in flat.owner]) for flat in flats
+        ]
+        self._index = [np.array(flat.index) for flat in flats]
+        code_of = {
+            (owner, index): value
+            for flat, code in zip(flats, codes, strict=True)
+            for owner, index, value in zip(flat.owner, flat.index, code.tolist(), strict=True)
+        }
+        own = {ids.graph: ids.nodes for ids in known.ids}
+        self._by_ids = {
+            graph.id: IdMatcher(graph, by_id, own.get(graph.id), code_of, self.graphs)
+            for graph in top
+        }
+
+    def matched(
+        self, choice: Choice, rows: Rows, ident: Ints, exec_id: int
+    ) -> tuple[Ints, Ints, Floats, Ints]:
+        """Graph, node, confidence and method of the rows of one launch."""
+        which = choice.matcher
+        root = self.roots[which]
+        if by_ids := self._by_ids[root].match(rows.code, ident, exec_id):
+            owner, node = by_ids
+            rung, sure = BY_ID, np.where(node >= 0, choice.share, 0.0)
+        else:
+            aligned = self.matchers[which].match(rows)
+            known = aligned.node >= 0
+            owner = self._owner[which][aligned.node]
+            node = np.where(known, self._index[which][aligned.node], -1)
+            rung, sure = aligned.method, aligned.confidence * choice.share / choice.ways
+        found = node >= 0
+        return (
+            np.where(found, owner, self._place[root]),
+            node,
+            sure,
+            np.where(found, METHODS.index(rung), METHODS.index(UNMATCHED)),
+        )
 
 
 def _root(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> str:
