@@ -14,7 +14,7 @@ _ALIKE: Final = 0.02
 """Clean step times of ranks that differ by less than this part of them are called alike."""
 
 _MOSTLY: Final = 0.6
-"""A cause that explains at least this part of a rank's lateness is called the cause."""
+"""What makes up at least this part is named alone: a rank of all lateness, a cause of a rank's."""
 
 
 def rank_sentence(found: ModeRanks) -> str:
@@ -50,13 +50,19 @@ def _skew(found: ModeRanks) -> str:
             f"they reach every collective together as far as their clocks ({within(uncertainty)}) "
             f"can tell: at most {apart} apart (median)"
         )
-    whole = sum(one.count for one in found.lateness)
-    share = format_percent(last.count / whole)
-    return (
-        f"rank {last.rank} comes last to {share} of the collectives and {cause(last)}; most at "
-        f"number {worst.place + 1} of {len(found.collectives)}, by "
+    most = (
+        f"most at number {worst.place + 1} of {len(found.collectives)}, by "
         f"{format_ns(round(worst.skew.median))} (median)"
     )
+    lost = sum(one.total for one in found.lateness)
+    if last.total < _MOSTLY * lost:
+        return (
+            "no rank is late as a rule: in all they come "
+            f"{format_ns(round(lost))} per traced step after each other; {most}"
+        )
+    whole = sum(one.count for one in found.lateness)
+    share = format_percent(last.count / whole)
+    return f"rank {last.rank} comes last to {share} of the collectives and {cause(last)}; {most}"
 
 
 def widest(found: ModeRanks) -> CollectiveRow | None:
