@@ -45,7 +45,7 @@ from graphviz_dash.model.run import (
 
 T = TypeVar("T")
 
-ONCE: Final = "the program ran once, as it is; the recorder's own times stand in recording.json"
+ONCE: Final = "the program ran once, as it is, and not in passes"
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _failures(folder: Path, program: Program) -> tuple[Failure, ...]:
 
 
 def _absent(state: Recording, folder: Path, traced: bool) -> tuple[Absent, ...]:
-    facts = [Absent("clean pass", ONCE)]
+    facts = [Absent(f"{which.value} pass", ONCE) for which in (Pass.CLEAN, Pass.MEMORY)]
     if not state.graphs:
         facts.append(Absent("capture pass", "the program captured no graph"))
     elif not any(graph.profiled for graph in state.graphs):

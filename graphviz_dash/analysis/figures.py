@@ -107,7 +107,10 @@ def memory_figures(run: Run) -> Iterable[Figure]:
     """What the allocator held, from its statistics after the clean pass."""
     memory = run.memory
     if memory is None:
-        reason = pass_missing(run, Pass.CLEAN, "the bundle has no memory statistics")
+        which = Pass.RECORDED if run.mode is ExecutionMode.RECORDED else Pass.CLEAN
+        reason = pass_missing(run, which, "the bundle has no memory statistics")
+        for fact in run.manifest.absent:
+            reason = fact.reason if fact.fact == "memory" else reason
         for metric in ("private_pool", "peak_reserved", "peak_allocated"):
             yield absent(metric, reason)
         return

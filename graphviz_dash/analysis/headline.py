@@ -10,6 +10,7 @@ from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.metrics import Unit
 from graphviz_dash.analysis.samples import SpreadKind
 from graphviz_dash.errors import printable
+from graphviz_dash.model.run import Pass
 from graphviz_dash.units import (
     format_bytes,
     format_count,
@@ -42,9 +43,15 @@ def sentence(run: Run, against: Run | None, figures: Mapping[str, Figure]) -> st
         where = " in its own loop" if run.recording else ""
         parts = [f"{name} takes {format_ns(own)} per step{where}"]
     else:
-        parts = [_verdict(name, printable(against.name), own, own + saving, speedup)]
+        verdict = _verdict(name, printable(against.name), own, own + saving, speedup)
+        parts = [f"{verdict} in the program's loop" if run.recording else verdict]
         parts += _costs(figures)
-    parts += [f"its {failure.during.value} pass failed" for failure in failures]
+    parts += [
+        f"it failed {when(failure)}"
+        if failure.during is Pass.RECORDED
+        else f"its {failure.during.value} pass failed"
+        for failure in failures
+    ]
     return "; ".join(parts)
 
 
@@ -85,9 +92,14 @@ def failure_text(name: str, failure: Failure) -> str:
     first = failure.message.strip().splitlines()[0] if failure.message.strip() else ""
     where = f" at {failure.location}" if failure.location else ""
     text = f": {first}" if first else ""
-    return printable(
-        f"{name} failed in its {failure.during.value} pass{where}: {failure.error}{text}"
-    )
+    return printable(f"{name} failed {when(failure)}{where}: {failure.error}{text}")
+
+
+def when(failure: Failure) -> str:
+    """In which pass it failed, as an adverbial."""
+    if failure.during is Pass.RECORDED:
+        return "while it was recorded"
+    return f"in its {failure.during.value} pass"
 
 
 def same_unit(first: float, second: float) -> tuple[str, str]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from graphviz_dash.analysis.figures import Figure, absent, present
 from graphviz_dash.analysis.metrics import FEW_STEPS
 from graphviz_dash.analysis.weak import Weakness
-from graphviz_dash.model.recording import StepRung
 
 if TYPE_CHECKING:
     from graphviz_dash.model.recording import Recording
@@ -19,14 +18,6 @@ if TYPE_CHECKING:
 
 RECORDED_RELATIVE: Final = ("recorded_speedup", "recorded_saving")
 """The metrics of recorded runs that need a baseline."""
-
-RUNGS: Final = {
-    StepRung.EXPLICIT: "collectors.step() was called at its end",
-    StepRung.OPTIMIZER: "an optimizer's step returned, or a graph that holds it was replayed",
-    StepRung.REPLAYS: "one cycle of graph replays",
-    StepRung.FORWARDS: "one forward of the outermost module",
-}
-"""What ended a step, in words."""
 
 
 def recorded_figures(run: Run) -> Iterator[Figure]:

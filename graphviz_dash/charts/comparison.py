@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import plotly.graph_objects as go
 
-from graphviz_dash.analysis.baselines import ran_eagerly
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison
-from graphviz_dash.charts.palette import CATEGORY, IDLE, MODE
+from graphviz_dash.charts.palette import CATEGORY, IDLE, MODE, drawn_mode
 from graphviz_dash.charts.themed import Theme, dress, shade
-from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_ns, format_percent
 
 SYMBOLS: Final = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon")
@@ -106,7 +104,7 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
             mode="markers",
             marker={
                 "size": 4,
-                "color": _colour(run.run, theme),
+                "color": shade(MODE[drawn_mode(run.run)], theme),
                 "opacity": 0.75,
                 # Ranks of one mode share its colour.
                 "symbol": SYMBOLS[(run.run.manifest.rank or 0) % len(SYMBOLS)],
@@ -125,11 +123,6 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
         ticktext=[f"{tick:,g}" for tick in ticks],
     )
     return dress(figure, theme, 280)
-
-
-def _colour(run: Run, theme: Theme) -> str:
-    """Of its mode; a recorded program without graphs ran eagerly."""
-    return shade(MODE[ExecutionMode.EAGER if ran_eagerly(run) else run.mode], theme)
 
 
 def _iterations(run: Run) -> list[int]:

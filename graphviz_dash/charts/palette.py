@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from graphviz_dash.analysis.baselines import ran_eagerly
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.memory import Part
 from graphviz_dash.model.graph import NodeKind
-from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.model.run import ExecutionMode, Run
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,12 @@ MODE: Final = {
     ExecutionMode.COMPILE: Shade("#aa3377", "#d46ba3"),
     ExecutionMode.RECORDED: Shade("#0f7b8a", "#4fc3d1"),
 }
+
+
+def drawn_mode(run: Run) -> ExecutionMode:
+    """The mode whose colour a run has: a recorded program without graphs ran eagerly."""
+    return ExecutionMode.EAGER if ran_eagerly(run) else run.mode
+
 
 IDLE: Final = Shade("#d64550", "#ff7b84")
 

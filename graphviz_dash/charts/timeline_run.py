@@ -13,6 +13,7 @@ from graphviz_dash.analysis.categories import Category, categorise
 from graphviz_dash.analysis.lanes import Ints, TraceLanes, encode, no_lanes, trace_lanes
 from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.steps import Step, StepMethod, steps
+from graphviz_dash.charts.palette import drawn_mode
 from graphviz_dash.errors import printable
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def run_timeline(
     matched, node = _nodes(replays, trace.gpu.height)
     return RunTimeline(
         run=run.name,
-        mode=run.mode.value,
+        mode=drawn_mode(run).value,
         problem=None if shown else "the trace holds no GPU work and no launch",
         lanes=lanes,
         steps=tuple(one for one in steps(trace) if one.method is not StepMethod.WHOLE),
@@ -149,7 +150,7 @@ def _without_trace(run: Run) -> RunTimeline:
     none = Labels(np.zeros(0, dtype=np.int64), [])
     return RunTimeline(
         run=run.name,
-        mode=run.mode.value,
+        mode=drawn_mode(run).value,
         problem=printable(reason.splitlines()[0] if reason else "it failed"),
         lanes=no_lanes(),
         steps=(),

@@ -9,7 +9,7 @@ import click
 
 from graphviz_dash.analysis.compare import RunComparison
 from graphviz_dash.analysis.figures import Figure
-from graphviz_dash.analysis.headline import failure_text, spread_text
+from graphviz_dash.analysis.headline import failure_text, spread_text, when
 from graphviz_dash.analysis.metrics import SECTIONS, Source
 from graphviz_dash.cli.output import cell, plain_table, print_heading, print_table
 from graphviz_dash.errors import printable
@@ -66,7 +66,7 @@ def print_failures(runs: Sequence[Run]) -> None:
 def print_tracebacks(run: Run) -> None:
     """The whole of what failed in one run, line by line."""
     for failure in run.manifest.failures:
-        print_heading(f"Traceback of the {failure.during.value} pass")
+        print_heading(f"Traceback of what failed {when(failure)}")
         for line in failure.traceback.splitlines():
             click.echo(printable(f"  {line}").rstrip())
 

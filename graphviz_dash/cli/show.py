@@ -142,15 +142,13 @@ def _ranks(manifest: Manifest) -> dict[str, str]:
 
 
 def _print_recording(run: Run) -> None:
-    from graphviz_dash.analysis.recorded import RUNGS
     from graphviz_dash.cli.output import ABSENT, cell, plain_table, print_heading, print_table
     from graphviz_dash.units import format_count, format_ns
 
     recording = run.recording
     if recording is None:
         return
-    ended = f": {RUNGS[recording.rung]} ({recording.boundary})" if recording.rung else ""
-    print_heading(f"What the recorder saw; what ended a step{ended or ': nothing did'}")
+    print_heading(f"What the recorder saw; a step ended at: {recording.boundary or 'nothing'}")
     captures = plain_table("capture", "at", "nodes", "replays", "in the window", "took", "problem")
     for column in (2, 3, 4, 5):
         captures.columns[column].justify = "right"

@@ -8,6 +8,7 @@ from typing import Final
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.analysis.figures import Figure
+from graphviz_dash.analysis.headline import when
 from graphviz_dash.analysis.where import WhereTimeGoes
 from graphviz_dash.charts.palette import ACCENT, CATEGORY, IDLE, PAGE, WARNING
 from graphviz_dash.charts.themed import Theme, shade
@@ -97,7 +98,7 @@ def failure_notes(comparison: Comparison) -> str:
             notes.append(
                 element(
                     "div",
-                    f"<b>{text(run.name)} failed</b> in its {text(failure.during.value)} pass"
+                    f"<b>{text(run.name)} failed</b> {text(when(failure))}"
                     f"{where}<br>{text(failure.error)}: {text(first)}",
                     "failed",
                 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from graphviz_dash.analysis.compare import Comparison, RunComparison
-from graphviz_dash.analysis.recorded import RUNGS
 from graphviz_dash.model.recording import RecordedGraph, Recording
 from graphviz_dash.ui.markup import element, table, text
 from graphviz_dash.units import format_count, format_ns
@@ -24,7 +23,7 @@ def recorded_section(result: Comparison) -> str:
     if not groups:
         return ""
     head = ("graph", "captured at", "after step", "nodes", "replays", "in the window", "capture")
-    return element("div", table(head, groups, "figures"), "scroll")
+    return element("div", table(head, groups, "figures captures"), "scroll")
 
 
 def _heading(run: RunComparison, recording: Recording | None) -> str:
@@ -35,8 +34,7 @@ def _heading(run: RunComparison, recording: Recording | None) -> str:
     else:
         steps = (
             f"{format_count(recording.steps)} steps seen, of which {len(recording.step_ns):,} "
-            f"timed and {recording.marked:,} traced; a step ends when {RUNGS[recording.rung]} "
-            f"({recording.boundary})"
+            f"timed and {recording.marked:,} traced; a step ends at: {recording.boundary}"
         )
     left_out = len(recording.graphs) - SHOWN
     more = f"; {left_out:,} more captures are not listed" if left_out > 0 else ""

@@ -71,7 +71,11 @@ def test_a_loop_of_replays_is_counted_timed_and_traced(tmp_path: Path) -> None:
     assert recording.exit_code == 0
     assert [len(graph.nodes) for graph in contents.graphs] == [2]
     assert contents.memory is not None
-    assert [fact.fact for fact in manifest.absent] == ["clean pass", "capture pass"]
+    assert [fact.fact for fact in manifest.absent] == [
+        "clean pass",
+        "memory pass",
+        "capture pass",
+    ]
     (loaded,) = load_experiment(tmp_path / "out").runs
     assert loaded.replay_trace is not None
     marks = loaded.replay_trace.annotations["name"].to_list()
@@ -271,7 +275,7 @@ def test_a_forked_child_leaves_the_parents_recording_alone(tmp_path: Path) -> No
         ((), "import torch", "Nothing was recorded: it captured no graph", 1),
         ((), "pass", "Nothing was recorded: the program did not import torch", 1),
         ((), "import sys; sys.exit(6)", "did not import torch", 6),
-        (("--name", "a/b"), "pass", "no plain name", 2),
+        (("--name", "a/b"), "pass", "is not a name of letters", 2),
         (("--workload", "mlp-train"), "pass", "not both", 2),
     ],
 )

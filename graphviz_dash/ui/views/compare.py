@@ -8,7 +8,7 @@ import streamlit as st
 
 from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.analysis.figures import Figure
-from graphviz_dash.analysis.headline import spread_text
+from graphviz_dash.analysis.headline import spread_text, when
 from graphviz_dash.analysis.kernels import KernelTable
 from graphviz_dash.analysis.metrics import SECTIONS, Better, Metric
 from graphviz_dash.analysis.names import short_name
@@ -81,7 +81,7 @@ def _tracebacks(result: Comparison) -> None:
     for run in result.runs:
         for place, failure in enumerate(run.failures):
             if failure.traceback:
-                label = f"Traceback of {plain(run.name)}, {failure.during.value} pass"
+                label = f"Traceback of {plain(run.name)}, {when(failure)}"
                 lines = [printable(line) for line in failure.traceback.splitlines()]
                 with st.expander(label, icon=":material/bug_report:", key=f"{run.name}-{place}"):
                     st.code("\n".join(lines), language=None, wrap_lines=True)
