@@ -147,9 +147,9 @@ def collect(
     """Run a workload on the GPU in each mode, or a program as it is, and write what was measured.
 
     For each mode: a clean pass, in which no profiler is ever attached; a capture pass under
-    torch.profiler, which reads the graph from the driver; and a traced pass. Each runs in a
-    process of its own. A mode that fails is kept with its cause, and the others are collected.
-    With --node-ids there is a fourth pass, under cupti-python.
+    torch.profiler, which reads the graph from the driver; a traced pass; and a memory pass under
+    torch's memory recorder. Each runs in a process of its own. A mode that fails is kept with its
+    cause, and the others are collected. With --node-ids there is one more, under cupti-python.
 
     \b
     Under torchrun each rank collects its own runs, all ranks pass by pass together:

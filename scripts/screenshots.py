@@ -21,6 +21,7 @@ _PAGES: Final = {
     "graph": ("graph?experiment=fork-join&node=30", ".dag canvas[data-boxes]", 860),
     "graph-folded": ("graph?experiment=transformer-train", ".dag canvas[data-boxes]", 860),
     "timeline": ("timeline?experiment=mlp-train", ".timeline canvas[data-painted]", 860),
+    "memory": ("memory?experiment=gpt-train&run=partial", ".js-plotly-plot .main-svg", 1160),
     "export": ("export?experiment=mlp-train", ".perfetto", 560),
 }
 """Name of the picture: address, what must be there first, height in pixels."""
