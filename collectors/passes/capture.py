@@ -27,16 +27,33 @@ from graphviz_dash.model.run import Absent, ExecutionMode
 
 
 class _Topologies:
-    """Marks each capture in the trace and reads its graph when it ends."""
+    """Marks each capture in the trace and reads its graph when it ends.
 
-    def __init__(self) -> None:
+    The profiler is started when the first capture begins: the warm-up iterations that
+    make_graphed_callables does before would be most of the trace, and tell nothing of a graph.
+    """
+
+    def __init__(self, profiler: profile) -> None:
         self.graphs: list[CapturedGraph] = []
+        self._profiler = profiler
+        self._started = False
         self._span: record_function | None = None
         self._handles: dict[str, dict[int, int]] = {}
 
     def begins(self, graph_id: str) -> None:
+        self._start()
         self._span = record_function(CAPTURE + graph_id)
         self._span.__enter__()
+
+    def stop(self) -> None:
+        """Ends the trace, which is empty where nothing was captured."""
+        self._start()
+        self._profiler.stop()
+
+    def _start(self) -> None:
+        if not self._started:
+            self._profiler.start()
+            self._started = True
 
     def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
         if self._span is not None:
@@ -77,19 +94,20 @@ class _Topologies:
 def run(request: PassRequest) -> None:
     """Writes graphs.json and the trace of the captures into ``request.out``."""
     step, _ = prepare(request)
-    topologies = _Topologies()
+    profiler = profile(
+        activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
+        record_shapes=True,
+        with_stack=True,
+    )
+    topologies = _Topologies(profiler)
     with (
-        profile(
-            activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
-            record_shapes=True,
-            with_stack=True,
-        ) as profiler,
         recording(topologies) as alive,
         # The compiler would trace the ranges too, and capture another program.
         nullcontext() if request.mode is ExecutionMode.COMPILE else annotated(),
     ):
         ready = make_ready(request.mode, step)
         topologies.ask_executables(alive)
+    topologies.stop()
     out = Path(request.out)
     graphs = _named(topologies.graphs, ready)
     (out / GRAPHS_FILE).write_bytes(msgspec.json.encode(graphs))
