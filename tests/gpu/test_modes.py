@@ -58,6 +58,18 @@ def test_every_capture_is_a_graph_with_its_costs(
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.parametrize("mode", ["callables", "partial"])
+def test_the_warm_up_before_a_capture_is_not_traced(
+    runs: dict[str, BundleContents], mode: str
+) -> None:
+    trace = events(runs[mode].capture_trace)
+    first = min(event["ts"] for event in trace if event.get("name") == "cudaStreamBeginCapture")
+    # torch sets its random state up; make_graphed_callables runs each module three times before.
+    before = [event for event in trace if event.get("name") in LAUNCHES and event["ts"] < first]
+    assert len(before) <= 2
+
+
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("mode", MODES)
 def test_the_launches_of_each_capture_are_its_nodes(
     runs: dict[str, BundleContents], mode: str
