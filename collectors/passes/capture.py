@@ -29,8 +29,8 @@ from graphviz_dash.model.run import Absent, ExecutionMode
 class _Topologies:
     """Marks each capture in the trace and reads its graph when it ends.
 
-    The profiler is started when the first capture begins: the warm-up iterations that
-    make_graphed_callables does before would be most of the trace, and tell nothing of a graph.
+    The trace begins with the first capture: the warm-up iterations that make_graphed_callables does
+    before would be most of it, and tell nothing of a graph.
     """
 
     def __init__(self, profiler: profile) -> None:
@@ -41,16 +41,17 @@ class _Topologies:
         self._handles: dict[str, dict[int, int]] = {}
 
     def begins(self, graph_id: str) -> None:
-        self._start()
+        self.start()
         self._span = record_function(CAPTURE + graph_id)
         self._span.__enter__()
 
     def stop(self) -> None:
         """Ends the trace, which is empty where nothing was captured."""
-        self._start()
+        self.start()
         self._profiler.stop()
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Begins the trace, if it has not begun."""
         if not self._started:
             self._profiler.start()
             self._started = True
@@ -100,6 +101,9 @@ def run(request: PassRequest) -> None:
         with_stack=True,
     )
     topologies = _Topologies(profiler)
+    if request.mode is ExecutionMode.COMPILE:
+        # Its captures begin inside operators, whose ranges tell a node's phase.
+        topologies.start()
     with (
         recording(topologies) as alive,
         # The compiler would trace the ranges too, and capture another program.
