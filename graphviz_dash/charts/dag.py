@@ -21,6 +21,7 @@ from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.nodes import NodeRow
 from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.charts.dag_layout import GAP, GUTTER, Placed, place
+from graphviz_dash.charts.node_note import node_note
 from graphviz_dash.charts.palette import CATEGORY, KIND, MODULES, PHASE, TIME, Shade
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import EdgeType, GraphEdge, KernelParams, NodeKind
@@ -394,7 +395,7 @@ def _box(
         whole = -1 if label == short[:_LABEL] else names.setdefault(label[:_NAME], len(names))
         return Box(
             id=item.id, **where, node=item.node, open=False,
-            label=short[:_LABEL], note=printable(row.origin.op or row.node.kind.value)[:_LABEL],
+            label=short[:_LABEL], note=printable(row.origin.op or node_note(row.node))[:_LABEL],
             time=format_ns(row.times.median_ns), colour=colours.of_node[item.node], strip=[],
             repeats=0, name=whole, body=False, where="",
         )  # fmt: skip
