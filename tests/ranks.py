@@ -36,7 +36,8 @@ STEP_NS = 400_000
 class Truth:
     """``compute[rank][place]`` is the work before each collective of a step, ``idle`` likewise what
     the GPU idles before that work. ``aside`` is how long other work runs on another stream from
-    each arrival on. ``clock[rank]`` is what the rank's clock shows beyond the true time. All in ns.
+    each arrival on. ``clock[rank]`` is what the rank's clock shows beyond the true time, and
+    ``begin[rank]`` how much later than planned its CPU begins a step. All in ns.
     """
 
     compute: tuple[tuple[int, ...], ...]
@@ -44,6 +45,7 @@ class Truth:
     idle: tuple[tuple[int, ...], ...] | None = None
     clock: tuple[int, ...] = ()
     aside: int = 0
+    begin: tuple[int, ...] = ()
     steps: int = 4
     collective: str = ALL_REDUCE
 
@@ -126,10 +128,11 @@ def rank_trace(truth: Truth, rank: int, mode: ExecutionMode) -> TraceBuilder:
                 )
                 trace.work(slice_, call, external)
         else:
-            trace.graph_launch(origin, LAUNCH_NS, slices)
+            trace.graph_launch(origin + 2_500, LAUNCH_NS, slices)
         last = slices[-1].start + slices[-1].duration
         trace.runtime("cudaDeviceSynchronize", last, 1_000)
-        trace.annotation(f"{STEP_MARK}{step}", origin - 1_000, last + 2_000 - origin + 1_000)
+        begin = origin - 1_000 + (truth.begin[rank] if truth.begin else 0)
+        trace.annotation(f"{STEP_MARK}{step}", begin, last + 2_000 - begin)
     return trace
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
+from graphviz_dash.analysis.rank_steps import shared_steps
 from graphviz_dash.analysis.ranks import ModeRanks, rank_comparison
 from graphviz_dash.charts.ranks import (
     MOST_COLLECTIVES,
@@ -16,6 +17,7 @@ from graphviz_dash.charts.ranks import (
     rank_colour,
     rank_steps_chart,
 )
+from graphviz_dash.charts.timeline_run import choose, run_timeline
 from graphviz_dash.ingest.load import load_experiment
 from tests.ranks import SLOW_RANK_1, Truth, make_ranks
 
@@ -70,3 +72,22 @@ def test_a_rank_alone_has_no_arrivals(tmp_path: Path) -> None:
     assert arrivals_chart(found, "light") is None
     assert rank_steps_chart(found, "light") is not None
     assert rank_steps_chart(replace(found, ranks=()), "light") is None
+
+
+def test_ranks_share_step_and_clock_in_the_timeline(tmp_path: Path) -> None:
+    late = replace(SLOW_RANK_1, clock=(0, 77_000), begin=(0, 3_000))
+    make_ranks(tmp_path / "tp", "graph", late)
+    loaded = load_experiment(tmp_path / "tp")
+    shared = shared_steps(loaded)
+    chosen = [
+        choose(run_timeline(run, None, shared[run.name]), step)
+        for step in (None, 2)
+        for run in loaded.runs
+    ]
+    steps = [one.step.index if one.step else None for one in chosen]
+    assert steps == [shared["graph-rank0"].typical] * 2 + [2, 2]
+    # By their own traces both begin at their origin; on one clock the second comes 3 us later.
+    assert [one.step.start - one.origin for one in chosen if one.step] == [0, 3_000] * 2
+    alone = choose(run_timeline(loaded.runs[1]), 2)
+    assert alone.step is not None
+    assert alone.origin == alone.step.start

@@ -6,6 +6,7 @@ from typing import Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.rank_steps import shared_steps
 from graphviz_dash.analysis.steps import StepMethod, steps
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui import address
@@ -98,6 +99,11 @@ def _note(chosen: Chosen) -> str:
         if run["observer_effect"].value is not None
     ]
     said = f" Traced over clean step time: {', '.join(effects)}." if effects else ""
+    if STORE.derived(chosen.key, "shared steps", shared_steps):
+        said += (
+            " Ranks of one mode show one step on one clock, from where the first of them begins "
+            "it; the clocks are aligned by the ends of collectives."
+        )
     return (
         "Times here are from the traced pass, which the profiler slows down: read gaps and "
         f"launches with care.{said}"
