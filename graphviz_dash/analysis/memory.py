@@ -67,8 +67,11 @@ MEANINGS: Final[Mapping[Part, str]] = {
 GRAPHED_PARTS: Final = (Part.ACTIVATIONS, Part.EXCLUSIVE, Part.SHARED, Part.UNUSED)
 """The parts between which a capture moves activations."""
 
-PUBLISHED_OVERHEAD: Final = 0.20
-"""NeMo's "~20%" more memory for activations with a graph for each layer; docs/gpt-training.md."""
+PUBLISHED: Final = (
+    "For graphs by layer NeMo's documentation says ~20% more memory for activations (GPT-3 20B on "
+    "16 GH200 in FP8: another setup, see docs/gpt-training.md)"
+)
+"""What is known of others' activation overhead in mode partial; the source is on that page."""
 
 
 @dataclass(frozen=True)

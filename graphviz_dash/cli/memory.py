@@ -54,10 +54,18 @@ def memory_command(experiment: Path, baseline: str | None, count: int, as_json: 
 
 
 def _print(result: MemoryComparison, count: int) -> None:
+    from graphviz_dash.analysis.memory import PUBLISHED
     from graphviz_dash.cli.output import print_heading
     from graphviz_dash.errors import printable
+    from graphviz_dash.model.run import ExecutionMode
 
     click.echo(result.sentence)
+    by_layer = {report.run for report in result.reports if report.mode is ExecutionMode.PARTIAL}
+    if any(
+        change.run in by_layer and change.activation_overhead is not None
+        for change in result.differences
+    ):
+        click.echo(f"{PUBLISHED}.")
     if result.reports:
         _print_parts(result)
         _print_stages(result)

@@ -323,6 +323,15 @@ def test_memory_says_what_graphs_cost_and_which_graph_uses_what(roots: Path) -> 
     assert "no graph was captured" in markup(shown("memory", experiment="toy", run="eager"))
 
 
+def test_graphs_by_layer_are_set_against_what_is_published(roots: Path) -> None:
+    modes = {"eager": EAGER, "partial": GRAPHED}
+    make_experiment(roots / "toy", modes=list(modes), memory_pass=modes)
+    page = shown("memory", experiment="toy")
+    assert any("NeMo" in caption.value for caption in page.caption)
+    eager = shown("memory", experiment="toy", run="eager")
+    assert not any("NeMo" in caption.value for caption in eager.caption)
+
+
 def test_memory_of_bundles_with_and_without_the_pass(roots: Path) -> None:
     make_experiment(roots / "old")
     told = markup(shown("memory", experiment="old"))

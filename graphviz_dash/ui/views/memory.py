@@ -8,6 +8,7 @@ import streamlit as st
 
 from graphviz_dash.analysis.memory import (
     MEANINGS,
+    PUBLISHED,
     MemoryComparison,
     MemoryDifference,
     MemoryReport,
@@ -19,6 +20,7 @@ from graphviz_dash.analysis.pools import PoolUse, pool_map
 from graphviz_dash.charts.memory import memory_chart, pool_map_chart
 from graphviz_dash.errors import printable
 from graphviz_dash.model.memory import Stage
+from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.ui import address
 from graphviz_dash.ui.frame import Chosen, chosen_experiment, empty, theme
 from graphviz_dash.ui.markup import element, plain, show, table, text
@@ -50,6 +52,9 @@ def render() -> None:
         )
     show(failure_notes(comparison(chosen.key)))
     show(_tiles(result, report))
+    change = result.difference(report.run)
+    if report.mode is ExecutionMode.PARTIAL and change and change.activation_overhead is not None:
+        st.caption(plain(f"{PUBLISHED}."))
     _parts(result)
     _pools(chosen, report)
     _stages(result)
