@@ -20,6 +20,7 @@ from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, pri
 
 _COMMANDS: Final = {
     "compare": "graphviz_dash.cli.compare:compare_command",
+    "diff": "graphviz_dash.cli.diff:diff_command",
     "doctor": "graphviz_dash.cli.doctor:doctor",
     "export": "graphviz_dash.cli.export:export",
     "ls": "graphviz_dash.cli.ls:ls",
