@@ -17,12 +17,14 @@ import msgspec
 
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.fold import FoldKind, Group, Leaf, ancestors, fold, groups
+from graphviz_dash.analysis.graph_diff import Change
+from graphviz_dash.analysis.graph_union import GraphUnion, what_differs
 from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.nodes import NodeRow
 from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.charts.dag_layout import GAP, GUTTER, Placed, place
 from graphviz_dash.charts.node_note import node_note
-from graphviz_dash.charts.palette import CATEGORY, KIND, MODULES, PHASE, TIME, Shade
+from graphviz_dash.charts.palette import CATEGORY, CHANGE, KIND, MODULES, PHASE, TIME, Shade
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import EdgeType, GraphEdge, KernelParams, NodeKind
 from graphviz_dash.units import format_count, format_ns
@@ -54,6 +56,7 @@ class ColourBy(StrEnum):
     TIME = "time"
     MODULE = "module"
     PHASE = "phase"
+    CHANGE = "change"
 
 
 class Box(msgspec.Struct, frozen=True, array_like=True):
@@ -61,7 +64,8 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
     ``open`` says that a group is unfolded. ``node`` is the place of the node in the whole graph.
     ``note`` is the operator of a leaf, what a group is. ``name`` indexes the view's ``names``, -1
     where the label says all. ``body``: it is a graph inside a node. ``where`` is how a leaf's node
-    is spoken of, "node 3 of graph-0.7"."""
+    is spoken of, "node 3 of graph-0.7". ``off``: the leaf does not run, because its executable has
+    it switched off or because it is gone."""
 
     id: str
     x: int
@@ -79,6 +83,7 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
     name: int
     body: bool
     where: str
+    off: bool
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True):
@@ -120,11 +125,13 @@ class DagView(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class FoldedGraph:
-    """A graph made ready for views: built once, then any view of it is a matter of what is open."""
+    """A graph made ready for views: built once, then any view of it is a matter of what is open.
+    ``union`` is there where it is two graphs compared."""
 
     whole: WholeGraph
     root: Group
     groups: dict[str, Group]
+    union: GraphUnion | None = None
 
     @property
     def rows(self) -> tuple[NodeRow, ...]:
@@ -132,10 +139,10 @@ class FoldedGraph:
         return self.whole.table.rows
 
 
-def folded(whole: WholeGraph) -> FoldedGraph:
-    """Folds a graph with all that it holds."""
+def folded(whole: WholeGraph, union: GraphUnion | None = None) -> FoldedGraph:
+    """Folds a graph with all that it holds; ``union``, whose whole it is, tells what changed."""
     root = fold(whole)
-    return FoldedGraph(whole, root, groups(root))
+    return FoldedGraph(whole, root, groups(root), union)
 
 
 def dag_view(
@@ -161,7 +168,7 @@ def dag_view(
     wanted.add(graph.root.id)
     kept, full = _within_budget(graph.root, wanted, focus)
     placed = place(graph.root, frozenset(kept), ratio)
-    colours = _Colours(graph.rows, colour_by)
+    colours = _Colours(graph, colour_by)
     times = _GroupTimes(graph.whole)
     boxes: list[Box] = []
     names: dict[str, int] = {}
@@ -175,7 +182,7 @@ def dag_view(
         if box.node >= 0:
             name, index = owner[box.node]
             where = f"node {index}" if name == root else f"node {index} of {name}"
-            box = msgspec.structs.replace(box, where=printable(where))
+            box = msgspec.structs.replace(box, where=printable(where), **_state(graph, box.node))
         boxes.append(box)
     return DagView(
         nodes=len(graph.rows),
@@ -281,7 +288,8 @@ def _visible(placed: Placed, parents: dict[str, Placed]) -> Iterable[Placed]:
 class _Colours:
     """The legend of a view, and the place in it of each node."""
 
-    def __init__(self, rows: tuple[NodeRow, ...], by: ColourBy) -> None:
+    def __init__(self, graph: FoldedGraph, by: ColourBy) -> None:
+        rows = graph.rows
         match by:
             case ColourBy.CATEGORY:
                 shades: dict[str, Shade] = {one.value: CATEGORY[one] for one in Category}
@@ -303,10 +311,14 @@ class _Colours:
                 shades = {label: shade for (label, _), shade in zip(_TIMES, TIME, strict=True)}
                 shades[_UNSEEN] = CATEGORY[Category.OTHER]
                 keys = [_time_key(row) for row in rows]
+            case ColourBy.CHANGE:
+                shades = {change.value: shade for change, shade in CHANGE.items()}
+                nodes = graph.union.nodes if graph.union else ()
+                keys = [node.change.value for node in nodes] or [Change.SAME.value] * len(rows)
         present = set(keys)
         self._shades = {label: shade for label, shade in shades.items() if label in present}
-        order = list(self._shades)
-        self.of_node = [order.index(key) for key in keys]
+        self._order = list(self._shades)
+        self.of_node = [self._order.index(key) for key in keys]
 
     def legend(self) -> list[LegendEntry]:
         return [
@@ -315,6 +327,9 @@ class _Colours:
         ]
 
     def most(self, nodes: tuple[int, ...]) -> int:
+        # A group with a change in it is not grey because most of it is the same.
+        told = [n for n in nodes if self._order[self.of_node[n]] != Change.SAME.value]
+        nodes = tuple(told) or nodes
         return Counter(self.of_node[node] for node in nodes).most_common(1)[0][0]
 
     def strip(self, nodes: tuple[int, ...]) -> list[int]:
@@ -397,7 +412,7 @@ def _box(
             id=item.id, **where, node=item.node, open=False,
             label=short[:_LABEL], note=printable(row.origin.op or node_note(row.node))[:_LABEL],
             time=format_ns(row.times.median_ns), colour=colours.of_node[item.node], strip=[],
-            repeats=0, name=whole, body=False, where="",
+            repeats=0, name=whole, body=False, where="", off=False,
         )  # fmt: skip
     count = format_count(len(item.nodes))
     title = printable(item.title.removeprefix(f"{above}."))
@@ -407,8 +422,21 @@ def _box(
         time=times.text(item.nodes),
         colour=colours.most(item.nodes), strip=[] if one.open else colours.strip(item.nodes),
         repeats=len(item.children) if item.kind is FoldKind.REPEAT else 0, name=-1,
-        body=item.kind is FoldKind.BODY, where="",
+        body=item.kind is FoldKind.BODY, where="", off=False,
     )  # fmt: skip
+
+
+def _state(graph: FoldedGraph, place: int) -> dict[str, Any]:
+    """What a leaf's box says of its state: what became of the node, or that it is switched off."""
+    if graph.union is not None:
+        node = graph.union.nodes[place]
+        gone = node.change is Change.REMOVED
+        said = what_differs(node) or node.change.value
+        return {"off": gone} if node.change is Change.SAME else {"off": gone, "note": said[:_LABEL]}
+    row = graph.rows[place]
+    if row.node.enabled is not False:
+        return {}
+    return {"off": True, "note": f"switched off · {printable(row.node.kind.value)}"}
 
 
 # -- links ---------------------------------------------------------------------------------------
@@ -450,15 +478,17 @@ def _links(graph: FoldedGraph, flat: list[Placed], parents: dict[str, Placed]) -
             target,
             [round(value) for value in _route(places[source], places[target], parents)],
             all(edge.type is EdgeType.PROGRAMMATIC for edge in edges),
-            _edge_text(edges),
+            _edge_text(edges, graph.union),
             len(edges),
         )
         for (source, target), edges in between.items()
     ]
 
 
-def _edge_text(edges: list[GraphEdge]) -> str:
-    texts = {
+def _edge_text(edges: list[GraphEdge], union: GraphUnion | None) -> str:
+    known = set() if union is None else {union.edges.get((e.source, e.target)) for e in edges}
+    texts = {change.value for change in (Change.ADDED, Change.CHANGED) if change in known}
+    texts |= {
         f"{edge.type.value}, port {edge.from_port} to {edge.to_port}"
         for edge in edges
         if edge.type is not EdgeType.FULL or edge.from_port or edge.to_port

@@ -94,6 +94,17 @@ def _origin(row: NodeRow) -> tuple[Field, ...]:
 
 
 def _launch(row: NodeRow) -> tuple[Field, ...]:
+    return (*_state(row), *_params(row))
+
+
+def _state(row: NodeRow) -> tuple[Field, ...]:
+    """Only what is out of the ordinary."""
+    if row.node.enabled is not False:
+        return ()
+    return (Field("Runs", "no", "switched off in the executable graph"),)
+
+
+def _params(row: NodeRow) -> tuple[Field, ...]:
     match row.node.params:
         case KernelParams() as kernel:
             return _kernel(kernel)
@@ -102,6 +113,7 @@ def _launch(row: NodeRow) -> tuple[Field, ...]:
                 Field("Direction", f"{copy.direction} ({copy.source} to {copy.target})"),
                 Field("Bytes", format_bytes(copy.bytes)),
                 Field("Extent", f"{copy.width:,} B x {copy.height:,} x {copy.depth:,}"),
+                *((Field("Host memory", "pageable", "not pinned"),) if copy.pageable else ()),
             )
         case MemsetParams() as fill:
             return (
@@ -125,6 +137,8 @@ def _kernel(kernel: KernelParams) -> tuple[Field, ...]:
         fields.append(Field("Cluster", _dim3(kernel.cluster), "blocks"))
     if kernel.cooperative:
         fields.append(Field("Cooperative", "yes", "all blocks run at once"))
+    if kernel.dynamic_parallelism:
+        fields.append(Field("Launches kernels", "yes", "dynamic parallelism"))
     if kernel.priority:
         fields.append(Field("Priority", str(kernel.priority), "lower goes first"))
     return (*fields, Field("Mangled name", printable(kernel.name)))

@@ -10,6 +10,7 @@ from typing import Final
 
 from graphviz_dash.analysis.baselines import ran_eagerly
 from graphviz_dash.analysis.categories import Category
+from graphviz_dash.analysis.graph_diff import Change
 from graphviz_dash.analysis.memory import Part
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.run import ExecutionMode, Run
@@ -87,6 +88,14 @@ MEMORY: Final = {
     Part.UNUSED: Shade("#c3bdf0", "#55508a"),
     Part.CACHE: Shade("#b3b8c2", "#5b6472"),
     Part.OUTSIDE: Shade("#8a8f98", "#a3a9b3"),
+}
+
+CHANGE: Final = {
+    Change.ADDED: Shade("#228833", "#4db35e"),
+    Change.REMOVED: Shade("#aa3377", "#d46ba3"),
+    Change.CHANGED: Shade("#d9662b", "#ee8866"),
+    Change.MOVED: Shade("#4477aa", "#6f9fd0"),
+    Change.SAME: Shade("#8a8f98", "#a3a9b3"),
 }
 
 PHASE: Final = {

@@ -133,6 +133,7 @@ def _print(
 
 def _print_nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, count: int) -> None:
     from graphviz_dash.analysis.graph_diff import Change
+    from graphviz_dash.analysis.graph_union import what_differs
     from graphviz_dash.cli.output import (
         ABSENT,
         cell,
@@ -171,17 +172,6 @@ def _print_nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, co
         print_table(table)
     if len(nodes) > count:
         click.echo(f"  and {format_count(len(nodes) - count)} more; --nodes N lists more")
-
-
-def what_differs(node: NodeDiff) -> str:
-    """The parameters that differ, in one line."""
-    from graphviz_dash.cli.output import ABSENT, shorten
-
-    changed = [
-        f"{one.field} {shorten(one.before or ABSENT, 40)} to {shorten(one.after or ABSENT, 40)}"
-        for one in node.fields
-    ]
-    return ", ".join([*changed, *(["depends on other nodes"] if node.moved else [])])
 
 
 def _edge_text(edge: EdgeDiff) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.compare import RunComparison
     from graphviz_dash.analysis.figures import Figure
     from graphviz_dash.analysis.nodes import NodeRow, NodeTable
+    from graphviz_dash.model.graph import CapturedGraph
     from graphviz_dash.model.run import Manifest, Run, StepWork
 
 SCHEMA_VERSION: Final = 1
@@ -74,7 +75,7 @@ def _print(result: RunComparison, tables: list[NodeTable], count: int) -> None:
     figures = _own_figures(result)
     print_figures([(result.name, figures)])
     for table in tables:
-        _print_graph(table, count)
+        _print_graph(result.run, table, count)
     if lines := agreement_lines(result.run):
         click.echo()
         for line in lines:
@@ -168,7 +169,7 @@ def _print_recording(run: Run) -> None:
         click.echo("  no capture")
 
 
-def _print_graph(table: NodeTable, count: int) -> None:
+def _print_graph(run: Run, table: NodeTable, count: int) -> None:
     from graphviz_dash.cli.output import (
         ABSENT,
         cell,
@@ -196,6 +197,13 @@ def _print_graph(table: NodeTable, count: int) -> None:
         f"rows of {format_count(table.replays)} replays of the {table.timed_in} matched to a node "
         f"({_methods(Counter(row.times.method for row in table.rows))})"
     )
+    off = [str(node.index) for node in graph.nodes if node.enabled is False]
+    if off:
+        click.echo(
+            f"  switched off in its executable: node{'' if len(off) == 1 else 's'} {', '.join(off)}"
+        )
+    if graph.parent is None:
+        _print_device_launch(run, graph)
     longest = _longest(table)[:count]
     if not longest:
         return
@@ -212,6 +220,20 @@ def _print_graph(table: NodeTable, count: int) -> None:
             cell(row.origin.source or ABSENT),
         )
     print_table(nodes)
+
+
+def _print_device_launch(run: Run, graph: CapturedGraph) -> None:
+    from graphviz_dash.analysis.graph_pair import (
+        check_device_launch,
+        launch_answer,
+        launch_sentence,
+    )
+    from graphviz_dash.errors import printable
+
+    said = graph.device_launch
+    driver = "" if said is None else f" (the driver: {launch_answer(said)})"
+    found = launch_sentence(check_device_launch(run, graph.id))
+    click.echo(printable(f"  could be launched from the device: {found}{driver}"))
 
 
 def _methods(counts: Counter[str]) -> str:
@@ -256,7 +278,7 @@ def _print_json(result: RunComparison, tables: list[NodeTable], count: int) -> N
             "where": where_document(result.where) if result.where is not None else None,
             "where_reason": result.where_reason,
             "weaknesses": weaknesses_document(result),
-            "graphs": [_graph_document(table, count) for table in tables],
+            "graphs": [_graph_document(result.run, table, count) for table in tables],
             "node_ids": agreement_document(result.run),
         },
     )
@@ -306,7 +328,27 @@ def _group_document(manifest: Manifest) -> dict[str, object] | None:
     }
 
 
-def _graph_document(table: NodeTable, count: int) -> dict[str, object]:
+def _device_launch_document(run: Run, graph: CapturedGraph) -> dict[str, object]:
+    from graphviz_dash.analysis.graph_pair import check_device_launch
+
+    found = check_device_launch(run, graph.id)
+    said = graph.device_launch
+    return {
+        "verdict": found.verdict.value,
+        **{
+            title: [
+                {"rule": one.rule, "reason": one.reason, "graph": one.graph, "node": one.node}
+                for one in findings
+            ]
+            for title, findings in (("violations", found.violations), ("unknown", found.unknown))
+        },
+        "driver": {"result": said.result, "graph": said.graph, "node": said.node}
+        if said is not None
+        else None,
+    }
+
+
+def _graph_document(run: Run, table: NodeTable, count: int) -> dict[str, object]:
     from graphviz_dash.cli.documents import number
 
     graph = table.graph
@@ -317,6 +359,8 @@ def _graph_document(table: NodeTable, count: int) -> dict[str, object]:
         "nodes": len(graph.nodes),
         "edges": len(graph.edges),
         "kinds": dict(Counter(node.kind.value for node in graph.nodes).most_common()),
+        "disabled": [node.index for node in graph.nodes if node.enabled is False],
+        "device_launch": _device_launch_document(run, graph) if graph.parent is None else None,
         "attribution": {
             "attributed": table.attributed,
             "launches": table.capture_launches,

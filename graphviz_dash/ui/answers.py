@@ -67,11 +67,11 @@ def one(request: Request, name: str) -> str:
     return values[0]
 
 
-def experiment_key(request: Request) -> str:
-    """The parameter ``experiment``: a key of the store."""
-    key = one(request, "experiment")
+def experiment_key(request: Request, name: str = "experiment") -> str:
+    """The parameter ``name``: a key of the store."""
+    key = one(request, name)
     if not _KEY.fullmatch(key):
-        raise BadParameterError("experiment: not a key")
+        raise BadParameterError(f"{name}: not a key")
     return key
 
 

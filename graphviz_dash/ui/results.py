@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from graphviz_dash.analysis.attribution import attribute
 from graphviz_dash.analysis.compare import Comparison, compare
+from graphviz_dash.analysis.graph_pair import GraphPair, pair_graphs
+from graphviz_dash.analysis.graph_union import GraphUnion, unite
 from graphviz_dash.analysis.kernels import KernelTable, kernel_table
 from graphviz_dash.analysis.memory import MemoryComparison, compare_memory
 from graphviz_dash.analysis.nodes import NodeTable, build_node_table
@@ -11,6 +15,9 @@ from graphviz_dash.analysis.ranks import ModeRanks, rank_comparison
 from graphviz_dash.analysis.replays import ReplayMatch, known_of, match_replays, timed_replays
 from graphviz_dash.analysis.whole import WholeGraph, assemble
 from graphviz_dash.ui.store import STORE, UnknownKeyError
+
+GraphAddress: TypeAlias = tuple[str, str, str]
+"""Where a graph is: key of its experiment, name of its run, its id."""
 
 
 def comparison(key: str) -> Comparison:
@@ -78,3 +85,24 @@ def whole(key: str, run_name: str, graph_id: str) -> WholeGraph:
         ("whole", run_name, graph_id),
         lambda _: assemble(graph_id, run.graphs, lambda one: nodes(key, run_name, one)),
     )
+
+
+def graph_pair(of: GraphAddress, against: GraphAddress) -> GraphPair:
+    """The graph ``of`` compared with ``against``, which is the earlier one (UnknownKeyError: one of
+    them is not there)."""
+    for one in (of, against):
+        nodes(*one)
+    return STORE.derived(
+        of[0],
+        ("pair", of, against),
+        lambda _: pair_graphs(
+            STORE.run(against[0], against[1]), against[2], STORE.run(of[0], of[1]), of[2]
+        ),
+    )
+
+
+def graph_union(of: GraphAddress, against: GraphAddress) -> GraphUnion:
+    """Both graphs as one (UnknownKeyError: one of them is not there)."""
+    pair = graph_pair(of, against)
+    first, second = nodes(*against), nodes(*of)
+    return STORE.derived(of[0], ("union", of, against), lambda _: unite(pair.diff, first, second))

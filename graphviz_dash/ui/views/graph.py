@@ -7,6 +7,8 @@ from typing import Final
 import numpy as np
 import streamlit as st
 
+from graphviz_dash.analysis.graph_pair import check_device_launch, launch_answer, launch_sentence
+from graphviz_dash.analysis.graph_union import FIRST, GraphUnion
 from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.charts.node_card import node_card
@@ -16,13 +18,29 @@ from graphviz_dash.model.run import Run
 from graphviz_dash.ui import address
 from graphviz_dash.ui.components.dag import dag_view
 from graphviz_dash.ui.frame import Chosen, choose_run, chosen_experiment, empty, theme, why_no_graph
+from graphviz_dash.ui.graph_comparison import (
+    AGAINST,
+    choose_earlier,
+    differences,
+    graph_label,
+    outcome,
+)
 from graphviz_dash.ui.markup import element, show, text
 from graphviz_dash.ui.navigation import link
 from graphviz_dash.ui.node_panel import longest_nodes, node_panel, selecting
-from graphviz_dash.ui.results import comparison, node_replays, nodes, whole
+from graphviz_dash.ui.results import (
+    GraphAddress,
+    comparison,
+    graph_pair,
+    graph_union,
+    node_replays,
+    nodes,
+    whole,
+)
 from graphviz_dash.units import format_count, format_ns, format_percent
 
 _COLOURS: Final = ("category", "kind", "time", "module", "phase")
+_CHANGE: Final = "change"
 _HEIGHT: Final = 640
 
 
@@ -34,42 +52,93 @@ def render() -> None:
         empty("This experiment holds no captured graph", *why_no_graph(chosen.experiment.runs))
         return
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        run = choose_run(runs, default=_usual(chosen, runs), clears=("graph", "node"))
+        run = choose_run(runs, default=_usual(chosen, runs), clears=("graph", "node", AGAINST))
         _lead_to_whole(chosen, run)
         # What lies in another graph is shown there.
-        graphs = [graph.id for graph in run.graphs if graph.parent is None]
-        graph_id = graphs[0]
-        if len(graphs) > 1:
-            graph_id = address.choose("graph", "Graph", graphs, clears=("node",), width=160)
-        colour = address.choose("colour", "Colour by", _COLOURS)
-    found = whole(chosen.key, run.name, graph_id)
-    show(element("p", text(_summary(found)), "muted"))
+        labels = {one.id: graph_label(one) for one in run.graphs if one.parent is None}
+        graph_id = next(iter(labels))
+        if len(labels) > 1:
+            graph_id = address.choose(
+                "graph",
+                "Graph",
+                list(labels),
+                clears=("node",),
+                width=220 if any(one.name for one in run.graphs) else 160,
+                format_func=lambda one: printable(labels[one]),
+            )
+        of = (chosen.key, run.name, graph_id)
+        against = choose_earlier(chosen.key, runs, of)
+        shades = _COLOURS if against is None else (_CHANGE, *_COLOURS)
+        colour = address.choose("colour", "Colour by", shades)
+    found = whole(*of)
+    if against is None:
+        union = None
+        show(element("p", text(_summary(found)), "muted"))
+        _life(run, found)
+    else:
+        union = graph_union(of, against)
+        outcome(graph_pair(of, against))
     left, right = st.columns([0.7, 0.3], gap="small")
+    identity = "-".join((*of, *(against or ())))
     with left:
         selected = dag_view(
-            chosen.key,
-            run.name,
-            graph_id,
+            *of,
+            against=against,
             color_by=colour,
-            selected=_asked(len(found.owner)),
+            selected=_asked(len((union.whole if union else found).owner)),
             on_select=_select,
-            key=f"dag-{chosen.key}-{run.name}-{graph_id}",
+            key=f"dag-{identity}",
             height=_HEIGHT,
         )
     _select(selected)
     with right, st.container(border=True, height=_HEIGHT, key="node-panel"):
         if selected is None:
-            longest_nodes(found.table, f"{chosen.key}-{run.name}-{graph_id}")
+            longest_nodes(found.table, identity)
         else:
-            owner, index = found.owner[selected]
-            matched = node_replays(chosen.key, run.name)
-            durations = matched.samples(owner, index) if matched else np.zeros(0)
-            table = nodes(chosen.key, run.name, owner)
-            card = node_card(table, index, np.asarray(durations, dtype=np.int64))
-            show(node_panel(card, theme()))
-            query = {"select": f"{run.name}/{owner}#{index}"}
-            link("timeline", "Show in the timeline", {"experiment": chosen.entry.name} | query)
-    _table(found, f"{chosen.key}-{run.name}-{graph_id}")
+            _node(chosen, _home(of, against, union, found, selected))
+    if against is not None:
+        differences(graph_pair(of, against), nodes(*against), nodes(*of), identity)
+    _table(found, identity)
+
+
+def _home(
+    of: GraphAddress,
+    against: GraphAddress | None,
+    union: GraphUnion | None,
+    found: WholeGraph,
+    place: int,
+) -> tuple[str, str, int]:
+    """Run, graph and index of the node at a place."""
+    if union is None or against is None:
+        return (of[1], *found.owner[place])
+    owner, index = union.whole.owner[place]
+    home = against if owner == FIRST else of
+    return home[1], home[2], index
+
+
+def _node(chosen: Chosen, home: tuple[str, str, int]) -> None:
+    """The card of a node, and the way to it in the timeline."""
+    run, graph, index = home
+    matched = node_replays(chosen.key, run)
+    durations = matched.samples(graph, index) if matched else np.zeros(0)
+    card = node_card(nodes(chosen.key, run, graph), index, np.asarray(durations, dtype=np.int64))
+    show(node_panel(card, theme()))
+    query = {"select": f"{run}/{graph}#{index}"}
+    link("timeline", "Show in the timeline", {"experiment": chosen.entry.name} | query)
+
+
+def _life(run: Run, found: WholeGraph) -> None:
+    """What can be done with the graph: a launch from the device; what is switched off in it."""
+    graph = found.table.graph
+    said = next((one.device_launch for one in run.graphs if one.id == graph.id), None)
+    driver = "" if said is None else f" (the driver: {launch_answer(said)})"
+    answer = launch_sentence(check_device_launch(run, graph.id))
+    line = f"Could be launched from the device: {answer}{driver}."
+    off = sum(row.node.enabled is False for row in found.table.rows)
+    if off:
+        nodes_are = "1 node is" if off == 1 else f"{format_count(off)} nodes are"
+        line += f" {nodes_are} switched off in its executable."
+    show(element("p", text(line), "muted"))
 
 
 def _lead_to_whole(chosen: Chosen, run: Run) -> None:

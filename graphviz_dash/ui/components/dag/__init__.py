@@ -26,6 +26,9 @@ _SCRIPTS: Final = (
     _FOLDER / "input.js",
     _FOLDER / "dag.js",
 )
+_AGAINST: Final = ("against", "against_run", "against_graph")
+"""The parameters by which the routes know the earlier graph."""
+
 _HTML: Final = """
 <div class="dag">
   <div class="bar">
@@ -52,6 +55,7 @@ def dag_view(
     run_name: str,
     graph_id: str,
     *,
+    against: tuple[str, str, str] | None = None,
     color_by: str = "category",
     selected: int | None = None,
     on_select: Callable[[int | None], None] | None = None,
@@ -64,6 +68,8 @@ def dag_view(
         experiment_key: key of the experiment in the store.
         run_name: name of a run of the experiment.
         graph_id: id of a graph of the run.
+        against: key of the experiment, run and id of an earlier graph that this one is compared
+            with: both are drawn as one; None for none.
         color_by: what colours tell, a value of charts.dag.ColourBy.
         selected: the node that is selected from outside, unfolded and brought into view; None for
             none. A later click of the reader outweighs it.
@@ -78,6 +84,7 @@ def dag_view(
             "experiment": experiment_key,
             "run": run_name,
             "graph": graph_id,
+            "against": dict(zip(_AGAINST, against or (), strict=False)),
             "colour": color_by,
             "selected": selected,
             "height": height,

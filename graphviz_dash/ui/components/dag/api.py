@@ -21,7 +21,7 @@ from graphviz_dash.ui.answers import (
     integer,
     one,
 )
-from graphviz_dash.ui.results import whole
+from graphviz_dash.ui.results import GraphAddress, graph_union, whole
 from graphviz_dash.ui.store import STORE, UnknownKeyError
 
 _GROUP: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}")
@@ -59,6 +59,17 @@ def folded_graph(key: str, run_name: str, graph_id: str) -> FoldedGraph:
     return STORE.derived(key, ("folded", run_name, graph_id), lambda _: folded(found))
 
 
+def compared_graph(of: GraphAddress, against: GraphAddress) -> FoldedGraph:
+    """Two graphs folded as one, built once.
+
+    Raises:
+        UnknownKeyError: no such experiment, run or graph.
+        InputError: an experiment cannot be read.
+    """
+    union = graph_union(of, against)
+    return STORE.derived(of[0], ("folded", of, against), lambda _: folded(union.whole, union))
+
+
 def _view(request: Request) -> DagView:
     graph = _graph(request)
     focus = request.query_params.get("focus", "")
@@ -80,10 +91,19 @@ def _search(request: Request) -> Hits:
 
 
 def _graph(request: Request) -> FoldedGraph:
-    graph_id = one(request, "graph")
+    of = (experiment_key(request), checked_name(one(request, "run")), _graph_id(request, "graph"))
+    if "against" not in request.query_params:
+        return folded_graph(*of)
+    run = checked_name(one(request, "against_run"))
+    key = experiment_key(request, "against")
+    return compared_graph(of, (key, run, _graph_id(request, "against_graph")))
+
+
+def _graph_id(request: Request, name: str) -> str:
+    graph_id = one(request, name)
     if not graph_id or len(graph_id) > _MAX_GRAPH_ID:
-        raise BadParameterError(f"graph: expected an id of 1 to {_MAX_GRAPH_ID} characters")
-    return folded_graph(experiment_key(request), checked_name(one(request, "run")), graph_id)
+        raise BadParameterError(f"{name}: expected an id of 1 to {_MAX_GRAPH_ID} characters")
+    return graph_id
 
 
 def _colour(request: Request) -> ColourBy:

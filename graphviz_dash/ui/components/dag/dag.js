@@ -1,6 +1,6 @@
 // The DAG: a folded graph whose groups unfold in place, from views that the server lays out.
 
-const FIELDS = ["id", "x", "y", "w", "h", "node", "open", "label", "note", "time", "colour", "strip", "repeats", "name", "body", "where"];
+const FIELDS = ["id", "x", "y", "w", "h", "node", "open", "label", "note", "time", "colour", "strip", "repeats", "name", "body", "where", "off"];
 const LINK_FIELDS = ["source", "target", "points", "dashed", "text", "count"];
 const SEARCH_MS = 140;
 const MAX_ZOOM = 3;
@@ -43,13 +43,13 @@ class Dag {
     this.theme = readTheme(this.host, this.palette);
     this.host.style.height = `${data.height}px`;
     this.resize();
-    const source = JSON.stringify([data.experiment, data.run, data.graph]);
+    const source = JSON.stringify([data.experiment, data.run, data.graph, data.against]);
     const fresh = source !== this.source;
     const recoloured = data.colour !== this.colour;
     this.colour = data.colour;
     if (fresh) {
       this.source = source;
-      this.query = { experiment: data.experiment, run: data.run, graph: data.graph };
+      this.query = { experiment: data.experiment, run: data.run, graph: data.graph, ...data.against };
       this.asked = data.selected;
       this.selected = data.selected;
       performance.mark("dag:mount");

@@ -82,11 +82,16 @@ function drawBox(dag, box) {
   ctx.roundRect(box.x, box.y, box.w, box.h, 7);
   ctx.fillStyle = theme.background;
   ctx.fill();
-  ctx.fillStyle = alpha(fill, theme.dark ? 0.2 : 0.13);
-  ctx.fill();
+  // What does not run has no body of its own colour.
+  if (!box.off) {
+    ctx.fillStyle = alpha(fill, theme.dark ? 0.2 : 0.13);
+    ctx.fill();
+  }
   ctx.lineWidth = outline(dag, box, chosen ? 2.6 : hit ? 2 : 1);
   ctx.strokeStyle = chosen ? theme.text : hit ? theme.primary : alpha(fill, dag.isHover(box) ? 1 : 0.75);
+  ctx.setLineDash(box.off ? [5, 4] : []);
   ctx.stroke();
+  ctx.setLineDash([]);
   if (zoom < 0.12) {
     ctx.fillStyle = alpha(fill, 0.6);
     ctx.fill();
