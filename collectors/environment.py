@@ -52,7 +52,16 @@ def read_environment() -> Environment:
         cpu_count=os.cpu_count() or 1,
         os=f"{platform.system()} {platform.release()}",
         nccl=_nccl_version(),
+        mps=_shared(),
     )
+
+
+def _shared() -> bool | None:
+    """Whether the Multi-Process Service is in use; None where the bindings cannot ask."""
+    asked = getattr(driver.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE_MPS_ENABLED", None)
+    if asked is None:
+        return None
+    return bool(call(driver.cuDeviceGetAttribute, asked, torch.cuda.current_device()))
 
 
 def _nccl_version() -> str | None:

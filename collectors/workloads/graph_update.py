@@ -18,8 +18,8 @@ from torch import nn
 from collectors.workloads import Step
 
 WIDTH = 512
-LAYERS = 6
-ODD = 2
+LAYERS = 3
+ODD = 1
 """The layer in which two of the variants differ."""
 
 
@@ -125,5 +125,5 @@ class GraphUpdate:
 
 
 def graph_update() -> GraphUpdate:
-    """Six layers, in nine variants."""
+    """Three layers, in nine variants."""
     return GraphUpdate()
