@@ -167,6 +167,9 @@ class ProgramRecorder:
             if capture.nodes:
                 self._put(f"{GRAPHS_FOLDER}/{graph.id}.json", graph)
         capture.graphs = ()
+        if capture.optimizer is not None:
+            identity, name = capture.optimizer
+            self._clock.rename(identity, _holding(seen.id, name))
         self._write_state()
 
     def failed(self, seen: Seen, error: BaseException) -> None:
@@ -185,7 +188,7 @@ class ProgramRecorder:
             seen.awake = False
         elif capture.optimizer is not None:
             identity, name = capture.optimizer
-            self._tick(StepRung.OPTIMIZER, identity, f"replay of {seen.id}, which holds {name}")
+            self._tick(StepRung.OPTIMIZER, identity, _holding(seen.id, name))
         elif self._clock.wants(StepRung.REPLAYS):
             self._tick(StepRung.REPLAYS, seen.id, f"replay of {seen.id}")
         else:
@@ -354,6 +357,10 @@ def _identity(environment: Mapping[str, str]) -> Identity:
         return Identity(None, None)
     rank, size, device = map(int, numbers)
     return Identity(rank, RankGroup(size, device, kept_settings(environment)))
+
+
+def _holding(graph_id: str, name: str) -> str:
+    return f"replay of {graph_id}, which holds {name}"
 
 
 def _compiles(frame: FrameType | None) -> bool:

@@ -44,6 +44,11 @@ class StepClock:
         """Whether ticks of ``rung`` could still count: no surer one has ticked."""
         return self.rung is None or rung is self.rung or _PLACE[rung] < _PLACE[self.rung]
 
+    def rename(self, candidate: object, boundary: str) -> None:
+        """Says in other words what ends steps, if ``candidate`` is what does."""
+        if candidate == self._anchor:
+            self.boundary = boundary
+
     def tick(self, rung: StepRung, candidate: object, boundary: str) -> None:
         """Something that may end a step happened.
 
@@ -56,7 +61,8 @@ class StepClock:
         # What happens at every step comes first: it is in the program's way.
         if rung is self.rung and candidate == self._anchor:
             if threading.get_ident() == self._thread:
-                self._others.clear()
+                if self._others:
+                    self._others.clear()
                 self.steps += 1
                 self._ended()
             return

@@ -58,11 +58,12 @@ def _begin(trace: Path, shapes: bool) -> _Session | str:
 class TracedWindow:
     """Some steps, each marked and ended synchronised; :meth:`boundary` is called between them.
 
-    ``marked``: whole steps in the trace so far. ``done``: no more will come. ``refused``: why there
-    is no trace, None while there may be one.
+    ``profiling``: the profiler runs for it now. ``marked``: whole steps in the trace so far.
+    ``done``: no more will come. ``refused``: why there is no trace, None while there may be one.
     """
 
     def __init__(self, steps: int, trace: Path) -> None:
+        self.profiling = False
         self.done = steps == 0
         self.marked = 0
         self.refused = "no traced window was asked for" if steps == 0 else None
@@ -73,11 +74,6 @@ class TracedWindow:
         self._step: record_function | None = None
         self._capture: record_function | None = None
 
-    @property
-    def profiling(self) -> bool:
-        """Whether the profiler runs for it now."""
-        return self._session is not None
-
     def open(self) -> None:
         """Starts the profiler, at a boundary between two steps."""
         torch.cuda.synchronize()
@@ -85,7 +81,7 @@ class TracedWindow:
         if isinstance(session, str):
             self.refused, self.done = session, True
         else:
-            self._session = session
+            self._session, self.profiling = session, True
 
     def boundary(self) -> None:
         """A step ended while the window is open: marks the next, or closes after the last."""
@@ -105,7 +101,7 @@ class TracedWindow:
         """Stops the profiler and writes what it has; a step that has not ended stays unmarked."""
         if self._session is not None:
             session, self._session = self._session, None
-            self.done = True
+            self.profiling, self.done = False, True
             self.refused = session.end()
 
     def capture_begins(self, graph_id: str) -> None:
@@ -126,23 +122,19 @@ class CaptureSession:
 
     One session, for before CUDA 13.1 Update 1 each further one may be wrong about graph launches;
     the traced window is the second where both are asked for, and launches in it were right when
-    that was measured (driver 580, CUDA 13.0).
+    that was measured (driver 580, CUDA 13.0). ``used``: it was begun once. ``profiling``: it runs
+    now.
     """
 
     _QUIET = 2
 
     def __init__(self, wanted: bool, trace: Path) -> None:
-        self.used = False
+        self.used = self.profiling = False
         self._wanted = wanted
         self._trace = trace
         self._quiet = 0
         self._session: _Session | None = None
         self._marks = ExitStack()
-
-    @property
-    def profiling(self) -> bool:
-        """Whether the profiler runs for it now."""
-        return self._session is not None
 
     def capture_begins(self, graph_id: str, compiled: bool) -> None:
         """Starts the profiler if this is the first capture, and marks it in the trace.
@@ -155,6 +147,7 @@ class CaptureSession:
             session = _begin(self._trace, shapes=True)
             self.used = True
             self._session = None if isinstance(session, str) else session
+            self.profiling = self._session is not None
         if self._session is not None:
             self._quiet = 0
             self._marks.enter_context(record_function(CAPTURE + graph_id))
@@ -175,4 +168,5 @@ class CaptureSession:
         """Stops the profiler, if it runs, and writes its trace."""
         if self._session is not None:
             session, self._session = self._session, None
+            self.profiling = False
             session.end()

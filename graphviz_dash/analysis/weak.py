@@ -23,7 +23,7 @@ from graphviz_dash.analysis.steps import Step, StepMethod
 from graphviz_dash.units import format_ns, format_percent, format_ratio
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
+    from graphviz_dash.model.run import Run, WorkloadInfo
 
 
 @dataclass(frozen=True)
@@ -214,8 +214,7 @@ def _of_pair(run: Run, against: Run) -> Iterator[Weakness]:
     if (mine_work.factory, mine_work.seed) != (their_work.factory, their_work.seed):
         yield Weakness(
             "workload",
-            f"this is {mine_work.factory} with seed {mine_work.seed}, {against.name} is "
-            f"{their_work.factory} with seed {their_work.seed}",
+            f"this is {_with_seed(mine_work)}, {against.name} is {_with_seed(their_work)}",
             "Compare runs of one workload.",
         )
     elif mine_work.parameters != their_work.parameters:
@@ -229,3 +228,8 @@ def _of_pair(run: Run, against: Run) -> Iterator[Weakness]:
         yield Weakness(
             "workload", ", ".join(different), "Compare runs with the same parameters (--set)."
         )
+
+
+def _with_seed(work: WorkloadInfo) -> str:
+    seed = "a seed of its own" if work.seed is None else f"seed {work.seed}"
+    return f"{work.factory} with {seed}"

@@ -138,6 +138,12 @@ def _charts(result: Comparison, run: RunComparison | None) -> None:
         with left:
             st.subheader(_iterations_title(result), anchor=False)
             st.plotly_chart(iterations, theme=None, config=_CHART, key="iterations")
+            if any(run.run.recording for run in result.runs):
+                st.caption(
+                    "Recorded steps are from one boundary to the next on the CPU, which runs ahead "
+                    "of the GPU until its queue is full; the step in the program's loop is their "
+                    "sum and the wait at the end, over their number."
+                )
     pays = break_even_chart(result, run, theme()) if run else None
     if pays is not None and run is not None:
         with right:

@@ -56,6 +56,11 @@ def _own() -> str:
             "graphviz-dash collect --workload package.module:factory "
             "\\\n    --modes eager,graph -o experiments/mine",
         )
+        + element("p", "Or a program as it is, once without graphs and once with them:")
+        + element(
+            "pre",
+            "graphviz-dash collect -o experiments/mine --name eager \\\n    -- python train.py",
+        )
         + element("p", "Without a GPU here: zip the folder there and open it above.", "muted"),
         "empty own",
     )
