@@ -19,12 +19,14 @@ from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.fold import FoldKind, Group, Leaf, ancestors, fold, groups
 from graphviz_dash.analysis.graph_diff import Change
 from graphviz_dash.analysis.graph_union import GraphUnion, what_differs
+from graphviz_dash.analysis.measured_graph import MeasuredGraph
 from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.nodes import NodeRow
 from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.charts.dag_layout import GAP, GUTTER, Placed, place
+from graphviz_dash.charts.dag_path import NOT_MEASURED, SLACK_LABELS, PathMarks, path_marks
 from graphviz_dash.charts.node_note import node_note
-from graphviz_dash.charts.palette import CATEGORY, CHANGE, KIND, MODULES, PHASE, TIME, Shade
+from graphviz_dash.charts.palette import CATEGORY, CHANGE, KIND, MODULES, PHASE, SLACK, TIME, Shade
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import EdgeType, GraphEdge, KernelParams, NodeKind
 from graphviz_dash.units import format_count, format_ns
@@ -56,6 +58,7 @@ class ColourBy(StrEnum):
     TIME = "time"
     MODULE = "module"
     PHASE = "phase"
+    SLACK = "slack"
     CHANGE = "change"
 
 
@@ -65,7 +68,8 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
     ``note`` is the operator of a leaf, what a group is. ``name`` indexes the view's ``names``, -1
     where the label says all. ``body``: it is a graph inside a node. ``where`` is how a leaf's node
     is spoken of, "node 3 of graph-0.7". ``off``: the leaf does not run, because its executable has
-    it switched off or because it is gone."""
+    it switched off or because it is gone. ``critical``: something in it is on the critical path,
+    and something of the graph is not."""
 
     id: str
     x: int
@@ -84,12 +88,13 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
     body: bool
     where: str
     off: bool
+    critical: bool
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True):
     """A dependency between two boxes: a polyline as x, y, x, y, ...; ``dashed`` for a programmatic
     one; ``text`` is the edge's data where it is not the default; ``count`` edges run in it, none in
-    the link from a node to a graph inside it."""
+    the link from a node to a graph inside it. ``critical`` as for a box."""
 
     source: str
     target: str
@@ -97,6 +102,7 @@ class Link(msgspec.Struct, frozen=True, array_like=True):
     dashed: bool
     text: str
     count: int
+    critical: bool
 
 
 class LegendEntry(msgspec.Struct, frozen=True):
@@ -131,6 +137,7 @@ class FoldedGraph:
     whole: WholeGraph
     root: Group
     groups: dict[str, Group]
+    path: PathMarks
     union: GraphUnion | None = None
 
     @property
@@ -139,10 +146,13 @@ class FoldedGraph:
         return self.whole.table.rows
 
 
-def folded(whole: WholeGraph, union: GraphUnion | None = None) -> FoldedGraph:
-    """Folds a graph with all that it holds; ``union``, whose whole it is, tells what changed."""
+def folded(
+    whole: WholeGraph, measured: MeasuredGraph | None = None, union: GraphUnion | None = None
+) -> FoldedGraph:
+    """Folds a graph with all that it holds; ``measured`` tells its critical path, ``union``, whose
+    whole it is, what changed."""
     root = fold(whole)
-    return FoldedGraph(whole, root, groups(root), union)
+    return FoldedGraph(whole, root, groups(root), path_marks(whole, measured), union)
 
 
 def dag_view(
@@ -183,6 +193,8 @@ def dag_view(
             name, index = owner[box.node]
             where = f"node {index}" if name == root else f"node {index} of {name}"
             box = msgspec.structs.replace(box, where=printable(where), **_state(graph, box.node))
+        if not graph.path.is_line and not graph.path.nodes.isdisjoint(one.fold.nodes):
+            box = msgspec.structs.replace(box, critical=True)
         boxes.append(box)
     return DagView(
         nodes=len(graph.rows),
@@ -315,6 +327,11 @@ class _Colours:
                 shades = {change.value: shade for change, shade in CHANGE.items()}
                 nodes = graph.union.nodes if graph.union else ()
                 keys = [node.change.value for node in nodes] or [Change.SAME.value] * len(rows)
+            case ColourBy.SLACK:
+                labels = [label for label, _ in SLACK_LABELS]
+                shades = dict(zip(labels, SLACK, strict=True))
+                shades[NOT_MEASURED] = CATEGORY[Category.OTHER]
+                keys = [graph.path.label(place) for place in range(len(rows))]
         present = set(keys)
         self._shades = {label: shade for label, shade in shades.items() if label in present}
         self._order = list(self._shades)
@@ -412,7 +429,7 @@ def _box(
             id=item.id, **where, node=item.node, open=False,
             label=short[:_LABEL], note=printable(row.origin.op or node_note(row.node))[:_LABEL],
             time=format_ns(row.times.median_ns), colour=colours.of_node[item.node], strip=[],
-            repeats=0, name=whole, body=False, where="", off=False,
+            repeats=0, name=whole, body=False, where="", off=False, critical=False,
         )  # fmt: skip
     count = format_count(len(item.nodes))
     title = printable(item.title.removeprefix(f"{above}."))
@@ -422,7 +439,7 @@ def _box(
         time=times.text(item.nodes),
         colour=colours.most(item.nodes), strip=[] if one.open else colours.strip(item.nodes),
         repeats=len(item.children) if item.kind is FoldKind.REPEAT else 0, name=-1,
-        body=item.kind is FoldKind.BODY, where="", off=False,
+        body=item.kind is FoldKind.BODY, where="", off=False, critical=False,
     )  # fmt: skip
 
 
@@ -469,6 +486,7 @@ def _links(graph: FoldedGraph, flat: list[Placed], parents: dict[str, Placed]) -
             False,
             "",
             0,
+            False,
         )
         for holder, body in held
     ]
@@ -480,6 +498,8 @@ def _links(graph: FoldedGraph, flat: list[Placed], parents: dict[str, Placed]) -
             all(edge.type is EdgeType.PROGRAMMATIC for edge in edges),
             _edge_text(edges, graph.union),
             len(edges),
+            not graph.path.is_line
+            and any((edge.source, edge.target) in graph.path.edges for edge in edges),
         )
         for (source, target), edges in between.items()
     ]

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.lanes import Ints
+from graphviz_dash.analysis.measured_graph import NOT_SEEN, MeasuredGraph
 from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.nodes import NodeRow, NodeTable
 from graphviz_dash.errors import printable
@@ -55,9 +56,11 @@ class NodeCard:
     bins: tuple[int, ...]
 
 
-def node_card(table: NodeTable, index: int, samples: Ints) -> NodeCard:
+def node_card(
+    table: NodeTable, index: int, samples: Ints, measured: MeasuredGraph | None = None
+) -> NodeCard:
     """The card of node ``index`` (IndexError if there is none); ``samples`` are its durations in
-    ns, shape (replays,)."""
+    ns, shape (replays,); ``measured`` is the graph that is launched, which tells its slack."""
     row = table.rows[index]
     label = printable(row.node.label)
     parent = table.graph.parent
@@ -70,7 +73,7 @@ def node_card(table: NodeTable, index: int, samples: Ints) -> NodeCard:
         sections=(
             ("Where it comes from", _origin(row)),
             ("Launch", _launch(row)),
-            ("Time over replays", _times(row, table)),
+            ("Time over replays", (*_times(row, table), *_slack(table, index, measured))),
             ("Dependencies", (*_edges(table, index), *_holder(table))),
         ),
         bins=_histogram(samples),
@@ -192,6 +195,30 @@ def _times(row: NodeRow, table: NodeTable) -> tuple[Field, ...]:
         Field("Starts", f"{format_ns(times.start_median_ns)} after the replay's first work"),
         Field("Stream", str(times.stream), "of the first replay"),
         Field("Matched by", times.method, f"confidence {format_percent(times.confidence)}"),
+    )
+
+
+def _slack(table: NodeTable, index: int, measured: MeasuredGraph | None) -> tuple[Field, ...]:
+    place = None if measured is None else measured.places.get((table.graph.id, index))
+    if measured is None or place is None or measured.p50[place] == NOT_SEEN:
+        return ()
+    critical = place in measured.critical
+    slack = int(measured.slack[place])
+    lost = measured.lost[place]
+    return (
+        Field("p99", format_ns(int(measured.p99[place])), f"of {measured.replays} replays"),
+        Field(
+            "Slack",
+            format_ns(slack),
+            "on the critical path"
+            if critical
+            else "so much longer it could take, the critical path unchanged",
+        ),
+        Field(
+            "Lost before it",
+            format_ns(lost),
+            "from the end of the last node that it waits for to its start, median",
+        ),
     )
 
 

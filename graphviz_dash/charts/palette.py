@@ -114,6 +114,18 @@ TIME: Final = (
 )
 """Short to long, in steps of one hue: the longest stands out in either theme."""
 
+CRITICAL: Final = Shade("#d9662b", "#ee8866")
+"""The critical path of a graph, wherever it is drawn."""
+
+SLACK: Final = (
+    CRITICAL,
+    Shade("#1d3f7d", "#c2dcff"),
+    Shade("#3b68ad", "#7aabea"),
+    Shade("#8fb0d9", "#3f6aa6"),
+    Shade("#c9d6e6", "#2b3d5a"),
+)
+"""No slack to much: what can wait fades."""
+
 MODULES: Final = (
     Shade("#4477aa", "#6f9fd0"),
     Shade("#aa3377", "#d46ba3"),
@@ -124,3 +136,8 @@ MODULES: Final = (
     Shade("#6a5acd", "#a99cf5"),
 )
 """For the largest modules of a graph; the others share a grey."""
+
+SAVED: Final = Shade("#228833", "#4db35e")
+ADDED: Final = Shade("#d64550", "#ff7b84")
+REMAINDER: Final = Shade("#6b7280", "#a3a9b3")
+"""Of a difference: time that went, time that came, and what is not explained."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.whole import WholeGraph
     from graphviz_dash.exports.check import TraceCheck
     from graphviz_dash.exports.files import ExportSummary
+    from graphviz_dash.model.run import Run
 
 _JSON_SUFFIXES = (".json", ".json.gz")
 
@@ -85,8 +86,9 @@ _GRAPH = click.option("--graph", "graph_id", help="Id of the graph [default: the
 def dot(run: Path, file: Path, graph_id: str | None) -> None:
     """Write a captured graph of a RUN in the DOT language, what its nodes hold as clusters."""
     from graphviz_dash.exports.dot import export_dot
+    from graphviz_dash.ingest.load import load_run
 
-    whole = _whole(run, graph_id)
+    whole = _whole(load_run(run), graph_id)
     table = whole.table
     export_dot(whole, f"{run.name} {table.graph.id}", file)
     _tell_file(file, f"{len(table.rows):,} nodes, {len(table.graph.edges):,} edges")
@@ -98,9 +100,15 @@ def dot(run: Path, file: Path, graph_id: str | None) -> None:
 @_GRAPH
 def nodes(run: Path, file: Path, graph_id: str | None) -> None:
     """Write the nodes of a captured graph of a RUN, and of what it holds, as .csv or .parquet."""
+    from graphviz_dash.analysis.measured_graph import measure_graph, run_replays
     from graphviz_dash.exports.tables import node_frame, write_table
+    from graphviz_dash.ingest.load import load_run
 
-    summary = write_table(node_frame(_whole(run, graph_id)), file)
+    loaded = load_run(run)
+    whole = _whole(loaded, graph_id)
+    graph = next(one for one in loaded.graphs if one.id == whole.table.graph.id)
+    measured = measure_graph(graph, loaded.graphs, run_replays(loaded))
+    summary = write_table(node_frame(whole, measured), file)
     _tell_file(file, f"{summary.rows:,} nodes, {len(summary.columns)} columns")
 
 
@@ -168,17 +176,15 @@ def _write_comparison(
     _tell_file(file, f"{summary.rows:,} rows, {len(summary.columns)} columns")
 
 
-def _whole(path: Path, graph_id: str | None) -> WholeGraph:
+def _whole(run: Run, graph_id: str | None) -> WholeGraph:
     from graphviz_dash.analysis.whole import whole_graph
     from graphviz_dash.errors import InputError
-    from graphviz_dash.ingest.load import load_run
 
-    run = load_run(path)
     known = [graph.id for graph in run.graphs]
     if not known:
-        raise InputError(path, "a run without a captured graph", "a run of a graphed mode")
+        raise InputError(run.path, "a run without a captured graph", "a run of a graphed mode")
     if graph_id is not None and graph_id not in known:
-        raise InputError(path, f"no graph {graph_id!r}", f"one of {', '.join(known)}")
+        raise InputError(run.path, f"no graph {graph_id!r}", f"one of {', '.join(known)}")
     return whole_graph(run, graph_id or known[0])
 
 

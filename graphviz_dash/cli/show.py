@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.compare import RunComparison
+    from graphviz_dash.analysis.concurrency import Concurrency
     from graphviz_dash.analysis.figures import Figure
     from graphviz_dash.analysis.nodes import NodeRow, NodeTable
     from graphviz_dash.model.graph import CapturedGraph
     from graphviz_dash.model.run import Manifest, Run, StepWork
+
+    Measured: TypeAlias = dict[str, Concurrency | str]
 
 SCHEMA_VERSION: Final = 1
 _NAME_LENGTH: Final = 56
@@ -37,6 +40,7 @@ def show(run: Path, count: int, as_json: bool) -> None:
     RUN is the folder of one run bundle. For a speedup give its experiment to compare.
     """
     from graphviz_dash.analysis.compare import compare
+    from graphviz_dash.analysis.concurrency import run_concurrency
     from graphviz_dash.analysis.nodes import node_table
     from graphviz_dash.ingest.load import load_run
     from graphviz_dash.model.run import Experiment
@@ -45,10 +49,11 @@ def show(run: Path, count: int, as_json: bool) -> None:
     loaded = load_run(Path(os.path.abspath(run)))
     result = compare(Experiment(loaded.path.parent, (loaded,))).runs[0]
     tables = [node_table(loaded, graph.id) for graph in loaded.graphs]
+    measured = run_concurrency(loaded, tables)
     if as_json:
-        _print_json(result, tables, count)
+        _print_json(result, tables, measured, count)
     else:
-        _print(result, tables, count)
+        _print(result, tables, measured, count)
 
 
 def _own_figures(result: RunComparison) -> list[Figure]:
@@ -58,7 +63,7 @@ def _own_figures(result: RunComparison) -> list[Figure]:
     return [figure for figure in result.figures if figure.metric.id not in (*RELATIVE, *EQUATION)]
 
 
-def _print(result: RunComparison, tables: list[NodeTable], count: int) -> None:
+def _print(result: RunComparison, tables: list[NodeTable], measured: Measured, count: int) -> None:
     from graphviz_dash.cli.agreement_text import agreement_lines
     from graphviz_dash.cli.figures import (
         print_absent,
@@ -75,7 +80,7 @@ def _print(result: RunComparison, tables: list[NodeTable], count: int) -> None:
     figures = _own_figures(result)
     print_figures([(result.name, figures)])
     for table in tables:
-        _print_graph(result.run, table, count)
+        _print_graph(result.run, table, measured.get(table.graph.id), count)
     if lines := agreement_lines(result.run):
         click.echo()
         for line in lines:
@@ -169,7 +174,8 @@ def _print_recording(run: Run) -> None:
         click.echo("  no capture")
 
 
-def _print_graph(run: Run, table: NodeTable, count: int) -> None:
+def _print_graph(run: Run, table: NodeTable, found: Concurrency | str | None, count: int) -> None:
+    from graphviz_dash.cli.concurrency import spread_of
     from graphviz_dash.cli.output import (
         ABSENT,
         cell,
@@ -204,17 +210,27 @@ def _print_graph(run: Run, table: NodeTable, count: int) -> None:
         )
     if graph.parent is None:
         _print_device_launch(run, graph)
+    if isinstance(found, str):
+        click.echo(f"  critical path: {found}")
+    elif found is not None:
+        for sentence in found.sentences:
+            click.echo(f"  {sentence}")
     longest = _longest(table)[:count]
     if not longest:
         return
     click.echo()
-    nodes = plain_table("node", "kernel, copy or set", "median", "operator", "module", "source")
-    nodes.columns[0].justify = nodes.columns[2].justify = "right"
+    nodes = plain_table(
+        *("node", "kernel, copy or set", "median", "p99", "slack", "operator", "module", "source"),
+        right=(0, 2, 3, 4),
+    )
     for row in longest:
+        p99, slack = spread_of(found, table, row)
         nodes.add_row(
             cell(row.node.index),
             cell(shorten(row.node.label, _NAME_LENGTH)),
             cell(format_ns(row.times.median_ns)),
+            cell(format_ns(p99)),
+            cell(format_ns(slack)),
             cell(row.origin.op or ABSENT),
             cell(row.origin.module or ABSENT),
             cell(row.origin.source or ABSENT),
@@ -245,7 +261,9 @@ def _longest(table: NodeTable) -> list[NodeRow]:
     return sorted(timed, key=lambda row: (-(row.times.median_ns or 0.0), row.node.index))
 
 
-def _print_json(result: RunComparison, tables: list[NodeTable], count: int) -> None:
+def _print_json(
+    result: RunComparison, tables: list[NodeTable], measured: Measured, count: int
+) -> None:
     from graphviz_dash.cli.agreement_text import agreement_document
     from graphviz_dash.cli.documents import (
         figures_document,
@@ -278,7 +296,10 @@ def _print_json(result: RunComparison, tables: list[NodeTable], count: int) -> N
             "where": where_document(result.where) if result.where is not None else None,
             "where_reason": result.where_reason,
             "weaknesses": weaknesses_document(result),
-            "graphs": [_graph_document(result.run, table, count) for table in tables],
+            "graphs": [
+                _graph_document(result.run, table, measured.get(table.graph.id), count)
+                for table in tables
+            ],
             "node_ids": agreement_document(result.run),
         },
     )
@@ -348,7 +369,10 @@ def _device_launch_document(run: Run, graph: CapturedGraph) -> dict[str, object]
     }
 
 
-def _graph_document(run: Run, table: NodeTable, count: int) -> dict[str, object]:
+def _graph_document(
+    run: Run, table: NodeTable, found: Concurrency | str | None, count: int
+) -> dict[str, object]:
+    from graphviz_dash.cli.concurrency import concurrency_document, spread_of
     from graphviz_dash.cli.documents import number
 
     graph = table.graph
@@ -373,6 +397,10 @@ def _graph_document(run: Run, table: NodeTable, count: int) -> dict[str, object]
             "methods": dict(Counter(row.times.method for row in table.rows).most_common()),
             "pass": table.timed_in,
         },
+        "concurrency": None
+        if found is None or isinstance(found, str)
+        else concurrency_document(found),
+        "concurrency_reason": found if isinstance(found, str) else None,
         "longest_nodes": [
             {
                 "index": row.node.index,
@@ -380,11 +408,15 @@ def _graph_document(run: Run, table: NodeTable, count: int) -> dict[str, object]
                 "name": row.node.label,
                 "category": row.category.value,
                 "median": number(row.times.median_ns),
+                "p99": spread[0],
+                "slack": spread[1],
                 "samples": row.times.samples,
                 "op": row.origin.op,
                 "module": row.origin.module,
                 "source": row.origin.source,
             }
-            for row in _longest(table)[:count]
+            for row, spread in (
+                (row, spread_of(found, table, row)) for row in _longest(table)[:count]
+            )
         ],
     }

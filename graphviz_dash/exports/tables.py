@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from graphviz_dash.analysis.kernels import KernelTable
+from graphviz_dash.analysis.measured_graph import NOT_SEEN, MeasuredGraph
 from graphviz_dash.analysis.nodes import NodeRow
 from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.errors import InputError
@@ -42,15 +43,27 @@ class TableSummary:
     columns: tuple[str, ...]
 
 
-def node_frame(whole: WholeGraph) -> pl.DataFrame:
+def node_frame(whole: WholeGraph, measured: MeasuredGraph | str) -> pl.DataFrame:
     """A row for each node of a graph, by index, and after them those of the graphs it holds. Times
     in ns over the replays of the pass ``timed_in``, sizes in bytes; null is what is not known or
-    does not apply."""
+    does not apply. ``measured`` is the graph over its replays, or why it could not be measured."""
     rows = [
-        _node(row) | {"graph": graph, "node": index}
+        _node(row) | {"graph": graph, "node": index} | _slack(measured, (graph, index))
         for row, (graph, index) in zip(whole.table.rows, whole.owner, strict=True)
     ]
     return pl.DataFrame(rows, schema=_NODE_SCHEMA)
+
+
+def _slack(measured: MeasuredGraph | str, name: tuple[str, int]) -> dict[str, object]:
+    place = None if isinstance(measured, str) else measured.places.get(name)
+    if isinstance(measured, str) or place is None or measured.p50[place] == NOT_SEEN:
+        return {}
+    return {
+        "p99_ns": int(measured.p99[place]),
+        "slack_ns": int(measured.slack[place]),
+        "lost_before_ns": measured.lost[place],
+        "on_critical_path": place in measured.critical,
+    }
 
 
 def kernel_frame(table: KernelTable) -> pl.DataFrame:
@@ -139,6 +152,10 @@ _NODE_SCHEMA: Final = {
     "attributed_by": pl.String,
     "attribution_confidence": pl.Float64,
     "replays": pl.Int64,
+    "p99_ns": pl.Int64,
+    "slack_ns": pl.Int64,
+    "lost_before_ns": pl.Int64,
+    "on_critical_path": pl.Boolean,
     "median_ns": pl.Float64,
     "min_ns": pl.Int64,
     "max_ns": pl.Int64,

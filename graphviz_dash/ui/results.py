@@ -6,9 +6,11 @@ from typing import TypeAlias
 
 from graphviz_dash.analysis.attribution import attribute
 from graphviz_dash.analysis.compare import Comparison, compare
+from graphviz_dash.analysis.concurrency import Concurrency, concurrency_of
 from graphviz_dash.analysis.graph_pair import GraphPair, pair_graphs
 from graphviz_dash.analysis.graph_union import GraphUnion, unite
 from graphviz_dash.analysis.kernels import KernelTable, kernel_table
+from graphviz_dash.analysis.measured_graph import MeasuredGraph, measure_graph
 from graphviz_dash.analysis.memory import MemoryComparison, compare_memory
 from graphviz_dash.analysis.nodes import NodeTable, build_node_table
 from graphviz_dash.analysis.ranks import ModeRanks, rank_comparison
@@ -72,6 +74,31 @@ def nodes(key: str, run_name: str, graph_id: str) -> NodeTable:
         key,
         ("nodes", run_name, graph_id),
         lambda _: build_node_table(graph, attribute(graph, run.capture_trace), matched, run.graphs),
+    )
+
+
+def measured(key: str, run_name: str, graph_id: str) -> MeasuredGraph | str:
+    """A graph over the traced replays, or why it cannot be (UnknownKeyError: no such graph)."""
+    run = STORE.run(key, run_name)
+    graph = nodes(key, run_name, graph_id).graph
+    matched = node_replays(key, run_name)
+    return STORE.derived(
+        key, ("measured", run_name, graph_id), lambda _: measure_graph(graph, run.graphs, matched)
+    )
+
+
+def concurrency(key: str, run_name: str, graph_id: str) -> Concurrency | str:
+    """What the measured graph's concurrency comes to, or why that is not known."""
+    found = measured(key, run_name, graph_id)
+    if isinstance(found, str):
+        return found
+    run = STORE.run(key, run_name)
+    return STORE.derived(
+        key,
+        ("concurrency", run_name, graph_id),
+        lambda _: concurrency_of(
+            found, {graph.id: nodes(key, run_name, graph.id) for graph in run.graphs}
+        ),
     )
 
 

@@ -69,5 +69,5 @@ def test_an_example_runs(example: str, invoke: Invoke) -> None:
 def test_every_field_is_described(arguments: tuple[str, ...], invoke: Invoke) -> None:
     document = json.loads(invoke(*arguments, "--json").out)
     prose = re.sub(r"```.*?```", "", PAGE, flags=re.S)
-    described = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`([^`]+)`", prose))))
+    described = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", prose))))
     assert set(keys(document)) - DATA - described == set()

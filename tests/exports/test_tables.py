@@ -94,7 +94,7 @@ class TestDot:
 
 class TestTables:
     def test_a_row_for_each_node(self, toy: Path, tmp_path: Path) -> None:
-        frame = node_frame(whole_graph(load_experiment(toy).runs[1], "graph-0"))
+        frame = node_frame(whole_graph(load_experiment(toy).runs[1], "graph-0"), "not asked for")
         write_table(frame, tmp_path / "t.parquet")
         read = pl.read_parquet(tmp_path / "t.parquet")
         assert read.equals(frame)
@@ -108,7 +108,7 @@ class TestTables:
 
     def test_bodies_follow_the_graph_that_holds_them(self) -> None:
         whole = whole_of(GRAPHS, [["m0", "yes", "shared", "turn", "shared", "m4"]])
-        frame = node_frame(whole)
+        frame = node_frame(whole, "not asked for")
         assert frame["graph"].unique(maintain_order=True).to_list() == [g.id for g in GRAPHS]
         rows = {(row["graph"], row["node"]): row for row in frame.to_dicts()}
         assert len(rows) == frame.height == sum(len(graph.nodes) for graph in GRAPHS)
@@ -120,7 +120,7 @@ class TestTables:
 
     @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
     def test_a_formula_is_no_formula_in_csv(self, tmp_path: Path, start: str) -> None:
-        frame = node_frame(_named(f"{start}HYPERLINK(1)", "a=b"))
+        frame = node_frame(_named(f"{start}HYPERLINK(1)", "a=b"), "not asked for")
         write_table(frame, tmp_path / "t.csv")
         with (tmp_path / "t.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))

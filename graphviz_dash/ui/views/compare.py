@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.answer import Evidence
 from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.headline import spread_text, when
@@ -19,6 +20,7 @@ from graphviz_dash.charts.comparison import (
 )
 from graphviz_dash.errors import printable
 from graphviz_dash.ui import address
+from graphviz_dash.ui.equation_panel import answer_markup, equation_panel
 from graphviz_dash.ui.frame import chosen_experiment, empty, theme
 from graphviz_dash.ui.markup import element, plain, show, table, text
 from graphviz_dash.ui.navigation import link
@@ -49,7 +51,7 @@ def render() -> None:
     with title:
         show(
             element("h1", text(chosen.entry.name)),
-            element("p", text(run.sentence), "sentence") if run else "",
+            answer_markup(run.answer, _evidence(run)) if run else "",
         )
     show(failure_notes(result))
     _tracebacks(result)
@@ -60,9 +62,10 @@ def render() -> None:
             "What its memory is made of",
             {address.EXPERIMENT: chosen.entry.name, "run": run.name},
         )
+        equation_panel(result, run)
     _charts(result, run)
     _weak(result)
-    st.subheader("Figures", anchor=False)
+    st.subheader("Figures", anchor=Evidence.FIGURES.value)
     show(element("div", _figures(result), "scroll"))
     st.caption(
         "Spreads are the 25th to the 75th percentile unless they say 95%. Hover a name for its "
@@ -75,6 +78,16 @@ def render() -> None:
     _kernels(kernels(chosen.key), run)
     if run is not None:
         _stayed_eager(run)
+
+
+def _evidence(run: RunComparison) -> frozenset[Evidence]:
+    """What the page shows of the evidence of the answer."""
+    lacking = set()
+    if run.waterfall is None:
+        lacking.add(Evidence.WATERFALL)
+    if run["break_even"].value is None:
+        lacking.add(Evidence.BREAK_EVEN)
+    return frozenset(Evidence) - lacking
 
 
 def _tracebacks(result: Comparison) -> None:
@@ -136,7 +149,7 @@ def _charts(result: Comparison, run: RunComparison | None) -> None:
     iterations = iterations_chart(result, theme())
     if iterations is not None:
         with left:
-            st.subheader(_iterations_title(result), anchor=False)
+            st.subheader(_iterations_title(result), anchor=Evidence.ITERATIONS.value)
             st.plotly_chart(iterations, theme=None, config=_CHART, key="iterations")
             if any(run.run.recording for run in result.runs):
                 st.caption(
@@ -147,7 +160,9 @@ def _charts(result: Comparison, run: RunComparison | None) -> None:
     pays = break_even_chart(result, run, theme()) if run else None
     if pays is not None and run is not None:
         with right:
-            st.subheader(f"When {plain(run.name)} has paid for itself", anchor=False)
+            st.subheader(
+                f"When {plain(run.name)} has paid for itself", anchor=Evidence.BREAK_EVEN.value
+            )
             st.plotly_chart(pays, theme=None, config=_CHART, key="pays")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 
+import polars as pl
 import streamlit as st
 
 from graphviz_dash.errors import InputError
@@ -14,7 +15,7 @@ from graphviz_dash.ui import address
 from graphviz_dash.ui.components.perfetto import perfetto_button
 from graphviz_dash.ui.frame import Chosen, choose_run, chosen_experiment, empty, trouble
 from graphviz_dash.ui.markup import element, show, text
-from graphviz_dash.ui.results import kernels, whole
+from graphviz_dash.ui.results import kernels, measured, whole
 
 
 def render() -> None:
@@ -61,6 +62,10 @@ def _kernels(chosen: Chosen) -> None:
         _download("Parquet", lambda: as_parquet(kernel_frame(found)), f"{stem}.parquet", _BINARY)
 
 
+def _node_frame(key: str, run_name: str, graph_id: str) -> pl.DataFrame:
+    return node_frame(whole(key, run_name, graph_id), measured(key, run_name, graph_id))
+
+
 def _graph(chosen: Chosen) -> None:
     st.subheader("A captured graph", anchor=False)
     runs = [run for run in chosen.experiment.runs if run.graphs]
@@ -77,13 +82,13 @@ def _graph(chosen: Chosen) -> None:
     with st.container(horizontal=True, gap="small"):
         _download(
             "Nodes, CSV",
-            lambda: as_csv(node_frame(whole(chosen.key, run.name, graph_id))),
+            lambda: as_csv(_node_frame(chosen.key, run.name, graph_id)),
             f"{stem}.csv",
             "text/csv",
         )
         _download(
             "Nodes, Parquet",
-            lambda: as_parquet(node_frame(whole(chosen.key, run.name, graph_id))),
+            lambda: as_parquet(_node_frame(chosen.key, run.name, graph_id)),
             f"{stem}.parquet",
             _BINARY,
         )

@@ -17,6 +17,7 @@ from graphviz_dash.model.graph import KernelParams
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui import address
 from graphviz_dash.ui.components.dag import dag_view
+from graphviz_dash.ui.concurrency_panel import concurrency_panel
 from graphviz_dash.ui.frame import Chosen, choose_run, chosen_experiment, empty, theme, why_no_graph
 from graphviz_dash.ui.graph_comparison import (
     AGAINST,
@@ -31,15 +32,17 @@ from graphviz_dash.ui.node_panel import longest_nodes, node_panel, selecting
 from graphviz_dash.ui.results import (
     GraphAddress,
     comparison,
+    concurrency,
     graph_pair,
     graph_union,
+    measured,
     node_replays,
     nodes,
     whole,
 )
 from graphviz_dash.units import format_count, format_ns, format_percent
 
-_COLOURS: Final = ("category", "kind", "time", "module", "phase")
+_COLOURS: Final = ("category", "kind", "time", "slack", "module", "phase")
 _CHANGE: Final = "change"
 _HEIGHT: Final = 640
 
@@ -98,6 +101,7 @@ def render() -> None:
             _node(chosen, _home(of, against, union, found, selected))
     if against is not None:
         differences(graph_pair(of, against), nodes(*against), nodes(*of), identity)
+    concurrency_panel(concurrency(*of), found, theme())
     _table(found, identity)
 
 
@@ -121,10 +125,29 @@ def _node(chosen: Chosen, home: tuple[str, str, int]) -> None:
     run, graph, index = home
     matched = node_replays(chosen.key, run)
     durations = matched.samples(graph, index) if matched else np.zeros(0)
-    card = node_card(nodes(chosen.key, run, graph), index, np.asarray(durations, dtype=np.int64))
+    times = measured(chosen.key, run, _top(chosen, run, graph))
+    card = node_card(
+        nodes(chosen.key, run, graph),
+        index,
+        np.asarray(durations, dtype=np.int64),
+        None if isinstance(times, str) else times,
+    )
     show(node_panel(card, theme()))
     query = {"select": f"{run}/{graph}#{index}"}
     link("timeline", "Show in the timeline", {"experiment": chosen.entry.name} | query)
+
+
+def _top(chosen: Chosen, run_name: str, graph_id: str) -> str:
+    """The graph that is launched when this one runs: itself, or the one that holds it."""
+    parents = {
+        graph.id: graph.parent
+        for run in chosen.experiment.runs
+        if run.name == run_name
+        for graph in run.graphs
+    }
+    while (parent := parents.get(graph_id)) is not None:
+        graph_id = parent[0]
+    return graph_id
 
 
 def _life(run: Run, found: WholeGraph) -> None:

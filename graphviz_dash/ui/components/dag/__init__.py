@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.charts.palette import IDLE, MODE, Shade
+from graphviz_dash.charts.palette import CRITICAL, IDLE, MODE, Shade
 from graphviz_dash.ui.components.dag.api import routes
 
 __all__ = ["dag_view", "routes"]
@@ -151,6 +151,7 @@ def _palette() -> dict[str, Any]:
         "categories": [],
         "modes": {mode.value: _pair(shade) for mode, shade in MODE.items()},
         "idle": _pair(IDLE),
+        "critical": _pair(CRITICAL),
     }
 
 

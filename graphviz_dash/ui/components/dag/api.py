@@ -21,7 +21,7 @@ from graphviz_dash.ui.answers import (
     integer,
     one,
 )
-from graphviz_dash.ui.results import GraphAddress, graph_union, whole
+from graphviz_dash.ui.results import GraphAddress, graph_union, measured, whole
 from graphviz_dash.ui.store import STORE, UnknownKeyError
 
 _GROUP: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}")
@@ -56,7 +56,9 @@ def folded_graph(key: str, run_name: str, graph_id: str) -> FoldedGraph:
         InputError: the experiment cannot be read.
     """
     found = whole(key, run_name, graph_id)
-    return STORE.derived(key, ("folded", run_name, graph_id), lambda _: folded(found))
+    times = measured(key, run_name, graph_id)
+    path = None if isinstance(times, str) else times
+    return STORE.derived(key, ("folded", run_name, graph_id), lambda _: folded(found, path))
 
 
 def compared_graph(of: GraphAddress, against: GraphAddress) -> FoldedGraph:
@@ -67,7 +69,7 @@ def compared_graph(of: GraphAddress, against: GraphAddress) -> FoldedGraph:
         InputError: an experiment cannot be read.
     """
     union = graph_union(of, against)
-    return STORE.derived(of[0], ("folded", of, against), lambda _: folded(union.whole, union))
+    return STORE.derived(of[0], ("folded", of, against), lambda _: folded(union.whole, union=union))
 
 
 def _view(request: Request) -> DagView:

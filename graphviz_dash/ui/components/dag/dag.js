@@ -1,7 +1,7 @@
 // The DAG: a folded graph whose groups unfold in place, from views that the server lays out.
 
-const FIELDS = ["id", "x", "y", "w", "h", "node", "open", "label", "note", "time", "colour", "strip", "repeats", "name", "body", "where", "off"];
-const LINK_FIELDS = ["source", "target", "points", "dashed", "text", "count"];
+const FIELDS = ["id", "x", "y", "w", "h", "node", "open", "label", "note", "time", "colour", "strip", "repeats", "name", "body", "where", "off", "critical"];
+const LINK_FIELDS = ["source", "target", "points", "dashed", "text", "count", "critical"];
 const SEARCH_MS = 140;
 const MAX_ZOOM = 3;
 
@@ -40,7 +40,7 @@ class Dag {
     const { data, setStateValue } = component;
     this.setStateValue = setStateValue;
     this.palette = data.palette;
-    this.theme = readTheme(this.host, this.palette);
+    this.readTheme();
     this.host.style.height = `${data.height}px`;
     this.resize();
     const source = JSON.stringify([data.experiment, data.run, data.graph, data.against]);
@@ -62,6 +62,11 @@ class Dag {
     } else if (recoloured) this.load({});
     this.asked = data.selected;
     this.paintTheme();
+  }
+
+  readTheme() {
+    this.theme = readTheme(this.host, this.palette);
+    this.theme.critical = this.palette.critical[this.theme.dark ? 1 : 0];
   }
 
   dispose() {
@@ -133,6 +138,14 @@ class Dag {
         return chip;
       }),
     );
+    if (this.view && this.view.boxes.some((box) => box.critical)) {
+      const chip = document.createElement("span");
+      chip.className = "chip path";
+      const mark = document.createElement("i");
+      mark.style.background = this.theme.critical;
+      chip.append(mark, "critical path");
+      this.legend.append(chip);
+    }
     if (this.view) {
       const { nodes, edges, boxes, full } = this.view;
       const shown = boxes.filter((box) => !box.open).length;

@@ -104,9 +104,22 @@ function drawBox(dag, box) {
   ctx.fillStyle = fill;
   ctx.fillRect(box.x, box.y, 4, box.h);
   ctx.restore();
+  if (box.critical) drawCritical(dag, box);
   if (box.strip.length) drawStrip(dag, box);
   if (zoom >= LABELS_FROM) drawText(dag, box);
   ctx.globalAlpha = 1;
+}
+
+/** A bar at the right edge: the critical path runs through here. */
+function drawCritical(dag, box) {
+  const { ctx, theme } = dag;
+  ctx.save();
+  ctx.beginPath();
+  ctx.roundRect(box.x, box.y, box.w, box.h, 7);
+  ctx.clip();
+  ctx.fillStyle = theme.critical;
+  ctx.fillRect(box.x + box.w - 4, box.y, 4, box.h);
+  ctx.restore();
 }
 
 function drawStrip(dag, box) {
@@ -182,9 +195,10 @@ function drawLinks(dag) {
       for (let i = 2; i < p.length - 2; i += 2) ctx.arcTo(p[i], p[i + 1], p[i + 2], p[i + 3], 7);
       ctx.lineTo(p[p.length - 2], p[p.length - 1]);
       ctx.setLineDash(link.dashed ? [5, 4] : link.count ? [] : [1.5, 3.5]);
-      ctx.lineWidth = (lit ? 2 : link.count > 1 ? 1.6 : 1.1) / Math.min(1, Math.max(zoom, 0.4));
-      ctx.strokeStyle = lit ? theme.primary : theme.muted;
-      ctx.globalAlpha = lit ? 1 : 0.62;
+      const width = link.critical ? 2.6 : lit ? 2 : link.count > 1 ? 1.6 : 1.1;
+      ctx.lineWidth = width / Math.min(1, Math.max(zoom, 0.4));
+      ctx.strokeStyle = link.critical ? theme.critical : lit ? theme.primary : theme.muted;
+      ctx.globalAlpha = lit || link.critical ? 1 : 0.62;
       ctx.stroke();
       arrow(ctx, p, ctx.strokeStyle);
       if (link.text && zoom >= NOTES_FROM) {
