@@ -195,6 +195,26 @@ def test_however_it_ends_the_captures_are_kept(
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["recorded"]
 
 
+def test_the_compiler_finds_modules_as_torch_made_them(tmp_path: Path) -> None:
+    program = """
+        import torch
+        original = torch.nn.Module.__call__
+        class Net(torch.nn.Module):
+            def forward(self): pass
+        net = Net()
+        for _ in range(6):
+            net()
+        bare = torch.compile(net.__call__)
+        print(bare.__func__.__name__, "__call__" in vars(Net), torch.compile.__name__)
+        for _ in range(6):
+            net()
+    """
+    done = run(tmp_path, program)
+    assert done.stdout == "__call__ False compile\n", done.stderr
+    _, recording = seen(tmp_path)
+    assert (recording.rung, recording.steps) == (StepRung.FORWARDS, 5)
+
+
 def test_torch_is_left_as_it_was_and_part_of_a_program_can_be_recorded(tmp_path: Path) -> None:
     program = """
         import collectors

@@ -203,7 +203,16 @@ def _capture_info(_stream: Any) -> Any:
     return (_OK, _BROKEN if capturing == "broken" else _ACTIVE, 1, 7, [], [], 0)
 
 
-_driver = _Fake("cuda.bindings.driver")
+class _Driver(_Fake):
+    """A driver whose every other call succeeds and answers 0."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return MagicMock(return_value=(_OK, 0))
+
+
+_driver = _Driver("cuda.bindings.driver")
 vars(_driver).update(
     CUgraph=int,
     CUgraphNode=int,
