@@ -1,4 +1,4 @@
-"""docs/capture-schemes.md holds the figures of the shipped experiments, as the benchmark prints them."""
+"""docs/capture-schemes.md holds the figures of the shipped experiments, as they are printed."""
 
 from __future__ import annotations
 
