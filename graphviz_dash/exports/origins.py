@@ -11,6 +11,7 @@ import polars as pl
 from graphviz_dash.analysis.attribution import attribute
 from graphviz_dash.analysis.lanes import Ints, column, encode, link_launches
 from graphviz_dash.analysis.replays import METHODS, known_of, match_replays
+from graphviz_dash.analysis.visibility import conditionals_around, what_is_left_out
 from graphviz_dash.exports.slices import Arg, column_arg, count_arg, number_arg, text_arg
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ BY_EXTERNAL_ID: Final = "external id"
 def gpu_args(run: Run, trace: Trace) -> list[Arg]:
     """The arguments of every row of ``trace.gpu``, the replay trace of ``run``.
 
-    ``graph`` and ``node`` are of the captured graph, with ``matched_by`` and ``match_confidence``;
+    ``graph`` and ``node`` are of the captured graph, with ``matched_by`` and ``match_confidence``,
+    and a ``note`` where the profiler shows less than ran;
     ``op``, ``module``, ``source``, ``phase`` and ``input_dims`` come from the node's capture, or
     for eager work from the operator around the launch, with ``attributed_by`` and
     ``attribution_confidence``. ``cuda_graph_id`` and ``cuda_graph_node_id`` are the trace's own.
@@ -106,6 +108,9 @@ def _from_nodes(
     node = np.full(rows, -1, dtype=np.int64)
     method = np.full(rows, -1, dtype=np.int64)
     match_sure = np.full(rows, np.nan)
+    notes = _Texts()
+    note = np.full(rows, -1, dtype=np.int64)
+    by_id = {one.id: one for one in run.graphs}
     names: tuple[str, ...] = ()
     if run.graphs:
         match = match_replays(run.graphs, trace, known_of(run))
@@ -117,7 +122,8 @@ def _from_nodes(
         match_sure[match.gpu_row] = np.where(found, match.confidence, np.nan)
         for place, graph_id in enumerate(names):
             of_graph = at[match.graph[found] == place]
-            captured = next(one for one in run.graphs if one.id == graph_id)
+            captured = by_id[graph_id]
+            note[of_graph] = notes.place(what_is_left_out(conditionals_around(captured, by_id)))
             origins = attribute(captured, run.capture_trace).origins
             for name in _FIELDS:
                 field = "method" if name == "attributed_by" else name
@@ -130,6 +136,7 @@ def _from_nodes(
         _node_arg(node),
         text_arg("matched_by", method, METHODS),
         number_arg("match_confidence", match_sure),
+        text_arg("note", note, notes.places),
     ]
 
 
