@@ -553,6 +553,7 @@ A figure is shown whatever it rests on, but it says so when that is weak, with w
 - a remainder of the equation above {LARGE_REMAINDER:.0%} of the baseline's step time;
 - fewer than {FEW_STEPS} recorded steps of a program, and a capture of it that failed or could not
   be read;
+- While nodes in a graph, of which the profiler shows the last turn of each launch alone;
 - a trace that has defects, or marks no steps.
 """
 

@@ -20,6 +20,7 @@ from graphviz_dash.analysis.metrics import (
 )
 from graphviz_dash.analysis.samples import summarise
 from graphviz_dash.analysis.steps import Step, StepMethod
+from graphviz_dash.model.graph import ConditionalParams, ConditionalType
 from graphviz_dash.units import format_ns, format_percent, format_ratio
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def weaknesses(
         *_of_speedup(figures),
         *_of_equation(figures),
         *_of_traces(run, figures, taken),
+        *_of_loops(run),
         *_of_ranks(run, taken),
         *(_of_pair(run, against) if against is not None else ()),
     )
@@ -127,6 +129,23 @@ def _of_equation(figures: Mapping[str, Figure]) -> Iterator[Weakness]:
             f"{format_percent(abs(rest) / before)} of the baseline's step",
             "The two passes did not run alike: collect again on a quiet machine.",
             ("remainder", "gaps_removed", "kernel_change"),
+        )
+
+
+def _of_loops(run: Run) -> Iterator[Weakness]:
+    loops = sum(
+        isinstance(node.params, ConditionalParams) and node.params.type is ConditionalType.WHILE
+        for graph in run.graphs
+        for node in graph.nodes
+    )
+    if loops and run.replay_trace is not None:
+        nodes = "1 While node" if loops == 1 else f"{loops} While nodes"
+        yield Weakness(
+            "loops",
+            f"{nodes}: the profiler shows the last turn of each launch alone, so that counts and "
+            "times of GPU work leave the others out",
+            "Step times of the clean pass have all turns.",
+            ("gpu_busy", "busy_fraction", "busy_of_clean", "kernels", "copies", "sets"),
         )
 
 

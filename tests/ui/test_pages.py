@@ -3,6 +3,7 @@ of names that would do harm if they were more than text."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.compare import compare
+from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Failure, Pass
 from graphviz_dash.ui import catalogue, server
 from tests.analysis.test_memory import EAGER, GRAPHED
@@ -457,3 +460,32 @@ def test_every_page_takes_ranks(roots: Path) -> None:
     assert "faster: graph-rank1 against eager-rank1" in markup(shown("overview"))
     for name in ("compare", "graph", "timeline", "memory", "export"):
         shown(name, experiment="tp")
+
+
+@pytest.fixture
+def all_nodes(roots: Path) -> CapturedGraph:
+    """The recorded experiment with every kind of node, and the body of its While."""
+    source = Path(__file__).parents[2] / "sample_traces" / "all-nodes"
+    shutil.copytree(source, roots / "all-nodes")
+    graphs = read_bundle(source / "graph").graphs
+    return next(graph for graph in graphs if [node.label for node in graph.nodes][:1] == ["relax"])
+
+
+def test_a_node_inside_another_is_chosen_in_the_whole(all_nodes: CapturedGraph) -> None:
+    page = shown("graph", experiment="all-nodes", graph=all_nodes.id, node="1")
+    place = page.query_params["node"]
+    assert page.query_params["graph"] == "graph-0"
+    assert int(place[0] if isinstance(place, list) else place) > 1
+    told = markup(page)
+    assert f"node 1 of {all_nodes.id}" in told
+    assert "the last turn of each replay" in told
+    assert all_nodes.parent is not None
+    assert f"node {all_nodes.parent[1]} of graph-0" in told
+    names = page.dataframe[-1].value["Node"].tolist()
+    assert f"1 of {all_nodes.id}" in names
+
+
+def test_every_page_opens_on_every_kind_of_node(all_nodes: CapturedGraph) -> None:
+    for name in PAGES:
+        page = shown(name, experiment="all-nodes")
+        assert [warning.value for warning in page.warning] == []
