@@ -52,7 +52,7 @@ _FLUSH_S: Final = 2.0
 _CALLERS: Final = 8
 
 
-@dataclass
+@dataclass(eq=False)
 class _Capture:
     """What is known of one capture; ``seen`` counts its replays."""
 
@@ -345,7 +345,10 @@ class ProgramRecorder:
             window_refused=self._window.refused,
             profiler_seen=self._profiler_seen,
             earlier_replays=self._earlier.replays,
-            graphs=tuple(map(_recorded, tuple(self._captures.values()))),
+            graphs=tuple(
+                _recorded(capture, capture in self._open)
+                for capture in tuple(self._captures.values())
+            ),
         )
 
 
@@ -378,7 +381,7 @@ def write_failure(folder: Path, error: BaseException | None) -> None:
         _put(folder / FAILURE_FILE, msgspec.json.encode(describe(error, Pass.RECORDED)))
 
 
-def _recorded(capture: _Capture) -> RecordedGraph:
+def _recorded(capture: _Capture, is_open: bool) -> RecordedGraph:
     seen = capture.seen
     return RecordedGraph(
         graph=seen.id,
@@ -390,7 +393,7 @@ def _recorded(capture: _Capture) -> RecordedGraph:
         window_replays=capture.window_replays,
         profiled=capture.profiled,
         alive=seen.alive,
-        problem=capture.problem,
+        problem="the capture had not ended" if is_open else capture.problem,
     )
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from graphviz_dash.bundle.staging import Staging
-from graphviz_dash.errors import GraphvizDashError
+from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
 
 if TYPE_CHECKING:
     from collectors.program_recorder import ProgramRecorder
@@ -58,12 +58,16 @@ def record(
         MissingRequirementError: torch sees no CUDA device.
     """
     global _active  # noqa: PLW0603  # one recorder in a process: torch has one CUDAGraph
+    import torch
+
     from collectors.program_recorder import ProgramRecorder, write_failure
     from collectors.recorded import Program, check_free, write_run
     from collectors.recorder_files import Settings
 
     if _active is not None:
         raise GraphvizDashError("This process is recorded already.")
+    if not torch.cuda.is_available():
+        raise MissingRequirementError("Recording needs a CUDA GPU, and torch sees none.")
     target = check_free(Path(output), name)
     target.parent.mkdir(parents=True, exist_ok=True)
     with Staging(target.parent, "record") as staging:

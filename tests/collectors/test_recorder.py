@@ -195,6 +195,13 @@ def test_however_it_ends_the_captures_are_kept(
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["recorded"]
 
 
+def test_a_capture_that_never_ended_is_told(tmp_path: Path) -> None:
+    program = "captured()\nG().capture_begin()\nraise SystemExit(3)\n"
+    assert run(tmp_path, CAPTURE + program).returncode == 3
+    _, recording = seen(tmp_path)
+    assert [graph.problem for graph in recording.graphs] == [None, "the capture had not ended"]
+
+
 def test_the_compiler_finds_modules_as_torch_made_them(tmp_path: Path) -> None:
     program = """
         import torch
