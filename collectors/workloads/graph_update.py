@@ -51,11 +51,12 @@ VARIANTS = {
 class Layer(nn.Module):
     """One layer of a variant; ``odd`` for the one that is joined or normed otherwise."""
 
-    def __init__(self, variant: Variant, odd: bool, beside: torch.cuda.Stream) -> None:
+    def __init__(self, variant: Variant, odd: bool) -> None:
         super().__init__()
         self._joined_late = variant.joined_late and odd
         self._norm_beside = variant.norm_beside and odd
-        self._beside = beside
+        # A stream that has run something already would tie the layers together once more.
+        self._beside = torch.cuda.Stream()
         self.up = nn.Linear(WIDTH, 4 * WIDTH)
         self.activation = variant.activation()
         self.down = nn.Linear(4 * WIDTH, WIDTH)
@@ -89,9 +90,8 @@ class Variation:
 
     def __init__(self, variant: Variant) -> None:
         shape = (variant.batch, WIDTH)
-        beside = torch.cuda.Stream()
         self._extra = variant.extra
-        self._layers = [Layer(variant, place == ODD, beside) for place in range(LAYERS)]
+        self._layers = [Layer(variant, place == ODD) for place in range(LAYERS)]
         for layer in self._layers:
             layer.to("cuda", torch.bfloat16)
         source = torch.randn(shape, dtype=torch.bfloat16)

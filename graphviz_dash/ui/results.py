@@ -7,6 +7,7 @@ from typing import TypeAlias
 from graphviz_dash.analysis.attribution import attribute
 from graphviz_dash.analysis.compare import Comparison, compare
 from graphviz_dash.analysis.concurrency import Concurrency, concurrency_of
+from graphviz_dash.analysis.creation_order import OrderEffect, order_effects
 from graphviz_dash.analysis.graph_pair import GraphPair, pair_graphs
 from graphviz_dash.analysis.graph_union import GraphUnion, unite
 from graphviz_dash.analysis.kernels import KernelTable, kernel_table
@@ -30,6 +31,12 @@ def comparison(key: str) -> Comparison:
 def memory(key: str) -> MemoryComparison:
     """The memory of the experiment's runs against the same baseline."""
     return STORE.derived(key, "memory", lambda _: compare_memory(comparison(key)))
+
+
+def creation_orders(key: str) -> tuple[OrderEffect, ...]:
+    """The runs whose graphs differ in the order of creation only."""
+    compared = comparison(key)
+    return STORE.derived(key, "creation-orders", lambda _: order_effects(compared))
 
 
 def kernels(key: str) -> KernelTable:

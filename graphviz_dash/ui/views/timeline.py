@@ -14,7 +14,7 @@ from graphviz_dash.ui.components.timeline import timeline_view
 from graphviz_dash.ui.frame import Chosen, chosen_experiment, empty
 from graphviz_dash.ui.markup import element, show, text
 from graphviz_dash.ui.navigation import link
-from graphviz_dash.ui.results import comparison
+from graphviz_dash.ui.results import comparison, creation_orders
 from graphviz_dash.ui.store import STORE
 
 _MOST_RUNS: Final = 8
@@ -60,6 +60,8 @@ def render() -> None:
                 "node": str(selection.node),
             },
         )
+    for effect in creation_orders(chosen.key):
+        show(element("p", text(effect.sentence)))
     show(element("p", text(_note(chosen)), "muted"))
 
 
@@ -69,7 +71,12 @@ def _select(token: str | None) -> None:
 
 def _usual(chosen: Chosen, names: list[str]) -> list[str]:
     """The baseline, the fastest run and that of the selected slice, as far as they are traced; else
-    the first two."""
+    the first two. Two orders of creation are there to be compared with each other."""
+    orders = {
+        name for effect in creation_orders(chosen.key) for name in (effect.slower, effect.faster)
+    }
+    if orders:
+        return [name for name in names if name in orders]
     result = comparison(chosen.key)
     selected = (address.value("select") or "").partition("/")[0]
     pair = {result.baseline, result.best.name if result.best else None, selected}
