@@ -18,8 +18,8 @@ from torch import nn
 from collectors.workloads import Step
 
 WIDTH = 512
-LAYERS = 3
-ODD = 1
+LAYERS = 6
+ODD = 2
 """The layer in which two of the variants differ."""
 
 
@@ -51,12 +51,11 @@ VARIANTS = {
 class Layer(nn.Module):
     """One layer of a variant; ``odd`` for the one that is joined or normed otherwise."""
 
-    def __init__(self, variant: Variant, odd: bool) -> None:
+    def __init__(self, variant: Variant, odd: bool, beside: torch.cuda.Stream) -> None:
         super().__init__()
         self._joined_late = variant.joined_late and odd
         self._norm_beside = variant.norm_beside and odd
-        # A stream that has run something already would tie the layers together once more.
-        self._beside = torch.cuda.Stream()
+        self._beside = beside
         self.up = nn.Linear(WIDTH, 4 * WIDTH)
         self.activation = variant.activation()
         self.down = nn.Linear(4 * WIDTH, WIDTH)
@@ -90,8 +89,9 @@ class Variation:
 
     def __init__(self, variant: Variant) -> None:
         shape = (variant.batch, WIDTH)
+        beside = torch.cuda.Stream()
         self._extra = variant.extra
-        self._layers = [Layer(variant, place == ODD) for place in range(LAYERS)]
+        self._layers = [Layer(variant, place == ODD, beside) for place in range(LAYERS)]
         for layer in self._layers:
             layer.to("cuda", torch.bfloat16)
         source = torch.randn(shape, dtype=torch.bfloat16)
@@ -125,5 +125,5 @@ class GraphUpdate:
 
 
 def graph_update() -> GraphUpdate:
-    """Three layers, in nine variants."""
+    """Six layers, in nine variants."""
     return GraphUpdate()

@@ -103,7 +103,7 @@ def _node(
             True,
             finding(
                 "kinds",
-                f"a {node.kind.value} node; only Kernel, Memcpy, Memset and ChildGraph may be",
+                f"a node of kind {node.kind.value}; only Kernel, Memcpy, Memset, ChildGraph may be",
             ),
         )
         return

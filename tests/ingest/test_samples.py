@@ -71,7 +71,7 @@ def test_all_sample_experiments_are_found_and_load() -> None:
     )
     for path in found:
         experiment = load_experiment(path)
-        assert len(experiment.runs) >= 2
+        assert experiment.runs
         for run in experiment.runs:
             if run.replay_trace is None:
                 assert run.manifest.status == "failed"
