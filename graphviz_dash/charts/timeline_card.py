@@ -253,8 +253,9 @@ def _node_fields(node: MatchedNode, row: NodeRow | None) -> list[tuple[str, str]
         if text:
             fields.append((what, text))
     if times.samples and times.median_ns is not None:
+        note = f"; {times.note}" if times.note else ""
         fields.append(
-            ("Over the replays", f"median {format_ns(times.median_ns)} of {times.samples:,}")
+            ("Over the replays", f"median {format_ns(times.median_ns)} of {times.samples:,}{note}")
         )
     how = f"{origin.method}, {format_percent(origin.confidence)} sure"
     told = how if origin.op else f"{how}: {origin.reason or 'not told'}"
