@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -11,7 +12,7 @@ from graphviz_dash.analysis.compare import RunComparison
 from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.headline import failure_text, spread_text, when
 from graphviz_dash.analysis.metrics import SECTIONS, Source
-from graphviz_dash.cli.output import cell, plain_table, print_heading, print_table
+from graphviz_dash.cli.output import cell, plain_table, print_heading, print_table, shown
 from graphviz_dash.errors import printable
 from graphviz_dash.model.run import Run
 
@@ -61,6 +62,9 @@ def print_failures(runs: Sequence[Run]) -> None:
         print_heading("Failures")
         for line in lines:
             click.echo(f"  {line}")
+    for run in runs:
+        if run.doctor is not None and run.manifest.failures:
+            click.echo(f"  Why: graphviz-dash doctor --bundle {shlex.quote(shown(run.path))}")
 
 
 def print_tracebacks(run: Run) -> None:

@@ -7,11 +7,13 @@ from typing import Final
 
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison
+from graphviz_dash.analysis.doctor import diagnose
 from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.headline import when
 from graphviz_dash.analysis.where import WhereTimeGoes
 from graphviz_dash.charts.palette import ACCENT, CATEGORY, IDLE, PAGE, WARNING
 from graphviz_dash.charts.themed import Theme, shade
+from graphviz_dash.model.run import Run
 from graphviz_dash.ui.markup import element, text
 from graphviz_dash.units import format_ns, format_percent
 
@@ -104,6 +106,15 @@ def failure_notes(comparison: Comparison) -> str:
                 )
             )
     return "".join(notes)
+
+
+def doctor_notes(runs: Iterable[Run]) -> str:
+    """The verdict of each doctor's report that found something."""
+    return "".join(
+        element("div", f"<b>{text(run.name)}</b>: {text(diagnose(run.doctor).verdict)}", "failed")
+        for run in runs
+        if run.doctor is not None and run.doctor.findings
+    )
 
 
 def hero(best: RunComparison) -> str:

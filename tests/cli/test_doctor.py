@@ -16,7 +16,7 @@ from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import ExecutionMode, WorkloadInfo
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import FAILURE, Invoke
 from tests.cli.test_docs import PAGE, keys
 from tests.doctors import MOVED, OUTPUTS, READ, WAIT, report
 from tests.experiments import make_run, manifest
@@ -123,3 +123,12 @@ def test_control_characters_of_a_report_reach_no_terminal(tmp_path: Path, invoke
     result = invoke("doctor", "--bundle", bundle(tmp_path, report(evil)))
     assert "\x1b" not in result.out
     assert "\\x1b[31mred" in result.out
+
+
+def test_show_leads_from_a_failure_to_its_doctor(tmp_path: Path, invoke: Invoke) -> None:
+    target = tmp_path / "graph"
+    with BundleWriter(target) as writer:
+        writer.add_doctor(report(READ))
+        info = WorkloadInfo("toy", "tests:toy", 0, 3, 3, 0)
+        writer.commit(manifest(ExecutionMode.GRAPH, info, failure=FAILURE))
+    assert f"Why: graphviz-dash doctor --bundle {target}" in invoke("show", str(target)).out

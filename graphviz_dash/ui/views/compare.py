@@ -24,7 +24,7 @@ from graphviz_dash.ui.equation_panel import answer_markup, equation_panel
 from graphviz_dash.ui.frame import chosen_experiment, empty, theme
 from graphviz_dash.ui.markup import element, plain, show, table, text
 from graphviz_dash.ui.navigation import link
-from graphviz_dash.ui.pieces import failure_notes, signed
+from graphviz_dash.ui.pieces import doctor_notes, failure_notes, signed
 from graphviz_dash.ui.recorded import recorded_section
 from graphviz_dash.ui.results import comparison, kernels
 from graphviz_dash.units import format_count, format_ns, format_percent
@@ -54,6 +54,15 @@ def render() -> None:
             answer_markup(run.answer, _evidence(run)) if run else "",
         )
     show(failure_notes(result))
+    show(doctor_notes(chosen.experiment.runs))
+    for examined in chosen.experiment.runs:
+        if examined.doctor is not None and examined.doctor.findings:
+            query = {address.EXPERIMENT: chosen.entry.name, "run": examined.name}
+            link(
+                "doctor",
+                f"What the doctor found in {plain(examined.name)}, and what to write instead",
+                query,
+            )
     _tracebacks(result)
     if run is not None:
         show(_tiles(result, run))
