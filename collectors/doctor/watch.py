@@ -250,10 +250,11 @@ class Watch:
 
     def thread_name(self) -> str | None:
         """The name of a Python thread other than the step's; autograd's have no Python name."""
-        current = threading.current_thread()
-        if threading.get_ident() == self.owner or current.name.startswith("Dummy-"):
+        ident = threading.get_ident()
+        if ident == self.owner:
             return None
-        return current.name
+        # Not current_thread(): it would make up a thread object for each of autograd's threads.
+        return next((one.name for one in threading.enumerate() if one.ident == ident), None)
 
     def _use(self, tensor: torch.Tensor, op: str, spot: Spot | None) -> TensorUse:
         inner = _storage(tensor) in self._made
