@@ -25,7 +25,8 @@ _SIZED_BY_DATA: Final = frozenset(
 
 _MESSAGES: Final = (
     ("cannot copy between cpu and cuda", RuleId.UNPINNED_COPY),
-    ("generator", RuleId.GENERATOR),
+    ("generator not in capture mode", RuleId.GENERATOR),
+    ("generatorimpl during cuda graph capture", RuleId.GENERATOR),
     ("set_current_seed", RuleId.GENERATOR),
     ("capturable is false", RuleId.OPTIMIZER_CAPTURABLE),
     ("non-default stream", RuleId.DEFAULT_STREAM),
@@ -43,6 +44,12 @@ def by_message(message: str) -> RuleId | None:
     """The rule that an error's text names; None where it names none."""
     lower = message.lower()
     return next((rule for words, rule in _MESSAGES if words in lower), None)
+
+
+def speaks_of_capture(message: str) -> bool:
+    """Whether an error is of a capture at all, and not one that the code has without."""
+    lower = message.lower()
+    return "captur" in lower or "non-default stream" in lower
 
 
 def first_line(error: BaseException) -> str:

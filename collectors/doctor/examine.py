@@ -10,7 +10,7 @@ import torch
 from cuda.bindings import runtime
 
 from collectors.doctor.attempts import Captures, capture, eager_step, escaped
-from collectors.doctor.classify import by_message, first_line
+from collectors.doctor.classify import by_message, first_line, speaks_of_capture
 from collectors.doctor.drafts import Draft, cpu_work, differences, illegal_in
 from collectors.doctor.events import StepLog
 from collectors.doctor.places import spot_of_error
@@ -53,9 +53,10 @@ def examine(step: Step, warmup: int, steps: int) -> DoctorReport:
                 step()
         torch.cuda.synchronize()
     except RuntimeError as error:
-        rule = by_message(first_line(error))
-        if rule is None:
+        message = first_line(error)
+        if not speaks_of_capture(message):
             raise
+        rule = by_message(message) or RuleId.FORBIDDEN_CALL
         return _failed_by_itself(rule, error)
     watched = [eager_step(step, stream) for _ in range(steps)]
     logs = [log for log, _ in watched]
