@@ -19,8 +19,6 @@ from typing import Any, Final
 import msgspec
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from collectors.doctor.attempts import Lines, cause_of, escaped
 from collectors.doctor.calls import watching
@@ -29,6 +27,7 @@ from collectors.doctor.events import Event, StepLog
 from collectors.doctor.places import Spot, spot_of
 from collectors.doctor.requests import REPORT_FILE, ProgramSettings
 from collectors.doctor.watch import Watch
+from collectors.hooks import OutermostCalls, optimizer_steps
 from collectors.program import scratch_folder, settings
 from graphviz_dash.model.doctor import (
     CheckStatus,
@@ -240,7 +239,8 @@ class _ProgramDoctor:
 
 class _Steps:
     """The training steps of a program: from the end of one optimizer step to that of the next; or,
-    without gradients, from the end of one outermost module's call to the next."""
+    without gradients, from one call of an outermost module to the next. With torch.compile in the
+    program only optimizers are listened to."""
 
     def __init__(self, asked: ProgramSettings) -> None:
         self._asked = asked
@@ -248,35 +248,32 @@ class _Steps:
         self._seen = 0
         self._done = False
         self._open: tuple[Watch, ExitStack] | None = None
-        self._depth = 0
-        self._by_optimizer = False
+        self._hooks = ExitStack()
+        self._calls = OutermostCalls(self._called)
         self._first_optimizer: int | None = None
 
     def install(self) -> None:
-        """Registers torch's global hooks."""
-        register_optimizer_step_post_hook(self._optimizer_stepped)
-        register_module_forward_pre_hook(self._entered)
-        register_module_forward_hook(self._left, always_call=True)
+        """Begins to listen to torch."""
+        self._hooks.enter_context(optimizer_steps(self._optimizer_stepped))
+        self._calls.start()
+        self._hooks.callback(self._calls.stop)
 
     def stop(self) -> None:
         """Ends the watching for good."""
         self._done = True
+        self._hooks.close()
         self._close(keep=False)
 
-    def _optimizer_stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    def _optimizer_stepped(self, optimizer: Any) -> None:
         # A step may use several optimizers; it ends with the one that was seen first.
         if self._first_optimizer is None:
             self._first_optimizer = id(optimizer)
+            self._calls.stop()
         if id(optimizer) == self._first_optimizer:
-            self._by_optimizer = True
             self._boundary()
 
-    def _entered(self, _module: Any, _args: Any) -> None:
-        self._depth += 1
-
-    def _left(self, _module: Any, _args: Any, _result: Any) -> None:
-        self._depth -= 1
-        if self._depth == 0 and not self._by_optimizer and not torch.is_grad_enabled():
+    def _called(self, _module: Any) -> None:
+        if self._first_optimizer is None and not torch.is_grad_enabled():
             self._boundary()
 
     def _boundary(self) -> None:

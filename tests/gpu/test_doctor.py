@@ -336,3 +336,14 @@ def test_inputs_that_move_through_training(tmp_path: Path) -> None:
     assert {RuleId.MOVED_INPUT, RuleId.CPU_WORK} <= rules
     loss = next(check for check in examined.report.outputs if check.kind == "result")
     assert loss.differing == 1
+
+
+def test_inference_is_watched_from_call_to_call(tmp_path: Path) -> None:
+    examined = doctor(tmp_path, "--", sys.executable, str(HERE / "inference.py"))
+    assert examined.code == 1, examined.err
+    (finding,) = [one for one in examined.report.findings if one.severity is Severity.ILLEGAL]
+    assert finding.rule is RuleId.SYNC_VALUE
+    assert finding.place is not None
+    assert finding.place.line == marked("inference.py", "sync-value")
+    assert examined.report.steps == 3
+    assert "12 answers" in examined.err
