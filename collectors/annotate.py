@@ -6,7 +6,6 @@ when the capture ends.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,14 +22,12 @@ from torch.nn.modules.module import (
 )
 from torch.overrides import TorchFunctionMode
 
-from collectors.paths import short_path
+from collectors.paths import GENERATED, short_path
 from graphviz_dash.model.marks import MODULE, SOURCE
 
 _TORCH = str(Path(torch.__file__).parent)
 _OURS = str(Path(__file__).parent)
 _WORKLOADS = str(Path(__file__).parent / "workloads")
-_GENERATED = re.compile(r"/c[a-z0-9]{51}\.py$")
-"""A file that torch.compile wrote."""
 
 
 class _SourceMode(TorchFunctionMode):
@@ -111,7 +108,7 @@ def caller_lines(frame: FrameType | None, most: int) -> tuple[str, ...]:
     while frame is not None and len(lines) < most:
         file = frame.f_code.co_filename
         ours = file.startswith(_OURS) and not file.startswith(_WORKLOADS)
-        made = file.startswith((_TORCH, "<frozen", "<eval_with_key>")) or _GENERATED.search(file)
+        made = file.startswith((_TORCH, "<frozen", "<eval_with_key>")) or GENERATED.search(file)
         if not ours and not made and "contextlib" not in file:
             lines.append(f"{short_path(file)}:{frame.f_lineno}")
         frame = frame.f_back

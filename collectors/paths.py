@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import lru_cache
 from pathlib import Path
+
+GENERATED = re.compile(r"/c[a-z0-9]{51}\.py$")
+"""The path of a file that torch.compile wrote."""
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Final
 
-from collectors.paths import short_path
+from collectors.paths import GENERATED, short_path
 from graphviz_dash.model.doctor import CodePlace
 
 _AROUND: Final = 3
@@ -50,7 +50,11 @@ def is_users(file: str) -> bool:
     if file.startswith(_WORKLOADS):
         return True
     packages = ("/site-packages/", "/dist-packages/")
-    return not (file.startswith((_OURS, "<", *_LIBRARY)) or any(part in file for part in packages))
+    return not (
+        file.startswith((_OURS, "<", *_LIBRARY))
+        or any(part in file for part in packages)
+        or GENERATED.search(file)
+    )
 
 
 def spot_of(frame: FrameType | None) -> Spot | None:

@@ -14,10 +14,12 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from types import FrameType
 from typing import Any, Final
 
 import msgspec
 import torch
+from cuda.bindings import runtime
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from collectors.doctor.attempts import Lines, cause_of, escaped
@@ -27,6 +29,7 @@ from collectors.doctor.events import Event, StepLog
 from collectors.doctor.places import Spot, spot_of
 from collectors.doctor.requests import REPORT_FILE, ProgramSettings
 from collectors.doctor.watch import Watch
+from collectors.driver import call
 from collectors.hooks import OutermostCalls, optimizer_steps
 from collectors.program import scratch_folder, settings
 from graphviz_dash.model.doctor import (
@@ -66,6 +69,7 @@ class _ProgramDoctor:
         self._registered: list[torch.Generator] = []
         self._reads: dict[int, list[tuple[StorageWeakRef, Event]]] = {}
         self._replays: dict[int, int] = {}
+        self._nodes: list[int | None] = []
         self._steps = _Steps(asked)
 
     def install(self) -> None:
@@ -126,6 +130,7 @@ class _ProgramDoctor:
         watch, lines, stack = self._current
         self._current = None
         stack.close()
+        nodes = _nodes_under_capture(watch.origin)
         raised = sys.exc_info()[1]
         try:
             original(this)
@@ -138,8 +143,10 @@ class _ProgramDoctor:
             return
         self._add(escaped(watch))
         self._add(cpu_work(watch.log))
-        if not any(event.on_gpu and event.captured for event in watch.log.events):
+        # The cudagraph trees of torch.compile capture nothing once, to make their pool.
+        if nodes == 0 and watch.log.events:
             self._add([_empty(watch.log)])
+        self._nodes.append(nodes)
         self._remember(this, watch)
 
     def _broke(self, watch: Watch, error: BaseException, lines: Lines) -> None:
@@ -148,12 +155,15 @@ class _ProgramDoctor:
 
     def _remember(self, graph: Any, watch: Watch) -> None:
         """Weakly, what memory the graph reads: it must live as long as the graph is replayed."""
+        self._replays[id(graph)] = 0
+        if _by_cudagraph_trees(sys._getframe(2)):
+            # They know what dies in their pool, and copy inputs to where they were.
+            watch.outside.clear()
         uses = []
         for outside in watch.outside.values():
             event = Event(outside.op, outside.spot, "", captured=True, thread=None)
             uses.append((StorageWeakRef(outside.tensor.untyped_storage()), event))
         self._reads[id(graph)] = uses
-        self._replays[id(graph)] = 0
         watch.outside.clear()
 
     def launch(self, graph: Any) -> None:
@@ -196,7 +206,7 @@ class _ProgramDoctor:
             subject="program",
             captured=self._failed == 0 if self._captures else None,
             attempts=self._captures,
-            nodes=None,
+            nodes=self._nodes[0] if len(self._nodes) == 1 else None,
             steps=len(logs),
             operators=len(logs[-1].events) if logs else None,
             replays=sum(self._replays.values()),
@@ -298,6 +308,24 @@ class _Steps:
         watch.outside.clear()
         if keep:
             self.logs.append(watch.log)
+
+
+def _nodes_under_capture(stream: int) -> int | None:
+    """Nodes of the graph that is being captured on a stream; None when the capture is broken."""
+    found = runtime.cudaStreamGetCaptureInfo(stream)
+    active = runtime.cudaStreamCaptureStatus.cudaStreamCaptureStatusActive
+    if int(found[0]) != 0 or found[1] != active:
+        return None
+    return int(call(runtime.cudaGraphGetNodes, found[3], 0)[1])
+
+
+def _by_cudagraph_trees(frame: FrameType | None) -> bool:
+    """Whether a capture is one of torch.compile's."""
+    while frame is not None:
+        if frame.f_code.co_filename.endswith("cudagraph_trees.py"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _first_marked(findings: list[Draft]) -> list[Draft]:

@@ -7,7 +7,7 @@ import sys
 import threading
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -279,12 +279,19 @@ class Operators(TorchDispatchMode):
 
     def __torch_dispatch__(
         self,
-        func: Callable[..., Any],
+        func: Any,
         types: Any,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        return self._watch.operator(func, args, kwargs or {})
+        given = kwargs or {}
+        if torch.is_inference_mode_enabled():
+            # Elsewhere torch has taken composite operators apart before they come here.
+            with self:
+                result = func.decompose(*args, **given)
+            if result is not NotImplemented:
+                return result
+        return self._watch.operator(func, args, given)
 
 
 @contextmanager

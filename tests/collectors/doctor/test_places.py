@@ -84,3 +84,9 @@ def test_an_error_leads_to_the_innermost_line_of_the_user(script: Path) -> None:
     found = spot_of_error(caught.value.__traceback__)
     assert found is not None
     assert (found.line, found.function) == (2, "f")
+
+
+def test_what_torch_compile_wrote_is_not_the_users() -> None:
+    assert not is_users(
+        "/tmp/torchinductor_x/in/cinkgwezs3qf5atatmtrk6hdnohttq3uq7ir3i35dsqzj2n4ff3v.py"
+    )
