@@ -37,6 +37,12 @@ class Piece:
 _WORTH: Final = 1.02
 """A speedup below this is called hardly any."""
 
+_CLEAN: Final = ("step_time", "speedup", "step_saving")
+_RECORDED: Final = ("recorded_step", "recorded_speedup", "recorded_saving")
+_IN_ITS_LOOP: Final = (
+    " These are steps of the program's own loop as it ran once, not clean timings."
+)
+
 # What a saved part is called: metric, and words for time that went and time that was added.
 _CAUSES: Final = (
     ("gaps_removed", "waiting for launches"),
@@ -53,17 +59,29 @@ def answer_text(pieces: tuple[Piece, ...]) -> str:
 
 def answer(run: Run, against: Run | None, figures: Mapping[str, Figure]) -> tuple[Piece, ...]:
     """The answer for ``run`` against its baseline; empty where nothing was compared."""
-    speedup, saving = figures["speedup"], figures["step_saving"].value
-    own = figures["step_time"].value
-    if against is None or speedup.value is None or saving is None or own is None:
+    names = _RECORDED if run.recording else _CLEAN
+    step, speedup, saving = (figures[name] for name in names)
+    if against is None or speedup.value is None or saving.value is None or step.value is None:
         return ()
-    return tuple(_pieces(printable(run.name), printable(against.name), figures, own, saving))
+    pieces = _pieces(
+        printable(run.name),
+        printable(against.name),
+        figures,
+        speedup,
+        step.value,
+        saving.value,
+    )
+    return (*pieces, Piece(_IN_ITS_LOOP)) if run.recording else tuple(pieces)
 
 
 def _pieces(
-    name: str, baseline: str, figures: Mapping[str, Figure], own: float, saving: float
+    name: str,
+    baseline: str,
+    figures: Mapping[str, Figure],
+    speedup: Figure,
+    own: float,
+    saving: float,
 ) -> Iterator[Piece]:
-    speedup = figures["speedup"]
     ratio, spread = speedup.value or 0.0, speedup.spread
     even = spread is not None and spread.high is not None and spread.low <= 1 <= spread.high
     times = Piece(f"{format_ns(own)} instead of {format_ns(own + saving)}", Evidence.ITERATIONS)

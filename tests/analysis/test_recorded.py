@@ -7,6 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from graphviz_dash.analysis.answer import answer_text
 from graphviz_dash.analysis.baselines import family, ran_eagerly
 from graphviz_dash.analysis.compare import compare
 from graphviz_dash.analysis.metrics import FEW_STEPS
@@ -76,6 +77,10 @@ def test_the_run_without_graphs_is_the_baseline() -> None:
     assert graphed.step.value == 2_000
     assert graphed.where is not None
     assert graphed.where.step_ns == 2_000
+    assert answer_text(graphed.answer).startswith(
+        "Yes: graphed makes a step 4.00x faster than slow, 2.00 us instead of 8.00 us"
+    )
+    assert "as it ran once, not clean timings" in answer_text(graphed.answer)
 
 
 def test_recorded_and_collected_runs_are_never_compared() -> None:
