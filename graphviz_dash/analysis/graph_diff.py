@@ -21,6 +21,9 @@ from graphviz_dash.model.graph import CapturedGraph, EdgeType, GraphEdge, GraphN
 Graphs: TypeAlias = Mapping[str, CapturedGraph]
 EdgeData: TypeAlias = tuple[int, int, EdgeType]
 
+_MOST_LOOKS: Final = 200_000
+"""Nodes that are looked at, all rounds together, to find the fewest that explain what moved."""
+
 _UNCOMPARED: Final = frozenset({"name"})
 """Parameters that another one says better: a kernel's mangled name."""
 
@@ -284,13 +287,24 @@ def _moved(a: Topology, b: Topology, partner: list[int]) -> set[int]:
     """The matched nodes of ``a`` that depend on other matched nodes in ``b``.
 
     A node that was taken out of its place and put elsewhere changes what its old and new followers
-    depend on, so nodes that come in another order are looked at first, and looked through then.
+    depend on, so nodes are looked through one by one, the one first that explains most. Where that
+    would be too long, those go first that come in another order.
     """
+    left = _depending_otherwise(a, b, partner, set())
+    if len(left) ** 2 * len(partner) <= _MOST_LOOKS:
+        moved: set[int] = set()
+        while left:
+            explained = {
+                node: _depending_otherwise(a, b, partner, moved | {node}) for node in sorted(left)
+            }
+            best = min(explained, key=lambda node: len(explained[node]))
+            moved.add(best)
+            left = explained[best]
+        return moved
     place = {node: at for at, node in enumerate(b.order)}
     matched = [node for node in a.order if partner[node] != UNMATCHED]
     steady = set(longest_ascending([place[partner[node]] for node in matched]))
-    restless = [node for at, node in enumerate(matched) if at not in steady]
-    moved = _depending_otherwise(a, b, partner, set()) & set(restless)
+    moved = left & {node for at, node in enumerate(matched) if at not in steady}
     return moved | _depending_otherwise(a, b, partner, moved)
 
 

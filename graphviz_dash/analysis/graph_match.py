@@ -75,6 +75,8 @@ class _Match:
 
     def level(self, left: Keys, right: Keys, anywhere: bool) -> None:
         """Matches what is equal by these keys; ``anywhere``: also what moved far."""
+        if UNMATCHED not in self.partner or UNMATCHED not in self._taken:
+            return
         up_a, up_b = _context(self._a, left, up=True), _context(self._b, right, up=True)
         down_a, down_b = _context(self._a, left, up=False), _context(self._b, right, up=False)
         both_a, both_b = list(zip(up_a, down_a, strict=True)), list(zip(up_b, down_b, strict=True))

@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from graphviz_dash.analysis.graph_diff import diff_graphs
+from graphviz_dash.analysis.graph_union import unite
 from graphviz_dash.analysis.nodes import NodeTable, node_table
 from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.charts.dag import MOST_BOXES, Box, ColourBy, DagView, dag_view, folded, search
@@ -208,3 +210,39 @@ def test_folded_bodies_are_one_box() -> None:
     )
     focused = dag_view(graph, ColourBy.CATEGORY, RATIO, expanded=[], focus=inside)
     assert f"n{inside}" in {box.id for box in focused.boxes}
+
+
+def _sample(graph: str) -> NodeTable:
+    return node_table(load_run(Path("sample_traces/graph-update/graph")), graph)
+
+
+def test_two_graphs_are_drawn_as_one_in_the_colours_of_what_changed() -> None:
+    first, second = _sample("graph-5"), _sample("graph-8")
+    union = unite(diff_graphs([first.graph], [second.graph]), first, second)
+    view = dag_view(
+        folded(union.whole, union=union), ColourBy.CHANGE, RATIO, focus=len(union.nodes) - 1
+    )
+    check(view)
+    assert {entry.label for entry in view.legend} == {"removed", "moved", "same"}
+    gone = next(box for box in view.boxes if box.node == len(union.nodes) - 1)
+    assert view.legend[gone.colour].label == "removed"
+    assert (gone.off, gone.note, gone.where) == (True, "removed", "node 37 of the other graph")
+    assert sum(box.off for box in view.boxes) == 1
+    assert "added" in {link.text for link in view.links}
+
+
+def test_what_changed_is_written_on_the_box() -> None:
+    first, second = _sample("graph-0"), _sample("graph-3")
+    union = unite(diff_graphs([first.graph], [second.graph]), first, second)
+    view = dag_view(folded(union.whole, union=union), ColourBy.CHANGE, RATIO, focus=0)
+    box = next(box for box in view.boxes if box.node == 0)
+    assert box.note.startswith("bytes 1024 to 65536")
+    assert view.legend[box.colour].label == "changed"
+
+
+def test_a_node_that_is_switched_off_is_told_from_those_that_run() -> None:
+    table = node_table(load_run(Path("sample_traces/superset/graph")), "graph-0")
+    view = dag_view(folded(WholeGraph.of(table)), ColourBy.KIND, RATIO, focus=7)
+    off = {box.node for box in view.boxes if box.off}
+    assert off == {6, 7, 8}
+    assert all(box.note.startswith("switched off") for box in view.boxes if box.off)
