@@ -134,7 +134,12 @@ def test_the_next_collection_removes_what_a_killed_one_left_and_says_so(tmp_path
 @linux
 def test_ctrl_c_keeps_whole_runs_says_so_and_leaves_nothing_else(tmp_path: Path) -> None:
     output = tmp_path / "x"
-    with start(output) as collector:
+
+    def heeded() -> None:
+        # A shell that starts us in the background has the signal ignored.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with start(output, preexec_fn=heeded) as collector:
         # The eager run is whole by the time that a pass of the graph begins.
         read_lines(collector, 8)
         os.killpg(collector.pid, signal.SIGINT)
