@@ -2,8 +2,9 @@
 
 Rows are taken by start. A row can be any node of its signature all of whose predecessors have
 started; among several, the one that goes on where the row's stream left off, then the one after
-which the graph goes on as the stream does. Branches that are alike in everything cannot be told
-apart, and the confidence says so; their rows still go to one branch each.
+which the graph goes on as the stream does. Branches that are alike in everything are told apart by
+the order of their streams' numbers, as the driver was seen to give them; where streams are fewer
+than branches they cannot be, and the confidence says so. Their rows go to one branch each.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ _CONSIDERED: Final = 32
 
 _MOST_SKIPPED: Final = 4
 """Nodes that one row can show to be missing from the replay."""
+
+_STREAM_ORDER: Final = 0.9
+"""Confidence that branches which look the same run on streams in the order of their creation."""
 
 _SKIPPED_TO: Final = 0.5
 """Confidence of a row whose node's predecessors were not all seen, and of rows that may be the
@@ -108,6 +112,8 @@ class _Replay:
         self._ready: dict[int, list[int]] = {}
         self._doubt = [1.0] * len(graph.codes)
         self._limit = [1.0] * len(graph.codes)
+        self._by_stream: set[int] = set()
+        self._ordered: set[tuple[int, int]] = set()
         self._next_place = dict.fromkeys(graph.of_code, 0)
         for node, count in enumerate(list(self._waiting)):
             if count == 0:
@@ -133,7 +139,9 @@ class _Replay:
     def _sureness(self, node: int, code: int) -> float:
         if len(self._graph.of_code[code]) == 1:
             return 1.0
-        return min(self._doubt[node], self._limit[node], 1 / self._graph.twins[node])
+        twins = self._graph.twins[node]
+        alike = _STREAM_ORDER if node in self._by_stream and twins > 1 else 1 / twins
+        return min(self._doubt[node], self._limit[node], alike)
 
     def _choose(self, code: int, lane: int) -> int | None:
         """The node of the next row of ``lane``, or None when it is no node's."""
@@ -146,14 +154,49 @@ class _Replay:
             pool = [n for n in ready if not self._expected_elsewhere(n, lane)] or list(ready)
         if len(pool) > 1:
             pool = self._likest(pool, lane)
-        chosen = pool[0]
+        place = self._place_by_stream(pool, code, lane)
+        chosen = pool[place or 0]
+        twin_class = self._graph.twin_class[chosen]
+        if place is not None:
+            self._ordered.add(twin_class)
+        if twin_class in self._ordered:
+            self._by_stream.add(chosen)
         before = self._graph.visible_before(chosen)
         if len(self._graph.of_code[code]) == 1:
             self._doubt[chosen] = 1.0
         elif len(before) == 1:
             # Nothing but the branch tells where it belongs, so it is no surer than that.
             self._doubt[chosen] = min(self._doubt[chosen], self._doubt[before[0]])
+            if before[0] in self._by_stream:
+                self._by_stream.add(chosen)
         return chosen
+
+    def _place_by_stream(self, pool: list[int], code: int, lane: int) -> int | None:
+        """Which of several branches that look the same the stream runs: the driver gives streams by
+        rising number to branches in the order of their creation, the first to that of the launch.
+
+        None where there are fewer or more streams to choose from than branches, or one branch only.
+        """
+        if len(pool) < 2 or len({self._graph.twin_class[node] for node in pool}) > 1:
+            return None
+        waiting = [
+            other
+            for other, coming in enumerate(self._stream)
+            if self._position[other] < len(coming)
+            and coming[self._position[other]] == code
+            and self._could_begin(other, pool)
+        ]
+        return waiting.index(lane) if len(waiting) == len(pool) and lane in waiting else None
+
+    def _could_begin(self, lane: int, pool: list[int]) -> bool:
+        """Whether the stream is free to begin a branch: it has not begun any, or has run to the end
+        of one, or goes on into the fork itself."""
+        last = self._last[lane]
+        if last is None or all(
+            self._taken[after] for after in self._graph.topology.successors[last]
+        ):
+            return True
+        return any(self._graph.follows(node, last) for node in pool)
 
     def _likest(self, pool: list[int], lane: int) -> list[int]:
         """Those of several candidates after which the graph goes on most as the stream does."""

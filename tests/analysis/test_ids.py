@@ -251,7 +251,7 @@ class TestAgreement:
         found = agreement(self._run(NodeIdPass("t", 1, 0, 0, ids, (KERNEL,), (0,), rows), (graph,)))
         assert found is not None
         assert (found.rows, found.agreeing, found.fork_join) == (2, 0, True)
-        assert found.by_confidence == {0.5: (2, 0)}
+        assert found.by_confidence == {0.9: (2, 0)}
         assert found.misses == {Miss.TWIN: 2}
 
     def test_ids_of_nodes_that_look_different_are_not_compared(self) -> None:

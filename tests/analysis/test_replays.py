@@ -329,10 +329,33 @@ class TestBranches:
         assert found.node.tolist() == [0, 4, 1, 5, 2, 6, 3, 7]
         assert set(found.confidence.tolist()) == {1.0}
 
-    def test_twins_are_told_apart_by_nothing_and_say_so(self) -> None:
+    @pytest.mark.parametrize("join", [7, 8])
+    def test_twins_are_told_apart_by_the_order_of_their_streams(self, join: int) -> None:
+        graph = _fork_join([["a", "b"]] * 3)
+        for seed in range(30):
+            rows = _run(graph, [7, 7, 7, 8, 8, 9, 9, join], random.Random(seed))
+            found = _match(graph, rows)
+            assert found.node.tolist() == [row[0] for row in rows]
+            sure = dict(zip(found.node.tolist(), found.confidence.tolist(), strict=True))
+            assert sure == {node: 1.0 if node in (0, 7) else 0.9 for node in range(8)}
+
+    def test_a_second_fork_of_twins_begins_anew(self) -> None:
+        chains = _fork_join([["a", "b"]] * 3)
+        graph = graph_of(
+            [*chains.nodes, kernel(8, "c"), kernel(9, "c"), kernel(10, "end")],
+            [
+                *((edge.source, edge.target) for edge in chains.edges),
+                *((7, 8), (7, 9), (8, 10), (9, 10)),
+            ],
+        )
+        for seed in range(20):
+            rows = _run(graph, [7, 7, 7, 8, 8, 9, 9, 7, 7, 8, 7], random.Random(seed))
+            assert _match(graph, rows).node.tolist() == [row[0] for row in rows]
+
+    def test_twins_on_fewer_streams_are_told_apart_by_nothing_and_say_so(self) -> None:
         graph = _fork_join([["a", "b"]] * 3)
         scene = Scene()
-        rows = [_run(graph, [7, 7, 7, 8, 8, 9, 9, 7], random.Random(seed)) for seed in range(30)]
+        rows = [_run(graph, [7, 7, 7, 8, 8, 8, 8, 7], random.Random(seed)) for seed in range(30)]
         for number, line in enumerate(rows):
             scene.replay(graph, 1000 * (number + 1), line)
         found = match_replays((graph,), scene.trace())
