@@ -406,7 +406,10 @@ def machine_environment(scratch: Path, place: Place | None = None) -> Environmen
 
 def _how_it_died(code: int) -> str:
     if code < 0:
-        return f"the process was ended by signal {signal.Signals(-code).name}"
+        name = signal.Signals(-code).name
+        # What Linux does to the largest process when the machine's own memory is full.
+        memory = ", perhaps for want of memory on the host" if name == "SIGKILL" else ""
+        return f"the process was ended by signal {name}{memory}"
     return f"the process ended with exit code {code}"
 
 
