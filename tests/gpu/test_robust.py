@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,8 @@ HERE = Path(__file__).parents[2]
 PYTHONPATH = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
 NODE_IDS = () if importlib.util.find_spec("cupti") is None else ("--node-ids",)
 
+PASSES = [one.value for one in (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY, Pass.NODE_IDS)]
+
 COMMAND = """
 import sys
 from graphviz_dash.cli import main
@@ -32,7 +35,9 @@ sys.exit(main.main(sys.argv[1:]))
 """
 
 KILLS = 10
-LONGEST_S = 45.0
+EAGER_LINES = 7
+"""Lines of progress until the eager run is written: the environment, two for each of its passes."""
+LINES = 15
 
 
 def start(output: Path, *options: str, **environment: str) -> subprocess.Popen[str]:
@@ -51,36 +56,45 @@ def errors_of(collector: subprocess.Popen[str]) -> tuple[int, str]:
     return collector.returncode, errors
 
 
+def kill_after(collector: subprocess.Popen[str], lines: int, seconds: float) -> None:
+    """Kills a collector some time after it has told that many lines of progress."""
+    assert collector.stderr is not None
+    for _ in range(lines):
+        assert collector.stderr.readline()
+    time.sleep(seconds)
+    collector.kill()
+    collector.communicate()
+
+
 @pytest.mark.timeout(400)
 def test_killed_at_ten_random_points(tmp_path: Path) -> None:
     chance = random.Random(5)
-    begin = time.monotonic()
-    kills = sorted((chance.uniform(1, LONGEST_S), point) for point in range(KILLS))
-    outputs = [tmp_path / f"at-{point}" for point in range(KILLS)]
-    running = [start(out, "--workload=mlp-train", *NODE_IDS) for out in outputs]
-    for at, point in kills:
-        time.sleep(max(0.0, begin + at - time.monotonic()))
-        running[point].kill()
-        running[point].communicate()
-    whole = 0
-    for output in outputs:
+    points = [(chance.randrange(1, LINES), chance.uniform(0, 3)) for _ in range(KILLS)]
+    outputs = [tmp_path / f"at-{place}" for place in range(KILLS)]
+    running = [start(output, "--workload=mlp-train", *NODE_IDS) for output in outputs]
+    with ThreadPoolExecutor(KILLS) as killers:
+        for killer in [
+            killers.submit(kill_after, one, *point)
+            for one, point in zip(running, points, strict=True)
+        ]:
+            killer.result()
+    for output, (lines, _) in zip(outputs, points, strict=True):
         wait_until_none(output)
-        if not output.exists():
-            continue
-        for path in output.iterdir():
-            if not path.name.startswith("."):
-                assert read_bundle(path).manifest.status == "complete"
-                whole += 1
+        names = {path.name for path in output.iterdir() if not path.name.startswith(".")}
+        for name in names:
+            assert read_bundle(output / name).manifest.status == "complete"
+        assert ("eager" in names) >= (lines > EAGER_LINES)
         hidden = {path for path in output.iterdir() if path.name.startswith(".")}
         assert {leftover.path for leftover in remove_leftovers(output)} == hidden
-    # Some were killed late enough to have a run.
-    assert whole > 0
+        assert {path.name for path in output.iterdir()} == names
+    # Some were killed late enough to have a run, and some too early.
+    assert 0 < sum(lines > EAGER_LINES for lines, _ in points) < KILLS
 
 
 @pytest.fixture(scope="module")
 def hungry(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, int, str]]:
     """A collection for each pass that runs out of memory in it: folder, exit code and stderr."""
-    passes = [one.value for one in Pass if one is not Pass.NODE_IDS or NODE_IDS]
+    passes = [one for one in PASSES if one != Pass.NODE_IDS or NODE_IDS]
     folder = tmp_path_factory.mktemp("hungry")
     running = {
         name: start(
@@ -92,7 +106,7 @@ def hungry(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, in
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("name", [one.value for one in Pass])
+@pytest.mark.parametrize("name", PASSES)
 def test_out_of_memory_in_a_pass(hungry: dict[str, tuple[Path, int, str]], name: str) -> None:
     if name not in hungry:
         pytest.skip("cupti-python is not installed")
