@@ -31,7 +31,7 @@ def line(run: Run, found: Agreement) -> str:
     roots = sum(graph.parent is None for graph in run.graphs)
     cells = (
         f"`{run.manifest.workload.name}`",
-        f"`{run.name}`",
+        f"`{run.mode.value}`",
         f"{roots:,}",
         "fork and join" if found.fork_join else "one line",
         f"{found.rows:,}",
