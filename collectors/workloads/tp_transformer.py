@@ -185,8 +185,7 @@ def train() -> Step:
         )
     rank = dist.get_rank() if ranks > 1 else 0
     model = Transformer(rank, ranks).cuda()
-    # One kernel for all parameters: it is the layers that are of interest here.
-    optimizer = torch.optim.AdamW(model.parameters(), capturable=True, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), capturable=True)
     tokens = torch.randint(VOCABULARY, (BATCH, LENGTH + 1), device="cuda")
     inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 

@@ -272,3 +272,32 @@ def test_much_communication_is_told_for_it_may_be_waiting(tmp_path: Path) -> Non
         "79.6% of its GPU busy time is communication, in which it may only wait for other ranks"
     ]
     assert all(one.code != "communication" for one in second.weaknesses)
+
+
+def test_two_h200s() -> None:
+    eager, graph = rank_comparison(load_experiment(Path("sample_traces/tp-transformer")))
+    for found in (eager, graph):
+        assert found.reason is None
+        assert found.kinds == {Collective.ALL_REDUCE: 8}
+        assert found.unmatched == 0
+        # Both read the host's clock, which the profiler brings them to within a microsecond.
+        assert abs(found.clocks[1].offset) < 1_000
+        assert found.clocks[1].spread < 1_000
+        assert found.clocks[1].samples == 40
+    # Launched one by one under the profiler the ranks drift apart; one launch keeps them together.
+    assert max(row.skew.median for row in graph.collectives) < 2_000
+    assert min(row.skew.median for row in eager.collectives) > 100_000
+    assert [one.text for one in graph.graphs] == [None]
+    modules = [row.origin.module for row in graph.collectives]
+    forward = [
+        f"Transformer.layers.{layer}.{part}"
+        for layer in range(2)
+        for part in ("attention.project", "mlp.down")
+    ]
+    backward = [
+        f"Transformer.layers.{layer}.{part}"
+        for layer in (1, 0)
+        for part in ("mlp.up", "attention.qkv")
+    ]
+    assert modules == forward + backward
+    assert {row.origin.bytes for row in graph.collectives} == {1 << 20}
