@@ -110,3 +110,17 @@ def test_child_graphs_and_bodies_of_conditionals_too(tmp_path: Path) -> None:
     _, seen = named(run)
     inside = {graph.id for graph in run.graphs if graph.parent is not None}
     assert inside & {graph for graph, _ in seen}
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("fork", ["two", "four", "four_beside", "eight", "twice"])
+def test_branches_that_look_the_same_run_on_streams_in_the_order_of_creation(
+    tmp_path: Path, fork: str
+) -> None:
+    """What alignment goes by where nothing else tells branches apart."""
+    found, _ = named(collected(tmp_path, f"tests.gpu.lookalike:{fork}", "graph")["graph"])
+    for launch in range(STEPS):
+        rows = [row for row in found.rows if row.launch == launch]
+        first = {row.stream: row.node for row in sorted(rows, key=lambda row: -row.node)}
+        assert len(first) > 1
+        assert [first[stream] for stream in sorted(first)] == sorted(first.values())
