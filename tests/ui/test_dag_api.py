@@ -95,3 +95,35 @@ def test_groups_that_do_not_exist_are_passed_over(client: TestClient, key: str) 
     answer = view(client, key, expanded="g.99.3,g.0")
     assert answer.status_code == 200
     assert answer.json()["expanded"] == ["g", "g.0"]
+
+
+@pytest.fixture
+def life() -> str:
+    return STORE.register(Path("sample_traces/graph-update").resolve())
+
+
+def test_two_graphs_are_given_as_one(client: TestClient, life: str) -> None:
+    query = {"experiment": life, "run": "graph", "graph": "graph-8", "colour": "change"}
+    earlier = {"against": life, "against_run": "graph", "against_graph": "graph-5"}
+    answer = client.get("/api/dag/view", params={**query, **earlier, "ratio": "1.3"})
+    assert answer.status_code == 200
+    assert answer.json()["nodes"] == 38
+    assert {entry["label"] for entry in answer.json()["legend"]} == {"removed", "moved", "same"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"against": "0"}, 400),
+        ({"against_run": "nothing"}, 404),
+        ({"against_graph": "graph-99"}, 404),
+        ({"against_graph": ""}, 400),
+    ],
+)
+def test_what_is_wrong_with_the_earlier_graph_is_said(
+    client: TestClient, life: str, changes: dict[str, str], status: int
+) -> None:
+    query = {"experiment": life, "run": "graph", "graph": "graph-8", "colour": "change"}
+    earlier = {"against": life, "against_run": "graph", "against_graph": "graph-5", **changes}
+    answer = client.get("/api/dag/view", params={**query, **earlier, "ratio": "1.3"})
+    assert answer.status_code == status

@@ -1,0 +1,76 @@
+"""Comparing two captured graphs: time and found edits over the size of the graph.
+
+    python benchmarks/graph_diff.py [--nodes 1000 10000 100000] [--edits 100]
+
+Each graph is a line of repeated layers; the other lacks some of its nodes and has others changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from graphviz_dash.analysis.graph_diff import diff_graphs  # noqa: E402
+from graphviz_dash.analysis.graph_update import predict_update  # noqa: E402
+from graphviz_dash.model.graph import (  # noqa: E402
+    CapturedGraph,
+    GraphEdge,
+    GraphNode,
+    KernelParams,
+    NodeKind,
+)
+
+_LAYER = ("norm", "qkv", "attention", "project", "add", "norm", "up", "gelu", "down", "add")
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--edits", type=int, default=100)
+    options = parser.parse_args()
+    print("nodes    compare  update    added removed changed moved")
+    for count in options.nodes:
+        before, after = _pair(count, options.edits)
+        begin = time.perf_counter()
+        found = diff_graphs([before], [after]).node_counts()
+        compared = time.perf_counter()
+        predict_update([before], [before])
+        done = time.perf_counter()
+        counts = " ".join(f"{number:7,}" for number in list(found.values())[:4])
+        print(f"{count:7,} {compared - begin:7.2f} s {done - compared:6.2f} s {counts}")
+
+
+def _pair(count: int, edits: int) -> tuple[CapturedGraph, CapturedGraph]:
+    dice = random.Random(count)
+    params = [_kernel(_LAYER[place % len(_LAYER)]) for place in range(count)]
+    touched = set(dice.sample(range(count), edits))
+    gone = {place for place in touched if dice.random() < 0.5}
+    other = [
+        msgspec.structs.replace(one, grid=(99, 1, 1)) if place in touched else one
+        for place, one in enumerate(params)
+        if place not in gone
+    ]
+    return _line(params), _line(other)
+
+
+def _kernel(name: str) -> KernelParams:
+    return KernelParams(name, name, (8, 1, 1), (128, 1, 1), 0, 0, 32)
+
+
+def _line(params: list[KernelParams]) -> CapturedGraph:
+    nodes = tuple(GraphNode(place, NodeKind.KERNEL, one) for place, one in enumerate(params))
+    edges = tuple(GraphEdge(place, place + 1) for place in range(len(params) - 1))
+    return CapturedGraph("graph-0", nodes, edges, "made")
+
+
+if __name__ == "__main__":
+    main()
