@@ -173,7 +173,12 @@ class _Pairing:
         self._backward = self._chains[0].previous, self._chains[1].previous
         self._onward = self._forward
         self._head = [0] * len(after.key)
-        self._started = [False] * (len(after.key) + 1)
+        self._tail = [NOTHING] * len(after.key)
+        # Of the chain that begins at a place: may be entered, was entered, was entered in part.
+        self._opened = [False] * len(after.key)
+        self._entered = [False] * len(after.key)
+        self._started = [False] * len(after.key)
+        self._entries: dict[int, list[int]] = {}
         self._splits: list[tuple[int, int]] = []
         source, target = after.edges[:, 0], after.edges[:, 1]
         self._before = _Neighbours(target, source, len(after.key))
@@ -213,29 +218,46 @@ class _Pairing:
     # -- order ------------------------------------------------------------------------------------
 
     def _by_order(self) -> None:
-        entries = self._entries()
         keys, partner = self._keys, self._partner
+        self._find_chains()
         for one in range(len(keys[0])):
             if partner[0][one] != NOTHING:
                 continue
-            heads = dict.fromkeys(
-                self._head[node]
-                for node in entries.get(keys[0][one], ())
-                if partner[1][node] == NOTHING
-            )
-            entered = self._enter(one, list(heads))
+            known = self._entries.get(keys[0][one])
+            if not known:
+                continue
+            waiting = [node for node in known if not self._entered[self._head[node]]]
+            self._entries[keys[0][one]] = waiting
+            entered = self._enter(one, list(dict.fromkeys(self._head[node] for node in waiting)))
             if entered is not None:
                 mine, node, sure = entered
-                self._started[self._head[node]] = True
+                head = self._head[node]
+                self._started[head] = self._entered[head] = True
                 stopped = self._follow(mine, node, Method.ORDER, sure)
-                # Where two chains part for good the rest can be entered like a chain of its own.
-                place, later = 0, stopped
-                self._started[stopped] = True
-                while later != NOTHING:
-                    if place < _ENTRIES and self._head[later] != stopped:
-                        entries.setdefault(keys[1][later], []).append(later)
-                    self._head[later] = stopped
-                    later, place = self._chains[1].next[later], place + 1
+                self._open_after(head)
+                if stopped != NOTHING:
+                    self._cut(stopped)
+
+    def _cut(self, stopped: int) -> None:
+        """Where two chains part for good the rest can be entered like a chain of its own."""
+        chain = _walk(stopped, self._chains[1].next)
+        for node in chain:
+            self._head[node] = stopped
+        self._started[stopped], self._entered[stopped] = True, False
+        self._tail[stopped] = chain[-1]
+        self._open(stopped)
+
+    def _open(self, head: int) -> None:
+        """Lets a chain be entered, by the keys of its first items."""
+        for node in _walk(head, self._chains[1].next, _ENTRIES):
+            self._entries.setdefault(self._keys[1][node], []).append(node)
+
+    def _open_after(self, head: int) -> None:
+        """Opens the chains that come after one that was entered."""
+        for later in self._after[self._tail[head]]:
+            if not self._opened[later]:
+                self._opened[later] = True
+                self._open(later)
 
     def _enter(self, one: int, heads: list[int]) -> tuple[int, int, float] | None:
         """Where an eager chain and one of the graph's chains run alike from ``one`` on: the two
@@ -254,19 +276,16 @@ class _Pairing:
         tied = sum((level, score) == other[:2] for other in good)
         return *places, _CONFIDENCE[Method.ORDER] if tied == 1 else 1 / tied
 
-    def _entries(self) -> dict[int, list[int]]:
-        """By key the first items of each chain of the graph."""
-        chains, keys = self._chains[1], self._keys[1]
-        entries: dict[int, list[int]] = {}
-        for head in np.flatnonzero(chains.previous_array == NOTHING).tolist():
-            node = head
-            place = 0
-            while node != NOTHING:
-                if place < _ENTRIES:
-                    entries.setdefault(keys[node], []).append(node)
+    def _find_chains(self) -> None:
+        """Head and tail of each chain of the graph; those that depend on nothing are opened."""
+        for head in np.flatnonzero(self._chains[1].previous_array == NOTHING).tolist():
+            chain = _walk(head, self._chains[1].next)
+            for node in chain:
                 self._head[node] = head
-                node, place = chains.next[node], place + 1
-        return entries
+            self._tail[head] = chain[-1]
+            if not self._before[head]:
+                self._opened[head] = True
+                self._open(head)
 
     def _readiness(self, node: int) -> int:
         """Whether all the chains before the node's have been entered, some of them, or none."""
@@ -477,6 +496,15 @@ def _traced(ways: list[list[int]], end: tuple[int, int]) -> list[tuple[int, int]
             x -= 1
         else:
             y -= 1
+    return found
+
+
+def _walk(place: int, onward: list[int], most: int | None = None) -> list[int]:
+    """The items of a chain from ``place`` on, at most so many."""
+    found: list[int] = []
+    while place != NOTHING and (most is None or len(found) < most):
+        found.append(place)
+        place = onward[place]
     return found
 
 

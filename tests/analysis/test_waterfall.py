@@ -15,7 +15,14 @@ from graphviz_dash.model.run import Run
 from tests.analysis.frames import Frames, clean_timings, make_run, steps_trace
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
-COMPARED = ("decode", "fork-join", "mlp-train", "transformer-train")
+COMPARED = (
+    "capture-schemes",
+    "decode",
+    "fork-join",
+    "gpt-train",
+    "mlp-train",
+    "transformer-train",
+)
 
 
 def _work(run: Run) -> StepWork:

@@ -1,0 +1,149 @@
+"""How long pairing and the critical path take for 10,000 to 1,000,000 kernels, and in what memory.
+
+    python benchmarks/pairing.py [--repeats N]
+
+A model of repeated blocks, every tenth with three parallel branches, of which a part of the kernels
+is another, new or lost in the graph. Each size runs in a process of its own; generating it is not
+timed. Times are of the CPU, on one core, so that neighbours on the machine do not count. Exit code 1 where a million kernels take longer than the goal, or where time grows faster
+than n log n does by more than half.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from graphviz_dash.analysis.critical_path import Dependencies, critical_path
+from graphviz_dash.analysis.lanes import Ints
+from graphviz_dash.analysis.pairing import NOTHING, Side, pair
+
+SIZES = (10_000, 100_000, 1_000_000)
+DIFFER = (0.02, 0.1)
+GOAL_S = 10.0
+
+BLOCK, BRANCH, BRANCHES, FORKED = 60, 12, 3, 10
+
+
+def blocks(count: int, generator: np.random.Generator) -> tuple[Ints, Ints]:
+    """Code and branch (0: the trunk) of each of about ``count`` kernels, in the order of issue."""
+    trunk = generator.integers(0, 40, BLOCK)
+    branches = [generator.integers(40, 90, BRANCH) for _ in range(BRANCHES)]
+    codes, owner = [], []
+    total = block = 0
+    while total < count:
+        codes.append(trunk)
+        owner.append(np.zeros(BLOCK, dtype=np.int64))
+        if block % FORKED == FORKED - 1:
+            codes += branches
+            owner += [np.full(BRANCH, 1 + place) for place in range(BRANCHES)]
+        total = sum(map(len, codes)) if block % 1000 == 0 else total + BLOCK
+        block += 1
+    return np.concatenate(codes), np.concatenate(owner)
+
+
+def changed(codes: Ints, owner: Ints, differ: float, seed: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Key, operator and branch of the graph's kernels, and which eager one each is (-1: new)."""
+    generator = np.random.default_rng(seed)
+    fate = generator.random(len(codes))
+    key, truth = codes.copy(), np.arange(len(codes))
+    other = fate < differ * 0.5
+    key[other] = 1_000 + generator.integers(0, 50, int(other.sum()))
+    kept = np.flatnonzero(fate >= differ * 0.25 * (generator.random(len(codes)) < 0.5))
+    new = np.flatnonzero(generator.random(len(kept)) < differ * 0.25)
+    return (
+        np.insert(key[kept], new, 2_000),
+        np.insert(codes[kept], new, NOTHING),
+        np.insert(owner[kept], new, owner[kept][new]),
+        np.insert(truth[kept], new, -1),
+    )
+
+
+def edges_of(owner: Ints) -> Ints:
+    """The dependencies of a trunk that forks into branches and joins again."""
+    pairs: list[tuple[int, int]] = []
+    last = -1
+    ends: list[int] = []
+    heads = np.flatnonzero(np.diff(owner, prepend=-1))
+    for begin, stop in zip(heads.tolist(), [*heads[1:].tolist(), len(owner)], strict=True):
+        if owner[begin] == 0:
+            before = ends or ([last] if last >= 0 else [])
+            pairs += [(one, begin) for one in before]
+            last, ends = stop - 1, []
+        else:
+            pairs.append((last, begin))
+            ends.append(stop - 1)
+        pairs += [(place, place + 1) for place in range(begin, stop - 1)]
+    return np.array(pairs, dtype=np.int64)
+
+
+def measure(count: int, differ: float, repeats: int) -> dict[str, float]:
+    """Medians in seconds, peak memory in MiB, precision and recall."""
+    codes, owner = blocks(count, np.random.default_rng(1))
+    key, op, branch, truth = changed(codes, owner, differ, 2)
+    edges = edges_of(branch)
+    before = Side.in_lanes(codes, codes, codes, np.zeros(len(codes), dtype=np.int64))
+    after = Side(key, op, key, edges)
+    duration = np.random.default_rng(3).integers(1_000, 50_000, len(key))
+    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    times: list[tuple[float, float]] = []
+    for _ in range(repeats):
+        begin = time.process_time()
+        found = pair(before, after)
+        middle = time.process_time()
+        critical_path(Dependencies.of(len(key), edges), duration)
+        times.append((middle - begin, time.process_time() - middle))
+    right = int((truth[found.after] == found.before).sum())
+    return {
+        "kernels": len(codes),
+        "pairing": statistics.median(one for one, _ in times),
+        "path": statistics.median(one for _, one in times),
+        "mib": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base) / 1024,
+        "precision": right / len(found.after),
+        "recall": right / int((truth >= 0).sum()),
+    }
+
+
+def grown_by(few: int, many: int) -> float:
+    """How much longer an n log n method takes for ``many`` than for ``few``."""
+    return many * math.log(many) / (few * math.log(few))
+
+
+def main() -> int:
+    """Runs every size in a process of its own, prints a row each, and says whether goals are met."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--one", nargs=2, metavar=("KERNELS", "DIFFER"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        print(json.dumps(measure(int(given.one[0]), float(given.one[1]), given.repeats)))
+        return 0
+    met = True
+    print("kernels | differ | pairing s | path s | both s | MiB | precision | recall")
+    for differ in DIFFER:
+        earlier = None
+        for size in SIZES:
+            command = [sys.executable, __file__, "--one", str(size), str(differ)]
+            command += ["--repeats", str(given.repeats)]
+            row = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+            both = row["pairing"] + row["path"]
+            print(
+                f"{row['kernels']:,} | {differ:.0%} | {row['pairing']:.2f} | {row['path']:.2f} | "
+                f"{both:.2f} | {row['mib']:.0f} | {row['precision']:.4f} | {row['recall']:.4f}"
+            )
+            met &= both < GOAL_S
+            if earlier is not None:
+                met &= both / earlier[0] < 1.5 * grown_by(earlier[1], row["kernels"])
+            earlier = (both, row["kernels"])
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
