@@ -215,7 +215,7 @@ def _moved(logs: Sequence[StepLog]) -> list[Draft]:
         _silent(
             RuleId.MOVED_INPUT,
             event,
-            uses[addresses],
+            None,
             Evidence("input", f"{use.dtype} {list(use.shape)} on {use.device}"),
             *(
                 Evidence(f"address in step {number}", f"{address:#x}")

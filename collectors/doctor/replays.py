@@ -198,5 +198,18 @@ def _tensors_of(step: Callable[..., Any], depth: int = 3) -> Iterator[tuple[str,
         elif isinstance(value, nn.Module):
             tensors = (*value.named_parameters(), *value.named_buffers())
             yield from ((f"{name}.{path}", tensor) for path, tensor in tensors)
+        elif isinstance(value, torch.optim.Optimizer):
+            yield from _optimizer_state(name, value)
         elif isinstance(value, types.FunctionType | types.MethodType) and depth > 1:
             yield from _tensors_of(value, depth - 1)
+
+
+def _optimizer_state(
+    name: str, optimizer: torch.optim.Optimizer
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """State by the place of its parameter: ``optimizer.state[0].exp_avg``."""
+    parameters = [part for group in optimizer.param_groups for part in group["params"]]
+    for place, parameter in enumerate(parameters):
+        for key, value in optimizer.state.get(parameter, {}).items():
+            if isinstance(value, torch.Tensor):
+                yield f"{name}.state[{place}].{key}", value

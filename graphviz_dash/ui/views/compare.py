@@ -55,14 +55,11 @@ def render() -> None:
         )
     show(failure_notes(result))
     show(doctor_notes(chosen.experiment.runs))
-    for examined in chosen.experiment.runs:
-        if examined.doctor is not None and examined.doctor.findings:
-            query = {address.EXPERIMENT: chosen.entry.name, "run": examined.name}
-            link(
-                "doctor",
-                f"What the doctor found in {plain(examined.name)}, and what to write instead",
-                query,
-            )
+    examined = [one for one in chosen.experiment.runs if one.doctor and one.doctor.findings]
+    for one in examined:
+        which = f" in {plain(one.name)}" if len(examined) > 1 else ""
+        query = {address.EXPERIMENT: chosen.entry.name, "run": one.name}
+        link("doctor", f"What the doctor found{which}, and what to write instead", query)
     _tracebacks(result)
     if run is not None:
         show(_tiles(result, run))
