@@ -28,8 +28,7 @@ from collectors.doctor.drafts import Draft, cpu_work, differences, illegal_in
 from collectors.doctor.events import Event, StepLog
 from collectors.doctor.places import Spot, spot_of
 from collectors.doctor.requests import REPORT_FILE, ProgramSettings
-from collectors.doctor.watch import Watch
-from collectors.driver import call
+from collectors.doctor.watch import Watch, relaxed
 from collectors.hooks import OutermostCalls, optimizer_steps
 from collectors.program import scratch_folder, settings
 from graphviz_dash.model.doctor import (
@@ -312,11 +311,14 @@ class _Steps:
 
 def _nodes_under_capture(stream: int) -> int | None:
     """Nodes of the graph that is being captured on a stream; None when the capture is broken."""
-    found = runtime.cudaStreamGetCaptureInfo(stream)
-    active = runtime.cudaStreamCaptureStatus.cudaStreamCaptureStatusActive
-    if int(found[0]) != 0 or found[1] != active:
-        return None
-    return int(call(runtime.cudaGraphGetNodes, found[3], 0)[1])
+    # Queries may be refused to a thread that captures, unless it says that it knows.
+    with relaxed():
+        error, status, *rest = runtime.cudaStreamGetCaptureInfo(stream)
+        active = runtime.cudaStreamCaptureStatus.cudaStreamCaptureStatusActive
+        if int(error) != 0 or status != active:
+            return None
+        error, _, count = runtime.cudaGraphGetNodes(rest[1], 0)
+    return int(count) if int(error) == 0 else None
 
 
 def _by_cudagraph_trees(frame: FrameType | None) -> bool:
