@@ -4,8 +4,9 @@
 
 A model of repeated blocks, every tenth with three parallel branches, of which a part of the kernels
 is another, new or lost in the graph. Each size runs in a process of its own; generating it is not
-timed. Times are of the CPU, on one core, so that neighbours on the machine do not count. Exit code 1 where a million kernels take longer than the goal, or where time grows faster
-than n log n does by more than half.
+timed. Times are of the CPU, on one core, so that neighbours on the machine do not count. Exit code
+1 where a million kernels take longer than the goal, or where time grows faster than n log n does by
+more than half.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def grown_by(few: int, many: int) -> float:
 
 
 def main() -> int:
-    """Runs every size in a process of its own, prints a row each, and says whether goals are met."""
+    """Prints a row for each size, and says whether the goals are met."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--one", nargs=2, metavar=("KERNELS", "DIFFER"), help=argparse.SUPPRESS)
