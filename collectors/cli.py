@@ -162,7 +162,7 @@ def collect(
     if name is not None and len(modes) > 1 and not program:
         raise click.BadParameter(f"one run, but {len(modes)} modes", param_hint="'--name'")
     place = this_place()
-    _require("torch", "cuda.bindings")
+    require("torch", "cuda.bindings")
     if node_ids and not _found("cupti.cupti"):
         raise MissingRequirementError(
             f"--node-ids needs cupti-python, not installed here: {_INSTALL_NODE_IDS}"
@@ -245,7 +245,8 @@ def _cause(failure: Failure) -> str:
     return f"{failure.during.value} pass, {failure.error}: {first}".rstrip(" .")
 
 
-def _require(*modules: str) -> None:
+def require(*modules: str) -> None:
+    """Raises MissingRequirementError, with the way to install them, unless all are installed."""
     missing = [module for module in modules if not _found(module)]
     if missing:
         raise MissingRequirementError(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from graphviz_dash.analysis.launch_costs import launch_measures
 from graphviz_dash.units import (
     format_bytes,
     format_count,
@@ -570,7 +571,7 @@ def markdown() -> str:
             if metric.estimate:
                 facts += " · an estimate"
             parts.append(f"\n### {metric.title}\n\n{facts}\n\n{metric.formula}\n")
-    return "".join((*parts, _WEAK))
+    return "".join((*parts, launch_measures(), _WEAK))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ _COMMANDS: Final = {
     "diff": "graphviz_dash.cli.diff:diff_command",
     "doctor": "graphviz_dash.cli.doctor:doctor",
     "export": "graphviz_dash.cli.export:export",
+    "launch": "graphviz_dash.cli.launch:launch_command",
     "ls": "graphviz_dash.cli.ls:ls",
     "memory": "graphviz_dash.cli.memory:memory_command",
     "serve": "graphviz_dash.cli.serve:serve",

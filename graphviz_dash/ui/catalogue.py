@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from graphviz_dash.bundle.launch import find_launches
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import find_experiments
 from graphviz_dash.ui.store import STORE
@@ -64,6 +65,16 @@ def catalogue() -> Catalogue:
             name = _name(path, root, entries)
             entries[name] = Entry(name, path, STORE.register(path))
     return Catalogue(entries, roots(), tuple(problems))
+
+
+def launches() -> dict[str, Path]:
+    """The recordings of launch costs under the same folders, by name."""
+    found: dict[str, Path] = {}
+    for root in roots():
+        for path in find_launches(root):
+            name = path.relative_to(root).as_posix() if path != root else path.name
+            found.setdefault(name, path)
+    return found
 
 
 def _name(path: Path, root: Path, taken: dict[str, Entry]) -> str:

@@ -23,6 +23,9 @@ ASSETS: Final = Path(__file__).parent / "assets"
 _OF_ONE_EXPERIMENT: Final = ("graph", "node", "against", "select", "step", "runs")
 """Parameters that mean nothing in another experiment."""
 
+_OF_NO_EXPERIMENT: Final = ("overview", "launch")
+"""Pages that show no single experiment."""
+
 
 @dataclass(frozen=True)
 class Chosen:
@@ -51,7 +54,7 @@ def top_bar(page: str) -> None:
         brand = element("div", logo + element("span", "graphviz-dash"), "brand")
         st.html(brand, width="content")
         links(page)
-        if page != "overview":
+        if page not in _OF_NO_EXPERIMENT:
             _experiment_picker()
 
 

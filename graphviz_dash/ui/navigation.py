@@ -17,6 +17,7 @@ _PAGES: Final = {
     "timeline": ("Timeline", ":material/view_timeline:"),
     "memory": ("Memory", ":material/memory:"),
     "ranks": ("Ranks", ":material/device_hub:"),
+    "launch": ("Launch", ":material/rocket_launch:"),
     "doctor": ("Doctor", ":material/stethoscope:"),
     "export": ("Export", ":material/ios_share:"),
 }

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from graphviz_dash.bundle.launch import write_launch
 from graphviz_dash.cli.main import main
+from graphviz_dash.model.launch import Topology
 from graphviz_dash.model.run import Failure, Pass
+from tests.analysis.launches import lines, recording, series
 from tests.experiments import make_experiment, make_run
 
 
@@ -60,4 +63,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         workload="sync-in-step",
         failure=FAILURE,
     )
+    others = [
+        series(Topology(width, 10, False, None, 10 * width), 1000.0 * width) for width in (2, 4, 8)
+    ]
+    host = series(Topology(1, 128, False, "Host", 128), 8000.0)
+    straight = lines(lambda nodes: 2000.0 + 3 * max(0, nodes - 64))
+    launches = recording(*straight, series(Topology(1, 10, False, None, 10), 2000.0), *others, host)
+    write_launch(tmp_path / "sample_traces" / "launch-h200", launches)
     return tmp_path

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.analysis.metrics import METRICS
+from graphviz_dash.model.launch import LaunchMeasure
 from tests.cli.conftest import Invoke
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
@@ -24,6 +25,8 @@ EXAMPLES = [
 # Keys that are data: ids of metrics, names of runs, kinds, categories, methods.
 DATA = {
     *METRICS,
+    *LaunchMeasure,
+    "Host",
     *("eager", "graph", "Kernel", "Memcpy", "Memset"),
     *("gemm", "attention", "elementwise", "reduction", "communication", "memory", "other"),
 }
@@ -64,6 +67,7 @@ def test_an_example_runs(example: str, invoke: Invoke) -> None:
         ("show", "sample_traces/sync-in-step/graph"),
         ("compare", "sample_traces/mlp-train"),
         ("compare", "sample_traces/sync-in-step"),
+        ("launch", "sample_traces/launch-h200"),
     ],
 )
 def test_every_field_is_described(arguments: tuple[str, ...], invoke: Invoke) -> None:

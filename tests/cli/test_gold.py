@@ -20,6 +20,8 @@ COMMANDS = {
     "show-eager": ("show", "sample_traces/mlp-train/eager"),
     "show-graph": ("show", "sample_traces/mlp-train/graph", "--nodes", "3"),
     "show-failed": ("show", "sample_traces/sync-in-step/graph"),
+    "launch": ("launch", "sample_traces/launch-h200"),
+    "launch-two": ("launch", "sample_traces/launch-h200", "sample_traces/launch-h200"),
     "validate": ("validate", "sample_traces"),
 }
 

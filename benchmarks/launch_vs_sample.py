@@ -1,0 +1,120 @@
+"""Launch costs measured from Python beside NVIDIA's C++ sample, in one run on one GPU.
+
+    python -m benchmarks.launch_vs_sample PROGRAM [--trials 60]
+
+PROGRAM is cudaGraphsPerfScaling of NVIDIA's cuda-samples, built with ``nvcc -O3 -arch=native``;
+its source is not part of this repository. The two take turns, so that what changes over time
+changes both.
+Prints medians in us and which goals they miss; exit code 1 if any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+from typing import Final
+
+from collectors.launch.run import measure
+from graphviz_dash.model.launch import LaunchMeasure, Topology
+
+COLUMNS: Final = {
+    LaunchMeasure.CAPTURE: "capture",
+    LaunchMeasure.INSTANTIATION: "instantiation",
+    LaunchMeasure.FIRST_LAUNCH_CPU: "first_launch_api",
+    LaunchMeasure.FIRST_LAUNCH: "first_launch_total",
+    LaunchMeasure.REPEAT_LAUNCH_CPU: "repeat_launch_api",
+    LaunchMeasure.REPEAT_LAUNCH: "repeat_launch_total",
+    LaunchMeasure.FIRST_LAUNCH_DEVICE: "first_launch_device",
+    LaunchMeasure.REPEAT_LAUNCH_DEVICE: "repeat_launch_device",
+    LaunchMeasure.UPLOAD_CPU: "upload_api_time",
+}
+"""Our measures and the sample's columns; its upload on the GPU is timed together with a kernel."""
+
+GOAL_US: Final = {LaunchMeasure.REPEAT_LAUNCH_CPU: 0.6}
+"""Largest difference of medians in us; for the other goals it is a ratio."""
+
+GOAL_RATIO: Final = 1.10
+WITHIN_RATIO: Final = (
+    LaunchMeasure.INSTANTIATION,
+    LaunchMeasure.FIRST_LAUNCH_CPU,
+    LaunchMeasure.FIRST_LAUNCH,
+    LaunchMeasure.FIRST_LAUNCH_DEVICE,
+    LaunchMeasure.REPEAT_LAUNCH_DEVICE,
+)
+
+GRAPHS: Final = (
+    *(Topology(1, length, False, None, 0) for length in (10, 20, 50, 100, 200, 500, 1000, 2000)),
+    Topology(4, 100, False, None, 0),
+)
+TURNS: Final = 3
+
+Series = dict[tuple[Topology, LaunchMeasure], list[float]]
+
+
+def main() -> int:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("program")
+    parser.add_argument("--trials", type=int, default=60)
+    arguments = parser.parse_args()
+    ours: Series = defaultdict(list)
+    theirs: Series = defaultdict(list)
+    for _ in range(TURNS):
+        each = arguments.trials // TURNS
+        for graph in GRAPHS:
+            run_sample(arguments.program, graph, each, theirs)
+        for graph, series in zip(GRAPHS, measure(GRAPHS, each, lambda _: None).series, strict=True):
+            for kind, values in series.samples.items():
+                ours[graph, kind] += [value / 1e3 for value in values]
+    missed = 0
+    for kind in COLUMNS:
+        print(f"\n{kind.value}, median us\n")
+        print("| graph | C++ | spread | Python | spread | Python less C++ | Python / C++ | |")
+        print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
+        for graph in GRAPHS:
+            left, right = theirs[graph, kind], ours[graph, kind]
+            cpp, python = statistics.median(left), statistics.median(right)
+            verdict = judge(kind, cpp, python)
+            missed += verdict == "missed"
+            print(
+                f"| {graph.width} x {graph.length} | {cpp:.2f} | {quartiles(left)} | {python:.2f} "
+                f"| {quartiles(right)} | {python - cpp:+.2f} | {python / cpp:.2f} | {verdict} |"
+            )
+    print(f"\n{missed} goals missed")
+    return int(missed > 0)
+
+
+def judge(kind: LaunchMeasure, cpp: float, python: float) -> str:
+    """Whether the goal of this measure is met; empty for those without one."""
+    if kind in GOAL_US:
+        return "met" if abs(python - cpp) <= GOAL_US[kind] else "missed"
+    if kind in WITHIN_RATIO:
+        return "met" if 1 / GOAL_RATIO <= python / cpp <= GOAL_RATIO else "missed"
+    return ""
+
+
+def quartiles(values: list[float]) -> str:
+    """The 25th to the 75th percentile."""
+    low, _, high = statistics.quantiles(values, n=4)
+    return f"{low:.2f} to {high:.2f}"
+
+
+def run_sample(program: str, graph: Topology, trials: int, found: Series) -> None:
+    """Adds the trials of one run of the sample, in us."""
+    arguments = ["3", str(trials), str(graph.length), str(graph.width), "0"]
+    output = subprocess.run(
+        [program, *arguments], capture_output=True, text=True, check=True
+    ).stdout
+    head, *rows = (line for line in output.splitlines() if "," in line)
+    names = [name.strip() for name in head.split(",")]
+    for row in rows:
+        values = dict(zip(names, row.split(","), strict=False))
+        for kind, name in COLUMNS.items():
+            found[graph, kind].append(float(values[name]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""``graphviz-dash bench launch``. Imports no torch in the process that times the launches."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from collectors.cli import require
+from collectors.collect import machine_environment
+from graphviz_dash import __version__
+from graphviz_dash.bundle.launch import LAUNCH_FILE, write_launch
+from graphviz_dash.errors import InputError
+from graphviz_dash.model.launch import (
+    LAUNCH_FORMAT_NAME,
+    LAUNCH_FORMAT_VERSION,
+    LaunchRecording,
+)
+
+_INTERRUPTED = 130
+
+
+def _counts(
+    _context: click.Context, option: click.Parameter, value: str | None
+) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    try:
+        found = tuple(dict.fromkeys(int(part) for part in value.split(",") if part.strip()))
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is no list of whole numbers") from error
+    if not found or min(found) < 1:
+        raise click.BadParameter(f"{value!r}: give at least one number, each 1 or more")
+    return found
+
+
+@click.group()
+def bench() -> None:
+    """Measure this machine with programs of our own."""
+
+
+@bench.command()
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help=f"Folder for the recording, {LAUNCH_FILE}.",
+)
+@click.option("--trials", default=60, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--lengths",
+    callback=_counts,
+    metavar="LIST",
+    help="Nodes of the straight lines, separated by commas.  [default: 1 to 2048]",
+)
+@click.option(
+    "--width", default=4, show_default=True, type=click.IntRange(2), help="Parallel chains."
+)
+@click.option(
+    "--chain-lengths",
+    callback=_counts,
+    metavar="LIST",
+    help="Nodes of each of the parallel chains.  [default: 10,100,256]",
+)
+@click.option(
+    "--widths",
+    callback=_counts,
+    metavar="LIST",
+    help="Numbers of chains of 10 nodes, for the cost of a root.  [default: 1,2,4,8,16,32]",
+)
+def launch(
+    output: Path,
+    trials: int,
+    lengths: tuple[int, ...] | None,
+    width: int,
+    chain_lengths: tuple[int, ...] | None,
+    widths: tuple[int, ...] | None,
+) -> None:
+    """Time the life of toy graphs: creation, instantiation, upload, first and repeat launch.
+
+    Follows NVIDIA's sample cudaGraphsPerfScaling, through cuda-python, in a process to which no
+    profiler is attached. Every sample is kept. An interrupt keeps the rounds that were finished.
+    """
+    require("torch", "cuda.bindings")
+    from collectors.launch import run
+
+    if (output / LAUNCH_FILE).exists():
+        raise InputError(
+            output / LAUNCH_FILE,
+            "a recording is already there",
+            "a new place",
+            "Choose another -o, or remove it.",
+        )
+    with tempfile.TemporaryDirectory() as scratch:
+        environment = machine_environment(Path(scratch))
+    wanted = run.topologies(
+        lengths or run.LENGTHS, width, chain_lengths or run.CHAIN_LENGTHS, widths or run.WIDTHS
+    )
+    click.echo(f"{environment.gpu.name}: {len(wanted)} graphs, {trials} trials each", err=True)
+    measured = run.measure(wanted, trials, _progress(trials))
+    complete = measured.trials == trials
+    if measured.trials:
+        write_launch(
+            output,
+            LaunchRecording(
+                format=LAUNCH_FORMAT_NAME,
+                version=LAUNCH_FORMAT_VERSION,
+                tool_version=__version__,
+                created=datetime.now(UTC).isoformat(timespec="seconds"),
+                command=("graphviz-dash", *sys.argv[1:]),
+                environment=environment,
+                trials=trials,
+                complete=complete,
+                call_ns=measured.call_ns,
+                clock_ns=measured.clock_ns,
+                series=measured.series,
+            ),
+        )
+        click.echo(output)
+        click.echo(f"Look at it: graphviz-dash launch {shlex.quote(str(output))}", err=True)
+    if not complete:
+        click.echo(f"interrupted after {measured.trials} of {trials} trials", err=True)
+        raise click.exceptions.Exit(_INTERRUPTED)
+
+
+def _progress(trials: int) -> Callable[[int], None]:
+    def report(done: int) -> None:
+        if done % max(1, trials // 10) == 0:
+            click.echo(f"{done} of {trials} trials", err=True)
+
+    return report

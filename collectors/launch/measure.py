@@ -1,0 +1,217 @@
+"""The life of a toy graph, timed: captured, instantiated, launched for the first time and again.
+
+Each step follows NVIDIA's sample cudaGraphsPerfScaling: kernels that do nothing, captured from
+streams; a launch into an empty stream timed by the CPU's clock; a launch behind a kernel that
+waits, timed by events on the GPU; an executable made anew for what only a first launch does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from cuda.bindings import driver, runtime
+
+from collectors.driver import call
+from collectors.launch.kernels import Latch, load
+from graphviz_dash.model.launch import LaunchMeasure, Topology
+
+Samples = dict[LaunchMeasure, int]
+
+MOST_QUEUED: Final = 512
+"""Launches that are surely queued behind a kernel that waits: the queue has 1,024 places, and a
+launch into a full one waits for the GPU, which waits for us."""
+
+_BYTES: Final = 64
+
+
+# What a Host node calls: C's free of no memory, which does nothing and needs no interpreter.
+_NOTHING: Final = ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p).value
+
+
+class Bench:
+    """Streams, kernels and memory for graphs of at most ``width`` chains.
+
+    Raises, from every method:
+        DriverError: a call of the driver failed.
+    """
+
+    def __init__(self, width: int) -> None:
+        call(runtime.cudaFree, 0)
+        self._empty, self._hold = load()
+        # Blocking streams, as the sample's; two at least, for the upload.
+        self._streams = [call(runtime.cudaStreamCreate) for _ in range(max(width, 2))]
+        self._fork = call(runtime.cudaEventCreateWithFlags, runtime.cudaEventDisableTiming)
+        self._begin, self._end = (call(runtime.cudaEventCreate) for _ in range(2))
+        self._latch = Latch()
+        self._memory = [call(runtime.cudaMalloc, _BYTES) for _ in range(2)]
+
+    def measure(self, topology: Topology) -> Samples:
+        """One trial: every measure of a graph of ``topology``, in ns.
+
+        A launch that could not be queued behind the waiting kernel has no device time; its measure
+        is left out.
+        """
+        found: Samples = {}
+        graph = self._captured(topology, found)
+        executable = self._instantiated(graph, found)
+        self._launched(
+            executable, found, LaunchMeasure.FIRST_LAUNCH_CPU, LaunchMeasure.FIRST_LAUNCH
+        )
+        self._launched(
+            executable, found, LaunchMeasure.REPEAT_LAUNCH_CPU, LaunchMeasure.REPEAT_LAUNCH
+        )
+        executable = self._anew(graph, executable)
+        main = self._streams[0]
+        for measure in (LaunchMeasure.FIRST_LAUNCH_DEVICE, LaunchMeasure.REPEAT_LAUNCH_DEVICE):
+            self._behind(
+                lambda: call(runtime.cudaGraphLaunch, executable, main), main, found, measure
+            )
+        executable = self._anew(graph, executable)
+        self._uploaded(executable, found)
+        call(runtime.cudaGraphExecDestroy, executable)
+        call(runtime.cudaGraphDestroy, graph)
+        self._from_streams(topology, found)
+        return found
+
+    def count_nodes(self, topology: Topology) -> int:
+        """The nodes of a graph of ``topology``, as the driver counts them."""
+        graph = self._captured(topology, {})
+        count = int(call(runtime.cudaGraphGetNodes, graph, 0)[1])
+        call(runtime.cudaGraphDestroy, graph)
+        return count
+
+    def _captured(self, topology: Topology, found: Samples) -> Any:
+        mode = runtime.cudaStreamCaptureMode.cudaStreamCaptureModeGlobal
+        begin = time.perf_counter_ns()
+        call(runtime.cudaStreamBeginCapture, self._streams[0], mode)
+        self._issue(topology)
+        graph = call(runtime.cudaStreamEndCapture, self._streams[0])
+        found[LaunchMeasure.CAPTURE] = time.perf_counter_ns() - begin
+        return graph
+
+    def _instantiated(self, graph: Any, found: Samples) -> Any:
+        begin = time.perf_counter_ns()
+        status, executable = runtime.cudaGraphInstantiate(graph, 0)
+        found[LaunchMeasure.INSTANTIATION] = time.perf_counter_ns() - begin
+        call(lambda: (status,))
+        return executable
+
+    def _launched(
+        self, executable: Any, found: Samples, cpu: LaunchMeasure, whole: LaunchMeasure
+    ) -> None:
+        launch, wait, stream = (
+            runtime.cudaGraphLaunch,
+            runtime.cudaStreamSynchronize,
+            self._streams[0],
+        )
+        begin = time.perf_counter_ns()
+        status = launch(executable, stream)
+        returned = time.perf_counter_ns()
+        waited = wait(stream)
+        done = time.perf_counter_ns()
+        call(lambda: status)
+        call(lambda: waited)
+        found[cpu], found[whole] = returned - begin, done - begin
+
+    def _anew(self, graph: Any, executable: Any) -> Any:
+        """Another executable, whose next launch is a first one."""
+        call(runtime.cudaGraphExecDestroy, executable)
+        return call(runtime.cudaGraphInstantiate, graph, 0)
+
+    def _behind(
+        self, work: Callable[[], object], stream: Any, found: Samples, measure: LaunchMeasure
+    ) -> int:
+        """GPU time of ``work``, queued behind a kernel that waits; returns its CPU time in ns."""
+        self._latch.close()
+        arguments = self._latch.arguments
+        call(driver.cuLaunchKernel, self._hold, 1, 1, 1, 1, 1, 1, 0, int(stream), arguments, 0)
+        call(runtime.cudaEventRecord, self._begin, stream)
+        begin = time.perf_counter_ns()
+        work()
+        took = time.perf_counter_ns() - begin
+        call(runtime.cudaEventRecord, self._end, stream)
+        self._latch.open()
+        call(runtime.cudaStreamSynchronize, stream)
+        if not self._latch.gave_up:
+            elapsed_ms = call(runtime.cudaEventElapsedTime, self._begin, self._end)
+            found[measure] = round(elapsed_ms * 1e6)
+        return took
+
+    def _uploaded(self, executable: Any, found: Samples) -> None:
+        stream = self._streams[1]
+        found[LaunchMeasure.UPLOAD_CPU] = self._behind(
+            lambda: call(runtime.cudaGraphUpload, executable, stream),
+            stream,
+            found,
+            LaunchMeasure.UPLOAD_DEVICE,
+        )
+
+    def _from_streams(self, topology: Topology, found: Samples) -> None:
+        """The same work launched call by call."""
+        main = self._streams[0]
+        begin = time.perf_counter_ns()
+        self._issue(topology)
+        returned = time.perf_counter_ns()
+        call(runtime.cudaStreamSynchronize, main)
+        found[LaunchMeasure.STREAM_CPU] = returned - begin
+        found[LaunchMeasure.STREAM] = time.perf_counter_ns() - begin
+        if topology.nodes <= MOST_QUEUED:
+            self._behind(lambda: self._issue(topology), main, found, LaunchMeasure.STREAM_DEVICE)
+
+    def _issue(self, topology: Topology) -> None:
+        """Gives the work to the streams, whether they are being captured or not."""
+        launch, empty, streams = driver.cuLaunchKernel, self._empty, self._streams
+        handles = [int(stream) for stream in streams[: topology.width]]
+        if topology.single_root:
+            launch(empty, 1, 1, 1, 1, 1, 1, 0, handles[0], 0, 0)
+        if topology.width > 1:
+            call(runtime.cudaEventRecord, self._fork, streams[0])
+            for stream in streams[1 : topology.width]:
+                call(runtime.cudaStreamWaitEvent, stream, self._fork, 0)
+        for place, handle in enumerate(handles):
+            count = topology.length
+            if place == 0 and topology.other is not None:
+                for _ in range(count // 2):
+                    launch(empty, 1, 1, 1, 1, 1, 1, 0, handle, 0, 0)
+                self._other(topology.other)
+                count -= count // 2 + 1
+            for _ in range(count):
+                launch(empty, 1, 1, 1, 1, 1, 1, 0, handle, 0, 0)
+        for stream in streams[1 : topology.width]:
+            call(runtime.cudaEventRecord, self._fork, stream)
+            call(runtime.cudaStreamWaitEvent, streams[0], self._fork, 0)
+
+    def _other(self, kind: str) -> None:
+        stream, (target, source) = self._streams[0], self._memory
+        match kind:
+            case "Memcpy":
+                way = runtime.cudaMemcpyKind.cudaMemcpyDeviceToDevice
+                call(runtime.cudaMemcpyAsync, target, source, _BYTES, way, stream)
+            case "Memset":
+                call(runtime.cudaMemsetAsync, target, 0, _BYTES, stream)
+            case "Host":
+                self._host_function(stream)
+
+    def _host_function(self, stream: Any) -> None:
+        function = driver.CUhostFn(_NOTHING)
+        status, graph, before = self._capture_info(stream)
+        if status == 0:
+            call(driver.cuLaunchHostFunc, int(stream), function, 0)
+            return
+        # cuda-python frees what it hands to cuLaunchHostFunc after the first call, and a replay
+        # makes more than one; a node that is added to the graph is not wrapped.
+        params = driver.CUDA_HOST_NODE_PARAMS()
+        params.fn = function
+        node = call(driver.cuGraphAddHostNode, graph, before, len(before), params)
+        flags = driver.CUstreamUpdateCaptureDependencies_flags
+        replace = int(flags.CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+        update = driver.cuStreamUpdateCaptureDependencies
+        call(update, int(stream), [node], None, 1, replace)
+
+    def _capture_info(self, stream: Any) -> tuple[int, Any, list[Any]]:
+        """Whether the stream captures (0: not), the graph, and what the next node depends on."""
+        found = call(driver.cuStreamGetCaptureInfo, int(stream))
+        return int(found[0]), found[2], list(found[3] or ())

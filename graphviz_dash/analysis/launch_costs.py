@@ -1,0 +1,357 @@
+"""What a recording of launch costs says: medians, how launch time grows with the graph, a verdict.
+
+Launch time is fitted by a straight part and a rising one: ``base + slope * max(0, nodes - knee)``.
+``knee`` is 0 or one of the sizes that were measured; of these the one is taken whose fit leaves the
+smallest sum of squared relative residuals of the medians. Intervals come from refitting 300
+resamples of the trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from graphviz_dash.analysis.samples import Floats, Spread, Summary, interval, summarise
+from graphviz_dash.model.launch import LaunchMeasure, LaunchRecording, LaunchSeries, Topology
+from graphviz_dash.units import format_count, format_ns
+
+CONSTANT_SLOPE_NS: Final = 10.0
+"""Up to so much more per node, a repeat launch of a straight line is said to take constant time:
+NVIDIA gives about 1 ns a node, and a launch into a stream takes more than a microsecond."""
+
+MEANINGS: Final = {
+    LaunchMeasure.CAPTURE: "from the begin of the stream capture to its end",
+    LaunchMeasure.INSTANTIATION: "cudaGraphInstantiate",
+    LaunchMeasure.FIRST_LAUNCH_CPU: "the first cudaGraphLaunch, upload included, to its return",
+    LaunchMeasure.FIRST_LAUNCH: "the first launch into an empty stream, to its completion",
+    LaunchMeasure.REPEAT_LAUNCH_CPU: "a later cudaGraphLaunch, to its return",
+    LaunchMeasure.REPEAT_LAUNCH: "a later launch into an empty stream, to its completion",
+    LaunchMeasure.FIRST_LAUNCH_DEVICE: "a first launch on the GPU, queued behind a waiting kernel",
+    LaunchMeasure.REPEAT_LAUNCH_DEVICE: "a later launch on the GPU, queued the same way",
+    LaunchMeasure.UPLOAD_CPU: "cudaGraphUpload, to its return",
+    LaunchMeasure.UPLOAD_DEVICE: "the upload on the GPU, queued behind a waiting kernel",
+    LaunchMeasure.STREAM_CPU: "the same work launched into streams, to the return of the last call",
+    LaunchMeasure.STREAM: "the same into empty streams, to its completion",
+    LaunchMeasure.STREAM_DEVICE: "the same on the GPU, queued behind a waiting kernel",
+}
+"""What each measure times."""
+
+TITLES: Final = {
+    LaunchMeasure.CAPTURE: "Capture",
+    LaunchMeasure.INSTANTIATION: "Instantiation",
+    LaunchMeasure.FIRST_LAUNCH_CPU: "First launch, CPU",
+    LaunchMeasure.FIRST_LAUNCH: "First launch, end to end",
+    LaunchMeasure.REPEAT_LAUNCH_CPU: "Repeat launch, CPU",
+    LaunchMeasure.REPEAT_LAUNCH: "Repeat launch, end to end",
+    LaunchMeasure.FIRST_LAUNCH_DEVICE: "First launch, device",
+    LaunchMeasure.REPEAT_LAUNCH_DEVICE: "Repeat launch, device",
+    LaunchMeasure.UPLOAD_CPU: "Upload, CPU",
+    LaunchMeasure.UPLOAD_DEVICE: "Upload, device",
+    LaunchMeasure.STREAM_CPU: "Stream launch, CPU",
+    LaunchMeasure.STREAM: "Stream launch, end to end",
+    LaunchMeasure.STREAM_DEVICE: "Stream launch, device",
+}
+"""How each measure is called."""
+
+
+_CHAPTER: Final = """
+## Launch costs
+
+Of toy graphs, recorded by `graphviz-dash bench launch`; all in nanoseconds, and lower is better.
+The definitions are those of NVIDIA's sample cudaGraphsPerfScaling. What is queued behind a waiting
+kernel is timed by events on the GPU, so that the CPU has no part in it.
+
+| measure | id | what is timed |
+| --- | --- | --- |
+"""
+
+
+def launch_measures() -> str:
+    """The chapter of docs/metrics.md on the measures of a recording of launch costs."""
+    lines = [_CHAPTER]
+    lines += [
+        f"| {TITLES[measure]} | `{measure.value}` | {MEANINGS[measure]} |\n"
+        for measure in LaunchMeasure
+    ]
+    lines.append(
+        "\nThe fit of a measure over straight lines is `base + slope * max(0, nodes - knee)`; "
+        "`knee` is 0 or a\nmeasured size, whichever leaves the smallest squared relative "
+        "residuals of the medians. A repeat launch\nis said to take constant time up to a slope "
+        f"of {CONSTANT_SLOPE_NS:.0f} ns a node. Intervals come from refitting {_RESAMPLES}\n"
+        "resamples of the trials.\n"
+    )
+    return "".join(lines)
+
+
+_RESAMPLES: Final = 300
+_SEED: Final = 20_240_601
+_FEWEST_SIZES: Final = 4
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One measure of one topology in ns: the median with its quartiles, and the shortest."""
+
+    summary: Summary
+    shortest: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One topology; a measure without samples is in ``absent`` with its reason."""
+
+    topology: Topology
+    timings: Mapping[LaunchMeasure, Timing]
+    absent: Mapping[LaunchMeasure, str]
+
+    def median(self, measure: LaunchMeasure) -> float | None:
+        """The median of a measure in ns; None where it was not taken."""
+        timing = self.timings.get(measure)
+        return None if timing is None else timing.summary.median
+
+
+@dataclass(frozen=True)
+class Fit:
+    """``base_ns + slope_ns * max(0, nodes - knee)``, with 95% intervals of both."""
+
+    base_ns: float
+    slope_ns: float
+    knee: int
+    base_interval: Spread
+    slope_interval: Spread
+
+    def at(self, nodes: int) -> float:
+        """The fitted time of a graph of so many nodes, in ns."""
+        return self.base_ns + self.slope_ns * max(0, nodes - self.knee)
+
+
+@dataclass(frozen=True)
+class Extra:
+    """What something adds to the CPU time of a repeat launch, in ns, with a 95% interval."""
+
+    ns: float
+    interval: Spread
+
+
+@dataclass(frozen=True)
+class LaunchCosts:
+    """The analysis of one recording.
+
+    ``lines`` are fits over straight lines by measure. ``constant``: whether a repeat launch of a
+    line takes constant time, None without enough sizes. ``root``: what each further root costs.
+    ``others``: what one node of that kind in the middle of a line of kernels costs.
+    ``call``: a call through cuda-python that does nothing; ``clock``: reading the clock.
+    """
+
+    recording: LaunchRecording
+    rows: tuple[Row, ...]
+    lines: Mapping[LaunchMeasure, Fit]
+    constant: bool | None
+    root: Extra | None
+    others: Mapping[str, Extra]
+    call: Summary | None
+    clock: Summary | None
+    sentence: str
+
+
+def launch_costs(recording: LaunchRecording) -> LaunchCosts:
+    """The analysis of ``recording``; deterministic."""
+    lines = _lines(recording)
+    fits = {measure: fit for measure in LaunchMeasure if (fit := _fit(lines, measure)) is not None}
+    repeat = fits.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
+    constant = None if repeat is None else repeat.slope_ns <= CONSTANT_SLOPE_NS
+    return LaunchCosts(
+        recording=recording,
+        rows=tuple(_row(series) for series in recording.series),
+        lines=fits,
+        constant=constant,
+        root=_root(recording),
+        others=_others(recording, lines),
+        call=summarise(recording.call_ns),
+        clock=summarise(recording.clock_ns),
+        sentence=_sentence(recording, fits, constant),
+    )
+
+
+def name_of(topology: Topology) -> str:
+    """The topology in words: "line of 100", "4 chains of 10, one root", "line of 100, a Host"."""
+    if topology.width == 1:
+        name = f"line of {format_count(topology.length)}"
+    else:
+        roots = "one root" if topology.single_root else "a root each"
+        name = f"{topology.width} chains of {format_count(topology.length)}, {roots}"
+    return name if topology.other is None else f"{name}, one {topology.other}"
+
+
+def extras(costs: LaunchCosts) -> list[str]:
+    """What roots, other kinds of nodes and Python add to the CPU time, a sentence each."""
+    lines = []
+    if costs.root is not None:
+        lines.append(f"A further root adds {_extra(costs.root)} to the CPU time of a launch.")
+    lines += [
+        f"A {kind} node in the middle of a line of kernels adds {_extra(extra)}."
+        for kind, extra in costs.others.items()
+    ]
+    if costs.call is not None and costs.clock is not None:
+        lines.append(
+            f"Calling through cuda-python takes {format_ns(costs.call.median)} and reading the "
+            f"clock {format_ns(costs.clock.median)}; both are in every CPU time, none is "
+            "subtracted."
+        )
+    return lines
+
+
+def _extra(extra: Extra) -> str:
+    return f"{format_ns(extra.ns)} (95%: {ends(extra.interval)})"
+
+
+def ends(spread: Spread) -> str:
+    """Both ends of a spread of times."""
+    return f"{format_ns(spread.low)} to {format_ns(spread.high)}"
+
+
+def _row(series: LaunchSeries) -> Row:
+    timings = {
+        measure: Timing(summary, min(values))
+        for measure, values in series.samples.items()
+        if (summary := summarise(values)) is not None
+    }
+    return Row(series.topology, timings, series.absent)
+
+
+def _lines(recording: LaunchRecording) -> list[LaunchSeries]:
+    """The straight lines of kernels, by length."""
+    found = [
+        series
+        for series in recording.series
+        if series.topology.width == 1
+        and series.topology.other is None
+        and not series.topology.single_root
+    ]
+    return sorted(found, key=lambda series: series.topology.nodes)
+
+
+def _fit(lines: Sequence[LaunchSeries], measure: LaunchMeasure) -> Fit | None:
+    """The fit of one measure over the lines that have it; None for too few sizes."""
+    known = [series for series in lines if measure in series.samples]
+    if len(known) < _FEWEST_SIZES:
+        return None
+    nodes = np.array([series.topology.nodes for series in known], dtype=np.float64)
+    samples = _table(series.samples[measure] for series in known)
+    # Two sizes above a knee at the least, or the slope would be one measurement's noise.
+    knees = np.array([0.0, *nodes[:-2]])
+    (base,), (slope,), (knee,) = _hinges(nodes, np.median(samples, axis=1)[None, :], knees)
+    bases, slopes, _ = _hinges(nodes, _resampled(samples), knees)
+    trials = samples.shape[1]
+    return Fit(
+        float(base),
+        float(slope),
+        int(knee),
+        interval(bases, trials),
+        interval(slopes, trials),
+    )
+
+
+def _table(rows: Iterable[Sequence[int]]) -> Floats:
+    """The samples as (sizes, trials); the shortest row decides where one lost trials."""
+    listed = [*rows]
+    trials = min(len(row) for row in listed)
+    return np.array([row[:trials] for row in listed], dtype=np.float64)
+
+
+def _hinges(nodes: Floats, times: Floats, knees: Floats) -> tuple[Floats, Floats, Floats]:
+    """Base, slope and knee of the best fit to each row of ``times``, each of shape (rows,).
+
+    Least squares with weights of one over the time, for every knee at once: ``nodes`` (sizes,),
+    ``times`` (rows, sizes), ``knees`` (knees,).
+    """
+    rise = np.maximum(0.0, nodes - knees[:, None])[:, None, :]
+    weight = 1.0 / times**2
+    ones, along, square = (
+        weight.sum(axis=1),
+        (weight * rise).sum(axis=2),
+        (weight * rise**2).sum(axis=2),
+    )
+    flat, steep = (weight * times).sum(axis=1), (weight * times * rise).sum(axis=2)
+    determinant = ones * square - along**2
+    slope = (ones * steep - along * flat) / determinant
+    base = (flat - slope * along) / ones
+    residual = ((base[:, :, None] + slope[:, :, None] * rise) / times - 1.0) ** 2
+    best = residual.sum(axis=2).argmin(axis=0)
+    row = np.arange(len(times))
+    return base[best, row], slope[best, row], knees[best]
+
+
+def _resampled(samples: Floats) -> Floats:
+    """Medians by size of resamples of the trials, shape (resamples, sizes); a trial is drawn for
+    all sizes together, because what disturbs the machine disturbs neighbours alike."""
+    generator = np.random.Generator(np.random.PCG64(_SEED))
+    trials = samples.shape[1]
+    drawn = generator.integers(0, trials, (_RESAMPLES, trials))
+    return np.asarray(np.median(samples[:, drawn], axis=2).T)
+
+
+def _root(recording: LaunchRecording) -> Extra | None:
+    """Slope of the repeat launch's CPU time over the number of chains of one length."""
+    measure = LaunchMeasure.REPEAT_LAUNCH_CPU
+    by_length: dict[int, list[LaunchSeries]] = {}
+    for series in recording.series:
+        one = series.topology
+        if one.other is None and not one.single_root and measure in series.samples:
+            by_length.setdefault(one.length, []).append(series)
+    widest = max(by_length.values(), key=len, default=[])
+    if len(widest) < _FEWEST_SIZES:
+        return None
+    widths = np.array([series.topology.width for series in widest], dtype=np.float64)
+    samples = _table(series.samples[measure] for series in widest)
+    straight = np.zeros(1)
+    (slope,) = _hinges(widths, np.median(samples, axis=1)[None, :], straight)[1]
+    again = _hinges(widths, _resampled(samples), straight)[1]
+    return Extra(float(slope), interval(again, samples.shape[1]))
+
+
+def _others(recording: LaunchRecording, lines: Sequence[LaunchSeries]) -> dict[str, Extra]:
+    measure = LaunchMeasure.REPEAT_LAUNCH_CPU
+    plain = {series.topology.nodes: series for series in lines if measure in series.samples}
+    found: dict[str, Extra] = {}
+    for series in recording.series:
+        base = plain.get(series.topology.nodes)
+        if series.topology.other is None or base is None or measure not in series.samples:
+            continue
+        samples = _table((base.samples[measure], series.samples[measure]))
+        before, after = np.median(samples, axis=1)
+        again = np.diff(_resampled(samples), axis=1)[:, 0]
+        found[series.topology.other] = Extra(
+            float(after - before), interval(again, samples.shape[1])
+        )
+    return found
+
+
+def _sentence(
+    recording: LaunchRecording, fits: Mapping[LaunchMeasure, Fit], constant: bool | None
+) -> str:
+    repeat, stream = (
+        fits.get(LaunchMeasure.REPEAT_LAUNCH_CPU),
+        fits.get(LaunchMeasure.STREAM_CPU),
+    )
+    gpu = recording.environment.gpu.name
+    if repeat is None:
+        return f"Too few straight lines were measured on {gpu} to say how launch time grows."
+    how = "constant" if constant else "growing"
+    until = f" up to {format_count(repeat.knee)} nodes" if repeat.knee else ""
+    text = (
+        f"{gpu} launches straight lines in {how} time: a repeat launch takes "
+        f"{format_ns(repeat.base_ns)} of the CPU{until} and {repeat.slope_ns:.1f} ns more for "
+        f"each {'further ' if repeat.knee else ''}node"
+    )
+    if stream is None:
+        return f"{text}."
+    size = 1000
+    ratio = stream.at(size) / repeat.at(size)
+    return (
+        f"{text}; at {format_count(size)} nodes that is {format_ns(repeat.at(size))} against "
+        f"{format_ns(stream.at(size))} kernel by kernel, {ratio:,.0f} times less."
+    )

@@ -1,0 +1,82 @@
+"""A recording of launch costs: life-cycle times of toy graphs of many sizes, every sample kept.
+
+The measurements and their names are those of NVIDIA's sample cudaGraphsPerfScaling; docs/metrics.md
+defines each.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from graphviz_dash.model.graph import Count
+from graphviz_dash.model.run import Environment, Nanoseconds
+
+LAUNCH_FORMAT_NAME: Final = "graphviz-dash-launch"
+LAUNCH_FORMAT_VERSION: Final = 1
+
+
+class LaunchMeasure(StrEnum):
+    """What is timed of each graph, and of the same kernels launched one by one."""
+
+    CAPTURE = "capture"
+    INSTANTIATION = "instantiation"
+    FIRST_LAUNCH_CPU = "first_launch_cpu"
+    FIRST_LAUNCH = "first_launch"
+    REPEAT_LAUNCH_CPU = "repeat_launch_cpu"
+    REPEAT_LAUNCH = "repeat_launch"
+    FIRST_LAUNCH_DEVICE = "first_launch_device"
+    REPEAT_LAUNCH_DEVICE = "repeat_launch_device"
+    UPLOAD_CPU = "upload_cpu"
+    UPLOAD_DEVICE = "upload_device"
+    STREAM_CPU = "stream_cpu"
+    STREAM = "stream"
+    STREAM_DEVICE = "stream_device"
+
+
+class Topology(Struct, frozen=True, forbid_unknown_fields=True):
+    """A toy graph of empty kernels: ``width`` chains of ``length`` nodes.
+
+    ``single_root``: one more kernel before all chains; else each chain has a root of its own.
+    ``other`` is the kind of the node that stands in the middle of the first chain in a kernel's
+    place (Memcpy, Memset or Host), None for kernels only. ``nodes`` is what the driver counts.
+    """
+
+    width: Count
+    length: Count
+    single_root: bool
+    other: Literal["Memcpy", "Memset", "Host"] | None
+    nodes: Count
+
+
+class LaunchSeries(Struct, frozen=True, forbid_unknown_fields=True):
+    """All samples of one topology in ns, in the order they were taken, by measure.
+
+    A measure that cannot be taken of this topology is missing, with its reason in ``absent``.
+    """
+
+    topology: Topology
+    samples: dict[LaunchMeasure, tuple[Nanoseconds, ...]]
+    absent: dict[LaunchMeasure, str]
+
+
+class LaunchRecording(Struct, frozen=True, forbid_unknown_fields=True):
+    """launch.json. ``trials`` is how many were asked for; ``complete`` whether all were taken.
+
+    ``call_ns``: cudaRuntimeGetVersion through cuda-python, which does nothing: what calling from
+    Python adds to each CPU time at most. ``clock_ns``: two readings of the clock in a row.
+    """
+
+    format: Literal["graphviz-dash-launch"]
+    version: Literal[1]
+    tool_version: str
+    created: str
+    command: tuple[str, ...]
+    environment: Environment
+    trials: Count
+    complete: bool
+    call_ns: tuple[Nanoseconds, ...]
+    clock_ns: tuple[Nanoseconds, ...]
+    series: tuple[LaunchSeries, ...]

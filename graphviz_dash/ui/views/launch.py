@@ -1,0 +1,160 @@
+"""Launch: what launching graphs costs on a machine, by size and shape."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import streamlit as st
+
+from graphviz_dash.analysis.launch_costs import (
+    MEANINGS,
+    TITLES,
+    LaunchCosts,
+    ends,
+    extras,
+    launch_costs,
+    name_of,
+)
+from graphviz_dash.bundle.launch import read_launch
+from graphviz_dash.charts.launch import launch_chart
+from graphviz_dash.errors import InputError
+from graphviz_dash.model.launch import LaunchMeasure
+from graphviz_dash.ui import address
+from graphviz_dash.ui.catalogue import launches
+from graphviz_dash.ui.frame import empty, theme, trouble
+from graphviz_dash.ui.markup import element, plain, show, text
+from graphviz_dash.units import format_count, format_ns
+
+_CHART: Final = {"displayModeBar": False, "displaylogo": False}
+_LOG, _LINEAR = "logarithmic", "linear"
+_MEASURES: Final = {title: measure for measure, title in TITLES.items()}
+
+
+def render() -> None:
+    """The page."""
+    found = launches()
+    if not found:
+        empty(
+            "No recording of launch costs yet",
+            "Make one on a machine with a CUDA GPU; it takes less than a minute:",
+            "graphviz-dash bench launch -o experiments/launch",
+        )
+        return
+    names = [*found]
+    wanted = names[:1] if len(names) == 1 else _several(names)
+    recordings: dict[str, LaunchCosts] = {}
+    for name in wanted:
+        try:
+            recordings[name] = _costs(str(found[name]), found[name].stat().st_mtime_ns)
+        except InputError as error:
+            trouble("This recording cannot be read", str(error))
+    if not recordings:
+        return
+    first = next(iter(recordings.values()))
+    show(element("h1", "Launch costs"), element("p", text(first.sentence), "sentence"))
+    show(_tiles(first))
+    _chart(recordings)
+    show(element("p", text(" ".join(extras(first)))))
+    for name, costs in recordings.items():
+        _table(name, costs)
+    st.caption(
+        "Timed through cuda-python in a process to which no profiler was attached, following "
+        "NVIDIA's sample cudaGraphsPerfScaling: empty kernels, captured from streams. Error bars "
+        "are the 25th to the 75th percentile. Hover a heading for what it times."
+    )
+
+
+@st.cache_data(max_entries=32, show_spinner="Reading the recording")
+def _costs(path: str, _changed_ns: int) -> LaunchCosts:
+    from pathlib import Path
+
+    return launch_costs(read_launch(Path(path)))
+
+
+def _several(names: list[str]) -> list[str]:
+    return address.choose_several("recording", "Recordings", names, names[:1])
+
+
+def _tiles(costs: LaunchCosts) -> str:
+    repeat = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
+    instantiate = costs.lines.get(LaunchMeasure.INSTANTIATION)
+    device = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_DEVICE)
+    tiles = []
+    if repeat is not None:
+        until = f"up to {format_count(repeat.knee)} nodes" if repeat.knee else "at no nodes"
+        tiles.append(("Repeat launch, CPU", format_ns(repeat.base_ns), until))
+        tiles.append(
+            ("Each node beyond", f"{repeat.slope_ns:.2f} ns", f"95%: {ends(repeat.slope_interval)}")
+        )
+    if costs.root is not None:
+        tiles.append(
+            ("Each further root", format_ns(costs.root.ns), f"95%: {ends(costs.root.interval)}")
+        )
+    if instantiate is not None:
+        tiles.append(
+            ("Instantiation, a node", format_ns(instantiate.slope_ns), "of a straight line")
+        )
+    if device is not None:
+        tiles.append(("On the GPU, a node", format_ns(device.slope_ns), "an empty kernel"))
+    return element(
+        "div",
+        "".join(
+            element(
+                "div",
+                element("span", text(label), "label")
+                + element("span", text(value), "value")
+                + element("span", text(note), "note"),
+                "tile",
+            )
+            for label, value, note in tiles
+        ),
+        "tiles",
+    )
+
+
+def _chart(recordings: dict[str, LaunchCosts]) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        standard = TITLES[LaunchMeasure.REPEAT_LAUNCH_CPU]
+        title = address.choose("measure", "Measure", [*_MEASURES], default=standard, width=260)
+        scale = address.choose("scale", "Scale", [_LOG, _LINEAR])
+    measure = _MEASURES[title]
+    figure = launch_chart(recordings, measure, theme(), log=scale == _LOG)
+    if figure is None:
+        empty("Not measured", f"No recording has samples of: {MEANINGS[measure]}.")
+        return
+    st.plotly_chart(figure, theme=None, config=_CHART, key="launch")
+    st.caption(f"{title}: {MEANINGS[measure]}.")
+
+
+def _table(name: str, costs: LaunchCosts) -> None:
+    machine = costs.recording.environment
+    st.subheader(f"Medians of {plain(name)}", anchor=False)
+    whole = "" if costs.recording.complete else "; interrupted"
+    st.caption(
+        plain(
+            f"{machine.gpu.name}, {machine.cpu}, driver {machine.driver or 'unknown'}, CUDA "
+            f"{machine.cuda_runtime}, {costs.recording.created[:10]}{whole}"
+        )
+    )
+    measures = [one for one in TITLES if any(one in row.timings for row in costs.rows)]
+    data: dict[str, list[Any]] = {
+        "Graph": [name_of(row.topology) for row in costs.rows],
+        "Nodes": [row.topology.nodes for row in costs.rows],
+    }
+    config: dict[str, Any] = {"Graph": st.column_config.TextColumn(pinned=True, width="medium")}
+    for measure in measures:
+        medians = [row.median(measure) for row in costs.rows]
+        data[f"{TITLES[measure]}, us"] = [
+            None if value is None else value / 1e3 for value in medians
+        ]
+        config[f"{TITLES[measure]}, us"] = st.column_config.NumberColumn(
+            format="%.2f", help=MEANINGS[measure]
+        )
+    st.dataframe(
+        data,
+        column_config=config,
+        hide_index=True,
+        height=min(640, 38 + 35 * len(costs.rows)),
+        placeholder="–",
+        alt="Median of every measure for every graph",
+    )
