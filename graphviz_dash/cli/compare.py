@@ -55,11 +55,11 @@ def compare_command(
     from graphviz_dash.analysis.kernels import kernel_table
     from graphviz_dash.analysis.ranks import rank_comparison
     from graphviz_dash.cli.documents import comparison_document
+    from graphviz_dash.cli.loading import loaded_experiment
     from graphviz_dash.cli.output import print_json
     from graphviz_dash.cli.ranks import ranks_document
-    from graphviz_dash.ingest.load import load_experiment
 
-    loaded = load_experiment(experiment)
+    loaded = loaded_experiment(experiment)
     result = compare(loaded, baseline)
     kernels = kernel_table(loaded, result.baseline)
     ranks = rank_comparison(loaded)

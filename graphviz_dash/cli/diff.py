@@ -71,15 +71,15 @@ def diff_command(a: str, b: str, count: int, exit_code: bool, as_json: bool) -> 
 def _side(text: str, known: Run | None = None) -> _Side:
     """What an argument means; ``known`` is a run that need not be loaded again."""
     from graphviz_dash.bundle.read import is_bundle
+    from graphviz_dash.cli.loading import loaded_run
     from graphviz_dash.errors import InputError
-    from graphviz_dash.ingest.load import load_run
 
     path, graph = Path(text), ""
     if not is_bundle(path) and ":" in text:
         before, _, graph = text.rpartition(":")
         path = Path(before)
     path = path.absolute()
-    run = known if known is not None and known.path == path else load_run(path)
+    run = known if known is not None and known.path == path else loaded_run(path)
     whole = [one.id for one in run.graphs if one.parent is None]
     if not whole:
         raise InputError(text, "a run without a captured graph", "a run with one")

@@ -47,12 +47,12 @@ def perfetto(experiment: Path, file: Path, form: str | None, check: bool) -> Non
 
     EXPERIMENT is a folder whose direct children are run bundles.
     """
-    from graphviz_dash.ingest.load import load_experiment
+    from graphviz_dash.cli.loading import loaded_experiment
 
     is_json = form == "json" or (form is None and file.name.lower().endswith(_JSON_SUFFIXES))
     if check and is_json:
         raise click.UsageError("--check reads native traces, not JSON")
-    loaded = load_experiment(experiment)
+    loaded = loaded_experiment(experiment)
     if is_json:
         from graphviz_dash.exports.chrome import export_chrome
 
@@ -85,10 +85,10 @@ _GRAPH = click.option("--graph", "graph_id", help="Id of the graph [default: the
 @_GRAPH
 def dot(run: Path, file: Path, graph_id: str | None) -> None:
     """Write a captured graph of a RUN in the DOT language, what its nodes hold as clusters."""
+    from graphviz_dash.cli.loading import loaded_run
     from graphviz_dash.exports.dot import export_dot
-    from graphviz_dash.ingest.load import load_run
 
-    whole = _whole(load_run(run), graph_id)
+    whole = _whole(loaded_run(run), graph_id)
     table = whole.table
     export_dot(whole, f"{run.name} {table.graph.id}", file)
     _tell_file(file, f"{len(table.rows):,} nodes, {len(table.graph.edges):,} edges")
@@ -101,10 +101,10 @@ def dot(run: Path, file: Path, graph_id: str | None) -> None:
 def nodes(run: Path, file: Path, graph_id: str | None) -> None:
     """Write the nodes of a captured graph of a RUN, and of what it holds, as .csv or .parquet."""
     from graphviz_dash.analysis.measured_graph import measure_graph, run_replays
+    from graphviz_dash.cli.loading import loaded_run
     from graphviz_dash.exports.tables import node_frame, write_table
-    from graphviz_dash.ingest.load import load_run
 
-    loaded = load_run(run)
+    loaded = loaded_run(run)
     whole = _whole(loaded, graph_id)
     graph = next(one for one in loaded.graphs if one.id == whole.table.graph.id)
     measured = measure_graph(graph, loaded.graphs, run_replays(loaded))
@@ -120,10 +120,10 @@ def kernels(experiment: Path, file: Path, baseline: str | None) -> None:
     """Write the kernels of an EXPERIMENT's traced steps as .csv or .parquet."""
     from graphviz_dash.analysis.compare import compare
     from graphviz_dash.analysis.kernels import kernel_table
+    from graphviz_dash.cli.loading import loaded_experiment
     from graphviz_dash.exports.tables import kernel_frame, write_table
-    from graphviz_dash.ingest.load import load_experiment
 
-    loaded = load_experiment(experiment)
+    loaded = loaded_experiment(experiment)
     frame = kernel_frame(kernel_table(loaded, compare(loaded, baseline).baseline))
     summary = write_table(frame, file)
     _tell_file(file, f"{summary.rows:,} rows, {len(summary.columns)} columns")
@@ -169,10 +169,10 @@ def _write_comparison(
     build: Callable[[Comparison], pl.DataFrame],
 ) -> None:
     from graphviz_dash.analysis.compare import compare
+    from graphviz_dash.cli.loading import loaded_experiment
     from graphviz_dash.exports.tables import write_table
-    from graphviz_dash.ingest.load import load_experiment
 
-    summary = write_table(build(compare(load_experiment(experiment), baseline)), file)
+    summary = write_table(build(compare(loaded_experiment(experiment), baseline)), file)
     _tell_file(file, f"{summary.rows:,} rows, {len(summary.columns)} columns")
 
 

@@ -38,9 +38,9 @@ def memory_command(experiment: Path, baseline: str | None, count: int, as_json: 
     """
     from graphviz_dash.analysis.compare import compare
     from graphviz_dash.analysis.memory import compare_memory
-    from graphviz_dash.ingest.load import load_experiment
+    from graphviz_dash.cli.loading import loaded_experiment
 
-    loaded = load_experiment(experiment)
+    loaded = loaded_experiment(experiment)
     result = compare_memory(compare(loaded, baseline))
     if as_json:
         from graphviz_dash.cli.memory_document import memory_document

@@ -42,11 +42,11 @@ def show(run: Path, count: int, as_json: bool) -> None:
     from graphviz_dash.analysis.compare import compare
     from graphviz_dash.analysis.concurrency import run_concurrency
     from graphviz_dash.analysis.nodes import node_table
-    from graphviz_dash.ingest.load import load_run
+    from graphviz_dash.cli.loading import loaded_run
     from graphviz_dash.model.run import Experiment
 
     # Made absolute, so that "." has a name.
-    loaded = load_run(Path(os.path.abspath(run)))
+    loaded = loaded_run(Path(os.path.abspath(run)))
     result = compare(Experiment(loaded.path.parent, (loaded,))).runs[0]
     tables = [node_table(loaded, graph.id) for graph in loaded.graphs]
     measured = run_concurrency(loaded, tables)

@@ -3,6 +3,9 @@
 A piece ends where the text looks like ``}, {"``, whatever the white space, and is accepted only if
 it decodes as a list of whole elements: a cut inside a string leaves a quote open and one inside a
 nested value leaves a bracket open, so a wrong cut can never decode, and the one before it is tried.
+
+A document that is cut or damaged is read up to its last whole element before the damage, which
+``ArrayReader.damage`` then tells.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.byte_stream import ByteStream
+from graphviz_dash.ingest.byte_stream import ByteStream, Damage
 from graphviz_dash.ingest.limits import Limits
 
 T = TypeVar("T")
@@ -28,6 +31,7 @@ _ARRAY_END = re.compile(rb"}\s*\]")
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{}]', re.DOTALL)
 _VALUE = re.compile(rb"\s*:\s*(\S)")
 _SPACE = b" \t\r\n"
+_CONTROL = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 _BOM = b"\xef\xbb\xbf"
 _WINDOW = 64 << 10  # where the last cuts of a piece are looked for
 _TRIES = 6  # such cuts tried, each at the cost of decoding a piece
@@ -46,8 +50,12 @@ class ArrayReader(Generic[T]):
     an array itself counts as one, without fields.
 
     ``strict`` decodes most pieces and raises what :data:`NOT_JSON` names; ``lenient`` is asked for
-    those pieces that ``strict`` refuses at every cut. ``fields`` holds the other top-level fields
-    once iteration has ended, wherever they stand in the file.
+    those pieces that ``strict`` refuses at every cut.
+
+    Once iteration has ended, ``fields`` holds the other top-level fields, wherever they stand in
+    the file. ``damage`` says why the document was not read to its end, if so, and ``read_bytes``
+    how much of it was. ``repaired`` says that text was accepted that holds control characters or
+    bytes that are not UTF-8, as zeroed blocks do.
     """
 
     def __init__(
@@ -60,35 +68,83 @@ class ArrayReader(Generic[T]):
         self._strict = strict
         self._lenient = lenient
         self._limits = limits
+        self.damage: Damage | None = None
+        self.repaired = False
+        self._buffer = b""
         self._before = 0  # bytes of the document before self._buffer
         self._bare = False
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of the document that were taken in, decompressed."""
+        return self._before
 
     def __iter__(self) -> Iterator[list[T]]:
         """The elements, piece by piece, in order.
 
         Raises:
-            InputError: no such array, a document that is cut or not JSON, or too large an element.
+            InputError: no such array, a document damaged before it, or too large an element.
         """
-        buffer = self._enter()
+        try:
+            self._buffer = self._enter()
+        except _DamagedError as error:
+            raise self.refused(self._stream.damage or error.damage) from error
+        try:
+            yield from self._pieces()
+            last = self._last(self._buffer)
+            self._before += len(self._buffer)
+            self.damage = self._stream.damage
+        except _DamagedError as error:
+            self.damage = self._stream.damage or error.damage
+            last = self._salvaged()
+        yield last
+
+    def refused(self, damage: Damage) -> InputError:
+        """The error for a document of whose array nothing could be used."""
+        advice = _ADVICE_CUT if damage.cut else _ADVICE_DAMAGED
+        return InputError(self._path, damage.found, "a whole JSON document", advice)
+
+    def _pieces(self) -> Iterator[list[T]]:
+        """All but the last elements; these and what stands behind them are left in the buffer."""
         wanted = 0
         while data := self._stream.read():
-            buffer += data
-            if len(buffer) < wanted:
+            self._buffer += data
+            if len(self._buffer) < wanted:
                 continue
-            found = self._piece(buffer)
+            found = self._piece(self._buffer)
             if found is None:
                 # One long element, or damage: look again when there is twice as much, so that the
                 # work stays proportional to what was read.
-                if len(buffer) > self._limits.event_bytes:
+                if len(self._buffer) > self._limits.event_bytes:
                     raise self._too_long()
-                wanted = 2 * len(buffer)
+                wanted = 2 * len(self._buffer)
                 continue
             items, rest = found
             self._before += rest
-            buffer = buffer[rest:]
+            self._buffer = self._buffer[rest:]
             wanted = 0
             yield items
-        yield self._last(buffer)
+
+    def _salvaged(self) -> list[T]:
+        """The whole elements in the buffer before its damage, and the whole fields if the array
+        ended before it."""
+        # latin-1 keeps every place, and JSON's own characters are ASCII.
+        text = self._buffer.decode("latin-1")
+        try:
+            end, closed = _whole_elements(text)
+        except RecursionError as error:
+            raise self._too_deep() from error
+        items = self._salvaged_items(end)
+        if closed is not None and (items or not end):
+            self._take(_whole_fields(text, closed))
+        self._before += end if items else 0
+        return items
+
+    def _salvaged_items(self, end: int) -> list[T]:
+        if end == 0:
+            return []
+        items = self._decoded(self._buffer, end)
+        return items or self._decoded_leniently(self._buffer, end) or []
 
     def _enter(self) -> bytes:
         """Reads up to the first element; returns what was read behind the array's bracket."""
@@ -98,6 +154,8 @@ class ArrayReader(Generic[T]):
             self._before = len(_BOM)
         while not buffer.strip(_SPACE):
             data = self._stream.read()
+            if not data and self._stream.damage:
+                raise _DamagedError(self._stream.damage)
             if not data:
                 raise InputError(self._path, "an empty file", "a Kineto trace")
             self._before += len(buffer)
@@ -190,22 +248,39 @@ class ArrayReader(Generic[T]):
 
     def _decoded(self, buffer: bytes, cut: int) -> list[T] | None:
         try:
-            return self._strict(_closed(buffer, cut))
+            items = self._strict(_closed(buffer, cut))
         except NOT_JSON:
             return None
         except RecursionError as error:
             raise self._too_deep() from error
+        self._look(buffer, cut)
+        return items
+
+    def _look(self, buffer: bytes, end: int) -> None:
+        """Notes whether accepted text holds what no JSON should; strict decoders pass over what
+        they do not keep."""
+        if not self.repaired and not buffer.isascii():
+            try:
+                buffer[:end].decode()
+            except UnicodeDecodeError:
+                self.repaired = True
 
     def _decoded_leniently(self, buffer: bytes, cut: int) -> list[T] | None:
         try:
-            return self._lenient(_closed(buffer, cut))
+            items = self._lenient(_closed(buffer, cut))
         except RecursionError as error:
             raise self._too_deep() from error
         except ValueError:
             return None
+        self._look_closely(buffer, cut)
+        return items
+
+    def _look_closely(self, buffer: bytes, end: int) -> None:
+        self._look(buffer, end)
+        self.repaired = self.repaired or _CONTROL.search(buffer, 0, end) is not None
 
     def _check_prefix(self, buffer: bytes) -> None:
-        """Raises when ``buffer`` is damaged, rather than only not complete."""
+        """Raises _DamagedError when ``buffer`` is damaged, rather than only not complete."""
         text = "[" + buffer.decode("utf-8", "replace")
         try:
             json.JSONDecoder(strict=False).raw_decode(text)
@@ -239,6 +314,7 @@ class ArrayReader(Generic[T]):
             except RecursionError as error:
                 raise self._too_deep() from error
             self._take(fields)
+            self._look_closely(buffer, len(buffer))
             return items
         return self._last_leniently(buffer)
 
@@ -253,10 +329,10 @@ class ArrayReader(Generic[T]):
         tail = text[end:]
         fields = self._parsed_tail(tail.encode())
         if fields is None:
-            self._before += len(text[1:end].encode())
-            raise self._damaged_tail(tail)
+            raise self._damaged_tail(tail, self._before + len(text[1:end].encode()))
         items = self._lenient(text[:end].encode())
         self._take(fields)
+        self._look_closely(buffer, len(buffer))
         return items
 
     def _parsed_tail(self, tail: bytes) -> dict[str, Any] | None:
@@ -281,7 +357,7 @@ class ArrayReader(Generic[T]):
             raise InputError(self._path, f"{self._key} twice", f"one array {self._key}")
         self.fields.update(fields)
 
-    def _no_array(self, document: bytes) -> InputError:
+    def _no_array(self, document: bytes) -> Exception:
         found = f"a JSON object without {self._key}"
         try:
             keys = list(_fields(document))
@@ -298,19 +374,21 @@ class ArrayReader(Generic[T]):
     def _too_deep(self) -> InputError:
         return self._limits.refuse(self._path, "nesting", "JSON nested too deeply to be decoded")
 
-    def _damaged_tail(self, tail: str) -> InputError:
+    def _damaged_tail(self, tail: str, before: int) -> Exception:
         """What is wrong with the text behind the array."""
         fields = tail.lstrip()
         if self._bare or fields[:1] not in (",", ""):
             behind = fields.removeprefix("}").lstrip()
-            at = self._before + len(tail.encode()) - len(behind.encode())
+            at = before + len(tail.encode()) - len(behind.encode())
             found = f"text behind the end of the JSON, at byte {at:,} ({behind[:24]!r})"
-            return InputError(self._path, found, "one JSON document")
-        self._before += len(tail) - len(fields) + len(fields[:1])
-        return self._damaged(fields[1:].encode(), "{")
+            return _DamagedError(Damage(False, found))
+        before += len(tail) - len(fields) + len(fields[:1])
+        return self._damaged(fields[1:].encode(), "{", before)
 
-    def _damaged(self, buffer: bytes, opening: str) -> InputError:
-        """What is wrong with ``buffer``, which ``opening`` makes into the start of a document."""
+    def _damaged(self, buffer: bytes, opening: str, before: int | None = None) -> Exception:
+        """What is wrong with ``buffer``, which ``opening`` makes into the start of a document and
+        which stands behind ``before`` bytes of it."""
+        before = self._before if before is None else before
         text = opening + buffer.decode("utf-8", "replace")
         try:
             _, end = json.JSONDecoder(strict=False).raw_decode(text.lstrip())
@@ -319,23 +397,84 @@ class ArrayReader(Generic[T]):
         except RecursionError:
             return self._too_deep()
         except ValueError:  # Python refuses to read such integers
-            return InputError(self._path, "a number of thousands of digits", "numbers of 64 bits")
+            return _DamagedError(Damage(False, "a number of thousands of digits"))
         else:
             reason = "unexpected text"
         rest = text.lstrip()[end:].strip()
-        if not rest or reason.startswith("Unterminated string"):
-            total = self._before + len(buffer)
-            return InputError(
-                self._path,
-                f"JSON that ends too early, after {total:,} bytes",
-                "a whole JSON document",
-                "The trace was cut off while it was written or copied: record or copy it anew.",
-            )
-        at = self._before + len(text.lstrip()[:end].encode()) - len(opening)
-        shown = rest[:24]
-        return InputError(
-            self._path, f"not JSON at byte {at:,} ({reason.lower()}, at {shown!r})", "valid JSON"
-        )
+        if _UNFINISHED.fullmatch(rest) or reason.startswith("Unterminated string"):
+            found = f"JSON that ends too early, after {before + len(buffer):,} bytes"
+            return _DamagedError(Damage(True, found))
+        at = before + len(text.lstrip()[:end].encode()) - len(opening)
+        found = f"not JSON at byte {at:,} ({reason.lower()}, at {rest[:24]!r})"
+        return _DamagedError(Damage(False, found))
+
+
+# What is left of a number, a word or an escape that the end of the file cuts.
+_UNFINISHED = re.compile(
+    r"(-?|\.|[eE][+-]?|tr?u?|fa?l?s?|nu?l?|Na?|-?I[infty]*|u[\da-fA-F]{0,3})", re.ASCII
+)
+
+
+class _DamagedError(Exception):
+    """The document cannot be read on from here."""
+
+    def __init__(self, damage: Damage) -> None:
+        super().__init__(damage.found)
+        self.damage = damage
+
+
+_ADVICE_CUT = "The trace was cut off while it was written or copied: record or copy it anew."
+_ADVICE_DAMAGED = "The trace was changed after it was written: record or copy it anew."
+_DECODER = json.JSONDecoder(strict=False)
+
+
+def _skipped(text: str, at: int) -> int | None:
+    """The next place behind white space; None at the end."""
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at if at < len(text) else None
+
+
+def _whole_elements(text: str) -> tuple[int, int | None]:
+    """Where the last whole element of an array's text ends, and the place behind the array's end,
+    None if it does not end. RecursionError for one nested too deeply."""
+    end = 0
+    at = _skipped(text, 0)
+    while at is not None and text[at] != "]":
+        try:
+            _, stopped = _DECODER.raw_decode(text, at)
+        except ValueError:
+            return end, None
+        at = _skipped(text, stopped)
+        if at is None or text[at] not in ",]":
+            # A number may go on, whatever has brackets is whole.
+            return (stopped if text[stopped - 1] in '}]"' else end), None
+        end = stopped
+        if text[at] == ",":
+            at = _skipped(text, at + 1)
+    return end, None if at is None else at + 1
+
+
+def _whole_fields(text: str, at: int) -> dict[str, Any]:
+    """The fields behind a comma at ``at`` that are followed by a comma or the end of the object, so
+    that none is the half of a number. ``text`` holds bytes as characters."""
+    fields: dict[str, Any] = {}
+    place = _skipped(text, at)
+    while place is not None and text[place] == ",":
+        try:
+            field = _FIELD.match(text, place)
+            value, end = _DECODER.raw_decode(text, field.end()) if field else (None, place)
+            key = json.loads(field[1]) if field else ""
+        except (ValueError, RecursionError):
+            break
+        place = _skipped(text, end)
+        if field is None or place is None or text[place] not in ",}":
+            break
+        fields[key] = value
+    return fields
+
+
+_FIELD = re.compile(r',\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
 def _near_cuts(buffer: bytes) -> list[int]:

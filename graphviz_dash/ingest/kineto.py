@@ -30,7 +30,7 @@ from graphviz_dash.ingest.kineto_tables import (
     shapes,
 )
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
-from graphviz_dash.ingest.problems import find_problems
+from graphviz_dash.ingest.problems import find_problems, missing_rest, unreadable_text
 from graphviz_dash.model.trace import (
     ANNOTATION_COLUMNS,
     GPU_COLUMNS,
@@ -81,9 +81,11 @@ def read_trace(path: Path, limits: Limits = DEFAULT_LIMITS) -> Trace:
     Times are exact nanoseconds since the first event that a table holds: a decimal microsecond is
     never rounded, however large. Python's garbage collector rests meanwhile.
 
+    A file that is cut or damaged is read up to there; ``Trace.info.incomplete`` says so.
+
     Raises:
-        InputError: no such file, damaged or cut data, JSON that is no trace, an event of the wrong
-            type, an absurd number, or more than ``limits`` allow.
+        InputError: no such file, data damaged before the first slice, JSON that is no trace, an
+            event of the wrong type, an absurd number, or more than ``limits`` allow.
     """
     with _no_collection():
         try:
@@ -113,7 +115,7 @@ class _Reading:
             )
             for events in reader:
                 self._add(events)
-        return self._finish(reader.fields)
+        return self._finish(reader)
 
     def _add(self, events: list[Event]) -> None:
         self.events += len(events)
@@ -205,8 +207,11 @@ class _Reading:
         table.threads(events)
         table.arguments(args, ("python_id", "python_parent_id"))
 
-    def _finish(self, fields: dict[str, Any]) -> Trace:
+    def _finish(self, reader: ArrayReader[Event]) -> Trace:
+        fields = reader.fields
         filled = [table for table in self.tables.values() if table.rows]
+        if not filled and reader.damage is not None:
+            raise reader.refused(reader.damage)
         if not filled:
             raise InputError(
                 self.path,
@@ -237,7 +242,7 @@ class _Reading:
             device_names=_device_names(fields),
             with_stack=bool(fields.get("with_stack")),
             record_shapes=bool(fields.get("record_shapes")),
-            problems=(*problems, *self._argument_problems()),
+            problems=(*self._missing(reader, end - origin), *problems, *self._argument_problems()),
         )
         return Trace(
             info=info,
@@ -247,6 +252,20 @@ class _Reading:
             annotations=frames["annotations"],
             python=frames["python"],
         )
+
+    def _missing(self, reader: ArrayReader[Event], end: int) -> Iterator[TraceProblem]:
+        """What the trace lacks because its file is cut or damaged."""
+        damage = reader.damage
+        if damage is not None:
+            yield missing_rest(
+                damage,
+                events=self.events,
+                read_bytes=reader.read_bytes,
+                end=end,
+                base_time="baseTimeNanoseconds" in reader.fields,
+            )
+        if reader.repaired:
+            yield unreadable_text()
 
     def _argument_problems(self) -> Iterator[TraceProblem]:
         unreadable = self.decoder.unreadable

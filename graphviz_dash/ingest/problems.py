@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
+from graphviz_dash.ingest.byte_stream import Damage
 from graphviz_dash.model.trace import TraceProblem
 from graphviz_dash.units import format_ns
 
@@ -46,6 +47,35 @@ def find_problems(
     found.extend(_shared_correlations(launches, gpu))
     found.extend(_early_starts(runtime, gpu, slack))
     return tuple(found)
+
+
+def missing_rest(
+    damage: Damage, *, events: int, read_bytes: int, end: int, base_time: bool
+) -> TraceProblem:
+    """A file that could not be read to its end, and what was used of it: ``events`` events in
+    ``read_bytes`` bytes of JSON, the last of which ends ``end`` ns after the first begins."""
+    told = (
+        f"{damage.found}. Used are the {_count(events, 'event')} "
+        f"before, {read_bytes:,} bytes of JSON over {format_ns(end)}; whatever came after is "
+        "missing from every figure, and since events are not written in the order of time, that "
+        "may be work of any moment"
+    )
+    if not base_time:
+        told += "; the time of day is missing too"
+    if damage.cut:
+        return TraceProblem("trace-cut", f"The trace is cut off: {told}.")
+    told += "; values shortly before the damage may be wrong"
+    return TraceProblem("trace-damaged", f"The trace is damaged: {told}.")
+
+
+def unreadable_text() -> TraceProblem:
+    """Text that no writer of JSON makes."""
+    return TraceProblem(
+        "text-damaged",
+        "The trace is damaged, or was written by a careless program: it holds control characters "
+        "or bytes that are not UTF-8. Names may be wrong, and where blocks of the file were lost "
+        "events are missing or wrong.",
+    )
 
 
 def _count(number: int, noun: str) -> str:

@@ -20,7 +20,7 @@ from graphviz_dash.model.memory import MemoryPass
 if TYPE_CHECKING:
     from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
     from graphviz_dash.model.recording import Recording
-    from graphviz_dash.model.trace import Trace
+    from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
 FORMAT_VERSION: Final = 2
@@ -294,6 +294,14 @@ class Run:
     def name(self) -> str:
         """The run's name within its experiment: the folder it was read from."""
         return self.path.name
+
+    @property
+    def incomplete(self) -> tuple[TraceProblem, ...]:
+        """What is missing from its traces, which are cut or damaged; each is told once."""
+        traces = (self.capture_trace, self.replay_trace)
+        return tuple(
+            dict.fromkeys(problem for trace in traces if trace for problem in trace.info.incomplete)
+        )
 
 
 @dataclass(frozen=True)

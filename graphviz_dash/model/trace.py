@@ -90,6 +90,9 @@ class TraceProblem:
     text: str
 
 
+_INCOMPLETE = ("trace-cut", "trace-damaged", "text-damaged")
+
+
 @dataclass(frozen=True)
 class TraceInfo:
     """What the trace says of itself, and what reading it found.
@@ -112,6 +115,11 @@ class TraceInfo:
     with_stack: bool
     record_shapes: bool
     problems: tuple[TraceProblem, ...]
+
+    @property
+    def incomplete(self) -> tuple[TraceProblem, ...]:
+        """Those problems that say that events are missing from the trace, or may be."""
+        return tuple(problem for problem in self.problems if problem.code in _INCOMPLETE)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from graphviz_dash.ui import address
 from graphviz_dash.ui.catalogue import Catalogue, Entry, catalogue
 from graphviz_dash.ui.markup import element, plain, show, text
 from graphviz_dash.ui.navigation import links
-from graphviz_dash.ui.pieces import variables
+from graphviz_dash.ui.pieces import incomplete_notes, variables
 from graphviz_dash.ui.store import STORE
 
 ASSETS: Final = Path(__file__).parent / "assets"
@@ -108,6 +108,8 @@ def chosen_experiment() -> Chosen:
     except InputError as error:
         trouble("This experiment cannot be read", str(error))
         st.stop()
+    if notes := incomplete_notes(experiment.runs):
+        show(notes)
     return Chosen(entry, experiment)
 
 

@@ -117,6 +117,20 @@ def doctor_notes(runs: Iterable[Run]) -> str:
     )
 
 
+def incomplete_notes(runs: Iterable[Run]) -> str:
+    """What is missing from the traces of ``runs``, whose figures lack it."""
+    return "".join(
+        element(
+            "div",
+            f"<b>A trace of {text(run.name)} is not whole</b><br>{text(problem.text)}",
+            "failed",
+            role="note",
+        )
+        for run in runs
+        for problem in run.incomplete
+    )
+
+
 def hero(best: RunComparison) -> str:
     """The outcome of ``best`` in one large figure and what it means."""
     speedup, saving = best.speedup, best.saving.value

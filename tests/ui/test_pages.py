@@ -3,6 +3,7 @@ of names that would do harm if they were more than text."""
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import sys
 from collections.abc import Iterator
@@ -19,8 +20,10 @@ from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Failure, Pass
 from graphviz_dash.ui import catalogue, server
+from graphviz_dash.ui.store import STORE
 from tests.analysis.test_memory import EAGER, GRAPHED
-from tests.builders import STEP, Work, make_experiment, make_run
+from tests.builders import STEP, Work, make_experiment, make_run, replay_trace
+from tests.ingest.test_load import replace_trace
 from tests.ranks import make_ranks
 
 PAGES = ("overview", "compare", "graph", "timeline", "memory", "ranks", "doctor", "export")
@@ -149,6 +152,18 @@ def test_an_unreadable_experiment_leaves_the_others(roots: Path) -> None:
     told = markup(shown("overview"))
     assert "broken cannot be read" in told
     assert "faster: graph against eager" in told
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_tells_of_a_trace_that_is_cut(roots: Path, name: str) -> None:
+    whole = make_experiment(roots / "toy")
+    assert "is not whole" not in markup(shown(name))
+    text = replay_trace(steps=3).text().encode()
+    replace_trace(whole / "graph", gzip.compress(text)[:-200])
+    STORE.forget(STORE.register(whole))
+    told = markup(shown(name))
+    assert "A trace of graph is not whole" in told
+    assert "The trace is cut off: gzip data that end too early" in told
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -12,7 +12,14 @@ from graphviz_dash.ui.catalogue import Catalogue, Entry, catalogue
 from graphviz_dash.ui.frame import no_experiments, theme, trouble
 from graphviz_dash.ui.markup import element, plain, show, text
 from graphviz_dash.ui.navigation import link
-from graphviz_dash.ui.pieces import doctor_notes, failure_notes, hero, time_bars, why
+from graphviz_dash.ui.pieces import (
+    doctor_notes,
+    failure_notes,
+    hero,
+    incomplete_notes,
+    time_bars,
+    why,
+)
 from graphviz_dash.ui.results import comparison
 from graphviz_dash.ui.store import STORE
 from graphviz_dash.ui.uploads import UPLOADS
@@ -101,6 +108,7 @@ def _card(entry: Entry) -> None:
         hero(best) if best else "",
         failure_notes(result),
         doctor_notes(STORE.experiment(entry.key).runs),
+        incomplete_notes(run.run for run in result.runs),
         time_bars(result, theme()),
         why(result, best),
     )

@@ -1,0 +1,147 @@
+"""Thousands of damaged variants of the sample traces: does each open, quickly, and tell its damage?
+
+    python benchmarks/damaged_traces.py [--variants N] [--seed N] [--traces N]
+
+Each variant is a sample trace, plain or gzip-compressed, cut somewhere, with flipped bytes, with a
+block of zeros, a block that is missing, or a block that comes twice. It is read by itself, without
+the sha256 that protects it in a bundle, and counts as
+
+    refused            an error of one line
+    incomplete         read up to the damage, which the trace tells
+    another document   read without a word of damage, but still faultless JSON, with other values or
+                       another number of events: nothing in the file says that it was changed
+    shown as whole     the same, though the standard library's strict reader refuses the file, or
+                       finds another number of events in it
+
+A hang is a read of over 10 seconds, a crash any other exception. Exit code 1 for a hang, a crash or
+a variant shown as whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import gzip
+import json
+import random
+import sys
+import tempfile
+import time
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from graphviz_dash.errors import InputError  # noqa: E402
+from graphviz_dash.ingest.kineto import read_trace  # noqa: E402
+
+HANG_SECONDS: Final = 10.0
+KINDS: Final = ("cut", "flip", "zeros", "lost", "twice")
+
+
+def damaged(data: bytes, kind: str, chance: random.Random) -> bytes:
+    """``data`` with one damage, never equal to it."""
+    content = bytearray(data)
+    at = chance.randrange(1, len(content))
+    length = min(len(content) - at, chance.choice((1, 16, 512, 4096, 65536)))
+    if kind == "cut":
+        del content[at:]
+    elif kind == "flip":
+        for _ in range(chance.choice((1, 1, 4, 64))):
+            content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    elif kind == "zeros":
+        content[at : at + length] = bytes(length)
+    elif kind == "lost":
+        del content[at : at + length]
+    else:
+        content[at:at] = content[at : at + length]
+    return bytes(content) if content != data else damaged(data, kind, chance)
+
+
+def events_in(data: bytes) -> int | None:
+    """Events that the standard library finds; None if it refuses the file."""
+    try:
+        if data.startswith(b"\x1f\x8b"):
+            data = gzip.decompress(data)
+        document = json.loads(data)
+        return len(document["traceEvents"])
+    except (OSError, EOFError, ValueError, LookupError, TypeError):
+        return None
+
+
+def outcome(path: Path, data: bytes) -> str:
+    """How the reader took the variant in ``path``."""
+    try:
+        info = read_trace(path).info
+    except InputError:
+        return "refused"
+    except Exception:
+        traceback.print_exc()
+        return "crash"
+    if info.incomplete:
+        return "incomplete"
+    return "another document" if events_in(data) == info.events else "shown as whole"
+
+
+def main() -> int:
+    """Prints what became of the variants; exit code 1 for a fault."""
+    options = _options()
+    samples = sorted(ROOT.glob("sample_traces/**/traces/replay.json.gz"))
+    samples.sort(key=lambda path: path.stat().st_size)
+    files = []
+    for sample in samples[: options.traces]:
+        text = gzip.decompress(sample.read_bytes())
+        files += [("plain", text), ("gzip", sample.read_bytes())]
+    chance = random.Random(options.seed)
+    counts: collections.Counter[tuple[str, str, str]] = collections.Counter()
+    slowest = 0.0
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "damaged"
+        for number in range(options.variants):
+            form, whole = files[number % len(files)]
+            kind = KINDS[number // len(files) % len(KINDS)]
+            data = damaged(whole, kind, chance)
+            path.write_bytes(data)
+            started = time.perf_counter()
+            result = outcome(path, data)
+            spent = time.perf_counter() - started
+            slowest = max(slowest, spent)
+            if spent > HANG_SECONDS:
+                result = "hang"
+            counts[form, kind, result] += 1
+            if result in FAULTS:
+                kept = Path(options.keep or tempfile.gettempdir()) / f"damaged-{number}"
+                kept.write_bytes(data)
+                print(f"{result}: variant {number}, {form}, {kind}: {kept}")
+    print(
+        f"{options.variants:,} variants of {len(files) // 2} traces, seed {options.seed}, ", end=""
+    )
+    print(f"{datetime.now(UTC):%Y-%m-%d}, {time.perf_counter() - began:,.0f} s")
+    print(f"slowest read, the standard library's check included: {slowest:.2f} s")
+    for form in ("plain", "gzip"):
+        for kind in KINDS:
+            row = {r: n for (f, k, r), n in sorted(counts.items()) if (f, k) == (form, kind)}
+            print(f"{form} {kind}: " + ", ".join(f"{n:,} {r}" for r, n in row.items()))
+    faults = {fault: sum(n for (*_, r), n in counts.items() if r == fault) for fault in FAULTS}
+    print(", ".join(f"{n} {fault}" for fault, n in faults.items()))
+    return 1 if any(faults.values()) else 0
+
+
+FAULTS: Final = ("hang", "crash", "shown as whole")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--variants", type=int, default=3000)
+    parser.add_argument("--traces", type=int, default=6, help="samples used, the smallest first")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", help="folder for the variants with which something was wrong")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
