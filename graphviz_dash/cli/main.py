@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "doctor": "graphviz_dash.cli.doctor:doctor",
     "export": "graphviz_dash.cli.export:export",
     "launch": "graphviz_dash.cli.launch:launch_command",
+    "gate": "graphviz_dash.cli.gate:gate_command",
     "ls": "graphviz_dash.cli.ls:ls",
     "memory": "graphviz_dash.cli.memory:memory_command",
     "serve": "graphviz_dash.cli.serve:serve",
