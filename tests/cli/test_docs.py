@@ -67,6 +67,7 @@ def test_an_example_runs(example: str, invoke: Invoke) -> None:
         ("show", "sample_traces/sync-in-step/graph"),
         ("compare", "sample_traces/mlp-train"),
         ("compare", "sample_traces/sync-in-step"),
+        ("gate", "sample_traces/mlp-train", "--baseline", "sample_traces/mlp-train"),
         ("launch", "sample_traces/launch-h200"),
     ],
 )
