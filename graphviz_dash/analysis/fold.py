@@ -9,15 +9,18 @@ holds graphs becomes a group of itself and of its bodies.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from itertools import takewhile
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from graphviz_dash.analysis.lanes import Ints
 from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.nodes import NodeRow
 from graphviz_dash.analysis.whole import WholeGraph
@@ -50,8 +53,7 @@ class FoldKind(StrEnum):
     BODY = "body"
 
 
-@dataclass(frozen=True)
-class Leaf:
+class Leaf(NamedTuple):
     """One node of the graph, by its place in the whole. ``id`` is unique among leaves and groups of
     the tree."""
 
@@ -64,13 +66,30 @@ class Leaf:
         return (self.node,)
 
 
+class Order:
+    """The leaves of a tree from the first to the last: the nodes of any group are a stretch of it.
+
+    ``nodes`` (count,) holds each leaf's node, ``at`` (count,) the leaf of each node.
+    """
+
+    def __init__(self, nodes: Iterable[int]) -> None:
+        self.nodes: Ints = np.fromiter(nodes, dtype=np.int64)
+
+    @cached_property
+    def at(self) -> Ints:
+        """Where each node stands."""
+        places = np.empty(len(self.nodes), dtype=np.int64)
+        places[self.nodes] = np.arange(len(self.nodes))
+        return places
+
+
 @dataclass(frozen=True)
 class Group:
     """Nodes that belong together.
 
     ``children`` follow one another, except those of a PARALLEL group, which stand side by side,
-    and of a TANGLE, whose order is given by the edges alone. ``nodes`` are the places of all nodes
-    inside, in topological order. A REPEAT has equal children. A HOLDER has the node that holds
+    and of a TANGLE, whose order is given by the edges alone. Its ``count`` leaves are those of
+    ``order`` from ``first`` on. A REPEAT has equal children. A HOLDER has the node that holds
     graphs, and then their BODY groups, which stand side by side.
     """
 
@@ -78,22 +97,33 @@ class Group:
     kind: FoldKind
     title: str
     children: tuple[Fold, ...]
-    nodes: tuple[int, ...]
+    first: int
+    count: int
+    order: Order = field(repr=False, compare=False)
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The places of all nodes inside, in topological order."""
+        return tuple(self.order.nodes[self.first : self.first + self.count].tolist())
 
 
 Fold: TypeAlias = Leaf | Group
 
 
-@dataclass
+@dataclass(slots=True)
 class _Draft:
     """A group before it has its id; a leaf has a node and no children."""
 
     kind: FoldKind
     title: str
-    children: list[_Draft]
+    children: Sequence[_Draft]
     node: int = -1
     size: int = 1
     shape: int = 0
+
+
+_Stretch: TypeAlias = tuple[tuple[str, ...], list[_Draft]]
+"""Neighbours in a row that have the same phase and module path, and that path."""
 
 
 def fold(whole: WholeGraph) -> Group:
@@ -103,16 +133,16 @@ def fold(whole: WholeGraph) -> Group:
 
 def ancestors(root: Group, node: int) -> tuple[str, ...]:
     """The ids of the groups around a node, outermost first, the root included."""
+    at = int(root.order.at[node])
     path = []
     group = root
     while True:
         path.append(group.id)
-        inside = next(
-            (one for one in group.children if isinstance(one, Group) and node in one.nodes), None
-        )
-        if inside is None:
+        inner = [child for child in group.children if isinstance(child, Group)]
+        place = bisect_right(inner, at, key=lambda child: child.first) - 1
+        if place < 0 or at >= inner[place].first + inner[place].count:
             return tuple(path)
-        group = inside
+        group = inner[place]
 
 
 def groups(root: Group) -> dict[str, Group]:
@@ -132,13 +162,12 @@ class _Folder:
         self._rows = table.rows
         self._top = whole.top
         self._bodies = whole.bodies
-        count = len(table.rows)
-        self._after: list[list[int]] = [[] for _ in range(count)]
-        self._before: list[list[int]] = [[] for _ in range(count)]
-        for edge in table.graph.edges:
-            self._after[edge.source].append(edge.target)
-            self._before[edge.target].append(edge.source)
-        self._paths = [_module_path(row) for row in table.rows]
+        edges = table.graph.edges
+        source = np.fromiter((edge.source for edge in edges), np.int64, len(edges))
+        target = np.fromiter((edge.target for edge in edges), np.int64, len(edges))
+        self._after = _after(len(table.rows), source, target)
+        self._ascending = bool((source < target).all())
+        self._paths = _module_paths(table.rows)
         self._codes: dict[object, int] = {}
 
     def whole(self) -> Group:
@@ -146,15 +175,20 @@ class _Folder:
         order = self._topological(self._top)
         items = self._modules(self._series(order))
         root = _Draft(FoldKind.GRAPH, "graph", self._shorten(items))
-        return self._numbered(root, "g")
+        return self._numbered(root, "g", 0, Order(_leaves(root)))
 
     # -- the spine and its regions ---------------------------------------------------------------
 
     def _topological(self, nodes: Iterable[int]) -> list[int]:
         """Nodes in the order of dependencies, the earlier created first among equals."""
-        inside = set(nodes)
-        degree = {node: sum(one in inside for one in self._before[node]) for node in inside}
-        ready = [node for node in inside if degree[node] == 0]
+        if self._ascending:
+            return sorted(nodes)
+        degree = dict.fromkeys(nodes, 0)
+        for node in degree:
+            for after in self._after[node]:
+                if after in degree:
+                    degree[after] += 1
+        ready = [node for node, count in degree.items() if not count]
         heapq.heapify(ready)
         order = []
         while ready:
@@ -171,19 +205,15 @@ class _Folder:
         """The items along the spine of a subgraph given in topological order."""
         place = {node: at for at, node in enumerate(order)}
         count = len(order)
+        targets = [
+            [place[after] for after in self._after[node] if after in place] for node in order
+        ]
+        inward = {at for reached in targets for at in reached}
         # How far the edges reach that began before a place; roots and sinks hang on the outside.
-        reach = max(
-            (
-                at
-                for at, node in enumerate(order)
-                if not any(b in place for b in self._before[node])
-            ),
-            default=-1,
-        )
+        reach = next((at for at in range(count - 1, -1, -1) if at not in inward), -1)
         items: list[_Draft] = []
         region: list[int] = []
         for at, node in enumerate(order):
-            targets = [place[after] for after in self._after[node] if after in place]
             if reach <= at:
                 if region:
                     items.append(self._region(region))
@@ -191,7 +221,10 @@ class _Folder:
                 items.append(self._leaf(node))
             else:
                 region.append(node)
-            reach = max([reach, *targets]) if targets else (count if at < count - 1 else reach)
+            if targets[at]:
+                reach = max(reach, *targets[at])
+            elif at < count - 1:
+                reach = count
         if region:
             items.append(self._region(region))
         return items
@@ -216,7 +249,12 @@ class _Folder:
 
     def _components(self, nodes: list[int]) -> list[list[int]]:
         """Weakly connected parts, each in the order given, the first to begin first."""
-        inside = set(nodes)
+        near: dict[int, list[int]] = {node: [] for node in nodes}
+        for node in nodes:
+            for after in self._after[node]:
+                if after in near:
+                    near[node].append(after)
+                    near[after].append(node)
         part_of: dict[int, int] = {}
         for start in nodes:
             if start in part_of:
@@ -224,9 +262,8 @@ class _Folder:
             part_of[start] = start
             pending = [start]
             while pending:
-                node = pending.pop()
-                for other in (*self._after[node], *self._before[node]):
-                    if other in inside and other not in part_of:
+                for other in near[pending.pop()]:
+                    if other not in part_of:
                         part_of[other] = start
                         pending.append(other)
         parts: dict[int, list[int]] = {}
@@ -236,15 +273,21 @@ class _Folder:
 
     # -- groups along a row ----------------------------------------------------------------------
 
-    def _modules(self, items: list[_Draft], depth: int = 0) -> list[_Draft]:
+    def _modules(self, items: list[_Draft]) -> list[_Draft]:
         """Groups neighbours of the same phase and module, outermost module first."""
+        return self._grouped(list(_runs(items, [self._path_of(item) for item in items])), 0)
+
+    def _grouped(self, row: Sequence[_Stretch], depth: int) -> list[_Draft]:
+        """``row``, alike up to ``depth``, as groups by the next part of the path."""
+        if len(row) == 1:
+            return self._repeats(row[0][1])
         result: list[_Draft] = []
-        for key, run in _runs(items, lambda item: self._path_of(item)[: depth + 1]):
-            if len(key) <= depth or len(run) == 1:
-                result += run
+        for key, run in _runs(row, [path[: depth + 1] for path, _ in row]):
+            if len(key) <= depth or (len(run) == 1 and len(run[0][1]) == 1):
+                result += run[0][1]
                 continue
-            inner = self._modules(run, depth + 1)
-            if len(run) == len(items):
+            inner = self._grouped(run, depth + 1)
+            if len(run) == len(row):
                 # The whole row: a group of its own would say nothing new.
                 result += inner
             elif len(inner) == 1 and inner[0].kind is FoldKind.MODULE:
@@ -261,8 +304,10 @@ class _Folder:
 
     def _repeats(self, items: list[_Draft]) -> list[_Draft]:
         """Equal groups in a row become one repeat."""
+        if all(item.node >= 0 for item in items):
+            return items
         result: list[_Draft] = []
-        for _, run in _runs(items, lambda item: item.shape):
+        for _, run in _runs(items, [item.shape for item in items]):
             if len(run) < 2 or run[0].node >= 0:
                 result += run
                 continue
@@ -306,7 +351,7 @@ class _Folder:
 
     def _long_runs(self, items: list[_Draft]) -> list[_Draft]:
         result: list[_Draft] = []
-        for single, run in _runs(items, lambda item: item.node >= 0):
+        for single, run in _runs(items, [item.node >= 0 for item in items]):
             if single and len(run) >= _SHORTEST_RUN:
                 size = -(-len(run) // max(1, round(len(run) / 24)))
                 parts = [run[at : at + size] for at in range(0, len(run), size)]
@@ -326,8 +371,10 @@ class _Folder:
         """A node by itself, or with what it holds."""
         row = self._rows[node]
         shape = self._code((row.node.kind, row.node.label))
-        leaf = _Draft(FoldKind.RUN, "", [], node=node, shape=shape)
-        bodies = [body for body in self._bodies.get(node, ()) if body.nodes]
+        leaf = _Draft(FoldKind.RUN, "", (), node, 1, shape)
+        if node not in self._bodies:
+            return leaf
+        bodies = [body for body in self._bodies[node] if body.nodes]
         if not bodies:
             return leaf
         groups = [
@@ -340,7 +387,7 @@ class _Folder:
         ]
         return self._group(FoldKind.HOLDER, _holder_title(row, len(bodies)), [leaf, *groups])
 
-    def _group(self, kind: FoldKind, title: str, children: list[_Draft]) -> _Draft:
+    def _group(self, kind: FoldKind, title: str, children: Sequence[_Draft]) -> _Draft:
         shape = self._code((kind, tuple(child.shape for child in children)))
         size = sum(child.size for child in children)
         return _Draft(kind, title, children, size=size, shape=shape)
@@ -371,31 +418,59 @@ class _Folder:
         (name, _), *others = names.most_common()
         return f"{name} and others" if others else name
 
-    def _numbered(self, draft: _Draft, ident: str) -> Group:
-        children = tuple(
-            Leaf(f"n{child.node}", child.node)
-            if child.node >= 0
-            else self._numbered(child, f"{ident}.{place}")
-            for place, child in enumerate(draft.children)
-        )
-        nodes = tuple(node for child in children for node in child.nodes)
-        return Group(ident, draft.kind, draft.title, children, nodes)
+    def _numbered(self, draft: _Draft, ident: str, first: int, order: Order) -> Group:
+        children: list[Fold] = []
+        at = first
+        for place, child in enumerate(draft.children):
+            if child.node >= 0:
+                children.append(Leaf(f"n{child.node}", child.node))
+                at += 1
+            else:
+                group = self._numbered(child, f"{ident}.{place}", at, order)
+                children.append(group)
+                at += group.count
+        return Group(ident, draft.kind, draft.title, tuple(children), first, at - first, order)
 
 
-def _runs(
-    items: list[_Draft], key: Callable[[_Draft], object]
-) -> Iterable[tuple[Any, list[_Draft]]]:
-    run: list[_Draft] = []
-    current: object = None
-    for item in items:
-        value = key(item)
-        if run and value != current:
-            yield current, run
-            run = []
-        current = value
-        run.append(item)
-    if run:
-        yield current, run
+def _leaves(draft: _Draft) -> Iterator[int]:
+    """The nodes of a group in the order of its leaves."""
+    pending = [draft]
+    while pending:
+        item = pending.pop()
+        if item.node >= 0:
+            yield item.node
+        else:
+            pending.extend(reversed(item.children))
+
+
+def _runs(items: Sequence[Any], keys: Sequence[Any]) -> Iterator[tuple[Any, list[Any]]]:
+    """Neighbours with equal keys, and their key."""
+    begin = 0
+    for at in range(1, len(items) + 1):
+        if at == len(items) or keys[at] != keys[begin]:
+            yield keys[begin], list(items[begin:at])
+            begin = at
+
+
+def _after(count: int, source: Ints, target: Ints) -> list[tuple[int, ...]]:
+    """What each node's edges lead to."""
+    by = np.argsort(source, kind="stable")
+    ordered: list[int] = target[by].tolist()
+    first: list[int] = np.searchsorted(source[by], np.arange(count + 1)).tolist()
+    return [tuple(ordered[first[node] : first[node + 1]]) for node in range(count)]
+
+
+def _module_paths(rows: Sequence[NodeRow]) -> list[tuple[str, ...]]:
+    """The path of each node, one object for all that are equal."""
+    known: dict[tuple[str, str | None, bool], tuple[str, ...]] = {}
+    found = []
+    for row in rows:
+        key = (row.origin.phase, row.origin.module, row.origin.op is None)
+        path = known.get(key)
+        if path is None:
+            path = known[key] = _module_path(row)
+        found.append(path)
+    return found
 
 
 def _module_path(row: NodeRow) -> tuple[str, ...]:

@@ -6,30 +6,45 @@ in while the budget lasts, and then as the reader asks.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import StrEnum
-from itertools import pairwise
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
-from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.fold import FoldKind, Group, Leaf, ancestors, fold, groups
 from graphviz_dash.analysis.graph_diff import Change
 from graphviz_dash.analysis.graph_union import GraphUnion, what_differs
+from graphviz_dash.analysis.lanes import Ints
 from graphviz_dash.analysis.measured_graph import MeasuredGraph
 from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.nodes import NodeRow
 from graphviz_dash.analysis.whole import WholeGraph
-from graphviz_dash.charts.dag_layout import GAP, GUTTER, Placed, place
-from graphviz_dash.charts.dag_path import NOT_MEASURED, SLACK_LABELS, PathMarks, path_marks
+from graphviz_dash.charts.dag_colours import ColourBy, LegendEntry, NodeColours, node_colours
+from graphviz_dash.charts.dag_layout import Placed, place
+from graphviz_dash.charts.dag_links import Edges, Link, links
+from graphviz_dash.charts.dag_path import PathMarks, path_marks
 from graphviz_dash.charts.node_note import node_note
-from graphviz_dash.charts.palette import CATEGORY, CHANGE, KIND, MODULES, PHASE, SLACK, TIME, Shade
 from graphviz_dash.errors import printable
-from graphviz_dash.model.graph import EdgeType, GraphEdge, KernelParams, NodeKind
+from graphviz_dash.model.graph import KernelParams
 from graphviz_dash.units import format_count, format_ns
+
+__all__ = [
+    "MOST_BOXES",
+    "Box",
+    "ColourBy",
+    "DagView",
+    "FoldedGraph",
+    "LegendEntry",
+    "Link",
+    "dag_view",
+    "folded",
+    "search",
+]
 
 MOST_BOXES: Final = 220
 """Boxes of a view, unfolded groups included."""
@@ -45,21 +60,8 @@ _LEAST_READABLE: Final = 0.45
 _CANVAS_WIDTH: Final = 800.0
 """Width of the canvas, in pixels, that readability is judged for."""
 
-_STRIP: Final = 28
 _LABEL: Final = 44
 _NAME: Final = 160
-
-
-class ColourBy(StrEnum):
-    """What the colour of a box tells."""
-
-    CATEGORY = "category"
-    KIND = "kind"
-    TIME = "time"
-    MODULE = "module"
-    PHASE = "phase"
-    SLACK = "slack"
-    CHANGE = "change"
 
 
 class Box(msgspec.Struct, frozen=True, array_like=True):
@@ -91,28 +93,6 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
     critical: bool
 
 
-class Link(msgspec.Struct, frozen=True, array_like=True):
-    """A dependency between two boxes: a polyline as x, y, x, y, ...; ``dashed`` for a programmatic
-    one; ``text`` is the edge's data where it is not the default; ``count`` edges run in it, none in
-    the link from a node to a graph inside it. ``critical`` as for a box."""
-
-    source: str
-    target: str
-    points: list[int]
-    dashed: bool
-    text: str
-    count: int
-    critical: bool
-
-
-class LegendEntry(msgspec.Struct, frozen=True):
-    """A colour and what it means."""
-
-    label: str
-    light: str
-    dark: str
-
-
 class DagView(msgspec.Struct, frozen=True):
     """All that is drawn. ``expanded`` are the ids of the unfolded groups."""
 
@@ -132,18 +112,49 @@ class DagView(msgspec.Struct, frozen=True):
 @dataclass(frozen=True)
 class FoldedGraph:
     """A graph made ready for views: built once, then any view of it is a matter of what is open.
-    ``union`` is there where it is two graphs compared."""
+    ``union`` is there where it is two graphs compared.
+
+    What a view needs of each node is kept in arrays by the order of the fold, so that no view
+    walks over nodes or edges in Python.
+    """
 
     whole: WholeGraph
     root: Group
     groups: dict[str, Group]
     path: PathMarks
     union: GraphUnion | None = None
+    _colours: dict[ColourBy, NodeColours] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def rows(self) -> tuple[NodeRow, ...]:
         """A row for each place of the whole graph."""
         return self.whole.table.rows
+
+    @cached_property
+    def edges(self) -> Edges:
+        """The edges by the order of the fold."""
+        return Edges.of(self.whole, self.root.order, self.path, self.union)
+
+    @cached_property
+    def times(self) -> GroupTimes:
+        """The times of groups."""
+        return GroupTimes(self.whole, self.root.order.nodes)
+
+    @cached_property
+    def critical(self) -> Ints:
+        """How many nodes before each leaf are on the critical path; none if all are."""
+        marked = np.zeros(len(self.rows), dtype=np.bool_)
+        if not self.path.is_line:
+            marked[list(self.path.nodes)] = True
+        return _sums(marked[self.root.order.nodes])
+
+    def colours(self, by: ColourBy) -> NodeColours:
+        """The colours of the nodes."""
+        known = self._colours.get(by)
+        if known is None:
+            known = node_colours(by, self.rows, self.path, self.union, self.root.order.nodes)
+            self._colours[by] = known
+        return known
 
 
 def folded(
@@ -178,24 +189,15 @@ def dag_view(
     wanted.add(graph.root.id)
     kept, full = _within_budget(graph.root, wanted, focus)
     placed = place(graph.root, frozenset(kept), ratio)
-    colours = _Colours(graph, colour_by)
-    times = _GroupTimes(graph.whole)
+    colours = graph.colours(colour_by)
     boxes: list[Box] = []
     names: dict[str, int] = {}
     parents: dict[str, Placed] = {}
     flat = list(_visible(placed, parents))
-    owner, root = graph.whole.owner, graph.whole.table.graph.id
     for one in flat:
         above = parents[one.fold.id].fold
         title = above.title if isinstance(above, Group) else ""
-        box = _box(one, graph.rows, colours, times, title, names)
-        if box.node >= 0:
-            name, index = owner[box.node]
-            where = f"node {index}" if name == root else f"node {index} of {name}"
-            box = msgspec.structs.replace(box, where=printable(where), **_state(graph, box.node))
-        if not graph.path.is_line and not graph.path.nodes.isdisjoint(one.fold.nodes):
-            box = msgspec.structs.replace(box, critical=True)
-        boxes.append(box)
+        boxes.append(_box(graph, one, colours, title, names))
     return DagView(
         nodes=len(graph.rows),
         edges=len(graph.whole.table.graph.edges),
@@ -203,8 +205,8 @@ def dag_view(
         height=round(placed.height),
         boxes=boxes,
         names=list(names),
-        links=_links(graph, flat, parents),
-        legend=colours.legend(),
+        links=links(graph.edges, len(graph.rows), flat, parents),
+        legend=colours.legend,
         expanded=sorted(kept),
         focus=None if focus is None else f"n{focus}",
         full=full,
@@ -242,7 +244,7 @@ def _automatic(root: Group, ratio: float) -> set[str]:
         if isinstance(group, Group) and group.kind is not FoldKind.RUN and len(order) < MOST_BOXES:
             order.append(group.id)
             queue.extend(group.children)
-    if len(root.nodes) <= _SMALL:
+    if root.count <= _SMALL:
         everything = set(groups(root))
         if _zoom(root, everything, ratio) >= _LEAST_READABLE:
             return everything
@@ -297,149 +299,81 @@ def _visible(placed: Placed, parents: dict[str, Placed]) -> Iterable[Placed]:
 # -- boxes ---------------------------------------------------------------------------------------
 
 
-class _Colours:
-    """The legend of a view, and the place in it of each node."""
+class GroupTimes:
+    """How long the nodes of a group work in a replay, added up beforehand: sums over the leaves
+    before each leaf, in the order of the fold."""
 
-    def __init__(self, graph: FoldedGraph, by: ColourBy) -> None:
-        rows = graph.rows
-        match by:
-            case ColourBy.CATEGORY:
-                shades: dict[str, Shade] = {one.value: CATEGORY[one] for one in Category}
-                keys = [row.category.value for row in rows]
-            case ColourBy.KIND:
-                shades = {one.value: KIND[one] for one in NodeKind}
-                keys = [row.node.kind.value for row in rows]
-            case ColourBy.PHASE:
-                shades = dict(PHASE)
-                keys = [row.origin.phase for row in rows]
-            case ColourBy.MODULE:
-                keys = _module_keys(rows)
-                known = [key for key, _ in Counter(keys).most_common() if key != _NO_MODULE]
-                shades = dict(zip(known, MODULES, strict=False)) | {
-                    _NO_MODULE: CATEGORY[Category.OTHER]
-                }
-                keys = [key if key in shades else _NO_MODULE for key in keys]
-            case ColourBy.TIME:
-                shades = {label: shade for (label, _), shade in zip(_TIMES, TIME, strict=True)}
-                shades[_UNSEEN] = CATEGORY[Category.OTHER]
-                keys = [_time_key(row) for row in rows]
-            case ColourBy.CHANGE:
-                shades = {change.value: shade for change, shade in CHANGE.items()}
-                nodes = graph.union.nodes if graph.union else ()
-                keys = [node.change.value for node in nodes] or [Change.SAME.value] * len(rows)
-            case ColourBy.SLACK:
-                labels = [label for label, _ in SLACK_LABELS]
-                shades = dict(zip(labels, SLACK, strict=True))
-                shades[NOT_MEASURED] = CATEGORY[Category.OTHER]
-                keys = [graph.path.label(place) for place in range(len(rows))]
-        present = set(keys)
-        self._shades = {label: shade for label, shade in shades.items() if label in present}
-        self._order = list(self._shades)
-        self.of_node = [self._order.index(key) for key in keys]
-
-    def legend(self) -> list[LegendEntry]:
-        return [
-            LegendEntry(printable(label), shade.light, shade.dark)
-            for label, shade in self._shades.items()
-        ]
-
-    def most(self, nodes: tuple[int, ...]) -> int:
-        # A group with a change in it is not grey because most of it is the same.
-        told = [n for n in nodes if self._order[self.of_node[n]] != Change.SAME.value]
-        nodes = tuple(told) or nodes
-        return Counter(self.of_node[node] for node in nodes).most_common(1)[0][0]
-
-    def strip(self, nodes: tuple[int, ...]) -> list[int]:
-        """Colours of nodes evenly spread over a group, in order."""
-        count = min(_STRIP, len(nodes))
-        return [self.of_node[nodes[place * len(nodes) // count]] for place in range(count)]
-
-
-_NO_MODULE: Final = "other or no module"
-_UNSEEN: Final = "not seen"
-_TIMES: Final = (
-    ("under 2 us", 2_000.0),
-    ("2 to 5 us", 5_000.0),
-    ("5 to 20 us", 20_000.0),
-    ("20 to 100 us", 100_000.0),
-    ("100 us and more", float("inf")),
-)
-
-
-def _time_key(row: NodeRow) -> str:
-    median = row.times.median_ns
-    if median is None:
-        return _UNSEEN
-    return next(label for label, limit in _TIMES if median < limit)
-
-
-def _module_keys(rows: tuple[NodeRow, ...]) -> list[str]:
-    """The first parts of module paths that tell modules apart: "Transformer.layers.0"."""
-    paths = [(row.origin.module or "").split(".") for row in rows]
-    depth = 2
-    while depth < 4 and len({tuple(path[:depth]) for path in paths if path != [""]}) < 3:
-        depth += 1
-    return [".".join(path[:depth]) or _NO_MODULE for path in paths]
-
-
-class _GroupTimes:
-    """How long the nodes of a group work in a replay, added up."""
-
-    def __init__(self, whole: WholeGraph) -> None:
-        self._rows = whole.table.rows
+    def __init__(self, whole: WholeGraph, order: Ints) -> None:
+        rows = whole.table.rows
         self._replays = whole.table.replays
-        self._optional = whole.inside_body
+        count = len(rows)
+        samples = np.fromiter((row.times.samples for row in rows), np.int64, count)
+        # Medians are halves of ns, so that twice the work is whole and its sums are exact.
+        medians = np.fromiter((row.times.median_ns or 0.0 for row in rows), np.float64, count)
+        twice = np.rint(2.0 * medians).astype(np.int64) * samples
+        self._samples = samples[order]
+        self._twice = _sums(twice[order])
+        self._seen = _sums(self._samples > 0)
+        optional = np.zeros(count, dtype=np.bool_)
+        optional[list(whole.inside_body)] = True
+        self._optional = _sums(optional[order])
 
-    def text(self, nodes: tuple[int, ...]) -> str:
-        """Empty where nothing was seen. A body of a conditional is summed for when it runs; where
-        other nodes are in the group too, by the share of replays in which it does."""
-        rows = [self._rows[node] for node in nodes if self._rows[node].times.samples]
-        if not rows:
+    def text(self, first: int, count: int) -> str:
+        """The time of ``count`` leaves from ``first`` on; empty where nothing was seen. A body of a
+        conditional is summed for when it runs; where other nodes are in the group too, by the share
+        of replays in which it does."""
+        end = first + count
+        if self._seen[end] == self._seen[first]:
             return ""
         whole = self._replays
-        if all(node in self._optional for node in nodes):
-            whole = max(row.times.samples for row in rows)
-        shares = ((row.times.median_ns or 0.0) * row.times.samples / whole for row in rows)
-        return format_ns(sum(shares))
+        if self._optional[end] - self._optional[first] == count:
+            whole = int(self._samples[first:end].max())
+        return format_ns(int(self._twice[end] - self._twice[first]) / 2 / whole)
+
+
+def _sums(values: npt.ArrayLike) -> Ints:
+    """What the values before each place come to, and all of them."""
+    return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
 
 
 def _box(
-    one: Placed,
-    rows: tuple[NodeRow, ...],
-    colours: _Colours,
-    times: _GroupTimes,
-    above: str,
-    names: dict[str, int],
+    graph: FoldedGraph, one: Placed, colours: NodeColours, above: str, names: dict[str, int]
 ) -> Box:
     """The box of a leaf or group; ``above`` is the title of the group around it, which a title
     need not say again. Whole names go into ``names``, once each."""
     item = one.fold
+    first = int(graph.root.order.at[item.node]) if isinstance(item, Leaf) else item.first
+    count = 1 if isinstance(item, Leaf) else item.count
     where: dict[str, Any] = {
         "x": round(one.x),
         "y": round(one.y),
         "width": round(one.width),
         "height": round(one.height),
+        "critical": bool(graph.critical[first + count] > graph.critical[first]),
     }
     if isinstance(item, Leaf):
-        row = rows[item.node]
+        row = graph.rows[item.node]
         label = printable(row.node.label)
         short = short_name(label) if isinstance(row.node.params, KernelParams) else label
         whole = -1 if label == short[:_LABEL] else names.setdefault(label[:_NAME], len(names))
+        owner, index = graph.whole.owner[item.node]
+        spoken = f"node {index}" + ("" if owner == graph.whole.table.graph.id else f" of {owner}")
+        state: dict[str, Any] = {
+            "note": printable(row.origin.op or node_note(row.node))[:_LABEL], "off": False,
+        } | _state(graph, item.node)  # fmt: skip
         return Box(
-            id=item.id, **where, node=item.node, open=False,
-            label=short[:_LABEL], note=printable(row.origin.op or node_note(row.node))[:_LABEL],
-            time=format_ns(row.times.median_ns), colour=colours.of_node[item.node], strip=[],
-            repeats=0, name=whole, body=False, where="", off=False, critical=False,
+            id=item.id, **where, node=item.node, open=False, label=short[:_LABEL],
+            time=format_ns(row.times.median_ns), colour=colours.of_leaf(first), strip=[],
+            repeats=0, name=whole, body=False, where=printable(spoken), **state,
         )  # fmt: skip
-    count = format_count(len(item.nodes))
     title = printable(item.title.removeprefix(f"{above}."))
     return Box(
         id=item.id, **where, node=-1, open=one.open, label=title[:_LABEL],
-        note=f"{count} nodes" if len(item.nodes) != 1 else "1 node",
-        time=times.text(item.nodes),
-        colour=colours.most(item.nodes), strip=[] if one.open else colours.strip(item.nodes),
+        note=f"{format_count(count)} nodes" if count != 1 else "1 node",
+        time=graph.times.text(first, count), colour=colours.most(first, count),
+        strip=[] if one.open else colours.strip(first, count),
         repeats=len(item.children) if item.kind is FoldKind.REPEAT else 0, name=-1,
-        body=item.kind is FoldKind.BODY, where="", off=False, critical=False,
+        body=item.kind is FoldKind.BODY, where="", off=False,
     )  # fmt: skip
 
 
@@ -454,95 +388,3 @@ def _state(graph: FoldedGraph, place: int) -> dict[str, Any]:
     if row.node.enabled is not False:
         return {}
     return {"off": True, "note": f"switched off · {printable(row.node.kind.value)}"}
-
-
-# -- links ---------------------------------------------------------------------------------------
-
-
-def _links(graph: FoldedGraph, flat: list[Placed], parents: dict[str, Placed]) -> list[Link]:
-    """One link for all edges between two visible boxes."""
-    box_of: dict[int, Placed] = {}
-    held: list[tuple[Placed, Placed]] = []
-    for one in flat:
-        if not one.open:
-            for node in one.fold.nodes:
-                box_of.setdefault(node, one)
-        elif isinstance(one.fold, Group) and one.fold.kind is FoldKind.HOLDER:
-            # What comes after the node comes after what it holds: its edges end at the group.
-            holder, *bodies = one.inside
-            box_of[holder.fold.nodes[0]] = one
-            held += [(holder, body) for body in bodies]
-    between: dict[tuple[str, str], list[GraphEdge]] = {}
-    for edge in graph.whole.table.graph.edges:
-        source, target = box_of[edge.source].fold.id, box_of[edge.target].fold.id
-        if source != target:
-            between.setdefault((source, target), []).append(edge)
-    places = {one.fold.id: one for one in flat}
-    inward = [
-        Link(
-            holder.fold.id,
-            body.fold.id,
-            [round(value) for value in _route(holder, body, parents)],
-            False,
-            "",
-            0,
-            False,
-        )
-        for holder, body in held
-    ]
-    return inward + [
-        Link(
-            source,
-            target,
-            [round(value) for value in _route(places[source], places[target], parents)],
-            all(edge.type is EdgeType.PROGRAMMATIC for edge in edges),
-            _edge_text(edges, graph.union),
-            len(edges),
-            not graph.path.is_line
-            and any((edge.source, edge.target) in graph.path.edges for edge in edges),
-        )
-        for (source, target), edges in between.items()
-    ]
-
-
-def _edge_text(edges: list[GraphEdge], union: GraphUnion | None) -> str:
-    known = set() if union is None else {union.edges.get((e.source, e.target)) for e in edges}
-    texts = {change.value for change in (Change.ADDED, Change.CHANGED) if change in known}
-    texts |= {
-        f"{edge.type.value}, port {edge.from_port} to {edge.to_port}"
-        for edge in edges
-        if edge.type is not EdgeType.FULL or edge.from_port or edge.to_port
-    }
-    return "; ".join(sorted(texts))
-
-
-def _route(source: Placed, target: Placed, parents: dict[str, Placed]) -> list[float]:
-    """From the foot of one box to the head of another: straight down, or up through the gutter
-    beside the column in which the source lies."""
-    x0, y0 = source.x + source.width / 2, source.y + source.height
-    x1, y1 = target.x + target.width / 2, target.y
-    if y1 >= y0:
-        if abs(x0 - x1) < 1:
-            return [x0, y0, x1, y1]
-        middle = (y0 + y1) / 2 if y1 - y0 < 3 * GAP else y1 - GAP / 2
-        return [x0, y0, x0, middle, x1, middle, x1, y1]
-    gutter = _column_edge(source, target, parents) + GUTTER / 2
-    return [x0, y0, x0, y0 + GAP / 2, gutter, y0 + GAP / 2, gutter, y1 - GAP / 2, x1, y1 - GAP / 2, x1, y1]  # fmt: skip  # noqa: E501
-
-
-def _column_edge(source: Placed, target: Placed, parents: dict[str, Placed]) -> float:
-    """The right edge of the column in which the two boxes' ways part."""
-    above = {id(one): one for one in _upward(target, parents)}
-    for inner, outer in pairwise([source, *_upward(source, parents)]):
-        if id(outer) in above:
-            return inner.right
-    return source.right
-
-
-def _upward(one: Placed, parents: dict[str, Placed]) -> list[Placed]:
-    found = []
-    current: Placed | None = parents.get(one.fold.id)
-    while current is not None:
-        found.append(current)
-        current = parents.get(current.fold.id)
-    return found
