@@ -16,14 +16,14 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.bundle.schema import MANIFEST, PLACES
 from graphviz_dash.errors import InputError
 
 MAX_MEMBERS: Final = 2_000
 MAX_UNPACKED_BYTES: Final = 4 << 30
 _CHUNK: Final = 1 << 20
-_PART: Final = re.compile(
-    r"(manifest|clean|memory)\.json|graphs/[^/\\]+\.json|traces/(capture|replay)\.json\.gz"
-)
+_PLACES: Final = frozenset({MANIFEST, *PLACES.values()})
+_GRAPH: Final = re.compile(r"graphs/[^/\\]+\.json")
 _FOLDER_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -96,7 +96,7 @@ def _unpack(archive: zipfile.ZipFile, staging: Path, label: str) -> str:
         if run is None or member.is_dir():
             continue
         inside = path.relative_to(run).as_posix()
-        if not _PART.fullmatch(inside) or ".." in path.parts:
+        if ".." in path.parts or not (inside in _PLACES or _GRAPH.fullmatch(inside)):
             continue
         target = staging / run.name / inside
         target.parent.mkdir(parents=True, exist_ok=True)

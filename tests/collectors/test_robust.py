@@ -31,7 +31,7 @@ from graphviz_dash.cli import main as command_line
 
 command_line._COMMANDS["collect"] = "collectors.cli:collect"
 module.WORKER = (sys.executable, "-m", "tests.collectors.fake_worker")
-cli._require = lambda *modules: None
+cli.require = lambda *modules: None
 options = ["--workload=mlp-train", "--iterations=2", "-o", sys.argv[1]]
 sys.exit(command_line.main(["collect", *options]))
 """

@@ -67,7 +67,7 @@ def test_from_the_overview_to_a_node_a_kernel_and_a_trace(
     page.goto(dashboard)
     for name in ("decode", "fork-join", "mlp-train", "sync-in-step", "transformer-train"):
         expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible(timeout=30_000)
-    expect(page.get_by_text("sync_in_step.py:15")).to_be_visible()
+    expect(page.get_by_text("sync_in_step.py:15").first).to_be_visible()
 
     card = page.locator('[data-testid="stVerticalBlock"]').filter(
         has=page.get_by_role("heading", name="mlp-train", exact=True)
@@ -123,13 +123,16 @@ def test_a_deep_link_restores_what_was_seen(page: Page, dashboard: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["", "compare", "graph", "timeline", "memory", "export"])
+@pytest.mark.parametrize(
+    "path", ["", "compare", "graph", "timeline", "memory", "ranks", "launch", "doctor", "export"]
+)
 def test_every_page_shows_in_both_themes(
     page: Page, dashboard: str, path: str, scheme: str
 ) -> None:
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    # The samples that are older than the memory pass have nothing to draw on its page.
-    experiment = "gpt-train" if path == "memory" else "transformer-train"
+    # Not every sample has something to draw on every page.
+    special = {"memory": "gpt-train", "ranks": "tp-transformer", "doctor": "sync-in-step"}
+    experiment = special.get(path, "transformer-train")
     page.goto(f"{dashboard}/{path}?experiment={experiment}" if path else dashboard)
     what = {
         "": ".hero",
@@ -137,6 +140,9 @@ def test_every_page_shows_in_both_themes(
         "graph": ".dag canvas[data-boxes]",
         "timeline": ".timeline canvas[data-painted]",
         "memory": ".js-plotly-plot .main-svg",
+        "ranks": ".js-plotly-plot .main-svg",
+        "launch": ".js-plotly-plot .main-svg",
+        "doctor": ".badge",
         "export": ".perfetto",
     }[path]
     expect(page.locator(what).first).to_be_visible(timeout=30_000)

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.ingest.load import find_experiments, load_experiment
 from graphviz_dash.ui import uploads
 from graphviz_dash.ui.uploads import Uploads
 from tests.builders import make_experiment
+
+SAMPLES = Path(__file__).parents[2] / "sample_traces"
 
 
 @pytest.fixture
@@ -64,6 +66,13 @@ def test_an_experiment_opens_wherever_it_lies_in_the_file(
     assert files(path) == files(experiment)
     assert [run.name for run in load_experiment(path).runs] == ["eager", "graph"]
     assert outside(opened, tmp_path) == set()
+
+
+@pytest.mark.parametrize("sample", find_experiments(SAMPLES), ids=lambda path: path.name)
+def test_every_sample_opens_with_all_its_files(opened: Uploads, sample: Path) -> None:
+    folder = opened.add("x.zip", packed(sample, f"{sample.name}/"))
+    assert folder.name == sample.name
+    assert files(folder) == files(sample)
 
 
 def test_the_folder_is_private_and_names_do_not_clash(opened: Uploads, experiment: Path) -> None:
