@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.answer import Piece, answer
 from graphviz_dash.analysis.baselines import family, partner, ran_eagerly
+from graphviz_dash.analysis.break_even import BreakEven, break_even
 from graphviz_dash.analysis.coverage import Coverage, coverage
 from graphviz_dash.analysis.figures import (
     Figure,
@@ -59,7 +60,8 @@ class RunComparison:
     ``coverage`` (what ran from graphs, and what stayed eager) with one in ``coverage_reason``.
     ``sentence`` says the outcome in words. ``waterfall`` (where the difference to the baseline
     went) is None with a reason in ``waterfall_reason``. ``answer`` says whether the run is worth
-    it, in pieces that lead to their evidence.
+    it, in pieces that lead to their evidence. ``pays`` (what it costs once, in parts, and when that
+    is paid back) is None with a reason in ``pays_reason``.
     """
 
     run: Run
@@ -75,6 +77,8 @@ class RunComparison:
     waterfall: Waterfall | None
     waterfall_reason: str | None
     answer: tuple[Piece, ...]
+    pays: BreakEven | None
+    pays_reason: str | None
 
     @property
     def name(self) -> str:
@@ -217,6 +221,7 @@ def _compare_run(
     equation = _equation(run, against, works)
     figures |= {figure.metric.id: figure for figure in _equation_figures(equation)}
     where, where_reason = _where(run, figures, taken)
+    pays = against if isinstance(against, str) else break_even(run, against, figures)
     return RunComparison(
         run=run,
         baseline=base.name if base else None,
@@ -231,6 +236,8 @@ def _compare_run(
         waterfall=None if isinstance(equation, str) else equation,
         waterfall_reason=equation if isinstance(equation, str) else None,
         answer=answer(run, base, figures),
+        pays=None if isinstance(pays, str) else pays,
+        pays_reason=pays if isinstance(pays, str) else None,
     )
 
 

@@ -135,36 +135,61 @@ def _iterations(run: Run) -> list[int]:
 
 def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -> go.Figure | None:
     """Total time over the number of steps, one-off costs included, of a run and its baseline; None
-    when the run has no one-off cost or no baseline."""
-    cost, step = run["one_off_cost"].value, run["step_time"].value
-    saving, replays = run["step_saving"].value, run["break_even"].value
-    if cost is None or step is None or saving is None or replays is None or run.baseline is None:
+    when the run does not pay for itself or has no baseline. The band is the 95% interval of what a
+    replay saves: it crosses the baseline's line where the interval of the break-even ends."""
+    pays = run.pays
+    if pays is None or run.baseline is None:
         return None
-    count = max(10, round(replays * 3))
+    count = max(10, round(3 * min(pays.most or pays.replays, 3 * pays.replays)))
     steps = [round(count * place / 40) for place in range(41)]
     base = comparison[run.baseline]
+    before = pays.step_ns + pays.saving_ns
+    saved = [pays.saved(number) for number in steps]
+    totals = [
+        [(before * number - one[place]) / 1e6 for number, one in zip(steps, saved, strict=True)]
+        for place in range(3)
+    ]
     figure = go.Figure()
-    for name, mode, first, each in (
-        (base.name, base.mode, 0.0, step + saving),
-        (run.name, run.mode, cost, step),
+    own = shade(MODE[run.mode], theme)
+    for place, fill in ((2, None), (0, "tonexty")):
+        figure.add_scatter(
+            name="95% interval",
+            x=steps,
+            y=totals[place],
+            mode="lines",
+            line={"width": 0, "color": own},
+            fill=fill,
+            fillcolor=_faint(own),
+            showlegend=fill is not None,
+            hoverinfo="skip",
+        )
+    for name, mode, values in (
+        (base.name, base.mode, [before * number / 1e6 for number in steps]),
+        (run.name, run.mode, totals[1]),
     ):
         figure.add_scatter(
             name=escape(name),
             x=steps,
-            y=[(first + each * number) / 1e6 for number in steps],
+            y=values,
             mode="lines",
             line={"width": 2.5, "color": shade(MODE[mode], theme)},
             hovertemplate="%{x} steps<br>%{y:,.2f} ms<extra>" + escape(name) + "</extra>",
         )
     figure.add_vline(
-        x=replays,
-        line={"dash": "dot", "width": 1, "color": shade(MODE[run.mode], theme)},
-        annotation_text=f"{int(replays):,} replays",
+        x=pays.replays,
+        line={"dash": "dot", "width": 1, "color": own},
+        annotation_text=f"{pays.replays:,} replays",
         annotation_position="bottom right",
     )
     figure.update_xaxes(title_text="steps", showgrid=False)
     figure.update_yaxes(title_text="ms in total", rangemode="tozero")
     return dress(figure, theme, 280)
+
+
+def _faint(colour: str) -> str:
+    """#rrggbb as a colour that lets a line behind it be seen."""
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.2)"
 
 
 def _ticks(values: list[float]) -> list[float]:

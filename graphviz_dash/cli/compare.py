@@ -10,7 +10,7 @@ import click
 from graphviz_dash.errors import printable
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.compare import Comparison
+    from graphviz_dash.analysis.compare import Comparison, RunComparison
     from graphviz_dash.analysis.kernels import KernelTable
     from graphviz_dash.analysis.ranks import ModeRanks
     from graphviz_dash.model.run import Manifest
@@ -96,6 +96,7 @@ def _print(
     print_figures([(run.name, run.figures) for run in result.runs])
     print_ranks(ranks)
     print_waterfalls(result.runs, result.best, parts)
+    _print_break_even(result.best)
     print_failures([run.run for run in result.runs])
     print_weaknesses(result.runs)
     if count:
@@ -110,6 +111,26 @@ def _where_made(manifest: Manifest) -> str:
         f"{manifest.workload.name} on {machine.gpu.name}, driver {machine.driver or 'unknown'}, "
         f"CUDA {machine.cuda_runtime}, torch {machine.torch}, {manifest.created[:10]}"
     )
+
+
+def _print_break_even(run: RunComparison | None) -> None:
+    from graphviz_dash.analysis.break_even import pays_text
+    from graphviz_dash.cli.output import cell, plain_table, print_heading, print_table
+    from graphviz_dash.units import format_count, format_ns
+
+    if run is None or run.pays is None:
+        return
+    print_heading(f"When {run.name} has paid for itself")
+    click.echo(f"  {pays_text(run.pays)}")
+    click.echo()
+    table = plain_table("replays", "saved", "95% from", "to", right=range(4))
+    for count in run.pays.powers():
+        low, middle, high = run.pays.saved(count)
+        table.add_row(
+            cell(format_count(count)),
+            *(cell(format_ns(value)) for value in (middle, low, high)),
+        )
+    print_table(table)
 
 
 def _print_coverage(result: Comparison) -> None:

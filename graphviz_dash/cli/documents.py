@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from graphviz_dash.analysis.answer import answer_text
+from graphviz_dash.analysis.break_even import BreakEven
 from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.analysis.coverage import Coverage
 from graphviz_dash.analysis.figures import Figure
@@ -86,7 +87,31 @@ def run_document(run: RunComparison) -> dict[str, object]:
         "coverage_reason": run.coverage_reason,
         "waterfall": waterfall_document(run.waterfall) if run.waterfall is not None else None,
         "waterfall_reason": run.waterfall_reason,
+        "break_even": break_even_document(run.pays) if run.pays is not None else None,
+        "break_even_reason": run.pays_reason,
         "weaknesses": weaknesses_document(run),
+    }
+
+
+def break_even_document(found: BreakEven) -> dict[str, object]:
+    """What a run costs once, and what replays have saved, in ns."""
+    return {
+        "one_off": number(found.one_off_ns),
+        "parts": [{"part": name, "ns": number(ns)} for name, ns in found.parts],
+        "warm_up": found.warm_up_ns,
+        "saving": {
+            "value": number(found.saving_ns),
+            "low": number(found.low_ns),
+            "high": number(found.high_ns),
+        },
+        "replays": {"value": found.replays, "low": found.fewest, "high": found.most},
+        "replays_with_warm_up": found.discarded,
+        "curve": [
+            dict(
+                zip(("replays", "low", "saved", "high"), (count, *found.saved(count)), strict=True)
+            )
+            for count in found.powers()
+        ],
     }
 
 

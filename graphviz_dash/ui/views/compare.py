@@ -7,6 +7,7 @@ from typing import Any, Final
 import streamlit as st
 
 from graphviz_dash.analysis.answer import Evidence
+from graphviz_dash.analysis.break_even import pays_text
 from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.headline import spread_text, when
@@ -170,6 +171,7 @@ def _charts(result: Comparison, run: RunComparison | None) -> None:
                 f"When {plain(run.name)} has paid for itself", anchor=Evidence.BREAK_EVEN.value
             )
             st.plotly_chart(pays, theme=None, config=_CHART, key="pays")
+            st.caption(plain(pays_text(run.pays)) if run.pays else "")
 
 
 def _iterations_title(result: Comparison) -> str:
