@@ -31,16 +31,24 @@ _PATTERNS = (
         r"nccl|rccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|"
         r"cross_device_reduce|multimem",
     ),
-    (Category.ATTENTION, r"flash|fmha|attention|attn|softmax_warp_(forward|backward)_masked"),
-    (Category.GEMM, r"gemm|gemv|cublas|cutlass|wgmma|xmma|splitk|conv|implicit_gemm|_mm_|nvjet"),
+    (
+        Category.ATTENTION,
+        r"flash|fmha|attention|attn|softmax_warp_(forward|backward)_masked|compute_dot_do_o",
+    ),
+    (
+        # Convolutions are matrix products to the hardware: cuDNN's fprop, dgrad and wgrad engines.
+        Category.GEMM,
+        r"gemm|gemv|cublas|cutlass|wgmma|xmma|splitk|conv|_mm_|nvjet|fprop|dgrad|wgrad|winograd",
+    ),
     (
         Category.REDUCTION,
-        r"reduce|softmax|layer_?norm|rms_?norm|batch_?norm|norm|sum|mean|argmax|scan|sort",
+        r"reduce|softmax|norm|bn_[fb]w|gammabeta|pool|sum|mean|argmax|scan|sort",
     ),
     (
         Category.ELEMENTWISE,
         r"elementwise|vectorized|multi_tensor|foreach|dropout|triton_poi|index|gather|scatter|"
-        r"cat|copy_kernel|fill|embedding|rope|rotary|activation|gelu|silu",
+        r"cat|copy_kernel|fill|embedding|rope|rotary|activation|gelu|silu|nchwtonhwc|nhwctonchw|"
+        r"transpose|scalepackedtensor",
     ),
 )
 _COMPILED = tuple((category, re.compile(pattern, re.IGNORECASE)) for category, pattern in _PATTERNS)
