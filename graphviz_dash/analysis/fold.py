@@ -9,9 +9,10 @@ holds graphs becomes a group of itself and of its bodies.
 from __future__ import annotations
 
 import heapq
+import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -25,8 +26,9 @@ from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.nodes import NodeRow
 from graphviz_dash.analysis.whole import WholeGraph
 
-_MOST_CHILDREN: Final = 160
-"""Children of one group; longer rows are cut into even parts."""
+MOST_CHILDREN: Final = 64
+"""Children of one group, a graph inside a node and its node included; longer rows are cut into even
+parts, and these again, so that every group can be unfolded."""
 
 _LONGEST_PERIOD: Final = 512
 """Longest repeated block that is looked for, in items."""
@@ -89,8 +91,9 @@ class Group:
 
     ``children`` follow one another, except those of a PARALLEL group, which stand side by side,
     and of a TANGLE, whose order is given by the edges alone. Its ``count`` leaves are those of
-    ``order`` from ``first`` on. A REPEAT has equal children. A HOLDER has the node that holds
-    graphs, and then their BODY groups, which stand side by side.
+    ``order`` from ``first`` on. A REPEAT is ``repeats`` equal blocks: its children, or what lies in
+    them where they are parts of it, REPEATs again. A HOLDER has the node that holds graphs, and
+    then their BODY groups, which stand side by side.
     """
 
     id: str
@@ -100,6 +103,7 @@ class Group:
     first: int
     count: int
     order: Order = field(repr=False, compare=False)
+    repeats: int = 0
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -120,6 +124,7 @@ class _Draft:
     node: int = -1
     size: int = 1
     shape: int = 0
+    repeats: int = 0
 
 
 _Stretch: TypeAlias = tuple[tuple[str, ...], list[_Draft]]
@@ -234,9 +239,19 @@ class _Folder:
         parts = self._components(nodes)
         if len(parts) == 1:
             leaves = [self._leaf(node) for node in nodes]
-            return self._group(FoldKind.TANGLE, f"{len(nodes)} entangled nodes", leaves)
+            title = f"{len(nodes)} entangled nodes"
+            return self._group(FoldKind.TANGLE, title, self._parts(leaves, self._knot))
         branches = [self._branch(part) for part in parts]
-        return self._group(FoldKind.PARALLEL, f"{len(parts)} branches", branches)
+        title = f"{len(parts)} branches"
+        return self._group(FoldKind.PARALLEL, title, self._parts(branches, self._beside))
+
+    def _knot(self, items: list[_Draft], begin: int, end: int) -> _Draft:
+        """Items ``begin`` to ``end`` of a tangle."""
+        return self._group(FoldKind.TANGLE, self._work_title(items), items)
+
+    def _beside(self, items: list[_Draft], begin: int, end: int) -> _Draft:
+        """Branches ``begin`` to ``end`` of many."""
+        return self._group(FoldKind.PARALLEL, f"branches {begin + 1} to {end}", items)
 
     def _branch(self, nodes: list[int]) -> _Draft:
         items = self._series(nodes)
@@ -311,8 +326,7 @@ class _Folder:
             if len(run) < 2 or run[0].node >= 0:
                 result += run
                 continue
-            title = _span_title(run[0].title, run[-1].title)
-            result.append(self._group(FoldKind.REPEAT, title, run))
+            result.append(self._repeat(_span_title(run[0].title, run[-1].title), run))
         return result
 
     def _shorten(self, items: list[_Draft]) -> list[_Draft]:
@@ -322,10 +336,53 @@ class _Folder:
         items = self._blocks(items)
         if len(items) >= _FOLD_FROM:
             items = self._long_runs(items)
-        while len(items) > _MOST_CHILDREN:
-            size = -(-len(items) // _MOST_CHILDREN)
-            items = [self._run(items[at : at + size]) for at in range(0, len(items), size)]
-        return items
+        return self._parts(items, lambda part, begin, end: self._run(part))
+
+    def _parts(
+        self, items: list[_Draft], group: Callable[[list[_Draft], int, int], _Draft]
+    ) -> list[_Draft]:
+        """A row as it is, or in even parts where it is too long; ``group`` makes a part from its
+        items and where they begin and end."""
+        return self._even(items, group, 0, MOST_CHILDREN)
+
+    def _even(
+        self,
+        items: list[_Draft],
+        group: Callable[[list[_Draft], int, int], _Draft],
+        begin: int,
+        most: int,
+    ) -> list[_Draft]:
+        if len(items) <= most:
+            return items
+        levels = 2
+        while most**levels < len(items):
+            levels += 1
+        # As wide on each level, so that no level has two parts and the next one sixty.
+        wide = min(most, math.ceil(len(items) ** (1 / levels)))
+        size = -(-len(items) // wide)
+        found = []
+        for at in range(0, len(items), size):
+            part = items[at : at + size]
+            inside = self._even(part, group, begin + at, most)
+            found.append(group(inside, begin + at, begin + at + len(part)))
+        return found
+
+    def _repeat(self, title: str, blocks: list[_Draft]) -> _Draft:
+        """Equal blocks in a row."""
+
+        def part(items: list[_Draft], begin: int, end: int) -> _Draft:
+            first, last = blocks[begin].title, blocks[end - 1].title
+            span = _span_title(first, last)
+            return self._repeat_of(
+                span if first != last else f"{title}, {begin + 1} to {end}", items, end - begin
+            )
+
+        return self._repeat_of(title, self._parts(blocks, part), len(blocks))
+
+    def _repeat_of(self, title: str, children: list[_Draft], repeats: int) -> _Draft:
+        group = self._group(FoldKind.REPEAT, title, children)
+        group.repeats = repeats
+        return group
 
     def _blocks(self, items: list[_Draft]) -> list[_Draft]:
         """Folds tandem repeats of blocks of items, those that cover most first."""
@@ -344,8 +401,7 @@ class _Folder:
                 self._run(items[place : place + period])
                 for place in range(start, start + covered, period)
             ]
-            title = self._work_title(blocks)
-            result.append(self._group(FoldKind.REPEAT, title, blocks))
+            result.append(self._repeat(self._work_title(blocks), blocks))
             at = start + covered
         return result + items[at:]
 
@@ -385,7 +441,12 @@ class _Folder:
             )
             for body in bodies
         ]
-        return self._group(FoldKind.HOLDER, _holder_title(row, len(bodies)), [leaf, *groups])
+        inside = self._even(groups, self._cases, 0, MOST_CHILDREN - 1)
+        return self._group(FoldKind.HOLDER, _holder_title(row, len(bodies)), [leaf, *inside])
+
+    def _cases(self, items: list[_Draft], begin: int, end: int) -> _Draft:
+        """Bodies ``begin`` to ``end`` of many."""
+        return self._group(FoldKind.PARALLEL, f"bodies {begin + 1} to {end}", items)
 
     def _group(self, kind: FoldKind, title: str, children: Sequence[_Draft]) -> _Draft:
         shape = self._code((kind, tuple(child.shape for child in children)))
@@ -429,7 +490,16 @@ class _Folder:
                 group = self._numbered(child, f"{ident}.{place}", at, order)
                 children.append(group)
                 at += group.count
-        return Group(ident, draft.kind, draft.title, tuple(children), first, at - first, order)
+        return Group(
+            ident,
+            draft.kind,
+            draft.title,
+            tuple(children),
+            first,
+            at - first,
+            order,
+            draft.repeats,
+        )
 
 
 def _leaves(draft: _Draft) -> Iterator[int]:

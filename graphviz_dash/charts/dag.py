@@ -172,6 +172,7 @@ def dag_view(
     ratio: float,
     expanded: Iterable[str] | None = None,
     focus: int | None = None,
+    first: str | None = None,
 ) -> DagView:
     """The view of ``graph``.
 
@@ -180,14 +181,17 @@ def dag_view(
         expanded: ids of the groups to unfold; None for what fits into the budget. Unknown ids are
             passed over, and a group inside a folded one stays unseen.
         focus: the place of a node that must be visible: the groups around it are unfolded.
+        first: the id of a group that is unfolded before the others, which fold if they must.
     """
     wanted = (
         _automatic(graph.root, ratio) if expanded is None else set(expanded) & set(graph.groups)
     )
+    must = {graph.root.id}
     if focus is not None:
-        wanted |= set(ancestors(graph.root, focus))
-    wanted.add(graph.root.id)
-    kept, full = _within_budget(graph.root, wanted, focus)
+        must |= set(ancestors(graph.root, focus))
+    if first in graph.groups:
+        must |= {*_around(first), first} & set(graph.groups)
+    kept, full = _within_budget(graph.root, wanted | must, must)
     placed = place(graph.root, frozenset(kept), ratio)
     colours = graph.colours(colour_by)
     boxes: list[Box] = []
@@ -266,10 +270,15 @@ def _zoom(root: Group, opened: set[str], ratio: float) -> float:
     return min(_CANVAS_WIDTH / placed.width, _CANVAS_WIDTH / ratio / placed.height)
 
 
-def _within_budget(root: Group, wanted: set[str], focus: int | None) -> tuple[set[str], bool]:
-    """Of ``wanted`` what the budget allows, what leads to ``focus`` first, the outer before the
+def _around(ident: str) -> Iterable[str]:
+    """The ids of the groups around a group."""
+    parts = ident.split(".")
+    return (".".join(parts[:depth]) for depth in range(1, len(parts)))
+
+
+def _within_budget(root: Group, wanted: set[str], must: set[str]) -> tuple[set[str], bool]:
+    """Of ``wanted`` what the budget allows, those that ``must`` be open first, the outer before the
     inner; and whether something had to stay folded."""
-    must = set(ancestors(root, focus)) if focus is not None else {root.id}
     kept: set[str] = set()
     shown = 0
     full = False
@@ -372,7 +381,7 @@ def _box(
         note=f"{format_count(count)} nodes" if count != 1 else "1 node",
         time=graph.times.text(first, count), colour=colours.most(first, count),
         strip=[] if one.open else colours.strip(first, count),
-        repeats=len(item.children) if item.kind is FoldKind.REPEAT else 0, name=-1,
+        repeats=item.repeats, name=-1,
         body=item.kind is FoldKind.BODY, where="", off=False,
     )  # fmt: skip
 

@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphviz_dash.analysis.attribution import Attribution, NodeOrigin
-from graphviz_dash.analysis.fold import FoldKind, Group, Leaf, ancestors, fold, groups
+from graphviz_dash.analysis.fold import (
+    MOST_CHILDREN,
+    FoldKind,
+    Group,
+    Leaf,
+    ancestors,
+    fold,
+    groups,
+)
 from graphviz_dash.analysis.nodes import NodeTable, build_node_table
 from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.ingest.load import load_run
@@ -123,7 +131,7 @@ def test_every_node_is_in_exactly_one_leaf(count: int, seed: int, density: float
     assert sorted(leaves(root)) == list(range(count))
     assert list(root.nodes) == leaves(root)
     place = {node: at for at, node in enumerate(leaves(root))}
-    assert all(len(group.children) <= 160 for group in groups(root).values())
+    assert all(len(group.children) <= MOST_CHILDREN for group in groups(root).values())
     assert tree(made) == root
     ids = list(groups(root))
     assert len(ids) == len(set(ids))
@@ -139,7 +147,7 @@ def test_a_large_graph_has_rows_that_can_be_read() -> None:
     chance = random.Random(1)
     names = [f"k{chance.randrange(1000)}" for _ in range(20_000)]
     root = tree(table(20_000, line(20_000), None, names))
-    assert all(len(group.children) <= 160 for group in groups(root).values())
+    assert all(len(group.children) <= MOST_CHILDREN for group in groups(root).values())
     assert list(root.nodes) == list(range(20_000))
 
 
@@ -160,3 +168,47 @@ def test_recorded_graphs(name: str) -> None:
     if name == "fork-join":
         assert len(of_kind(root, FoldKind.PARALLEL)) == 1
         assert {"Branch", "Branch#2", "Branch#3"} <= titles
+
+
+def test_a_long_repeat_is_cut_into_parts_that_say_what_they_hold() -> None:
+    layers = 500
+    modules = [f"Net.layers.{layer}" for layer in range(layers) for _ in range(3)]
+    root = tree(table(3 * layers, line(3 * layers), [*modules]))
+    (repeat,) = root.children
+    assert isinstance(repeat, Group)
+    assert (repeat.kind, repeat.title, repeat.repeats) == (
+        FoldKind.REPEAT,
+        "Net.layers.0-499",
+        layers,
+    )
+    parts = [part for part in repeat.children if isinstance(part, Group)]
+    assert 2 < len(parts) <= MOST_CHILDREN
+    assert sum(part.repeats for part in parts) == layers
+    assert parts[0].title == f"Net.layers.0-{parts[0].repeats - 1}"
+    blocks = [block for part in parts for block in part.children]
+    assert [block.nodes for block in blocks] == [(at, at + 1, at + 2) for at in range(0, 1500, 3)]
+
+
+@pytest.mark.parametrize("branches", [64, 65, 3_000])
+def test_many_branches_can_be_unfolded_a_part_at_a_time(branches: int) -> None:
+    edges = [(0, at) for at in range(1, branches + 1)]
+    edges += [(at, branches + 1) for at in range(1, branches + 1)]
+    root = tree(table(branches + 2, edges))
+    outer = next(group for group in of_kind(root, FoldKind.PARALLEL) if "." not in group.id[2:])
+    assert outer.title == f"{branches} branches"
+    assert all(len(group.children) <= MOST_CHILDREN for group in groups(root).values())
+    assert leaves(outer) == list(range(1, branches + 1))
+    first = outer.children[0]
+    part = isinstance(first, Group) and first.title.startswith("branches 1 to")
+    assert part == (branches > MOST_CHILDREN)
+
+
+def test_a_large_tangle_is_cut_too() -> None:
+    width = 400
+    edges = [(a, b) for a in range(2, width) for b in range(a + 1, min(a + 4, width))]
+    edges += [(0, a) for a in range(2, width)] + [(a, width) for a in range(1, width)] + [(0, 1)]
+    edges += [(1, a) for a in range(4, width, 2)]
+    root = tree(table(width + 1, edges))
+    assert all(len(group.children) <= MOST_CHILDREN for group in groups(root).values())
+    assert sorted(leaves(root)) == list(range(width + 1))
+    assert len(of_kind(root, FoldKind.TANGLE)) > 2

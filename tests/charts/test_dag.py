@@ -246,3 +246,26 @@ def test_a_node_that_is_switched_off_is_told_from_those_that_run() -> None:
     off = {box.node for box in view.boxes if box.off}
     assert off == {6, 7, 8}
     assert all(box.note.startswith("switched off") for box in view.boxes if box.off)
+
+
+@pytest.mark.parametrize("count", [10_000, 50_000])
+def test_a_clicked_group_unfolds_whatever_is_open(count: int) -> None:
+    modules: list[str | None] = [f"Net.layers.{index // 4}" for index in range(count)]
+    graph = folded(WholeGraph.of(table(count, line(count), modules)))
+    view = dag_view(graph, ColourBy.CATEGORY, RATIO)
+    # Down to a layer, each time the last group that is shown, with all before left open.
+    for _ in range(20):
+        group = next((box for box in reversed(view.boxes) if box.node < 0 and not box.open), None)
+        if group is None:
+            break
+        expanded = [*view.expanded, group.id]
+        view = dag_view(graph, ColourBy.CATEGORY, RATIO, expanded, first=group.id)
+        check(view)
+        assert next(box for box in view.boxes if box.id == group.id).open
+    assert any(box.node >= 0 for box in view.boxes)
+
+
+def test_an_unknown_first_group_is_passed_over() -> None:
+    graph = folded(WholeGraph.of(recorded("transformer-train")))
+    view = dag_view(graph, ColourBy.CATEGORY, RATIO, expanded=[], first="g.99.1")
+    assert view == dag_view(graph, ColourBy.CATEGORY, RATIO, expanded=[])

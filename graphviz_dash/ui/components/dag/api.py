@@ -80,7 +80,12 @@ def _view(request: Request) -> DagView:
         if node >= len(graph.rows):
             raise UnknownKeyError(f"no node {node}")
     return dag_view(
-        graph, _colour(request), _ratio(request), _expanded(request), int(focus) if focus else None
+        graph,
+        _colour(request),
+        _ratio(request),
+        _expanded(request),
+        int(focus) if focus else None,
+        _first(request),
     )
 
 
@@ -132,3 +137,11 @@ def _expanded(request: Request) -> list[str] | None:
     if len(parts) > _MAX_EXPANDED or not all(_GROUP.fullmatch(part) for part in parts):
         raise BadParameterError(f"expanded: expected at most {_MAX_EXPANDED} ids such as g.0.2")
     return parts
+
+
+def _first(request: Request) -> str | None:
+    """The group that is unfolded before others, if one is given."""
+    text = request.query_params.get("first")
+    if text is not None and not _GROUP.fullmatch(text):
+        raise BadParameterError("first: expected an id such as g.0.2")
+    return text

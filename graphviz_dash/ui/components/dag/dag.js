@@ -78,15 +78,17 @@ class Dag {
 
   // -- Data -------------------------------------------------------------------------------------
 
-  /** Fetches a view. `fresh`: what the server unfolds by itself; `keep`: the box that stays where
+  /** Fetches a view. `fresh`: what the server unfolds by itself; `first`: the group that unfolds
+      even if others must fold for it; `keep`: the box that stays where
       it is on the screen; `focus`: the node to bring into view; `fit`: show all of it. */
-  async load({ fresh = false, expanded = null, keep = null, focus = null, fit = false }) {
+  async load({ fresh = false, expanded = null, first = null, keep = null, focus = null, fit = false }) {
     if (this.request) this.request.abort();
     this.request = new AbortController();
     const ratio = Math.min(20, Math.max(0.1, (this.width || 16) / (this.height || 10)));
     const query = new URLSearchParams({ ...this.query, colour: this.colour, ratio: ratio.toFixed(3) });
     const open = expanded || (fresh || !this.view ? null : this.view.expanded);
     if (open) query.set("expanded", open.join(","));
+    if (first) query.set("first", first);
     if (focus !== null && focus !== undefined) query.set("focus", String(focus));
     const begin = performance.now();
     try {
@@ -258,7 +260,7 @@ class Dag {
       for (const id of open) if (id === box.id || id.startsWith(`${box.id}.`)) open.delete(id);
     } else open.add(box.id);
     this.say(`${box.label} ${box.open ? "folded" : "unfolded"}`);
-    this.load({ expanded: [...open], keep: box.id });
+    this.load({ expanded: [...open], first: box.open ? null : box.id, keep: box.id });
   }
 
   select(node) {
