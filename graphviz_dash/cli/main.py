@@ -19,6 +19,7 @@ from graphviz_dash import __version__
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, printable
 
 _COMMANDS: Final = {
+    "cache": "graphviz_dash.cli.cache:cache_command",
     "compare": "graphviz_dash.cli.compare:compare_command",
     "diff": "graphviz_dash.cli.diff:diff_command",
     "doctor": "graphviz_dash.cli.doctor:doctor",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,21 +16,22 @@ from isal import igzip_lib
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import EXPANSION_FROM_BYTES, Limits
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 CHUNK_BYTES = 2 << 20
 """Read at a time: large enough that splitting costs nothing, small enough to stay in cache."""
 
-_GZIP = b"\x1f\x8b"
 _OTHERS = {
     b"PK\x03\x04": "a zip archive",
-    b"\x28\xb5\x2f\xfd": "zstd-compressed data",
     b"\xfd7zXZ": "xz-compressed data",
     b"BZh": "bzip2-compressed data",
     b"\xff\xfe": "UTF-16 text",
     b"\xfe\xff": "UTF-16 text",
 }
-# isal's stub calls its exception class an instance.
-_Damaged: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]
-_STEP_BYTES = 256 << 10  # decompressed at a time
+_ERROR_NUMBER = re.compile(r"^Error -?\d+ ")
 _INPUT_BYTES = 256 << 10
 _RESCUE_INPUT = 1 << 10
 _RESCUED_BYTES = 4 << 20  # more than a step, should zlib go on where isal stopped
@@ -56,6 +59,40 @@ class _Decompressor(Protocol):
     def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
 
 
+@dataclass(frozen=True)
+class _Format:
+    """A way of compression. ``step``: bytes made at a time, those of the last being lost to damage
+    unless ``rescued`` gives them back."""
+
+    name: str
+    magic: tuple[bytes, ...]
+    make: Callable[[], _Decompressor]
+    error: type[Exception]
+    step: int
+
+
+def _gunzip() -> _Decompressor:
+    made: _Decompressor = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+    return made
+
+
+_GZIP = _Format(
+    "gzip",
+    (b"\x1f\x8b",),
+    _gunzip,
+    igzip_lib.IsalError,  # type: ignore[arg-type]  # its stub calls the class an instance
+    256 << 10,
+)
+_SKIPPABLE = tuple(bytes([0x50 + number]) + b"\x2a\x4d\x18" for number in range(16))
+_ZSTD = _Format(
+    "zstd",
+    (b"\x28\xb5\x2f\xfd", *_SKIPPABLE),  # parallel compressors begin with a frame to skip
+    zstd.ZstdDecompressor,
+    zstd.ZstdError,
+    32 << 10,
+)
+
+
 class ByteStream:
     """Reads ``path`` in chunks; compression is known by the first bytes, not by the file's name.
 
@@ -79,13 +116,14 @@ class ByteStream:
         except OSError as error:
             self._file.close()
             raise InputError(path, _reason(error), "a readable trace file") from error
-        self.compressed = start.startswith(_GZIP)
-        self._members = _Members(self._file, _gunzip) if self.compressed else None
-        if not self.compressed:
-            for magic, kind in _OTHERS.items():
-                if start.startswith(magic):
-                    self._file.close()
-                    raise InputError(path, kind, "a Kineto trace, JSON, plain or gzip-compressed")
+        self._format = next(
+            (known for known in (_GZIP, _ZSTD) if start.startswith(known.magic)), None
+        )
+        self._members = _Members(self._file, self._format.make) if self._format else None
+        for magic, kind in _OTHERS.items():
+            if start.startswith(magic):
+                self._file.close()
+                raise InputError(path, kind, "a Kineto trace, JSON, plain or in gzip or zstd")
 
     def __enter__(self) -> Self:
         return self
@@ -116,18 +154,28 @@ class ByteStream:
             raise InputError(self.path, _reason(error), "a readable trace file") from error
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def skip(self, size: int) -> None:
+        """Passes over ``size`` bytes of what is decompressed, without keeping them."""
+        if self._format is None:
+            self._file.seek(size, 1)
+            return
+        while size > 0 and (passed := len(self.read(min(size, self._chunk_bytes)))):
+            size -= passed
+
     def _some(self, wanted: int) -> bytes:
-        if self._members is None:
+        if self._format is None or self._members is None:
             return self._file.read(wanted)
+        name = self._format.name
         try:
-            return self._members.read(min(wanted, _STEP_BYTES))
+            return self._members.read(min(wanted, self._format.step))
         except EOFError:
-            found = f"gzip data that end too early, after {self._file.tell():,} bytes"
+            found = f"{name} data that end too early, after {self._file.tell():,} bytes"
             self.damage = Damage(True, found)
-        except _Damaged as error:
+        except self._format.error as error:
             place = f"within its first {self._file.tell():,} bytes"
-            self.damage = Damage(False, f"gzip data damaged {place} ({_told(error)})")
-            return _rescued(self.path, self._total)
+            self.damage = Damage(False, f"{name} data damaged {place} ({_told(error)})")
+            if self._format is _GZIP:
+                return _rescued(self.path, self._total)
         return b""
 
     def _check(self) -> None:
@@ -135,10 +183,10 @@ class ByteStream:
         if self._total > limits.decompressed_bytes:
             found = f"more than {limits.decompressed_bytes:,} bytes of JSON"
             raise limits.refuse(self.path, "decompressed_bytes", found)
-        if self.compressed and self._total > EXPANSION_FROM_BYTES:
+        if self._format is not None and self._total > EXPANSION_FROM_BYTES:
             ratio = self._total // max(1, self._file.tell())
             if ratio > limits.expansion:
-                found = f"gzip data that expands {ratio:,} times"
+                found = f"{self._format.name} data that expands {ratio:,} times"
                 raise limits.refuse(self.path, "expansion", found)
 
 
@@ -174,11 +222,6 @@ class _Members:
             made = self._member.decompress(data, size)
             if made:
                 return made
-
-
-def _gunzip() -> _Decompressor:
-    made: _Decompressor = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
-    return made
 
 
 def _rescued(path: Path, skip: int) -> bytes:
@@ -220,9 +263,8 @@ def _byte_by_byte(member: zlib._Decompress, data: bytes) -> bytes:
 
 
 def _told(error: Exception) -> str:
-    """The library's own words, without its error number."""
-    words = str(error)
-    return words.partition(" ")[2].lstrip("-0123456789 ").lower() or "unreadable"
+    """The library's own words, without isal's error number."""
+    return _ERROR_NUMBER.sub("", str(error)).rstrip(".").lower()
 
 
 def _reason(error: OSError) -> str:

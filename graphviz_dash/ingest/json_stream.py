@@ -52,10 +52,11 @@ class ArrayReader(Generic[T]):
     ``strict`` decodes most pieces and raises what :data:`NOT_JSON` names; ``lenient`` is asked for
     those pieces that ``strict`` refuses at every cut.
 
-    Once iteration has ended, ``fields`` holds the other top-level fields, wherever they stand in
-    the file. ``damage`` says why the document was not read to its end, if so, and ``read_bytes``
-    how much of it was. ``repaired`` says that text was accepted that holds control characters or
-    bytes that are not UTF-8, as zeroed blocks do.
+    ``span`` says in which bytes of the document, decompressed, the piece given last stands. Once
+    iteration has ended, ``fields`` holds the other top-level fields, wherever they stand in the
+    file. ``damage`` says why the document was not read to its end, if so, and ``read_bytes`` how
+    much of it was. ``repaired`` says that text was accepted that holds control characters or bytes
+    that are not UTF-8, as zeroed blocks do.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class ArrayReader(Generic[T]):
         self._limits = limits
         self.damage: Damage | None = None
         self.repaired = False
+        self.span = (0, 0)
         self._buffer = b""
         self._before = 0  # bytes of the document before self._buffer
         self._bare = False
@@ -92,6 +94,7 @@ class ArrayReader(Generic[T]):
         try:
             yield from self._pieces()
             last = self._last(self._buffer)
+            self.span = (self._before, self._before + len(self._buffer))
             self._before += len(self._buffer)
             self.damage = self._stream.damage
         except _DamagedError as error:
@@ -120,6 +123,7 @@ class ArrayReader(Generic[T]):
                 wanted = 2 * len(self._buffer)
                 continue
             items, rest = found
+            self.span = (self._before, self._before + rest)
             self._before += rest
             self._buffer = self._buffer[rest:]
             wanted = 0
@@ -137,6 +141,7 @@ class ArrayReader(Generic[T]):
         items = self._salvaged_items(end)
         if closed is not None and (items or not end):
             self._take(_whole_fields(text, closed))
+        self.span = (self._before, self._before + end)
         self._before += end if items else 0
         return items
 
@@ -433,6 +438,22 @@ def _skipped(text: str, at: int) -> int | None:
     while at < len(text) and text[at] in " \t\r\n":
         at += 1
     return at if at < len(text) else None
+
+
+def element_spans(piece: bytes) -> Iterator[tuple[int, int]]:
+    """First and last byte (the latter not included) of each element in ``piece``, elements of an
+    array with what separates them; ends at the array's end or where ``piece`` is no JSON."""
+    text = piece.decode("latin-1")
+    at = _skipped(text, 0)
+    while at is not None and text[at] != "]":
+        try:
+            _, end = _DECODER.raw_decode(text, at)
+        except ValueError:
+            return
+        yield at, end
+        at = _skipped(text, end)
+        if at is not None and text[at] == ",":
+            at = _skipped(text, at + 1)
 
 
 def _whole_elements(text: str) -> tuple[int, int | None]:

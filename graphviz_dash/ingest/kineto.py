@@ -37,6 +37,7 @@ from graphviz_dash.model.trace import (
     OP_COLUMNS,
     PYTHON_COLUMNS,
     RUNTIME_COLUMNS,
+    EventPlaces,
     Trace,
     TraceInfo,
     TraceProblem,
@@ -104,9 +105,10 @@ class _Reading:
         self.exact = exact
         self.decoder = EventDecoder(path)
         self.decoder.exact = exact
-        self.tables = {name: Table(path, limits) for name in _SCHEMAS}
+        self.tables = {name: Table(path, limits) for name in SCHEMAS}
         self.skipped: Counter[str] = Counter()
         self.events = 0
+        self.pieces: list[tuple[int, int, int]] = []  # as EventPlaces.pieces
 
     def run(self) -> Trace:
         with ByteStream(self.path, self.limits) as stream:
@@ -114,24 +116,29 @@ class _Reading:
                 stream, "traceEvents", self.decoder.strict, self.decoder.lenient, self.limits
             )
             for events in reader:
+                self.pieces.append((self.events, *reader.span))
                 self._add(events)
         return self._finish(reader)
 
     def _add(self, events: list[Event]) -> None:
+        before = self.events
         self.events += len(events)
         if self.events > self.limits.events:
             found = f"more than {self.limits.events:,} events"
             raise self.limits.refuse(self.path, "events", found)
-        rows: dict[str, list[Event]] = {name: [] for name in self.tables}
-        others: list[Event] = []
-        table_of = _TABLE_OF.get
-        for event in events:
-            table = table_of(event.cat) if event.ph == "X" else None
-            if table is None:
-                others.append(event)
-            else:
-                rows[table].append(event)
-        self._count_skipped(others)
+        number_of = _NUMBER_OF.get
+        numbers = np.fromiter(
+            (number_of(event.cat, -1) if event.ph == "X" else -1 for event in events),
+            np.int8,
+            len(events),
+        )
+        rows: dict[str, list[Event]] = {}
+        for number, (name, table) in enumerate(self.tables.items()):
+            places = np.flatnonzero(numbers == number)
+            rows[name] = [events[place] for place in places.tolist()]
+            if places.size:
+                table.put("place", places + before)
+        self._count_skipped([events[place] for place in np.flatnonzero(numbers < 0).tolist()])
         if rows["gpu"]:
             self._gpu(rows["gpu"])
         if rows["runtime"]:
@@ -221,9 +228,13 @@ class _Reading:
         origin = min(int(table.column("ts").min()) for table in filled)
         end = max(int((table.column("ts") + table.column("dur")).max()) for table in filled)
         frames = {
-            name: self.tables[name].frame(schema, origin, name not in ("gpu", "runtime"))
-            for name, schema in _SCHEMAS.items()
+            name: self.tables[name].frame(
+                schema | _WHILE_READING[name], origin, name not in ("gpu", "runtime")
+            )
+            for name, schema in SCHEMAS.items()
         }
+        rows = {name: frame.drop_in_place("place") for name, frame in frames.items()}
+        pieces = pl.DataFrame(self.pieces, schema=PIECES, orient="row")
         kinds = pl.Series(_KINDS, dtype=pl.Categorical)
         gpu = frames["gpu"].with_columns(kinds.gather(frames["gpu"]["kind"]).alias("kind"))
         base = _integer_field(fields, "baseTimeNanoseconds", self.path) or 0
@@ -251,6 +262,7 @@ class _Reading:
             ops=frames["ops"],
             annotations=frames["annotations"],
             python=frames["python"],
+            places=EventPlaces(self.path, pieces, rows),
         )
 
     def _missing(self, reader: ArrayReader[Event], end: int) -> Iterator[TraceProblem]:
@@ -279,13 +291,25 @@ class _Reading:
             )
 
 
-_SCHEMAS: Final = {
-    "gpu": GPU_COLUMNS | {"kind": "int64"},
+SCHEMAS: Final = {
+    "gpu": GPU_COLUMNS,
     "runtime": RUNTIME_COLUMNS,
     "ops": OP_COLUMNS,
     "annotations": ANNOTATION_COLUMNS,
     "python": PYTHON_COLUMNS,
 }
+"""Columns of each table of :class:`Trace`, by its name."""
+
+
+# kind is a number until the table is whole; place goes into Trace.places.
+_WHILE_READING: Final = {name: {"place": "int64"} for name in SCHEMAS} | {
+    "gpu": {"place": "int64", "kind": "int64"}
+}
+
+_NUMBER_OF: Final = {category: list(SCHEMAS).index(table) for category, table in _TABLE_OF.items()}
+
+PIECES: Final = pl.Schema({"first": pl.Int64, "start": pl.Int64, "end": pl.Int64})
+"""Columns of ``EventPlaces.pieces``."""
 
 
 @contextmanager

@@ -28,13 +28,14 @@ baseTimeNanoseconds exists to keep times there. Epoch microseconds lie above."""
 LATEST_NS: Final = 1 << 61
 """Times and durations beyond (73 years) are refused, so that no sum of two can overflow."""
 
-_TYPES: dict[str, Any] = {
+TYPES: dict[str, Any] = {
     "int64": pl.Int64,
     "int32": pl.Int32,
     "uint64": pl.UInt64,
     "string": pl.String,
-    "categorical": pl.Categorical,
+    "categorical": pl.Categorical(),
 }
+"""Polars types by the names that model/trace.py gives them."""
 
 
 class NeedsExactTimesError(Exception):
@@ -147,7 +148,7 @@ class Table:
                 if pool is self.names
                 else _texts(pool, self.where, self.limits)
             )
-            texts = strings.cast(_TYPES[kind])
+            texts = strings.cast(TYPES[kind])
             return texts.gather(_nullable(name, values)).alias(name)
         series = _nullable(name, values)
         if kind == "int64":
@@ -155,7 +156,7 @@ class Table:
         if kind == "uint64":
             return series.reinterpret(signed=False)
         try:
-            return series.cast(_TYPES[kind])
+            return series.cast(TYPES[kind])
         except pl.exceptions.InvalidOperationError as error:
             found = f"a {name} of {int(values[np.abs(values).argmax()])}"
             raise InputError(self.where, found, f"{kind} numbers") from error

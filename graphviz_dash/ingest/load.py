@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from graphviz_dash.bundle.read import BundleContents, is_bundle, read_bundle
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.kineto import read_trace
+from graphviz_dash.ingest.cache import default_cache, open_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.run import ExecutionMode, Experiment, Run
+from graphviz_dash.model.trace import Trace
 
 _COLLECT = "Record one with: graphviz-dash collect --workload NAME --modes eager,graph -o FOLDER."
 _ORDER = {mode: place for place, mode in enumerate(ExecutionMode)}
 
 
 def load_run(path: Path, limits: Limits = DEFAULT_LIMITS) -> Run:
-    """The run bundle at ``path``, its traces included.
+    """The run bundle at ``path``, its traces included; see ``ingest/cache.py`` for these.
 
     Raises:
         InputError: no bundle, or one that is not as its manifest and docs/bundle-format.md say, or
             a trace that cannot be read; the message names the file.
     """
     contents: BundleContents = read_bundle(path)
-    capture, replay = contents.capture_trace, contents.replay_trace
-    captured = read_trace(capture, limits) if capture else None
-    replayed = read_trace(replay, limits) if replay else None
+    captured = _trace(contents, contents.capture_trace, limits)
+    replayed = _trace(contents, contents.replay_trace, limits)
     return Run(
         path=path,
         manifest=contents.manifest,
@@ -42,6 +43,17 @@ def load_run(path: Path, limits: Limits = DEFAULT_LIMITS) -> Run:
         doctor=contents.doctor,
         updates=contents.updates,
     )
+
+
+def _trace(contents: BundleContents, file: Path | None, limits: Limits) -> Trace | None:
+    if file is None:
+        return None
+    within = file.relative_to(contents.path).as_posix()
+    sha256 = next(entry.sha256 for entry in contents.manifest.files if entry.path == within)
+    # What is temporary, uploads among it, should leave nothing behind.
+    temporary = file.resolve().is_relative_to(Path(tempfile.gettempdir()).resolve())
+    cache = None if temporary else default_cache()
+    return open_trace(file, limits, cache=cache, sha256=sha256)
 
 
 def _holds_captures(contents: BundleContents) -> bool:

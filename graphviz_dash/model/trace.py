@@ -6,7 +6,9 @@ was). The tables are Polars frames; this module only declares them, so that it i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -123,8 +125,24 @@ class TraceInfo:
 
 
 @dataclass(frozen=True)
+class EventPlaces:
+    """Where in the trace's file each row stands, so that what no column holds can be read there.
+
+    ``path``: the file. ``pieces``: parts of the document one behind the other, with columns
+    ``first`` (place in traceEvents of the first event in the piece), ``start`` and ``end`` (bytes
+    of the document, decompressed). ``rows``: for each table by its name, the place in traceEvents
+    of each row.
+    """
+
+    path: Path
+    pieces: pl.DataFrame
+    rows: Mapping[str, pl.Series]
+
+
+@dataclass(frozen=True)
 class Trace:
-    """One trace as tables; the columns are declared in this module."""
+    """One trace as tables; the columns are declared in this module. ``places`` is None for one that
+    was not read from a file."""
 
     info: TraceInfo
     gpu: pl.DataFrame
@@ -132,3 +150,4 @@ class Trace:
     ops: pl.DataFrame
     annotations: pl.DataFrame
     python: pl.DataFrame
+    places: EventPlaces | None = None

@@ -19,7 +19,10 @@ from graphviz_dash.analysis.compare import compare
 from graphviz_dash.analysis.relative import EQUATION, RELATIVE
 from graphviz_dash.cli.serve import require_free, server_command
 from graphviz_dash.errors import InputError, MissingRequirementError
+from graphviz_dash.ingest.cache import TraceCache
+from graphviz_dash.ingest.kineto import read_trace
 from graphviz_dash.ingest.load import load_experiment
+from tests.builders import TraceBuilder
 from tests.cli.conftest import Invoke
 
 
@@ -160,3 +163,23 @@ def wait_for(address: str) -> bytes:
             if time.monotonic() > end:
                 raise
             time.sleep(0.1)
+
+
+class TestCache:
+    def test_it_shows_and_clears(
+        self, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = tmp_path / "kept"
+        monkeypatch.setenv("GRAPHVIZ_DASH_CACHE", str(folder))
+        assert f"0 B of at most 4.00 GiB in {folder}" in invoke("cache").out
+        trace = TraceBuilder()
+        trace.op("aten::add", 0, 10)
+        path = trace.write(tmp_path / "mine.json")
+        TraceCache(folder).keep("a" * 40, read_trace(path))
+        assert "mine.json" in invoke("cache").out
+        assert f"removed from {folder}" in invoke("cache", "--clear").out
+        assert "mine.json" not in invoke("cache").out
+
+    def test_off(self, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("GRAPHVIZ_DASH_CACHE", "off")
+        assert invoke("cache").out == "The cache is off\n"

@@ -1,0 +1,252 @@
+"""Traces that were read once, kept as Parquet outside the bundles, so that they open unparsed.
+
+An entry is a folder: a Parquet file for each table, one for where events stand in the file, and
+``info.json``. It is written beside its place and renamed into it when it is whole, so that an
+interrupt leaves none by halves. Nothing in it is executed or unpickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import polars as pl
+
+from graphviz_dash import __version__
+from graphviz_dash.ingest.kineto import PIECES, SCHEMAS, read_trace
+from graphviz_dash.ingest.kineto_tables import TYPES
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.model.trace import EventPlaces, Trace, TraceInfo
+
+VARIABLE: Final = "GRAPHVIZ_DASH_CACHE"
+"""Environment variable: the cache's folder, or ``off``."""
+
+MOST_BYTES: Final = 4 << 30
+"""What all entries together may take; those that were not used for longest go first."""
+
+WORTHWHILE_EVENTS: Final = 20_000
+"""A smaller trace is parsed about as fast as its tables are opened."""
+
+_LAYOUT: Final = 1
+_PIECES: Final = "pieces"
+_PLACE: Final = "place"
+_STAGING: Final = ".staging-"
+_STALE_SECONDS: Final = 3600
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    """``info.json``: the trace's own words, and the size of each file beside it."""
+
+    info: TraceInfo
+    sizes: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An entry of the cache: the trace's file name, its events, bytes it takes, last use (Unix)."""
+
+    key: str
+    source: str
+    events: int
+    size: int
+    used: float
+
+
+class TraceCache:
+    """The entries in ``folder``, which is made when something is kept."""
+
+    def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
+        self.folder = folder
+        self.most_bytes = most_bytes
+
+    def load(self, key: str, path: Path) -> Trace | None:
+        """The trace kept under ``key``, as read from ``path``; None if there is none. What cannot
+        be read, or is of another shape than tables are now, counts as none and is removed."""
+        folder = self.folder / key
+        try:
+            entry = msgspec.json.decode((folder / "info.json").read_bytes(), type=_Entry)
+            if {name: (folder / name).stat().st_size for name in entry.sizes} != entry.sizes:
+                raise ValueError("a file of another size")
+            trace = _loaded(folder, path, entry.info)
+            os.utime(folder)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, msgspec.MsgspecError, pl.exceptions.PolarsError):
+            shutil.rmtree(folder, ignore_errors=True)
+            return None
+        return trace
+
+    def keep(self, key: str, trace: Trace) -> None:
+        """Keeps ``trace`` under ``key``, then removes what is over the bound. Does nothing where
+        the folder cannot be written: a cache is a convenience."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=self.folder))
+        except OSError:
+            return
+        try:
+            _write(staging, trace)
+            staging.rename(self.folder / key)
+        except OSError:  # a full disk, or another process was first
+            pass
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+        self._bound()
+
+    def entries(self) -> list[Kept]:
+        """What is kept, the last used first; entries that cannot be read are left out."""
+        found = []
+        for folder in self._folders():
+            try:
+                entry = msgspec.json.decode((folder / "info.json").read_bytes(), type=_Entry)
+                used = folder.stat().st_mtime
+            except (OSError, msgspec.MsgspecError):
+                continue
+            info = entry.info
+            found.append(Kept(folder.name, info.source, info.events, _size(folder), used))
+        return sorted(found, key=lambda kept: -kept.used)
+
+    def clear(self) -> int:
+        """Removes every entry; returns the bytes that are free again."""
+        freed = 0
+        for folder in self._folders(staged=True):
+            freed += _size(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+        return freed
+
+    def _folders(self, *, staged: bool = False) -> Iterator[Path]:
+        """The entries' folders; nothing else that may lie in the folder is ever touched."""
+        try:
+            names = sorted(os.listdir(self.folder))
+        except OSError:
+            return
+        for name in names:
+            known = len(name) == _KEY_LENGTH and not set(name) - set("0123456789abcdef")
+            if known or (staged and name.startswith(_STAGING)):
+                yield self.folder / name
+
+    def _bound(self) -> None:
+        aged = []
+        for folder in self._folders(staged=True):
+            try:
+                used = folder.stat().st_mtime
+            except OSError:
+                continue
+            if not folder.name.startswith(_STAGING):
+                aged.append((used, _size(folder), folder))
+            elif used < time.time() - _STALE_SECONDS:  # of a process that was killed
+                shutil.rmtree(folder, ignore_errors=True)
+        total = sum(size for _, size, _ in aged)
+        for _, size, folder in sorted(aged):
+            if total <= self.most_bytes:
+                return
+            shutil.rmtree(folder, ignore_errors=True)
+            total -= size
+
+
+def default_cache() -> TraceCache | None:
+    """The user's cache, as :data:`VARIABLE` or the XDG base directories say; None if it is off."""
+    told = os.environ.get(VARIABLE, "")
+    if told.lower() == "off":
+        return None
+    if told:
+        return TraceCache(Path(told).expanduser())
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        above = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
+    except RuntimeError:  # no home folder
+        return None
+    return TraceCache(above / "graphviz-dash" / "traces")
+
+
+def open_trace(
+    path: Path,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    cache: TraceCache | None,
+    sha256: str | None = None,
+) -> Trace:
+    """The trace in ``path``, from ``cache`` if it is there, else read and, if that is worthwhile,
+    kept.
+
+    ``sha256`` is the file's, where a manifest vouches for it; without it the file counts as the
+    same while its path, size, inode and times of change are.
+
+    Raises:
+        InputError: as :func:`read_trace`.
+    """
+    key = _key(path, limits, sha256) if cache else None
+    if cache is None or key is None:
+        return read_trace(path, limits)
+    known = cache.load(key, path)
+    if known is not None:
+        return known
+    trace = read_trace(path, limits)
+    # Written anew meanwhile: the tables may be neither the old file's nor the new one's.
+    if trace.info.events >= WORTHWHILE_EVENTS and _key(path, limits, sha256) == key:
+        cache.keep(key, trace)
+    return trace
+
+
+_KEY_LENGTH: Final = 40
+
+
+def _key(path: Path, limits: Limits, sha256: str | None) -> str | None:
+    """What the tables depend on, as a folder's name; None if there is no file."""
+    content = sha256
+    if content is None:
+        try:
+            found = path.resolve().stat()
+        except OSError:
+            return None
+        times = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
+        content = repr((str(path.resolve()), times))
+    parts = (_LAYOUT, __version__, SCHEMAS, limits, content)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:_KEY_LENGTH]
+
+
+def _write(folder: Path, trace: Trace) -> None:
+    assert trace.places is not None  # it was read from a file
+    for name, rows in trace.places.rows.items():
+        frame: pl.DataFrame = getattr(trace, name)
+        frame.with_columns(rows.alias(_PLACE)).write_parquet(folder / f"{name}.parquet")
+    trace.places.pieces.write_parquet(folder / f"{_PIECES}.parquet")
+    sizes = {name: (folder / name).stat().st_size for name in sorted(os.listdir(folder))}
+    (folder / "info.json").write_bytes(msgspec.json.encode(_Entry(trace.info, sizes)))
+
+
+def _loaded(folder: Path, path: Path, info: TraceInfo) -> Trace:
+    """The entry in ``folder``; ValueError or a PolarsError if it is not as tables are."""
+    frames, rows = {}, {}
+    for name, columns in SCHEMAS.items():
+        frame = pl.read_parquet(folder / f"{name}.parquet", glob=False)
+        rows[name] = frame.drop_in_place(_PLACE)
+        if frame.schema != pl.Schema({column: TYPES[kind] for column, kind in columns.items()}):
+            raise ValueError("other columns")
+        frames[name] = frame
+    pieces = pl.read_parquet(folder / f"{_PIECES}.parquet", schema=PIECES, glob=False)
+    return Trace(
+        info=replace(info, source=path.name),
+        gpu=frames["gpu"],
+        runtime=frames["runtime"],
+        ops=frames["ops"],
+        annotations=frames["annotations"],
+        python=frames["python"],
+        places=EventPlaces(path, pieces, rows),
+    )
+
+
+def _size(folder: Path) -> int:
+    try:
+        with os.scandir(folder) as files:
+            return sum(file.stat(follow_symlinks=False).st_size for file in files)
+    except OSError:
+        return 0

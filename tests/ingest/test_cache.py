@@ -1,0 +1,250 @@
+"""Traces kept as Parquet open as they were read, and never by halves, stale, or without bound."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest import cache as module
+from graphviz_dash.ingest import load
+from graphviz_dash.ingest.cache import VARIABLE, TraceCache, default_cache, open_trace
+from graphviz_dash.ingest.kineto import SCHEMAS
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.ingest.load import load_run
+from graphviz_dash.ingest.raw_events import raw_event
+from graphviz_dash.model.trace import Trace
+from tests.builders import TraceBuilder, make_run, replay_trace
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "sample_traces/fork-join/graph/traces/replay.json.gz"
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even small traces are worth keeping here."""
+    monkeypatch.setattr(module, "WORTHWHILE_EVENTS", 1)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> TraceCache:
+    return TraceCache(tmp_path / "cache")
+
+
+@pytest.fixture
+def parses(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that are parsed from now on."""
+    seen: list[Path] = []
+    real = module.read_trace
+
+    def counting(path: Path, limits: Limits = DEFAULT_LIMITS) -> Trace:
+        seen.append(path)
+        return real(path, limits)
+
+    monkeypatch.setattr(module, "read_trace", counting)
+    return seen
+
+
+def assert_same(one: Trace, other: Trace) -> None:
+    assert one.info == other.info
+    assert one.places is not None
+    assert other.places is not None
+    assert one.places.pieces.equals(other.places.pieces)
+    for name in SCHEMAS:
+        mine, theirs = getattr(one, name), getattr(other, name)
+        assert mine.schema == theirs.schema
+        assert mine.equals(theirs)
+        assert one.places.rows[name].equals(other.places.rows[name])
+
+
+def test_a_trace_is_parsed_once(cache: TraceCache, parses: list[Path]) -> None:
+    first = open_trace(SAMPLE, cache=cache)
+    again = open_trace(SAMPLE, cache=cache)
+    assert parses == [SAMPLE]
+    assert_same(first, again)
+    assert raw_event(again, "gpu", 3) == raw_event(first, "gpu", 3)
+    (kept,) = cache.entries()
+    assert (kept.source, kept.events) == (SAMPLE.name, first.info.events)
+    assert (cache.folder.stat().st_mode & 0o77) == 0
+
+
+def test_a_trace_that_is_not_whole_stays_so(tmp_path: Path, cache: TraceCache) -> None:
+    path = tmp_path / "cut.json.gz"
+    path.write_bytes(SAMPLE.read_bytes()[:-3_000])
+    first = open_trace(path, cache=cache)
+    assert first.info.incomplete
+    assert_same(first, open_trace(path, cache=cache))
+
+
+def test_a_file_written_anew_is_parsed_anew(
+    tmp_path: Path, cache: TraceCache, parses: list[Path]
+) -> None:
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(replay_trace(steps=2).text().encode()))
+    before = open_trace(path, cache=cache)
+    path.write_bytes(gzip.compress(replay_trace(steps=5).text().encode()))
+    after = open_trace(path, cache=cache)
+    assert len(parses) == 2
+    assert len(after.gpu) > len(before.gpu)
+
+
+def test_contents_a_manifest_vouches_for_are_known_wherever_they_lie(
+    tmp_path: Path, cache: TraceCache, parses: list[Path]
+) -> None:
+    copy = tmp_path / "copy.json.gz"
+    copy.write_bytes(SAMPLE.read_bytes())
+    open_trace(SAMPLE, cache=cache, sha256="0" * 64)
+    moved = open_trace(copy, cache=cache, sha256="0" * 64)
+    assert parses == [SAMPLE]
+    assert moved.info.source == "copy.json.gz"
+    assert raw_event(moved, "gpu", 0).fields["ph"] == "X"
+    open_trace(copy, cache=cache, sha256="1" * 64)
+    assert len(parses) == 2
+
+
+def test_other_limits_and_another_version_are_other_entries(
+    cache: TraceCache, parses: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_trace(SAMPLE, cache=cache)
+    with pytest.raises(InputError, match="limit events"):
+        open_trace(SAMPLE, Limits(events=5), cache=cache)
+    monkeypatch.setattr(module, "__version__", "999")
+    open_trace(SAMPLE, cache=cache)
+    assert len(parses) == 3
+
+
+@pytest.mark.parametrize("file", ["gpu.parquet", "pieces.parquet", "info.json"])
+@pytest.mark.parametrize("damage", ["cut", "gone", "zeros"])
+def test_a_damaged_entry_is_made_anew(
+    cache: TraceCache, parses: list[Path], file: str, damage: str
+) -> None:
+    first = open_trace(SAMPLE, cache=cache)
+    (kept,) = cache.entries()
+    path = cache.folder / kept.key / file
+    size = path.stat().st_size
+    if damage == "gone":
+        path.unlink()
+    elif damage == "cut":
+        os.truncate(path, size // 2)
+    else:
+        path.write_bytes(bytes(size))
+    assert_same(first, open_trace(SAMPLE, cache=cache))
+    assert len(parses) == 2
+    assert_same(first, open_trace(SAMPLE, cache=cache))
+
+
+def test_an_entry_with_other_columns_is_made_anew(cache: TraceCache, parses: list[Path]) -> None:
+    open_trace(SAMPLE, cache=cache)
+    (kept,) = cache.entries()
+    path = cache.folder / kept.key / "ops.parquet"
+    size = path.stat().st_size
+    pl.read_parquet(path).rename({"dur": "len"}).write_parquet(path)
+    info = path.parent / "info.json"
+    info.write_text(info.read_text().replace(f":{size}", f":{path.stat().st_size}"))
+    open_trace(SAMPLE, cache=cache)
+    assert len(parses) == 2
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_an_interrupt_leaves_nothing_by_halves(
+    cache: TraceCache, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module.msgspec.json, "encode", interrupted)  # after the tables
+        if error is KeyboardInterrupt:
+            with pytest.raises(KeyboardInterrupt):
+                open_trace(SAMPLE, cache=cache)
+        else:
+            assert open_trace(SAMPLE, cache=cache).info.events
+    assert list(cache.folder.iterdir()) == []
+
+
+def test_the_bound_holds_and_the_last_used_stay(tmp_path: Path, cache: TraceCache) -> None:
+    paths = []
+    for number in range(4):
+        trace = TraceBuilder()
+        trace.op(f"op {number}", 0, 10)
+        paths.append(trace.write(tmp_path / f"{number}.json"))
+        open_trace(paths[-1], cache=cache)
+        for kept in cache.entries():
+            if kept.source == f"{number}.json":
+                os.utime(cache.folder / kept.key, (1_000 + number, 1_000 + number))
+    sizes = [kept.size for kept in cache.entries()]
+    open_trace(paths[0], cache=cache)  # used now
+    small = replace_bound(cache, sum(sizes[:2]) + 100)
+    small.keep("f" * 40, open_trace(SAMPLE, cache=None))
+    assert {kept.source for kept in small.entries()} <= {SAMPLE.name, "0.json"}
+    assert sum(kept.size for kept in small.entries()) <= small.most_bytes
+
+
+def replace_bound(cache: TraceCache, most_bytes: int) -> TraceCache:
+    return TraceCache(cache.folder, most_bytes)
+
+
+def test_clearing_touches_nothing_else(cache: TraceCache) -> None:
+    open_trace(SAMPLE, cache=cache)
+    foreign = cache.folder / "precious"
+    foreign.mkdir()
+    (cache.folder / ".staging-old").mkdir()
+    assert cache.clear() > 0
+    assert list(cache.folder.iterdir()) == [foreign]
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    broken = TraceCache(file / "cache")
+    assert open_trace(SAMPLE, cache=broken).info.events
+    assert broken.entries() == []
+    assert broken.clear() == 0
+
+
+def test_small_traces_are_not_kept(cache: TraceCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WORTHWHILE_EVENTS", 1_000_000)
+    open_trace(SAMPLE, cache=cache)
+    assert cache.entries() == []
+
+
+def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def folder() -> Path | None:
+        found = default_cache()
+        return found and found.folder
+
+    monkeypatch.setenv(VARIABLE, "off")
+    assert folder() is None
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "here"))
+    assert folder() == tmp_path / "here"
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert folder() == tmp_path / "graphviz-dash/traces"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # to be ignored, says the specification
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert folder() == tmp_path / ".cache/graphviz-dash/traces"
+
+
+def test_runs_use_it_except_temporary_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parses: list[Path]
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+    run = make_run(tmp_path / "toy", "graph")
+    load_run(run)
+    assert not (tmp_path / "cache").exists()
+    monkeypatch.setattr(load.tempfile, "gettempdir", lambda: "/nowhere")
+    first = load_run(run)
+    parsed = len(parses)
+    second = load_run(run)
+    assert len(parses) == parsed
+    assert first.replay_trace is not None
+    assert second.replay_trace is not None
+    assert_same(first.replay_trace, second.replay_trace)
+    assert replace(first, capture_trace=None, replay_trace=None) == replace(
+        second, capture_trace=None, replay_trace=None
+    )
