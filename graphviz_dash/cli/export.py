@@ -162,6 +162,30 @@ def pairs(experiment: Path, file: Path, baseline: str | None) -> None:
     _write_comparison(experiment, file, baseline, pair_frame)
 
 
+@export.command()
+@click.argument("experiment", type=click.Path(path_type=Path))
+@_OUTPUT
+@_BASELINE
+def html(experiment: Path, file: Path, baseline: str | None) -> None:
+    """Write a report about an EXPERIMENT as one HTML file that needs no network, to send or print.
+
+    EXPERIMENT is a folder whose direct children are run bundles.
+    """
+    from graphviz_dash.analysis.compare import compare
+    from graphviz_dash.analysis.kernels import kernel_table
+    from graphviz_dash.charts.stills import stills
+    from graphviz_dash.exports.report import write_report
+    from graphviz_dash.ingest.load import load_experiment
+    from graphviz_dash.units import format_bytes
+
+    loaded = load_experiment(experiment)
+    result = compare(loaded, baseline)
+    drawn = stills(result)
+    kernels = kernel_table(loaded, result.baseline)
+    size = write_report(result, kernels, drawn.pictures, (drawn.light, drawn.dark), file)
+    _tell_file(file, f"{', '.join(drawn.pictures) or 'no picture'}; {format_bytes(size)}")
+
+
 def _write_comparison(
     experiment: Path,
     file: Path,

@@ -1,4 +1,4 @@
-"""Export: the experiment as a trace for Perfetto, and its tables and graphs as files."""
+"""Export: the experiment as a trace for Perfetto, a report, and its tables and graphs as files."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from collections.abc import Callable
 import polars as pl
 import streamlit as st
 
+from graphviz_dash.charts.stills import stills
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.dot import as_dot
+from graphviz_dash.exports.report import report
 from graphviz_dash.exports.tables import as_csv, as_parquet, kernel_frame, node_frame
 from graphviz_dash.ui import address
 from graphviz_dash.ui.components.perfetto import perfetto_button
 from graphviz_dash.ui.frame import Chosen, choose_run, chosen_experiment, empty, trouble
 from graphviz_dash.ui.markup import element, show, text
-from graphviz_dash.ui.results import kernels, measured, whole
+from graphviz_dash.ui.results import comparison, kernels, measured, whole
 
 
 def render() -> None:
@@ -24,6 +26,7 @@ def render() -> None:
     left, right = st.columns([0.56, 0.44], gap="medium")
     with left, st.container(border=True, height="stretch"):
         _trace(chosen)
+        _report(chosen)
     with right, st.container(border=True, height="stretch"):
         _kernels(chosen)
         _graph(chosen)
@@ -48,6 +51,23 @@ def _trace(chosen: Chosen) -> None:
         "The public UI runs in your browser; the trace is handed to it there and is not uploaded."
     )
     _command("graphviz-dash", "export", "perfetto", chosen.entry.path.name, "-o", "trace.pftrace")
+
+
+def _report(chosen: Chosen) -> None:
+    st.subheader("Report to send", anchor=False)
+    st.markdown(
+        "The verdict, where the difference went, figures, a step of each run, the graph and the "
+        "kernels as one HTML file. It needs no network, and can be printed."
+    )
+    name = f"{chosen.experiment.name}-report.html"
+    _download("HTML report", lambda: _as_report(chosen.key), name, "text/html")
+    _command("graphviz-dash", "export", "html", chosen.entry.path.name, "-o", "report.html")
+
+
+def _as_report(key: str) -> bytes:
+    result = comparison(key)
+    drawn = stills(result)
+    return report(result, kernels(key), drawn.pictures, (drawn.light, drawn.dark))
 
 
 def _kernels(chosen: Chosen) -> None:

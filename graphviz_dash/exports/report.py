@@ -1,0 +1,310 @@
+"""A comparison as one HTML file to send: it needs no network, no script and no other file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from html import escape
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from graphviz_dash import __version__
+from graphviz_dash.analysis.break_even import pays_text
+from graphviz_dash.analysis.compare import Comparison, RunComparison
+from graphviz_dash.analysis.headline import failure_text, spread_text
+from graphviz_dash.analysis.kernels import KernelTable
+from graphviz_dash.analysis.metrics import SECTIONS
+from graphviz_dash.analysis.names import short_name
+from graphviz_dash.analysis.waterfall import Cause, Share
+from graphviz_dash.errors import printable
+from graphviz_dash.exports.files import replacing
+from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
+
+Row: TypeAlias = list[str | tuple[str, str]]
+_STYLE: Final = Path(__file__).with_name("report.css")
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+"""What the browser may load for the page: nothing but its own style."""
+
+_MOST_KERNELS: Final = 30
+_MOST_SHARES: Final = 12
+_TILES: Final = ("speedup", "recorded_speedup", "step_time", "launch_cpu_time", "break_even")
+
+
+def write_report(
+    comparison: Comparison,
+    kernels: KernelTable,
+    pictures: Mapping[str, str],
+    colours: tuple[str, str],
+    file: Path,
+) -> int:
+    """Writes :func:`report` to ``file``; its size in bytes (InputError: it cannot be written)."""
+    content = report(comparison, kernels, pictures, colours)
+    with replacing(file) as target:
+        target.write(content)
+    return len(content)
+
+
+def report(
+    comparison: Comparison,
+    kernels: KernelTable,
+    pictures: Mapping[str, str],
+    colours: tuple[str, str],
+) -> bytes:
+    """The page.
+
+    Args:
+        comparison: what it is about; its fastest run is told in detail.
+        kernels: the kernels of its runs, the first of which are listed.
+        pictures: SVG by what it shows: waterfall, where, break-even, timeline, graph.
+        colours: CSS that declares their colours, on light pages and on dark ones.
+    """
+    light, dark = colours
+    style = (
+        f"{_STYLE.read_text(encoding='utf-8')}:root{{{light}}}"
+        f"@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}"
+    )
+    name = _text(comparison.experiment.name)
+    head = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{name}: CUDA graphs, compared</title><style>{style}</style></head><body>"
+    )
+    body = "".join(_sections(comparison, kernels, pictures))
+    return f"{head}{body}</body></html>\n".encode()
+
+
+def _sections(
+    comparison: Comparison, kernels: KernelTable, pictures: Mapping[str, str]
+) -> Iterator[str]:
+    best = comparison.best
+    yield f"<h1>{_text(comparison.experiment.name)}</h1>"
+    yield _answer(comparison, best)
+    yield from _where_made(comparison)
+    yield from _failures(comparison)
+    if best is not None:
+        yield _tiles(best)
+        yield from _difference(best, pictures)
+    yield _picture(
+        "Where the time of a step goes",
+        pictures.get("where"),
+        "The clean step time, divided by the GPU work of the traced pass.",
+    )
+    if best is not None and best.pays is not None:
+        title = f"When {best.name} has paid for itself"
+        yield _picture(title, pictures.get("break-even"), pays_text(best.pays))
+    yield _figures(comparison)
+    yield _picture(
+        "One step of each run",
+        pictures.get("timeline"),
+        "A typical step of the traced pass (the one of median length), on one clock from its "
+        "beginning. Under the profiler the CPU is slower than in a clean pass.",
+        "sheet",
+    )
+    yield _picture(
+        "The captured graph",
+        pictures.get("graph"),
+        "Folded: repeated blocks and runs of nodes stand as one box with a strip of what is in "
+        "them. Times are medians over the traced replays.",
+        "sheet graph",
+    )
+    yield _kernels(kernels)
+    yield from _weak(comparison)
+    yield (
+        f'<footer class="muted">Written by graphviz-dash {_text(__version__)}. Clean figures come '
+        "from processes to which no profiler was ever attached; spreads are the 25th to the 75th "
+        "percentile unless they say 95%.</footer>"
+    )
+
+
+def _answer(comparison: Comparison, best: RunComparison | None) -> str:
+    if best is None or not best.answer:
+        return f'<p class="answer">{_text(comparison.headline)}</p>'
+    parts = (
+        f"<b>{_text(piece.text)}</b>" if piece.evidence else _text(piece.text)
+        for piece in best.answer
+    )
+    return f'<p class="answer">{"".join(parts)}</p>'
+
+
+def _where_made(comparison: Comparison) -> Iterator[str]:
+    told: dict[str, None] = {}
+    for run in comparison.runs:
+        manifest = run.run.manifest
+        machine = manifest.environment
+        told[
+            f"{manifest.workload.name} on {machine.gpu.name} "
+            f"({format_bytes(machine.gpu.memory_bytes)}), driver {machine.driver or 'unknown'}, "
+            f"CUDA {machine.cuda_runtime}, torch {machine.torch}, {machine.cpu}, "
+            f"{manifest.created[:10]}"
+        ] = None
+    for line in told:
+        yield f'<p class="muted">{_text(line)}</p>'
+
+
+def _failures(comparison: Comparison) -> Iterator[str]:
+    for run in comparison.runs:
+        for failure in run.failures:
+            yield f'<p class="failed">{_text(failure_text(run.name, failure))}</p>'
+
+
+def _tiles(run: RunComparison) -> str:
+    cells = []
+    for metric in _TILES:
+        figure = run[metric]
+        if figure.value is None:
+            continue
+        note = spread_text(figure) or "\N{NO-BREAK SPACE}"
+        cells.append(
+            f'<div class="tile"><span>{_text(figure.metric.title)}</span>'
+            f"<b>{_text(figure.text)}</b><span>{_text(note)}</span></div>"
+        )
+    return f'<div class="tiles">{"".join(cells)}</div>'
+
+
+def _difference(run: RunComparison, pictures: Mapping[str, str]) -> Iterator[str]:
+    title = f"Where the difference to {run.baseline} went"
+    found = run.waterfall
+    if found is None:
+        yield f'<h2>{_text(title)}</h2><p class="muted">{_text(run.waterfall_reason or "")}</p>'
+        return
+    note = (
+        "Clean medians are the whole, and the parts add up to their difference; the traced passes "
+        f"only divide it. The remainder, {format_percent(found.remainder_share)} of the step of "
+        f"{found.baseline}, is what they do not explain."
+    )
+    yield _picture(title, pictures.get("waterfall"), note)
+    for by, shares in (("Module", found.modules), ("Operator", found.operators)):
+        yield _shares(by, shares)
+
+
+def _shares(by: str, shares: tuple[Share, ...]) -> str:
+    shown = shares[:_MOST_SHARES]
+    causes = [
+        place
+        for place, _ in enumerate(Cause)
+        if any(share.saved.items()[place][1] for share in shown)
+    ]
+    head = [f"{by}, largest difference first", "difference"]
+    head += [list(Cause)[place].value for place in causes]
+    rows: list[Row] = [
+        [
+            short_name(printable(share.label)),
+            _signed(-share.saved.total),
+            *(_signed(-share.saved.items()[place][1]) for place in causes),
+        ]
+        for share in shown
+    ]
+    more = len(shares) - len(shown)
+    note = f'<p class="muted">and {format_count(more)} more</p>' if more else ""
+    return _table(head, [("", rows)]) + note
+
+
+def _figures(comparison: Comparison) -> str:
+    groups: list[tuple[str, list[Row]]] = []
+    for section, metrics in SECTIONS.items():
+        rows: list[Row] = []
+        for metric in metrics:
+            figures = [run[metric.id] for run in comparison.runs]
+            if all(figure.value is None for figure in figures):
+                continue
+            title = f"{metric.title}, est." if metric.estimate else metric.title
+            cells = [(figure.text, spread_text(figure)) for figure in figures]
+            rows.append([title, *cells, metric.source.value])
+        if rows:
+            groups.append((section, rows))
+    head = ["", *(run.name for run in comparison.runs), "pass"]
+    return f'<section class="sheet"><h2>Figures</h2>{_table(head, groups)}</section>'
+
+
+def _kernels(found: KernelTable) -> str:
+    shown = found.rows[:_MOST_KERNELS]
+    if not shown:
+        return ""
+    head = ["Kernel", "category"]
+    for place, run in enumerate(found.runs):
+        head += [run, "change"] if found.changes(place) else [run]
+    rows: list[Row] = []
+    for row in shown:
+        cells: Row = [short_name(printable(row.name)), row.category.value]
+        for place, (use, change) in enumerate(zip(row.uses, row.changes, strict=True)):
+            count = f"{format_count(use.count)} times" if use else ""
+            cells.append((format_ns(use.total_ns if use else None), count))
+            if found.changes(place):
+                cells.append(_signed(change) if change else "0" if use and change == 0 else "–")
+        rows.append(cells)
+    note = f"{len(shown)} of {format_count(len(found.rows))}, largest change first"
+    return (
+        f'<section class="sheet"><h2>Kernels, copies and sets per traced step</h2>'
+        f'<p class="muted">{note}</p>{_table(head, [("", rows)])}</section>'
+    )
+
+
+def _weak(comparison: Comparison) -> Iterator[str]:
+    weak = [
+        f"{run.name}: {weakness.text}. {weakness.advice}".strip()
+        for run in comparison.runs
+        for weakness in run.weaknesses
+    ]
+    absent: dict[str, list[str]] = {}
+    for run in comparison.runs:
+        for figure in run.figures:
+            if figure.reason is not None:
+                absent.setdefault(f"{run.name}: {figure.reason}", []).append(figure.metric.title)
+    missing = [f"{where}: {', '.join(titles)}" for where, titles in absent.items()]
+    for title, lines in (("What makes figures weak", weak), ("What is absent, and why", missing)):
+        if lines:
+            items = "".join(f"<li>{_text(line)}</li>" for line in lines)
+            yield f"<h2>{title}</h2><ul>{items}</ul>"
+
+
+def _picture(title: str, picture: str | None, note: str, kind: str = "") -> str:
+    """A section with a drawing; nothing where there is none."""
+    if picture is None:
+        return ""
+    return (
+        f'<section class="{kind}"><h2>{_text(title)}</h2><figure>{picture}'
+        f"<figcaption>{_text(note)}</figcaption></figure></section>"
+    )
+
+
+def _table(head: list[str], groups: Iterable[tuple[str, list[Row]]]) -> str:
+    """A table in groups with a heading each; a cell of two texts has the second below the first.
+    All columns but the first, and those of words at the ends, are of numbers."""
+    words = {place for place, one in enumerate(head) if place == 0 or one in ("category", "pass")}
+
+    def kind(place: int) -> str:
+        return "name" if place == 0 else "" if place in words else "n"
+
+    cells = (
+        f'<th scope="col" class="{kind(place)}">{_text(one)}</th>' for place, one in enumerate(head)
+    )
+    parts = [f"<thead><tr>{''.join(cells)}</tr></thead>"]
+    for title, rows in groups:
+        above = f'<th scope="rowgroup" colspan="{len(head)}">{_text(title)}</th>' if title else ""
+        parts.append("<tbody>" + (f'<tr class="section">{above}</tr>' if above else ""))
+        for row in rows:
+            shown = (
+                f'<td class="{kind(place)}">{_cell(one)}</td>' for place, one in enumerate(row)
+            )
+            parts.append(f"<tr>{''.join(shown)}</tr>")
+        parts.append("</tbody>")
+    wide = ' class="wide"' if len(head) > 6 else ""
+    return f'<div class="scroll"><table{wide}>{"".join(parts)}</table></div>'
+
+
+def _cell(cell: str | tuple[str, str]) -> str:
+    if isinstance(cell, str):
+        return _text(cell)
+    value, below = cell
+    return f"{_text(value)}<small>{_text(below)}</small>" if below else _text(value)
+
+
+def _signed(ns: float) -> str:
+    if not ns:
+        return "0"
+    return f"{'+' if ns > 0 else '−'}{format_ns(abs(ns))}"
+
+
+def _text(value: object) -> str:
+    """Any value as HTML text: control characters shown, markup escaped."""
+    return escape(printable(str(value)))
