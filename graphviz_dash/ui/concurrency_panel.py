@@ -36,8 +36,15 @@ def concurrency_panel(found: Concurrency | str, whole: WholeGraph, theme: Theme)
             show(findings)
         with right:
             st.plotly_chart(chart, theme=None, config=_CHART, key="schedules")
-    with st.expander("Time lost between dependent nodes", icon=":material/hourglass_empty:"):
-        _edges(found, whole)
+    lost = st.expander(
+        "Time lost between dependent nodes",
+        icon=":material/hourglass_empty:",
+        key="lost-time",
+        on_change="rerun",
+    )
+    if lost.open:
+        with lost:
+            _edges(found, whole)
 
 
 def _edges(found: Concurrency, whole: WholeGraph) -> None:

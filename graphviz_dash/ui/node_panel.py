@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from heapq import nsmallest
 from typing import Any, Final
 
 import streamlit as st
@@ -45,9 +46,9 @@ def node_panel(card: NodeCard, theme: Theme) -> str:
 
 def longest_nodes(found: NodeTable, identity: str) -> None:
     """The nodes that take longest, to choose from; ``identity`` tells this graph from others."""
-    rows = [row for row in found.rows if row.times.median_ns is not None]
-    rows.sort(key=lambda row: -(row.times.median_ns or 0.0))
-    rows = rows[:_LONGEST] or list(found.rows[:_LONGEST])
+    seen = (row for row in found.rows if row.times.median_ns is not None)
+    rows = nsmallest(_LONGEST, seen, key=lambda row: -(row.times.median_ns or 0.0))
+    rows = rows or list(found.rows[:_LONGEST])
     heading = "Longest nodes" if found.replays else "First nodes"
     show(
         element(

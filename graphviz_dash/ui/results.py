@@ -8,7 +8,8 @@ from graphviz_dash.analysis.attribution import attribute
 from graphviz_dash.analysis.compare import Comparison, compare
 from graphviz_dash.analysis.concurrency import Concurrency, concurrency_of
 from graphviz_dash.analysis.creation_order import OrderEffect, order_effects
-from graphviz_dash.analysis.graph_pair import GraphPair, pair_graphs
+from graphviz_dash.analysis.device_launch import DeviceLaunch
+from graphviz_dash.analysis.graph_pair import GraphPair, check_device_launch, pair_graphs
 from graphviz_dash.analysis.graph_union import GraphUnion, unite
 from graphviz_dash.analysis.kernels import KernelTable, kernel_table
 from graphviz_dash.analysis.measured_graph import MeasuredGraph, measure_graph
@@ -118,6 +119,15 @@ def whole(key: str, run_name: str, graph_id: str) -> WholeGraph:
         key,
         ("whole", run_name, graph_id),
         lambda _: assemble(graph_id, run.graphs, lambda one: nodes(key, run_name, one)),
+    )
+
+
+def device_launch(key: str, run_name: str, graph_id: str) -> DeviceLaunch:
+    """Whether a graph could be launched from the device (UnknownKeyError: no such run or graph)."""
+    run = STORE.run(key, run_name)
+    nodes(key, run_name, graph_id)
+    return STORE.derived(
+        key, ("device-launch", run_name, graph_id), lambda _: check_device_launch(run, graph_id)
     )
 
 

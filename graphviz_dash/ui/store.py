@@ -5,11 +5,13 @@ Keys are opaque: a route never takes a path. What analysis derives is built once
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Experiment, Run
@@ -19,6 +21,33 @@ T = TypeVar("T")
 
 class UnknownKeyError(KeyError):
     """No experiment or run is open under this key."""
+
+
+class _Collection:
+    """The collection of cycles, put off while something is built. What is built is kept, and of
+    hundreds of thousands of objects: to look through them again and again as they grow takes longer
+    than to make them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._builders = 0
+
+    @contextmanager
+    def put_off(self) -> Iterator[None]:
+        """No collection inside, in any thread."""
+        with self._lock:
+            self._builders += 1
+            gc.disable()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._builders -= 1
+                if not self._builders:
+                    gc.enable()
+
+
+COLLECTION: Final = _Collection()
 
 
 class Store:
@@ -79,7 +108,8 @@ class Store:
             with self._lock:
                 if slot in self._values:
                     return cast(T, self._values[slot])
-            value = build()
+            with COLLECTION.put_off():
+                value = build()
             with self._lock:
                 self._values[slot] = value
             return value

@@ -511,8 +511,18 @@ def test_a_node_inside_another_is_chosen_in_the_whole(all_nodes: CapturedGraph) 
     assert "the last turn of each replay" in told
     assert all_nodes.parent is not None
     assert f"node {all_nodes.parent[1]} of graph-0" in told
+    label = all_nodes.nodes[1].label
+    page = shown("graph", experiment="all-nodes", graph="graph-0", search=label)
     names = page.dataframe[-1].value["Node"].tolist()
     assert f"1 of {all_nodes.id}" in names
+
+
+def test_the_table_of_nodes_is_made_where_it_is_seen(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    closed = shown("graph", experiment="toy")
+    assert not any("Operator" in table.value.columns for table in closed.dataframe)
+    opened = shown("graph", experiment="toy", search="mlp")
+    assert any("Operator" in table.value.columns for table in opened.dataframe)
 
 
 def test_every_page_opens_on_every_kind_of_node(all_nodes: CapturedGraph) -> None:

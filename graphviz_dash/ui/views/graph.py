@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import streamlit as st
 
-from graphviz_dash.analysis.graph_pair import check_device_launch, launch_answer, launch_sentence
+from graphviz_dash.analysis.graph_pair import launch_answer, launch_sentence
 from graphviz_dash.analysis.graph_union import FIRST, GraphUnion
 from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.whole import WholeGraph
@@ -33,6 +33,7 @@ from graphviz_dash.ui.results import (
     GraphAddress,
     comparison,
     concurrency,
+    device_launch,
     graph_pair,
     graph_union,
     measured,
@@ -77,7 +78,7 @@ def render() -> None:
     if against is None:
         union = None
         show(element("p", text(_summary(found)), "muted"))
-        _life(run, found)
+        _life(chosen.key, run, found)
     else:
         union = graph_union(of, against)
         outcome(graph_pair(of, against))
@@ -150,12 +151,12 @@ def _top(chosen: Chosen, run_name: str, graph_id: str) -> str:
     return graph_id
 
 
-def _life(run: Run, found: WholeGraph) -> None:
+def _life(key: str, run: Run, found: WholeGraph) -> None:
     """What can be done with the graph: a launch from the device; what is switched off in it."""
     graph = found.table.graph
     said = next((one.device_launch for one in run.graphs if one.id == graph.id), None)
     driver = "" if said is None else f" (the driver: {launch_answer(said)})"
-    answer = launch_sentence(check_device_launch(run, graph.id))
+    answer = launch_sentence(device_launch(key, run.name, graph.id))
     line = f"Could be launched from the device: {answer}{driver}."
     off = sum(row.node.enabled is False for row in found.table.rows)
     if off:
@@ -222,7 +223,17 @@ def _name(found: WholeGraph, place: int) -> str:
 
 
 def _table(found: WholeGraph, identity: str) -> None:
-    with st.expander("All nodes as a table", icon=":material/table_rows:"):
+    # A row for each of 50,000 nodes is built and sent only where it is seen.
+    table = st.expander(
+        "All nodes as a table",
+        icon=":material/table_rows:",
+        expanded=address.value("search") is not None,
+        key=f"table-{identity}",
+        on_change="rerun",
+    )
+    if not table.open:
+        return
+    with table:
         wanted = address.search(
             "search", "Search nodes", "Search by name, operator, module or source line"
         )

@@ -1,0 +1,61 @@
+"""The graphs that the DAG is measured with: lines, and recorded graphs repeated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from graphviz_dash.analysis.whole import whole_graph
+from graphviz_dash.ingest.load import load_run
+from graphviz_dash.model.graph import KernelParams, NodeKind
+from tests.builders import Work, chain, make_run
+
+ROOT = Path(__file__).parents[1]
+
+
+def make_graphs(folder: Path, shape: str, count: int) -> None:
+    """Writes an experiment whose run "graph" has about ``count`` nodes, and "other" the same.
+
+    Args:
+        shape: "line", or the name of a sample.
+    """
+    work = chain(count) if shape == "line" else repeated(shape, count)
+    for name in ("graph", "other"):
+        make_run(folder, "graph", name=name, work=work, workload=folder.name)
+
+
+def repeated(sample: str, count: int) -> tuple[Work, ...]:
+    """The nodes and dependencies of a sample's graph, with its operators, modules and median
+    times, one after another until there are ``count``; what a copy begins with waits for all that
+    the one before ends with."""
+    table = whole_graph(load_run(ROOT / "sample_traces" / sample / "graph"), "graph-0").table
+    before: list[list[int]] = [[] for _ in table.rows]
+    for edge in table.graph.edges:
+        before[edge.target].append(edge.source)
+    sources = {edge.source for edge in table.graph.edges}
+    ends = [index for index in range(len(table.rows)) if index not in sources]
+    once = []
+    for row in table.rows:
+        params = row.node.params
+        once.append(
+            Work(
+                row.node.label,
+                int(row.times.median_ns or 1_000),
+                row.origin.op or "none",
+                row.origin.source or "model.py:1",
+                grid=params.grid if isinstance(params, KernelParams) else (1, 1, 1),
+                block=params.block if isinstance(params, KernelParams) else (1, 1, 1),
+                module=row.origin.module,
+                phase=row.origin.phase,
+                kind=NodeKind.KERNEL,
+            )
+        )
+    found: list[Work] = []
+    while len(found) < count:
+        first = len(found)
+        for index, one in enumerate(once):
+            after = [first + other for other in before[index]]
+            if not after and first:
+                after = [first - len(once) + end for end in ends]
+            found.append(replace(one, after=tuple(after)))
+    return tuple(found)
