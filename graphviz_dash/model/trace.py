@@ -47,7 +47,8 @@ RUNTIME_COLUMNS = {
     "correlation": "int64",
     "external_id": "int64",
 }
-"""Calls of the CUDA runtime and driver API on the CPU, sorted by ts."""
+"""Calls of the CUDA or HIP runtime and driver API on the CPU, or of another device's that torch is
+built for, sorted by ts."""
 
 OP_COLUMNS = {
     "ts": "int64",

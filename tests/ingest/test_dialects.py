@@ -215,3 +215,101 @@ def test_strange_processes_and_threads_are_null(tmp_path: Path) -> None:
     )
     loaded = read_trace(write(tmp_path, text))
     assert loaded.ops.select("pid", "tid").rows() == [(None, None), (12, None)]
+
+
+def slice_of(category: str, name: str, ts: float, **args: Any) -> dict[str, Any]:
+    """A slice of 1 us on GPU 2, queue 1, or on CPU thread 9, as its category needs."""
+    on_gpu = category in ("kernel", "gpu_memcpy", "gpu_memset")
+    where = {"pid": 2, "tid": 1} if on_gpu else {"pid": 9, "tid": 9}
+    return {"ph": "X", "cat": category, "name": name, **where, "ts": ts, "dur": 1.0, "args": args}
+
+
+def rocm_graph(correlations: list[int]) -> list[dict[str, Any]]:
+    """A launch of a HIP graph with three kernels that have these correlation ids. ROCm names no
+    grid of a graph's kernels, and tells its device by queue."""
+    launch = slice_of("cuda_runtime", "hipGraphLaunch", 1.0, cid=360, correlation=11, bytes="0")
+    return [
+        launch,
+        *(
+            slice_of(
+                "kernel",
+                f"Cijk_{place}",
+                4.0 + 2 * place,
+                device=2,
+                stream=1,
+                correlation=correlation,
+                kind="Dispatch Kernel",
+                grid=[],
+            )
+            for place, correlation in enumerate(correlations)
+        ),
+    ]
+
+
+def test_kernels_of_a_hip_graph_share_the_correlation_of_its_launch(tmp_path: Path) -> None:
+    loaded = read_trace(write(tmp_path, {"traceEvents": rocm_graph([11, 11, 11])}))
+    assert loaded.runtime["name"].cast(str).to_list() == ["hipGraphLaunch"]
+    assert loaded.gpu.join(loaded.runtime, on="correlation").height == 3
+    assert loaded.gpu["grid_x"].to_list() == [None] * 3
+    codes = {problem.code for problem in loaded.info.problems}
+    assert "launch-without-work" not in codes
+    assert "several-kernels-per-launch" not in codes
+
+
+def test_a_hip_graph_without_its_kernels_is_told(tmp_path: Path) -> None:
+    loaded = read_trace(write(tmp_path, {"traceEvents": rocm_graph([12, 13])}))
+    problem = next(p for p in loaded.info.problems if p.code == "launch-without-work")
+    assert problem.text.startswith("1 of 1 launch")
+
+
+@pytest.mark.parametrize(
+    "category", ["xpu_runtime", "xpu_driver", "privateuse1_runtime", "privateuse1_driver"]
+)
+def test_calls_of_other_devices_are_runtime_calls(tmp_path: Path, category: str) -> None:
+    events = [
+        slice_of(category, "urEnqueueKernelLaunch", 1.0, correlation=5),
+        slice_of("kernel", "gemm", 3.0, device=0, stream=0, correlation=5),
+    ]
+    loaded = read_trace(write(tmp_path, {"traceEvents": events}))
+    assert loaded.gpu.join(loaded.runtime, on="correlation").height == 1
+    assert loaded.info.skipped == {}
+
+
+def test_a_trace_without_any_event_of_a_gpu(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 100)
+    trace.runtime("cudaLaunchKernel", 10, 5)
+    trace.runtime("cudaGraphLaunch", 20, 5)
+    loaded = read_trace(trace.write(tmp_path / "t.json"))
+    assert loaded.gpu.is_empty()
+    assert (len(loaded.ops), len(loaded.runtime)) == (1, 2)
+    (problem,) = loaded.info.problems
+    assert problem.code == "launch-without-work"
+    assert problem.text.startswith("2 of 2 launches have no work on the GPU")
+
+
+def test_two_sessions_with_the_same_correlation_ids(tmp_path: Path) -> None:
+    """As concatenated or restarted profilers leave them: ids begin anew."""
+    events = []
+    for session in (0.0, 1_000.0):
+        events.append(slice_of("cuda_runtime", "cudaLaunchKernel", session, correlation=7))
+        events.append(slice_of("kernel", "gemm", session + 2, device=0, stream=7, correlation=7))
+    loaded = read_trace(write(tmp_path, {"traceEvents": events}))
+    codes = [problem.code for problem in loaded.info.problems]
+    assert "duplicate-correlation" in codes
+    assert "several-kernels-per-launch" in codes
+
+
+@pytest.mark.parametrize("base", [None, 1_700_000_000_000_000_000])
+def test_times_with_and_without_a_base(tmp_path: Path, base: int | None) -> None:
+    """torch 2.3 and later writes times since a base, earlier ones since 1970."""
+    text = json.dumps(
+        {"traceEvents": [slice_of("kernel", "a", 1.5), slice_of("kernel", "b", 3.25)]}
+        | ({"baseTimeNanoseconds": base} if base else {})
+    )
+    if base is None:
+        text = text.replace('"ts": 1.5', '"ts": 1700000000000001.500')
+        text = text.replace('"ts": 3.25', '"ts": 1700000000000003.250')
+    loaded = read_trace(write(tmp_path, text))
+    assert loaded.gpu["ts"].to_list() == [0, 1_750]
+    assert loaded.info.origin_ns == 1_700_000_000_000_001_500
