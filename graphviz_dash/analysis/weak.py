@@ -193,9 +193,8 @@ def _of_traces(
             "",
             ("busy_of_clean",),
         )
-    for trace in (run.replay_trace, run.capture_trace):
-        for problem in trace.info.problems if trace is not None else ():
-            yield Weakness(f"trace-{problem.code}", problem.text.rstrip("."))
+    for problem in run.problems:
+        yield Weakness(f"trace-{problem.code}", problem.text.rstrip("."))
 
 
 def _of_ranks(run: Run, taken: tuple[Step, ...]) -> Iterator[Weakness]:

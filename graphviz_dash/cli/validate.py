@@ -66,9 +66,8 @@ def _print(run: Run) -> None:
                 f"{_contents(run, entry)}"
             )
         )
-    for trace in (run.capture_trace, run.replay_trace):
-        for problem in trace.info.problems if trace is not None else ():
-            click.echo(printable(f"        {problem.text}"))
+    for problem in run.problems:
+        click.echo(printable(f"        {problem.text}"))
 
 
 def _contents(run: Run, entry: FileEntry) -> str:

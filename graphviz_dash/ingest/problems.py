@@ -63,9 +63,9 @@ def missing_rest(
     if not base_time:
         told += "; the time of day is missing too"
     if damage.cut:
-        return TraceProblem("trace-cut", f"The trace is cut off: {told}.")
+        return TraceProblem("cut-off", f"The trace is cut off: {told}.")
     told += "; values shortly before the damage may be wrong"
-    return TraceProblem("trace-damaged", f"The trace is damaged: {told}.")
+    return TraceProblem("damaged", f"The trace is damaged: {told}.")
 
 
 def unreadable_text() -> TraceProblem:

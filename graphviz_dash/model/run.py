@@ -296,9 +296,17 @@ class Run:
         return self.path.name
 
     @property
+    def problems(self) -> tuple[TraceProblem, ...]:
+        """The defects of its traces; one trace may be both, and each defect is told once."""
+        traces = (self.replay_trace, self.capture_trace)
+        return tuple(
+            dict.fromkeys(problem for trace in traces if trace for problem in trace.info.problems)
+        )
+
+    @property
     def incomplete(self) -> tuple[TraceProblem, ...]:
-        """What is missing from its traces, which are cut or damaged; each is told once."""
-        traces = (self.capture_trace, self.replay_trace)
+        """Those of its problems that say that events are missing from a trace, or may be."""
+        traces = (self.replay_trace, self.capture_trace)
         return tuple(
             dict.fromkeys(problem for trace in traces if trace for problem in trace.info.incomplete)
         )

@@ -93,7 +93,7 @@ class TraceProblem:
     text: str
 
 
-_INCOMPLETE = ("trace-cut", "trace-damaged", "text-damaged")
+_INCOMPLETE = ("cut-off", "damaged", "text-damaged")
 
 
 @dataclass(frozen=True)

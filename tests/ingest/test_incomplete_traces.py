@@ -7,6 +7,7 @@ import json
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -17,8 +18,9 @@ from hypothesis import strategies as st
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.kineto import read_trace
+from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.trace import Trace
-from tests.builders import TraceBuilder, replay_trace
+from tests.builders import TraceBuilder, make_run, replay_trace
 
 ROOT: Final = Path(__file__).parents[2]
 SAMPLE: Final = ROOT / "sample_traces/mlp-train/graph/traces/replay.json.gz"
@@ -151,39 +153,39 @@ def zeroed(start: bytes, length: int) -> bytes:
 
 
 DAMAGED: dict[str, tuple[Callable[[], bytes], str, str]] = {
-    "checksum": (wrong_checksum, "trace-damaged", "incorrect checksum"),
+    "checksum": (wrong_checksum, "damaged", "incorrect checksum"),
     "second member cut": (
         lambda: gzip.compress(sample()[:-90]) + gzip.compress(sample()[-90:])[:30],
-        "trace-cut",
+        "cut-off",
         "gzip data that end too early",
     ),
     "garbage behind gzip": (
         lambda: gzip.compress(sample()) + b"garbage behind the end",
-        "trace-damaged",
+        "damaged",
         "invalid gzip/zlib wrapper",
     ),
-    "last brace": (lambda: sample().rstrip()[:-1], "trace-cut", "ends too early"),
+    "last brace": (lambda: sample().rstrip()[:-1], "cut-off", "ends too early"),
     "unquoted word": (
         lambda: sample()[: sample().rindex(b'"ph"')] + b"oops" + bytes(40),
-        "trace-damaged",
+        "damaged",
         "not JSON at byte",
     ),
     "a comma too many": (
         lambda: sample()[: sample().rindex(b"{")] + b"," + sample()[sample().rindex(b"{") :],
-        "trace-damaged",
+        "damaged",
         "not JSON at byte",
     ),
-    "text behind the end": (lambda: sample() + b" and more", "trace-damaged", "at 'and more'"),
-    "two documents": (lambda: sample() * 2, "trace-damaged", "unexpected text"),
+    "text behind the end": (lambda: sample() + b" and more", "damaged", "at 'and more'"),
+    "two documents": (lambda: sample() * 2, "damaged", "unexpected text"),
     "zeros over the structure": (
         lambda: zeroed(b'"ph"', 60),
-        "trace-damaged",
+        "damaged",
         "not JSON at byte",
     ),
     "zeros within a name": (lambda: zeroed(b"Synchronize", 6), "text-damaged", "control char"),
     "a tail of zeros": (
         lambda: sample()[: sample().rindex(b"{")] + bytes(5_000),
-        "trace-damaged",
+        "damaged",
         "not JSON at byte",
     ),
 }
@@ -218,3 +220,15 @@ def test_damage_far_into_a_large_file_is_found_at_its_byte(tmp_path: Path) -> No
     assert f"not JSON at byte {at:,} " in problem(loaded)
     assert "oops" in problem(loaded)
     assert len(loaded.ops) == 25_000
+
+
+def test_a_trace_that_is_both_of_a_run_is_told_once(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(sample()[:-300])
+    trace = read_trace(path)
+    run = load_run(make_run(tmp_path / "toy", "graph"))
+    both = replace(run, capture_trace=trace, replay_trace=trace)
+    assert both.incomplete == trace.info.incomplete
+    assert both.problems == trace.info.problems
+    assert len(both.incomplete) == 1
+    assert run.incomplete == ()
