@@ -439,7 +439,7 @@ class TestWeakness:
         frames.step(0, 0, 100)
         run = eager(trace=frames.trace((TraceProblem("cut", "the trace ends early"),)))
         found = compare(make_experiment(run)).runs[0].weaknesses
-        assert ("cut-off", "the trace ends early") in [(one.code, one.text) for one in found]
+        assert ("trace-cut", "the trace ends early") in [(one.code, one.text) for one in found]
 
 
 class TestHeadline:
