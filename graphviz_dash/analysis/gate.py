@@ -306,6 +306,8 @@ def _compare(
                 skipped.append(found)
             else:
                 compared.append(found)
+    if run.failure is None and not any(metric in run.series for metric in TIMES) and not gone:
+        skipped.append(f"{run.name}: no time: {run.absent[TIMES[0]]}")
     return gone, compared, skipped
 
 

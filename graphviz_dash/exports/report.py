@@ -26,7 +26,15 @@ _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 
 _MOST_KERNELS: Final = 30
 _MOST_SHARES: Final = 12
-_TILES: Final = ("speedup", "recorded_speedup", "step_time", "launch_cpu_time", "break_even")
+_TILES: Final = (
+    "speedup",
+    "recorded_speedup",
+    "step_time",
+    "recorded_step",
+    "launch_cpu_time",
+    "break_even",
+    "peak_reserved_change",
+)
 
 
 def write_report(
@@ -87,7 +95,8 @@ def _sections(
     yield _picture(
         "Where the time of a step goes",
         pictures.get("where"),
-        "The clean step time, divided by the GPU work of the traced pass.",
+        "The clean step time (of a recorded program the recorded one), divided by the GPU work of "
+        "the traced pass.",
     )
     if best is not None and best.pays is not None:
         title = f"When {best.name} has paid for itself"
@@ -144,7 +153,9 @@ def _where_made(comparison: Comparison) -> Iterator[str]:
 def _failures(comparison: Comparison) -> Iterator[str]:
     for run in comparison.runs:
         for failure in run.failures:
-            yield f'<p class="failed">{_text(failure_text(run.name, failure))}</p>'
+            said = failure_text(run.name, failure)
+            if said != comparison.headline:
+                yield f'<p class="failed">{_text(said)}</p>'
 
 
 def _tiles(run: RunComparison) -> str:
@@ -153,10 +164,9 @@ def _tiles(run: RunComparison) -> str:
         figure = run[metric]
         if figure.value is None:
             continue
-        note = spread_text(figure) or "\N{NO-BREAK SPACE}"
         cells.append(
             f'<div class="tile"><span>{_text(figure.metric.title)}</span>'
-            f"<b>{_text(figure.text)}</b><span>{_text(note)}</span></div>"
+            f"<b>{_text(figure.text)}</b><span>{_text(spread_text(figure))}</span></div>"
         )
     return f'<div class="tiles">{"".join(cells)}</div>'
 
@@ -227,7 +237,7 @@ def _kernels(found: KernelTable) -> str:
     for row in shown:
         cells: Row = [short_name(printable(row.name)), row.category.value]
         for place, (use, change) in enumerate(zip(row.uses, row.changes, strict=True)):
-            count = f"{format_count(use.count)} times" if use else ""
+            count = f"× {format_count(use.count)}" if use else ""
             cells.append((format_ns(use.total_ns if use else None), count))
             if found.changes(place):
                 cells.append(_signed(change) if change else "0" if use and change == 0 else "–")

@@ -158,6 +158,12 @@ class TestRuns:
         back = gate(toy, baseline_of([now]), "b")
         assert back.notes == ("graph: Launches per step: the baseline does not have it",)
 
+    def test_runs_without_times_are_named(self, toy: Experiment) -> None:
+        untimed = changed(toy, "graph", clean=None)
+        result = gate(untimed, baseline_of([untimed]), "b")
+        assert result.passed
+        assert result.notes == ("graph: no time: the bundle has no clean pass",)
+
     def test_another_gpu_or_workload_is_refused(self, tmp_path: Path, toy: Experiment) -> None:
         make_run(tmp_path / "other", "graph", workload="toy", gpu="NVIDIA A100")
         with pytest.raises(InputError, match="GPU NVIDIA A100; expected GPU NVIDIA H200"):
