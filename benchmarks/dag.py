@@ -162,15 +162,15 @@ def measure(page: Page, address: str, name: str, repeats: int) -> None:
         run = "graph" if turn % 2 else "other"
         page.get_by_role("radio", name=run, exact=True).evaluate(_CLICK)
         chosen.append(page.evaluate(_SHOWN))
-        page.wait_for_timeout(700)
+        page.wait_for_timeout(400)
     say(name, "choosing the other run to painted", chosen)
     for _ in range(repeats):
         page.get_by_role("link", name="Overview").first.click()
         page.locator(".dag").wait_for(state="detached", timeout=30_000)
-        page.wait_for_timeout(1_500)
+        page.wait_for_timeout(800)
         page.get_by_role("link", name="Graph", exact=True).first.evaluate(_CLICK)
         switched.append(page.evaluate(_SHOWN))
-        page.wait_for_timeout(700)
+        page.wait_for_timeout(400)
     say(name, "page switch to painted", switched)
     canvas = page.locator(".dag canvas")
     say(name, "unfold, click to drawn", [canvas.evaluate(_UNFOLD) for _ in range(repeats)])

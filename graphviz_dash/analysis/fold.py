@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,6 +37,9 @@ _LONGEST_PERIOD: Final = 512
 _FOLD_FROM: Final = 48
 """Rows of at least this many items are searched for repeats and runs; shorter ones are read as
 they are."""
+
+_MOST_NAMED: Final = 3
+"""Groups that the title of a row of them names."""
 
 _SHORTEST_RUN: Final = 8
 """Single nodes in a row that are folded in a row of _FOLD_FROM or more."""
@@ -401,7 +405,8 @@ class _Folder:
                 self._run(items[place : place + period])
                 for place in range(start, start + covered, period)
             ]
-            result.append(self._repeat(self._work_title(blocks), blocks))
+            title = _span_title(blocks[0].title, blocks[-1].title) or self._work_title(blocks)
+            result.append(self._repeat(title, blocks))
             at = start + covered
         return result + items[at:]
 
@@ -467,7 +472,15 @@ class _Folder:
         return ".".join(common[1:]) or (phase if phase != "other" else "branch")
 
     def _work_title(self, items: list[_Draft]) -> str:
-        """What a run does most, by operator or kernel."""
+        """What a run is of: the groups that it is made of, or what it does most, by operator or
+        kernel."""
+        inner = [item for item in items if item.kind is FoldKind.MODULE]
+        if 2 * sum(item.size for item in inner) > sum(item.size for item in items):
+            titles = list(dict.fromkeys(item.title for item in inner))
+            span = _span_title(titles[0], titles[-1])
+            if span != titles[0]:
+                return span
+            return ", ".join(titles[:_MOST_NAMED]) + (", …" if titles[_MOST_NAMED:] else "")
         names: Counter[str] = Counter()
         pending = list(items)
         while pending:
@@ -564,14 +577,17 @@ def _holder_title(row: NodeRow, bodies: int) -> str:
     return f"{label}, {bodies} bodies" if bodies > 1 else label
 
 
+_NUMBERED: Final = re.compile(r"(.*)\.(\d+)(?:-(\d+))?")
+
+
 def _span_title(first: str, last: str) -> str:
-    """ "layers.0" and "layers.3" are "layers.0-3"; titles of another form keep the first."""
-    head, _, start = first.rpartition(".")
-    other, _, end = last.rpartition(".")
-    if head == other and start.isdigit() and end.isdigit():
-        low, high = sorted((int(start), int(end)))
-        return f"{head}.{low}-{high}"
-    return first
+    """ "layers.0" and "layers.3" are "layers.0-3", as are "layers.0-1" and "layers.2-3"; titles of
+    another form keep the first."""
+    begin, end = _NUMBERED.fullmatch(first), _NUMBERED.fullmatch(last)
+    if first == last or begin is None or end is None or begin[1] != end[1]:
+        return first
+    numbers = [int(text) for text in (*begin.groups()[1:], *end.groups()[1:]) if text]
+    return f"{begin[1]}.{min(numbers)}-{max(numbers)}"
 
 
 def _tandem(shapes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[tuple[int, int, int]]:

@@ -46,7 +46,7 @@ __all__ = [
     "search",
 ]
 
-MOST_BOXES: Final = 220
+MOST_BOXES: Final = 200
 """Boxes of a view, unfolded groups included."""
 
 _READABLE: Final = 0.6
@@ -247,7 +247,8 @@ def _automatic(root: Group, ratio: float) -> set[str]:
         # A long row of single nodes says little more unfolded than its strip does.
         if isinstance(group, Group) and group.kind is not FoldKind.RUN and len(order) < MOST_BOXES:
             order.append(group.id)
-            queue.extend(group.children)
+            # Of blocks that are equal the first one stands for all.
+            queue.extend(group.children[:1] if group.kind is FoldKind.REPEAT else group.children)
     if root.count <= _SMALL:
         everything = set(groups(root))
         if _zoom(root, everything, ratio) >= _LEAST_READABLE:

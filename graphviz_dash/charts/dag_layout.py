@@ -60,7 +60,9 @@ def _measure(item: Fold, expanded: frozenset[str], ratio: float) -> Placed:
         return Placed(item, BOX_WIDTH, LEAF_HEIGHT)
     if item.id not in expanded:
         return Placed(item, BOX_WIDTH, GROUP_HEIGHT)
-    inside = [_measure(child, expanded, _NESTED_RATIO) for child in item.children]
+    # What is alone in a group has the room of it.
+    inner = ratio if len(item.children) == 1 else _NESTED_RATIO
+    inside = [_measure(child, expanded, inner) for child in item.children]
     if item.kind is FoldKind.PARALLEL:
         width, height = _side_by_side(inside)
     elif item.kind is FoldKind.HOLDER:

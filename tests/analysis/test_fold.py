@@ -212,3 +212,13 @@ def test_a_large_tangle_is_cut_too() -> None:
     assert all(len(group.children) <= MOST_CHILDREN for group in groups(root).values())
     assert sorted(leaves(root)) == list(range(width + 1))
     assert len(of_kind(root, FoldKind.TANGLE)) > 2
+
+
+def test_a_repeated_row_of_modules_is_named_after_them() -> None:
+    parts = ["Net.embed", "Net.mixer", "Net.head"]
+    modules: list[str | None] = [f"{part}" for _ in range(30) for part in parts for _ in range(2)]
+    root = tree(table(180, line(180), modules))
+    (repeat,) = root.children
+    assert isinstance(repeat, Group)
+    assert repeat.title == "Net.embed, Net.mixer, Net.head"
+    assert repeat.repeats == 30

@@ -269,3 +269,21 @@ def test_an_unknown_first_group_is_passed_over() -> None:
     graph = folded(WholeGraph.of(recorded("transformer-train")))
     view = dag_view(graph, ColourBy.CATEGORY, RATIO, expanded=[], first="g.99.1")
     assert view == dag_view(graph, ColourBy.CATEGORY, RATIO, expanded=[])
+
+
+def test_of_equal_blocks_the_first_is_unfolded_for_all() -> None:
+    graph = folded(WholeGraph.of(recorded("gpt-train")))
+    view = dag_view(graph, ColourBy.CATEGORY, RATIO)
+    repeat = next(box for box in view.boxes if box.repeats and box.open)
+    blocks = [box for box in view.boxes if box.id.rpartition(".")[0] == repeat.id and box.node < 0]
+    assert [box.open for box in blocks] == [True] + [False] * (repeat.repeats - 1)
+
+
+def test_a_long_line_is_unfolded_to_fill_the_canvas() -> None:
+    modules: list[str | None] = [f"Net.layers.{index // 4}" for index in range(10_000)]
+    made = table(10_000, line(10_000), modules, [f"k{index % 4}" for index in range(10_000)])
+    view = dag_view(folded(WholeGraph.of(made)), ColourBy.CATEGORY, RATIO)
+    assert view.boxes[0].label == "Net.layers.0-2499"
+    assert (view.boxes[0].open, view.boxes[0].repeats) == (True, 2_500)
+    assert 20 < len(view.boxes) < 80
+    assert view.width / view.height == pytest.approx(RATIO, rel=0.5)
