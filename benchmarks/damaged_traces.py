@@ -2,7 +2,7 @@
 
     python benchmarks/damaged_traces.py [--variants N] [--seed N] [--traces N]
 
-Each variant is a sample trace, plain or gzip-compressed, cut somewhere, with flipped bytes, with a
+Each variant is a sample trace, plain, in gzip or in zstd, cut somewhere, with flipped bytes, with a
 block of zeros, a block that is missing, or a block that comes twice. It is read by itself, without
 the sha256 that protects it in a bundle, and counts as
 
@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 import traceback
+import zlib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -38,8 +39,18 @@ sys.path.insert(0, str(ROOT))
 from graphviz_dash.errors import InputError  # noqa: E402
 from graphviz_dash.ingest.kineto import read_trace  # noqa: E402
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 HANG_SECONDS: Final = 10.0
 KINDS: Final = ("cut", "flip", "zeros", "lost", "twice")
+
+
+def _zstd(text: bytes) -> bytes:
+    """As the zstd program writes it, which adds a checksum."""
+    return zstd.compress(text, options={zstd.CompressionParameter.checksum_flag: 1})
 
 
 def damaged(data: bytes, kind: str, chance: random.Random) -> bytes:
@@ -66,9 +77,11 @@ def events_in(data: bytes) -> int | None:
     try:
         if data.startswith(b"\x1f\x8b"):
             data = gzip.decompress(data)
+        elif data.startswith(b"\x28\xb5\x2f\xfd"):
+            data = zstd.decompress(data)
         document = json.loads(data)
         return len(document["traceEvents"])
-    except (OSError, EOFError, ValueError, LookupError, TypeError):
+    except (OSError, EOFError, zlib.error, zstd.ZstdError, ValueError, LookupError, TypeError):
         return None
 
 
@@ -94,7 +107,7 @@ def main() -> int:
     files = []
     for sample in samples[: options.traces]:
         text = gzip.decompress(sample.read_bytes())
-        files += [("plain", text), ("gzip", sample.read_bytes())]
+        files += [("plain", text), ("gzip", sample.read_bytes()), ("zstd", _zstd(text))]
     chance = random.Random(options.seed)
     counts: collections.Counter[tuple[str, str, str]] = collections.Counter()
     slowest = 0.0
@@ -118,11 +131,11 @@ def main() -> int:
                 kept.write_bytes(data)
                 print(f"{result}: variant {number}, {form}, {kind}: {kept}")
     print(
-        f"{options.variants:,} variants of {len(files) // 2} traces, seed {options.seed}, ", end=""
+        f"{options.variants:,} variants of {len(files) // 3} traces, seed {options.seed}, ", end=""
     )
     print(f"{datetime.now(UTC):%Y-%m-%d}, {time.perf_counter() - began:,.0f} s")
     print(f"slowest read, the standard library's check included: {slowest:.2f} s")
-    for form in ("plain", "gzip"):
+    for form in ("plain", "gzip", "zstd"):
         for kind in KINDS:
             row = {r: n for (f, k, r), n in sorted(counts.items()) if (f, k) == (form, kind)}
             print(f"{form} {kind}: " + ", ".join(f"{n:,} {r}" for r, n in row.items()))
