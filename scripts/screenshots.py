@@ -31,7 +31,6 @@ _PAGES: Final = {
 
 _WIDTH: Final = 1280
 _SETTLE_MS: Final = 1800
-_COLOURS: Final = 256
 
 
 def main() -> None:
@@ -66,9 +65,8 @@ def take(page: Page, address: str, ready: str, target: Path) -> None:
     page.locator(ready).first.wait_for(timeout=30_000)
     page.wait_for_timeout(_SETTLE_MS)
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    # The usual median cut loses colours of few pixels, those of a legend among them.
-    few = picture.quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    few.save(target, optimize=True)
+    # A palette would lose the colours of few pixels or tint large ones.
+    picture.save(target, optimize=True)
 
 
 if __name__ == "__main__":
