@@ -24,9 +24,11 @@ class UnknownKeyError(KeyError):
 
 
 class _Collection:
-    """The collection of cycles, put off while something is built. What is built is kept, and of
-    hundreds of thousands of objects: to look through them again and again as they grow takes longer
-    than to make them."""
+    """The collection of cycles, put off while something is built. What is built is kept, has no
+    cycles, and is of hundreds of thousands of objects: to look through them again and again as they
+    grow takes longer than to make them, and Streamlit collects everything after each run of a page
+    (0.3 s for the graph of 50,000 nodes). So they are left out of collections from then on; they
+    are still freed when nothing holds them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,6 +46,7 @@ class _Collection:
             with self._lock:
                 self._builders -= 1
                 if not self._builders:
+                    gc.freeze()
                     gc.enable()
 
 
