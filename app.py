@@ -3,5 +3,6 @@
 import streamlit as st
 
 from graphviz_dash.ui.server import PAGES, routes
+from graphviz_dash.ui.sockets import at_once
 
-app = st.App(PAGES, routes=routes())
+app = st.App(PAGES, routes=routes(), lifespan=at_once)
