@@ -11,8 +11,8 @@ from graphviz_dash.ui.navigation import name_of, pages
 st.set_page_config(page_title="graphviz-dash", page_icon=str(ASSETS / "icon.png"), layout="wide")
 chosen = st.navigation(pages(), position="hidden")
 name = name_of(chosen)
+# Before the page is drawn: a visitor who leaves meanwhile ends this run, and finds it as chosen.
+address.remember(name)
 top_bar(name)
-try:
-    chosen.run()
-finally:
-    address.remember(name)
+chosen.run()
+address.remember(name)

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Playwright
 
 from graphviz_dash.analysis.answer import answer_text
 from graphviz_dash.analysis.compare import Comparison, compare
@@ -140,9 +140,10 @@ class TestCommand:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=system_chromium(), args=["--no-sandbox"])
+def browser(driver: Playwright) -> Iterator[Browser]:
+    opened = driver.chromium.launch(executable_path=system_chromium(), args=["--no-sandbox"])
+    yield opened
+    opened.close()
 
 
 @pytest.mark.ui

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, Playwright, expect
 
 from tests.chromium import system_chromium
 
@@ -57,13 +57,6 @@ def dashboard() -> Iterator[str]:
     finally:
         server.terminate()
         server.wait(10)
-
-
-@pytest.fixture(scope="session")
-def driver() -> Iterator[Playwright]:
-    """Playwright, once in a process: a second one beside it refuses to start."""
-    with sync_playwright() as playwright:
-        yield playwright
 
 
 @pytest.fixture(scope="session")

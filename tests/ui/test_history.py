@@ -33,6 +33,12 @@ def at(page: Page, end: str) -> None:
     expect(page).to_have_url(re.compile(re.escape(end) + "$"), timeout=20_000)
 
 
+def idle(page: Page) -> None:
+    """Waits until the page's script has run: what is clicked while it does may be drawn anew."""
+    ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+    expect(page.locator(ready)).to_be_visible()
+
+
 def in_bar(page: Page, label: str) -> Locator:
     return page.locator(".st-key-top-bar").get_by_role("link", name=label)
 
@@ -42,8 +48,10 @@ def test_back_goes_step_by_step_through_pages_and_choices(page: Page, dashboard:
     page.locator('a[href*="graph?experiment=mlp-train"]').click()
     canvas(page)
     at(page, "/graph?experiment=mlp-train")
+    idle(page)
     page.get_by_role("radio", name="phase").click()
     at(page, "/graph?experiment=mlp-train&colour=phase")
+    idle(page)
     page.get_by_role("radio", name="partial").click()
     at(page, "/graph?experiment=mlp-train&colour=phase&run=partial")
     in_bar(page, "Timeline").click()

@@ -339,7 +339,14 @@ def test_export_offers_the_trace_and_the_tables(roots: Path) -> None:
     make_experiment(roots / "toy")
     page = shown("export", experiment="toy")
     buttons = [button.label for button in page.get("download_button")]
-    assert buttons == ["CSV", "Parquet", "Nodes, CSV", "Nodes, Parquet", "Graphviz DOT"]
+    assert buttons == [
+        "HTML report",
+        "CSV",
+        "Parquet",
+        "Nodes, CSV",
+        "Nodes, Parquet",
+        "Graphviz DOT",
+    ]
     assert "graphviz-dash export perfetto toy" in markup(page)
 
 
