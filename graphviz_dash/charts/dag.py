@@ -376,7 +376,7 @@ def _box(
             time=format_ns(row.times.median_ns), colour=colours.of_leaf(first), strip=[],
             repeats=0, name=whole, body=False, where=printable(spoken), **state,
         )  # fmt: skip
-    title = printable(item.title.removeprefix(f"{above}."))
+    title = printable(_inner_title(item.title, above))
     return Box(
         id=item.id, **where, node=-1, open=one.open, label=title[:_LABEL],
         note=f"{format_count(count)} nodes" if count != 1 else "1 node",
@@ -385,6 +385,17 @@ def _box(
         repeats=item.repeats, name=-1,
         body=item.kind is FoldKind.BODY, where="", off=False,
     )  # fmt: skip
+
+
+def _inner_title(title: str, above: str) -> str:
+    """``title`` without what the title around it says: "attention" in "layers.0", and of
+    "Net.layers.0-49" in "Net.layers.0-2499" the name with its numbers, "layers.0-49"."""
+    if title.startswith(f"{above}."):
+        return title.removeprefix(f"{above}.")
+    stem, _, _ = title.rpartition(".")
+    if stem and "," not in title and above.startswith(f"{stem}."):
+        return title.removeprefix(f"{stem.rpartition('.')[0]}.")
+    return title
 
 
 def _state(graph: FoldedGraph, place: int) -> dict[str, Any]:

@@ -285,5 +285,7 @@ def test_a_long_line_is_unfolded_to_fill_the_canvas() -> None:
     view = dag_view(folded(WholeGraph.of(made)), ColourBy.CATEGORY, RATIO)
     assert view.boxes[0].label == "Net.layers.0-2499"
     assert (view.boxes[0].open, view.boxes[0].repeats) == (True, 2_500)
+    # What the title around it says is not said again in each.
+    assert view.boxes[1].label == "layers.0-49"
     assert 20 < len(view.boxes) < 80
     assert view.width / view.height == pytest.approx(RATIO, rel=0.5)
