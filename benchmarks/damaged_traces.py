@@ -29,6 +29,7 @@ import tempfile
 import time
 import traceback
 import zlib
+from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -85,15 +86,16 @@ def events_in(data: bytes) -> int | None:
         return None
 
 
-def outcome(path: Path, data: bytes) -> str:
+def outcome(pool: Executor, path: Path, data: bytes) -> str:
     """How the reader took the variant in ``path``."""
-    try:
-        info = read_trace(path).info
-    except InputError:
+    reading = pool.submit(read_trace, path)
+    error = reading.exception()
+    if isinstance(error, InputError):
         return "refused"
-    except Exception:
-        traceback.print_exc()
+    if error is not None:
+        traceback.print_exception(error)
         return "crash"
+    info = reading.result().info
     if info.incomplete:
         return "incomplete"
     return "another document" if events_in(data) == info.events else "shown as whole"
@@ -112,7 +114,8 @@ def main() -> int:
     counts: collections.Counter[tuple[str, str, str]] = collections.Counter()
     slowest = 0.0
     began = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
+    # A future holds whatever the reader raised.
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
         path = Path(folder) / "damaged"
         for number in range(options.variants):
             form, whole = files[number % len(files)]
@@ -120,7 +123,7 @@ def main() -> int:
             data = damaged(whole, kind, chance)
             path.write_bytes(data)
             started = time.perf_counter()
-            result = outcome(path, data)
+            result = outcome(pool, path, data)
             spent = time.perf_counter() - started
             slowest = max(slowest, spent)
             if spent > HANG_SECONDS:

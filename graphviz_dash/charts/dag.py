@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.fold import FoldKind, Group, Leaf, ancestors, fold, groups
+from graphviz_dash.analysis.fold import fold
+from graphviz_dash.analysis.fold_tree import FoldKind, Group, Leaf, ancestors, groups
 from graphviz_dash.analysis.graph_diff import Change
 from graphviz_dash.analysis.graph_union import GraphUnion, what_differs
 from graphviz_dash.analysis.lanes import Ints

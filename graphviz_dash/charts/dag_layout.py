@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from graphviz_dash.analysis.fold import Fold, FoldKind, Group, Leaf
+from graphviz_dash.analysis.fold_tree import Fold, FoldKind, Group, Leaf
 
 BOX_WIDTH: Final = 190.0
 LEAF_HEIGHT: Final = 36.0

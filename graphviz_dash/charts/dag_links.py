@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.fold import FoldKind, Group, Leaf, Order
+from graphviz_dash.analysis.fold_tree import FoldKind, Group, Leaf, Order
 from graphviz_dash.analysis.graph_diff import Change
 from graphviz_dash.analysis.graph_union import GraphUnion
 from graphviz_dash.analysis.lanes import Ints

@@ -10,15 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphviz_dash.analysis.attribution import Attribution, NodeOrigin
-from graphviz_dash.analysis.fold import (
-    MOST_CHILDREN,
-    FoldKind,
-    Group,
-    Leaf,
-    ancestors,
-    fold,
-    groups,
-)
+from graphviz_dash.analysis.fold import MOST_CHILDREN, fold
+from graphviz_dash.analysis.fold_tree import FoldKind, Group, Leaf, ancestors, groups
 from graphviz_dash.analysis.nodes import NodeTable, build_node_table
 from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.ingest.load import load_run

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graphviz_dash.analysis.attribution import attribute
-from graphviz_dash.analysis.fold import FoldKind, Group, Leaf, ancestors, fold, groups
+from graphviz_dash.analysis.fold import fold
+from graphviz_dash.analysis.fold_tree import FoldKind, Group, Leaf, ancestors, groups
 from graphviz_dash.analysis.nodes import NodeTable, build_node_table
 from graphviz_dash.analysis.replays import match_replays
 from graphviz_dash.analysis.whole import WholeGraph, assemble

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.fold import FoldKind, Group
+from graphviz_dash.analysis.fold_tree import FoldKind, Group
 from graphviz_dash.analysis.measured_graph import measure_graph, run_replays
 from graphviz_dash.analysis.whole import WholeGraph, whole_graph
 from graphviz_dash.charts.dag import Box, ColourBy, DagView, FoldedGraph, dag_view, folded
