@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from cuda.bindings import runtime
 
 from collectors.launch.measure import MOST_QUEUED, Bench
+from collectors.quiet import no_collection
 from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
 
 LENGTHS: Final = (1, 2, 4, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024, 1025, 2000, 2048)
@@ -67,7 +66,7 @@ def measure(wanted: Sequence[Topology], trials: int, report: Callable[[int], Non
     ]
     call_ns, clock_ns = _overheads()
     rounds: list[list[dict[LaunchMeasure, int]]] = []
-    with _no_collection():
+    with no_collection():
         try:
             for topology in counted:
                 bench.measure(topology)
@@ -108,7 +107,7 @@ def _overheads() -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What a call through cuda-python takes that does nothing, and what reading the clock takes."""
     clock, nothing = time.perf_counter_ns, runtime.cudaRuntimeGetVersion
     calls, clocks = [], []
-    with _no_collection():
+    with no_collection():
         for _ in range(_OVERHEAD_SAMPLES):
             begin = clock()
             nothing()
@@ -116,14 +115,3 @@ def _overheads() -> tuple[tuple[int, ...], tuple[int, ...]]:
             begin = clock()
             clocks.append(clock() - begin)
     return tuple(calls), tuple(clocks)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without Python's garbage collector, whose pauses are not the launch's."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from itertools import pairwise, permutations
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from cuda.bindings import driver
 from collectors.life import ask_update
 from collectors.modes import Replays, make_ready
 from collectors.passes.executor import LifeListener, absent_from, prepare
+from collectors.quiet import no_collection
 from collectors.recorder import recording
 from collectors.requests import (
     ABSENT_FILE,
@@ -46,7 +45,7 @@ def run(request: PassRequest) -> None:
     listener = LifeListener()
     with recording(listener):
         iterate = make_ready(request.mode, step)
-    with _no_collection():
+    with no_collection():
         steps = _synchronised(iterate, request.iterations)
         intervals = _back_to_back(iterate, request.iterations)
     clean = CleanTimings(
@@ -65,7 +64,7 @@ def _updates(handles: Mapping[str, int]) -> GraphUpdates:
     """What the driver answers to updating each graph to each other one, and how long it takes."""
     graphs = {name: driver.CUgraph(handle) for name, handle in handles.items()}
     places = {name: read_places(handle, name)[1] for name, handle in handles.items()}
-    with _no_collection():
+    with no_collection():
         return GraphUpdates(
             tuple(
                 ask_update((of, graphs[of]), (by, graphs[by]), places[by], _UPDATES)
@@ -100,17 +99,6 @@ def _back_to_back(iterate: Callable[[], object], iterations: int) -> tuple[int, 
     events[-1].record()
     torch.cuda.synchronize()
     return tuple(round(before.elapsed_time(after) * 1e6) for before, after in pairwise(events))
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without Python's garbage collector, whose pauses are not the workload's."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def memory_use() -> MemoryUse:
