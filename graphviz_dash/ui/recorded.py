@@ -48,7 +48,8 @@ def _heading(run: RunComparison, recording: Recording | None) -> str:
 
 def _rows(recording: Recording | None) -> list[list[str]]:
     if recording is None or not recording.graphs:
-        return [[element("span", "no capture", "absent"), *[""] * 6]]
+        why = "the program was not seen to capture a graph while it was recorded"
+        return [[element("span", "no capture", "absent", title=why), *[""] * 6]]
     return [_row(graph) for graph in recording.graphs[:SHOWN]]
 
 
