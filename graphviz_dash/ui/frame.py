@@ -46,8 +46,7 @@ def theme() -> Literal["light", "dark"]:
 
 
 def top_bar(page: str) -> None:
-    """The style sheet, the links to the pages and, except on the overview, the experiment."""
-    st.html(ASSETS / "style.css")
+    """The links to the pages and, except on the overview, the experiment."""
     show(variables(theme()))
     with st.container(key="top-bar", horizontal=True, vertical_alignment="center", gap="small"):
         logo = '<img src="/assets/logo.svg" alt="">'

@@ -5,15 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from graphviz_dash.ui.components import dag, perfetto, timeline
+from graphviz_dash.ui.shell import Shell
 
 PAGES: Final = Path(__file__).parent / "script.py"
 """The script that Streamlit runs for each visitor and each interaction."""
+
+MIDDLEWARE: Final = (Middleware(Shell),)
 
 ASSETS: Final = Path(__file__).parent / "assets"
 

@@ -1,0 +1,127 @@
+"""The document that every page starts as: Streamlit's own, with our style sheet already in it.
+
+Put on the page by the script, a style sheet comes after the first elements are drawn, which then
+all move. So does text whose part of Streamlit's front end is asked for when it is first needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import streamlit
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+STYLE: Final = Path(__file__).parent / "assets" / "style.css"
+_SCRIPTS: Final = Path(streamlit.__file__).parent / "static" / "static" / "js"
+_NEEDED_AT_ONCE: Final = (
+    *("Html", "PageLink", "DynamicIcon", "StreamlitMarkdown", "ButtonGroup", "Selectbox"),
+    *("BidiComponent", "DownloadButton"),
+)
+"""Parts of Streamlit's front end that most first screens are made of; one that a later version has
+not, or calls otherwise, is asked for when it is needed."""
+_IMPORT: Final = re.compile(r"""(?:from|import)\s*["'`]\./([\w.-]+\.js)["'`]""")
+_NOT_ASKED: Final = (b"accept-encoding", b"if-none-match", b"if-modified-since")
+"""What is compressed, or that a document is unchanged, could not be completed."""
+_FRESH: Final = """<script type="module">
+const root = document.documentElement
+root.classList.add("fresh")
+const ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+const done = () => { watch.disconnect(); root.classList.remove("fresh") }
+const watch = new MutationObserver(() => {
+  if (document.querySelector(ready) && !document.querySelector('[data-testid="stSkeleton"]')) done()
+})
+setTimeout(done, 6000)
+watch.observe(document.body, {subtree: true, childList: true, attributes: true,
+  attributeFilter: ["data-test-script-state"]})
+</script>"""
+"""Until a new document's first page is complete, the style sheet hides what stands around a
+placeholder: it is drawn once, in its place."""
+_FONTS: Final = ("inter", "jetbrains-mono")
+
+
+class Shell:
+    """Middleware that completes documents; everything else passes as it is."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request; a document as one body, with its true length."""
+        if scope["type"] != "http" or scope["method"] != "GET":
+            await self._app(scope, receive, send)
+            return
+        asked = Headers(scope=scope)
+        if "text/html" not in asked.get("accept", ""):
+            await self._app(scope, receive, send)
+            return
+        plain = [item for item in scope["headers"] if item[0] not in _NOT_ASKED]
+        held: list[Message] = []
+        body = bytearray()
+
+        async def complete(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                kind = Headers(raw=message["headers"]).get("content-type", "")
+                if kind.startswith("text/html"):
+                    held.append(message)
+                    return
+            if not held:
+                await send(message)
+                return
+            body.extend(message.get("body", b""))
+            if message.get("more_body", False):
+                return
+            start = held.pop()
+            document = completed(bytes(body))
+            headers = MutableHeaders(raw=start["headers"])
+            headers["content-length"] = str(len(document))
+            # It names Streamlit's file, not what is sent.
+            del headers["etag"]
+            del headers["last-modified"]
+            await send(start)
+            await send({"type": "http.response.body", "body": document})
+
+        await self._app(dict(scope, headers=plain), receive, complete)
+
+
+def completed(document: bytes) -> bytes:
+    """The document with our style sheet in its body, where it wins over Streamlit's styles in the
+    head, and with the first requests of a page named in its head."""
+    style = b"<style>" + STYLE.read_bytes() + b"</style>" + _FRESH.encode()
+    document = document.replace(b"</head>", first_requests().encode() + b"</head>", 1)
+    return document.replace(b"<body>", b"<body>" + style, 1)
+
+
+@cache
+def first_requests() -> str:
+    """Links that ask for our fonts and for what a page's first elements need, all at once."""
+    fonts = (
+        f'<link rel="preload" as="font" type="font/woff2" crossorigin '
+        f'href="/assets/fonts/{font}.woff2">'
+        for font in _FONTS
+    )
+    parts = [found.name for part in _NEEDED_AT_ONCE for found in _SCRIPTS.glob(f"{part}.*.js")]
+    scripts = (
+        f'<link rel="modulepreload" crossorigin href="./static/js/{name}">'
+        for name in needed_scripts(_SCRIPTS, parts)
+    )
+    # Run beforehand as well: an element whose part must still be run is drawn as a placeholder of
+    # another height first.
+    imports = "".join(f'import "./static/js/{name}";' for name in parts)
+    return "".join((*fonts, *scripts, f'<script type="module">{imports}</script>'))
+
+
+def needed_scripts(folder: Path, parts: Iterable[str]) -> list[str]:
+    """``parts``, which are files of ``folder``, and all that they import."""
+    waiting = list(parts)
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in found and (folder / name).is_file():
+            found.add(name)
+            waiting += _IMPORT.findall((folder / name).read_text(encoding="utf-8"))
+    return sorted(found)
