@@ -12,9 +12,9 @@ from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.charts.schedule import schedule_chart
 from graphviz_dash.charts.themed import Theme
 from graphviz_dash.errors import printable
+from graphviz_dash.ui.frame import draw
 from graphviz_dash.ui.markup import element, plain, show, text
 
-_CHART: Final = {"displayModeBar": False, "displaylogo": False}
 _MOST_EDGES: Final = 500
 
 
@@ -35,7 +35,7 @@ def concurrency_panel(found: Concurrency | str, whole: WholeGraph, theme: Theme)
         with left:
             show(findings)
         with right:
-            st.plotly_chart(chart, theme=None, config=_CHART, key="schedules")
+            draw(chart, "schedules")
     lost = st.expander(
         "Time lost between dependent nodes",
         icon=":material/hourglass_empty:",

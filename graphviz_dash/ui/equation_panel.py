@@ -16,11 +16,10 @@ from graphviz_dash.analysis.work_pairs import PairKind, PairRow
 from graphviz_dash.charts.waterfall import waterfall_chart
 from graphviz_dash.errors import printable
 from graphviz_dash.ui import address
-from graphviz_dash.ui.frame import theme
+from graphviz_dash.ui.frame import draw, theme
 from graphviz_dash.ui.markup import element, plain, show, text
 from graphviz_dash.units import format_count, format_percent
 
-_CHART: Final = {"displayModeBar": False, "displaylogo": False}
 _MOST_PAIRS: Final = 10_000
 """Rows of the table of pairs; a browser needs no more at once."""
 
@@ -50,7 +49,7 @@ def equation_panel(result: Comparison, run: RunComparison) -> None:
     left, right = st.columns([0.52, 0.48], gap="medium")
     with left:
         chart = waterfall_chart(found, modes, theme())
-        st.plotly_chart(chart, theme=None, config=_CHART, key="waterfall")
+        draw(chart, "waterfall")
     with right:
         by = address.choose("by", "Divided by", ("module", "operator"))
         _shares(found.modules if by == "module" else found.operators, by)

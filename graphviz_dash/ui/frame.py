@@ -45,6 +45,12 @@ def theme() -> Literal["light", "dark"]:
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
+def draw(figure: object, key: str) -> None:
+    """A Plotly figure of the charts package, which has its theme already."""
+    bare = {"displayModeBar": False, "displaylogo": False}
+    st.plotly_chart(figure, theme=None, config=bare, key=key)
+
+
 def top_bar(page: str) -> None:
     """The links to the pages and, except on the overview, the experiment."""
     show(variables(theme()))

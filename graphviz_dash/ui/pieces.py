@@ -90,6 +90,24 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
     )
 
 
+def tiles(cells: Iterable[tuple[str, str, str]]) -> str:
+    """Figures side by side: for each its label, its value, and a note below."""
+    return element(
+        "div",
+        "".join(
+            element(
+                "div",
+                element("span", text(label), "label")
+                + element("span", text(value), "value")
+                + element("span", text(note), "note"),
+                "tile",
+            )
+            for label, value, note in cells
+        ),
+        "tiles",
+    )
+
+
 def failure_notes(comparison: Comparison) -> str:
     """What failed in each run, with its place in the user's code."""
     notes = []

@@ -22,10 +22,10 @@ from graphviz_dash.charts.comparison import (
 from graphviz_dash.errors import printable
 from graphviz_dash.ui import address
 from graphviz_dash.ui.equation_panel import answer_markup, equation_panel
-from graphviz_dash.ui.frame import chosen_experiment, empty, theme
+from graphviz_dash.ui.frame import chosen_experiment, draw, empty, theme
 from graphviz_dash.ui.markup import element, plain, show, table, text
 from graphviz_dash.ui.navigation import link
-from graphviz_dash.ui.pieces import doctor_notes, failure_notes, signed
+from graphviz_dash.ui.pieces import doctor_notes, failure_notes, signed, tiles
 from graphviz_dash.ui.recorded import recorded_section
 from graphviz_dash.ui.results import comparison, kernels
 from graphviz_dash.units import format_count, format_ns, format_percent
@@ -39,7 +39,6 @@ _TILES: Final = {
     "break_even": "Break-even replays",
     "peak_reserved_change": "Peak memory",
 }
-_CHART: Final = {"displayModeBar": False, "displaylogo": False}
 
 
 def render() -> None:
@@ -135,29 +134,21 @@ def _tiles(result: Comparison, run: RunComparison) -> str:
         if metric == "peak_reserved_change":
             note = f"of {run['peak_reserved'].text} reserved"
         shown = signed(figure) if metric == "peak_reserved_change" else figure.text
-        cells.append(
-            element(
-                "div",
-                element("span", text(label), "label")
-                + element("span", text(shown), "value")
-                + element("span", text(note or spread_text(figure)), "note"),
-                "tile",
-            )
-        )
-    return element("div", "".join(cells), "tiles")
+        cells.append((label, shown, note or spread_text(figure)))
+    return tiles(cells)
 
 
 def _charts(result: Comparison, run: RunComparison | None) -> None:
     where = where_time_goes_chart(result, theme())
     if where is not None:
         st.subheader("Where the time of a step goes", anchor=False)
-        st.plotly_chart(where, theme=None, config=_CHART, key="where")
+        draw(where, "where")
     left, right = st.columns(2, gap="large")
     iterations = iterations_chart(result, theme())
     if iterations is not None:
         with left:
             st.subheader(_iterations_title(result), anchor=Evidence.ITERATIONS.value)
-            st.plotly_chart(iterations, theme=None, config=_CHART, key="iterations")
+            draw(iterations, "iterations")
             if any(run.run.recording for run in result.runs):
                 st.caption(
                     "Recorded steps are from one boundary to the next on the CPU, which runs ahead "
@@ -170,7 +161,7 @@ def _charts(result: Comparison, run: RunComparison | None) -> None:
             st.subheader(
                 f"When {plain(run.name)} has paid for itself", anchor=Evidence.BREAK_EVEN.value
             )
-            st.plotly_chart(pays, theme=None, config=_CHART, key="pays")
+            draw(pays, "pays")
             st.caption(plain(pays_text(run.pays)) if run.pays else "")
 
 

@@ -21,11 +21,11 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.model.launch import LaunchMeasure
 from graphviz_dash.ui import address
 from graphviz_dash.ui.catalogue import launches
-from graphviz_dash.ui.frame import empty, theme, trouble
+from graphviz_dash.ui.frame import draw, empty, theme, trouble
 from graphviz_dash.ui.markup import element, plain, show, text
+from graphviz_dash.ui.pieces import tiles
 from graphviz_dash.units import format_count, format_ns
 
-_CHART: Final = {"displayModeBar": False, "displaylogo": False}
 _LOG, _LINEAR = "logarithmic", "linear"
 _MEASURES: Final = {title: measure for measure, title in TITLES.items()}
 
@@ -79,37 +79,24 @@ def _tiles(costs: LaunchCosts) -> str:
     repeat = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     instantiate = costs.lines.get(LaunchMeasure.INSTANTIATION)
     device = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_DEVICE)
-    tiles = []
+    found = []
     if repeat is not None:
         until = f"up to {format_count(repeat.knee)} nodes" if repeat.knee else "at no nodes"
-        tiles.append(("Repeat launch, CPU", format_ns(repeat.base_ns), until))
-        tiles.append(
+        found.append(("Repeat launch, CPU", format_ns(repeat.base_ns), until))
+        found.append(
             ("Each node beyond", f"{repeat.slope_ns:.2f} ns", f"95%: {ends(repeat.slope_interval)}")
         )
     if costs.root is not None:
-        tiles.append(
+        found.append(
             ("Each further root", format_ns(costs.root.ns), f"95%: {ends(costs.root.interval)}")
         )
     if instantiate is not None:
-        tiles.append(
+        found.append(
             ("Instantiation, a node", format_ns(instantiate.slope_ns), "of a straight line")
         )
     if device is not None:
-        tiles.append(("On the GPU, a node", format_ns(device.slope_ns), "an empty kernel"))
-    return element(
-        "div",
-        "".join(
-            element(
-                "div",
-                element("span", text(label), "label")
-                + element("span", text(value), "value")
-                + element("span", text(note), "note"),
-                "tile",
-            )
-            for label, value, note in tiles
-        ),
-        "tiles",
-    )
+        found.append(("On the GPU, a node", format_ns(device.slope_ns), "an empty kernel"))
+    return tiles(found)
 
 
 def _chart(recordings: dict[str, LaunchCosts]) -> None:
@@ -122,7 +109,7 @@ def _chart(recordings: dict[str, LaunchCosts]) -> None:
     if figure is None:
         empty("Not measured", f"No recording has samples of: {MEANINGS[measure]}.")
         return
-    st.plotly_chart(figure, theme=None, config=_CHART, key="launch")
+    draw(figure, "launch")
     st.caption(f"{title}: {MEANINGS[measure]}.")
 
 

@@ -22,13 +22,12 @@ from graphviz_dash.errors import printable
 from graphviz_dash.model.memory import Stage
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.ui import address
-from graphviz_dash.ui.frame import Chosen, chosen_experiment, empty, theme
+from graphviz_dash.ui.frame import Chosen, chosen_experiment, draw, empty, theme
 from graphviz_dash.ui.markup import element, plain, show, table, text
-from graphviz_dash.ui.pieces import failure_notes
+from graphviz_dash.ui.pieces import failure_notes, tiles
 from graphviz_dash.ui.results import comparison, memory
 from graphviz_dash.units import format_bytes, format_count
 
-_CHART: Final = {"displayModeBar": False, "displaylogo": False}
 _ALLOCATOR, _DEVICE = "allocator", "whole device"
 _MIB: Final = 1 << 20
 
@@ -83,7 +82,7 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
     change = result.difference(report.run)
     pools = sum(pool.reserved for pool in report.pools)
     prepare = report.stage(Stage.PREPARE).peak_reserved_bytes
-    tiles = [
+    found = [
         (
             "Device memory" if report.alone else "Reserved",
             format_bytes(report.own),
@@ -104,29 +103,15 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
         ("Peak while made ready", format_bytes(prepare), "reserved, captures included"),
     ]
     if change and change.activation_overhead is not None:
-        place = 3
-        tiles.insert(
-            place,
+        found.insert(
+            3,
             (
                 "Activation overhead",
                 signed_percent(change.activation_overhead),
                 f"of the activations of {change.baseline}",
             ),
         )
-    return element(
-        "div",
-        "".join(
-            element(
-                "div",
-                element("span", text(label), "label")
-                + element("span", text(value), "value")
-                + element("span", text(note), "note"),
-                "tile",
-            )
-            for label, value, note in tiles
-        ),
-        "tiles",
-    )
+    return tiles(found)
 
 
 def _parts(result: MemoryComparison) -> None:
@@ -135,7 +120,7 @@ def _parts(result: MemoryComparison) -> None:
         shown = address.choose("memory", "Show", [_ALLOCATOR, _DEVICE])
     chart = memory_chart(result, theme(), outside=shown == _DEVICE)
     if chart is not None:
-        st.plotly_chart(chart, theme=None, config=_CHART, key="memory-parts")
+        draw(chart, "memory-parts")
     show(element("div", _part_table(result), "scroll"))
     if not all(report.alone for report in result.reports):
         st.caption(
@@ -204,7 +189,7 @@ def _pools(chosen: Chosen, report: MemoryReport) -> None:
         found = pool_map(run.memory_pass, pool.id)
         chart = pool_map_chart(found, theme())
         if chart is not None:
-            st.plotly_chart(chart, theme=None, config=_CHART, key="memory-pool")
+            draw(chart, "memory-pool")
             drawn = len(chart.layout.yaxis.categoryarray)
             st.caption(
                 "A row for each graph, in capture order, and the bytes of the pool that its "

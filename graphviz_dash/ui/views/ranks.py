@@ -24,14 +24,13 @@ from graphviz_dash.charts.ranks import (
 )
 from graphviz_dash.errors import printable
 from graphviz_dash.ui import address
-from graphviz_dash.ui.frame import Chosen, chosen_experiment, theme
+from graphviz_dash.ui.frame import Chosen, chosen_experiment, draw, theme
 from graphviz_dash.ui.markup import element, show, table, text
 from graphviz_dash.ui.navigation import link
-from graphviz_dash.ui.pieces import failure_notes
+from graphviz_dash.ui.pieces import failure_notes, tiles
 from graphviz_dash.ui.results import comparison, ranks
 from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
 
-_CHART: Final = {"displayModeBar": False, "displaylogo": False}
 _MOST_IN_TIMELINE: Final = 8
 _ABSENT: Final = format_count(None)
 
@@ -55,11 +54,11 @@ def render() -> None:
     steps = rank_steps_chart(found, theme())
     if steps is not None:
         st.subheader("Where the traced step of each rank goes", anchor=False)
-        st.plotly_chart(steps, theme=None, config=_CHART, key="rank-steps")
+        draw(steps, "rank-steps")
     arrivals = arrivals_chart(found, theme())
     if arrivals is not None:
         st.subheader("Arrival at each collective", anchor=False)
-        st.plotly_chart(arrivals, theme=None, config=_CHART, key="arrivals")
+        draw(arrivals, "arrivals")
         drawn = len(drawn_collectives(found))
         left_out = len(found.collectives) - drawn
         st.caption(
@@ -120,16 +119,16 @@ def _no_ranks(chosen: Chosen) -> None:
 
 def _tiles(found: ModeRanks) -> str:
     slowest, worst, late = found.slowest, widest(found), latest(found)
-    tiles: list[tuple[str, str, str]] = []
+    cells: list[tuple[str, str, str]] = []
     if slowest is not None:
-        tiles.append(
+        cells.append(
             ("Step time, slowest rank", slowest.step_time.text, f"rank {slowest.rank}, clean")
         )
     shared = [row for row in found.ranks if row.communication is not None and row.step]
     if shared:
         most = max(shared, key=lambda row: row.communication or 0.0)
         share = format_percent((most.communication or 0.0) / (most.step or 1.0))
-        tiles.append(
+        cells.append(
             (
                 "Communication per step",
                 format_ns(most.communication),
@@ -137,7 +136,7 @@ def _tiles(found: ModeRanks) -> str:
             )
         )
     if worst is not None and found.skew is not None:
-        tiles.append(
+        cells.append(
             (
                 "Skew of a collective",
                 format_ns(round(found.skew.median)),
@@ -145,7 +144,7 @@ def _tiles(found: ModeRanks) -> str:
             )
         )
     if late is not None:
-        tiles.append(
+        cells.append(
             (
                 "Lost to late arrivals",
                 format_ns(round(late.total)),
@@ -154,24 +153,14 @@ def _tiles(found: ModeRanks) -> str:
         )
     if found.uncertainty is not None:
         bound = max((clock.bound for clock in found.clocks), default=0.0)
-        tiles.append(
+        cells.append(
             (
                 "Clocks agree within",
                 within(found.uncertainty),
                 f"at worst {format_ns(round(bound))}",
             )
         )
-    cells = (
-        element(
-            "div",
-            element("span", text(label), "label")
-            + element("span", text(value), "value")
-            + element("span", text(note), "note"),
-            "tile",
-        )
-        for label, value, note in tiles
-    )
-    return element("div", "".join(cells), "tiles")
+    return tiles(cells)
 
 
 def _notes(found: ModeRanks) -> str:
