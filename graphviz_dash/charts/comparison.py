@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.charts.palette import CATEGORY, IDLE, MODE, drawn_mode
-from graphviz_dash.charts.themed import Theme, dress, shade
+from graphviz_dash.charts.themed import Theme, dress, dress_bars, label_end, shade
 from graphviz_dash.units import format_ns, format_percent
 
 SYMBOLS: Final = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon")
@@ -60,31 +60,13 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
     for run, label in zip(runs, labels, strict=True):
         where = run.where
         if where is not None:
-            figure.add_annotation(
-                x=max(where.step_ns, where.busy_ns) / 1e3,
-                y=label,
-                text=format_ns(where.step_ns),
-                showarrow=False,
-                xanchor="left",
-                xshift=8,
-                font={"family": "JetBrains Mono, monospace", "size": 12},
-            )
+            end = max(where.step_ns, where.busy_ns) / 1e3
+            label_end(figure, end, label, format_ns(where.step_ns))
     figure.update_layout(barmode="stack", bargap=0.34)
-    dress(figure, theme, 112 + 42 * len(runs))
     longest = max(max(run.where.step_ns, run.where.busy_ns) for run in runs if run.where)
-    figure.update_yaxes(
-        autorange="reversed",
-        showgrid=False,
-        ticksuffix="  ",
-        tickfont={"family": "Inter, sans-serif", "size": 13},
-    )
+    title = "us per step (clean or recorded step time, divided by the traced pass)"
     # Room at the right for the times.
-    figure.update_xaxes(
-        title_text="us per step (clean or recorded step time, divided by the traced pass)",
-        range=[0, longest / 1e3 * 1.09],
-        tickformat=",",
-    )
-    return figure
+    return dress_bars(figure, theme, 112 + 42 * len(runs), title, longest / 1e3 * 1.09)
 
 
 def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:

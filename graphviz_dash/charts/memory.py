@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from graphviz_dash.analysis.memory import MemoryComparison, MemoryReport, Part, signed_bytes
 from graphviz_dash.analysis.pools import PoolMap, Use
 from graphviz_dash.charts.palette import MEMORY
-from graphviz_dash.charts.themed import Theme, dress, shade
+from graphviz_dash.charts.themed import Theme, dress, dress_bars, label_end, shade
 from graphviz_dash.units import format_bytes, format_percent
 
 _HATCHED: Final = (Part.UNUSED, Part.CACHE)
@@ -67,29 +67,11 @@ def memory_chart(result: MemoryComparison, theme: Theme, *, outside: bool) -> go
             hovertemplate=[_hover(part, report, result) for report in reports],
         )
     for report, label in zip(reports, labels, strict=True):
-        figure.add_annotation(
-            x=_sum(report, parts) / size,
-            y=label,
-            text=format_bytes(_sum(report, parts)),
-            showarrow=False,
-            xanchor="left",
-            xshift=8,
-            font={"family": "JetBrains Mono, monospace", "size": 12},
-        )
+        total = _sum(report, parts)
+        label_end(figure, total / size, label, format_bytes(total))
     figure.update_layout(barmode="stack", bargap=0.34)
-    dress(figure, theme, 130 + 44 * len(reports))
-    figure.update_yaxes(
-        autorange="reversed",
-        showgrid=False,
-        ticksuffix="  ",
-        tickfont={"family": "Inter, sans-serif", "size": 13},
-    )
-    figure.update_xaxes(
-        title_text=f"{unit} at the peak of a step (memory pass)",
-        range=[0, longest / size * 1.1],
-        tickformat=",",
-    )
-    return figure
+    title = f"{unit} at the peak of a step (memory pass)"
+    return dress_bars(figure, theme, 130 + 44 * len(reports), title, longest / size * 1.1)
 
 
 def _sum(report: MemoryReport, parts: list[Part]) -> int:

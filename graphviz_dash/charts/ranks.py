@@ -12,7 +12,7 @@ from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.ranks import CollectiveRow, ModeRanks, RankRow
 from graphviz_dash.charts.comparison import SYMBOLS
 from graphviz_dash.charts.palette import CATEGORY, IDLE, MODULES, WARNING, Shade
-from graphviz_dash.charts.themed import Theme, dress, shade
+from graphviz_dash.charts.themed import Theme, dress, dress_bars, label_end, shade
 from graphviz_dash.units import format_ns, format_percent
 
 RANK_COLOURS: Final = MODULES
@@ -41,29 +41,13 @@ def rank_steps_chart(found: ModeRanks, theme: Theme) -> go.Figure | None:
     _bar(figure, "waiting for a rank", rows, labels, _waiting, communication, theme, "x")
     _bar(figure, "GPU idle", rows, labels, _idle, IDLE, theme, "/")
     for row, label in zip(rows, labels, strict=True):
-        figure.add_annotation(
-            x=max(row.step or 0.0, row.busy or 0.0) / 1e3,
-            y=label,
-            text=format_ns(row.step),
-            showarrow=False,
-            xanchor="left",
-            xshift=8,
-            font={"family": "JetBrains Mono, monospace", "size": 12},
-        )
+        end = max(row.step or 0.0, row.busy or 0.0) / 1e3
+        label_end(figure, end, label, format_ns(row.step))
     figure.update_layout(barmode="stack", bargap=0.34)
-    dress(figure, theme, 112 + 42 * len(rows))
     longest = max(max(row.step or 0.0, row.busy or 0.0) for row in rows)
-    figure.update_yaxes(
-        autorange="reversed",
-        showgrid=False,
-        ticksuffix="  ",
-        tickfont={"family": "Inter, sans-serif", "size": 13},
-    )
+    title = "us per step under the profiler"
     # Room at the right for the times.
-    figure.update_xaxes(
-        title_text="us per step under the profiler", range=[0, longest / 1e3 * 1.09], tickformat=","
-    )
-    return figure
+    return dress_bars(figure, theme, 112 + 42 * len(rows), title, longest / 1e3 * 1.09)
 
 
 def _computing(row: RankRow) -> float:

@@ -55,3 +55,29 @@ def dress(figure: go.Figure, theme: Theme, height: int) -> go.Figure:
     figure.update_xaxes(**axis)
     figure.update_yaxes(**axis)
     return figure
+
+
+def label_end(figure: go.Figure, at: float, row: str, text: str) -> None:
+    """Writes ``text`` behind the bar of ``row`` that ends at ``at``, in the unit of the axis."""
+    figure.add_annotation(
+        x=at,
+        y=row,
+        text=text,
+        showarrow=False,
+        xanchor="left",
+        xshift=8,
+        font={"family": "JetBrains Mono, monospace", "size": 12},
+    )
+
+
+def dress_bars(figure: go.Figure, theme: Theme, height: int, title: str, end: float) -> go.Figure:
+    """Dresses horizontal bars, named rows from the top down, over an axis from 0 to ``end``."""
+    dress(figure, theme, height)
+    figure.update_yaxes(
+        autorange="reversed",
+        showgrid=False,
+        ticksuffix="  ",
+        tickfont={"family": "Inter, sans-serif", "size": 13},
+    )
+    figure.update_xaxes(title_text=title, range=[0, end], tickformat=",")
+    return figure

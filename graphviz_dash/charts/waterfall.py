@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from graphviz_dash.analysis.waterfall import Cause, Waterfall
 from graphviz_dash.charts.palette import ADDED, MODE, REMAINDER, SAVED, Shade
-from graphviz_dash.charts.themed import Theme, dress, shade
+from graphviz_dash.charts.themed import Theme, dress_bars, label_end, shade
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_ns, format_percent
 
@@ -41,21 +41,10 @@ def waterfall_chart(
     _add(figure, labels[-1], 0, found.after_ns, shade(MODE[modes[1]], theme), _whole(found, False))
     longest = max(found.before_ns, found.after_ns)
     figure.update_layout(barmode="overlay", bargap=0.3, showlegend=False)
-    dress(figure, theme, 330)
-    figure.update_yaxes(
-        categoryorder="array",
-        categoryarray=labels,
-        autorange="reversed",
-        showgrid=False,
-        ticksuffix="  ",
-        tickfont={"family": "Inter, sans-serif", "size": 13},
-    )
+    title = "us per step (clean step times, their difference divided by the traced passes)"
     # Room at the right for the times.
-    figure.update_xaxes(
-        title_text="us per step (clean step times, their difference divided by the traced passes)",
-        range=[0, longest / 1e3 * 1.24],
-        tickformat=",",
-    )
+    dress_bars(figure, theme, 330, title, longest / 1e3 * 1.24)
+    figure.update_yaxes(categoryorder="array", categoryarray=labels)
     return figure
 
 
@@ -80,15 +69,7 @@ def _add(
         hovertemplate=hover,
     )
     sign = _sign(end - start) if signed else ""
-    figure.add_annotation(
-        x=high / 1e3,
-        y=label,
-        text=f"{sign}{format_ns(high - low)}",
-        showarrow=False,
-        xanchor="left",
-        xshift=8,
-        font={"family": "JetBrains Mono, monospace", "size": 12},
-    )
+    label_end(figure, high / 1e3, label, f"{sign}{format_ns(high - low)}")
 
 
 def _sign(change: int) -> str:

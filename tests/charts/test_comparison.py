@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from graphviz_dash.analysis.compare import Comparison, compare
@@ -24,6 +26,12 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
 
 
 @pytest.fixture(scope="module")
+def recorded() -> Comparison:
+    """An experiment of several modes as it was collected."""
+    return compare(load_experiment(Path("sample_traces/mlp-train")))
+
+
+@pytest.fixture(scope="module")
 def failed(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     folder = tmp_path_factory.mktemp("charts") / "failed"
     make_run(folder, "graph", failure=Failure(Pass.CLEAN, "Error", "no", None, ""))
@@ -37,6 +45,28 @@ def test_the_bars_of_a_run_add_up_to_its_clean_step(result: Comparison) -> None:
         total = sum(bar.x[place] for bar in figure.data)
         assert total * 1e3 == pytest.approx(run["step_time"].value)
     assert [note.text for note in figure.layout.annotations] == ["400 us", "100 us"]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_so_do_those_of_recorded_runs(recorded: Comparison, theme: Theme) -> None:
+    figure = where_time_goes_chart(recorded, theme)
+    assert figure is not None
+    for place, run in enumerate(recorded.runs):
+        total = sum(bar.x[place] for bar in figure.data)
+        assert total * 1e3 == pytest.approx(run["step_time"].value)
+    colours = {bar.name: bar.marker.color for bar in figure.data}
+    for category, colour in CATEGORY.items():
+        if category.value in colours:
+            assert colours[category.value] == shade(colour, theme)
+
+
+def test_every_iteration_is_a_point(recorded: Comparison) -> None:
+    figure = iterations_chart(recorded, "light")
+    assert figure is not None
+    for trace, run in zip(figure.data, recorded.runs, strict=True):
+        assert run.run.clean is not None
+        assert len(trace.y) == len(run.run.clean.steps)
+        assert trace.marker.color == MODE[run.mode].light
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -71,6 +101,23 @@ def test_the_lines_cross_where_the_graph_has_paid_for_itself(result: Comparison)
     cheaper = [x for x, a, b in zip(eager.x, eager.y, graph.y, strict=True) if b <= a]
     dearer = [x for x, a, b in zip(eager.x, eager.y, graph.y, strict=True) if b > a]
     assert max(dearer) < replays <= min(cheaper) + 1
+
+
+def test_the_lines_of_a_recorded_run_cross_there_too(recorded: Comparison) -> None:
+    run = recorded["graph"]
+    figure = break_even_chart(recorded, run, "light")
+    assert figure is not None
+    base, graph = (line for line in figure.data if line.name in ("eager", "graph"))
+    replays = run["break_even"].value
+    assert replays is not None
+    for steps, before, after in zip(base.x, base.y, graph.y, strict=True):
+        assert (after <= before) == (steps >= replays)
+
+
+def test_a_run_that_never_pays_has_no_lines(recorded: Comparison) -> None:
+    eager = compare(load_experiment(Path("sample_traces/sync-in-step")))
+    assert break_even_chart(eager, eager["eager"], "light") is None
+    assert break_even_chart(recorded, recorded["compile"], "light") is None
 
 
 def test_without_clean_or_traced_passes_there_is_no_picture(failed: Comparison) -> None:
