@@ -20,7 +20,7 @@ _MOST_EDGES: Final = 500
 
 def concurrency_panel(found: Concurrency | str, whole: WholeGraph, theme: Theme) -> None:
     """The sentences, the schedules, and the dependencies with the time lost in each."""
-    st.subheader("Critical path and concurrency", anchor="critical-path")
+    st.header("Critical path and concurrency", anchor="critical-path")
     if isinstance(found, str):
         st.caption(plain(found))
         return

@@ -38,7 +38,7 @@ def answer_markup(pieces: tuple[Piece, ...], there: frozenset[Evidence]) -> str:
 
 def equation_panel(result: Comparison, run: RunComparison) -> None:
     """The whole of it."""
-    st.subheader(
+    st.header(
         f"Where the difference to {plain(run.baseline)} went", anchor=Evidence.WATERFALL.value
     )
     found = run.waterfall

@@ -15,13 +15,16 @@ from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.ui import address
 from graphviz_dash.ui.catalogue import Catalogue, Entry, catalogue
 from graphviz_dash.ui.markup import element, plain, show, text
-from graphviz_dash.ui.navigation import links
+from graphviz_dash.ui.navigation import links, title_of
 from graphviz_dash.ui.pieces import incomplete_notes, variables
 from graphviz_dash.ui.store import STORE
 
 ASSETS: Final = Path(__file__).parent / "assets"
 _OF_ONE_EXPERIMENT: Final = ("graph", "node", "against", "select", "step", "runs")
 """Parameters that mean nothing in another experiment."""
+
+_UNTITLED: Final = ("graph", "timeline", "doctor", "export")
+"""Pages whose views begin at once: only who hears them needs a title."""
 
 _OF_NO_EXPERIMENT: Final = ("overview", "launch")
 """Pages that show no single experiment."""
@@ -57,6 +60,8 @@ def top_bar(page: str) -> None:
     with st.container(key="top-bar", horizontal=True, vertical_alignment="center", gap="small"):
         logo = '<img src="/assets/logo.svg" alt="">'
         brand = element("div", logo + element("span", "graphviz-dash"), "brand")
+        if page in _UNTITLED:
+            brand += element("h1", title_of(page), "unseen")
         st.html(brand, width="content")
         links(page)
         if page not in _OF_NO_EXPERIMENT:
@@ -132,7 +137,7 @@ def no_experiments(found: Catalogue) -> None:
     show(
         element(
             "div",
-            element("h3", "No experiments yet")
+            element("h2", "No experiments yet")
             + element("p", "No run bundle was found under")
             + element("ul", places)
             + problems
@@ -151,7 +156,7 @@ def no_experiments(found: Catalogue) -> None:
 def empty(title: str, *lines: str) -> None:
     """An empty state: what is not there, and why or what to do."""
     body = "".join(element("p", text(line)) for line in lines)
-    show(element("div", element("h3", text(title)) + body, "empty"))
+    show(element("div", element("h2", text(title)) + body, "empty"))
 
 
 def trouble(title: str, message: str) -> None:
@@ -159,7 +164,7 @@ def trouble(title: str, message: str) -> None:
     show(
         element(
             "div",
-            element("h3", text(title)) + element("p", text(message), "trouble-text"),
+            element("h2", text(title)) + element("p", text(message), "trouble-text"),
             "empty trouble",
             role="alert",
         )

@@ -40,7 +40,9 @@ def table(head: Iterable[str], groups: Iterable[tuple[str, list[list[str]]]], ki
     """A table of cells that are markup already, in groups with a heading each; the first cell of a
     row is its header."""
     columns = list(head)
-    top = element("tr", "".join(element("th", cell, scope="col") for cell in columns))
+    top = element(
+        "tr", "".join(element("th", cell, scope="col") if cell else "<td></td>" for cell in columns)
+    )
     bodies = []
     for title, rows in groups:
         heading = element("th", title, scope="rowgroup", colspan=str(len(columns)))

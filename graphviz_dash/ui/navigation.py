@@ -36,6 +36,11 @@ def pages() -> list[Any]:
     return [page(name) for name in _PAGES]
 
 
+def title_of(name: str) -> str:
+    """What the page called ``name`` is called in the navigation."""
+    return _PAGES[name][0]
+
+
 def name_of(current: Any) -> str:
     """The name of a page that st.navigation returned; the default page's path is empty."""
     return current.url_path or "overview"

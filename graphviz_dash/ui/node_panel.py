@@ -32,12 +32,12 @@ def node_panel(card: NodeCard, theme: Theme) -> str:
             + text(f"{card.where} · {card.kind} · {card.category}"),
             "kind",
         ),
-        element("h3", text(card.title)),
+        element("h2", text(card.title)),
     ]
     if card.name != card.title:
         pieces.append(element("p", text(card.name), "full", tabindex="0"))
     for title, fields in card.sections:
-        pieces.append(element("h4", text(title)))
+        pieces.append(element("h3", text(title)))
         if title.startswith("Time") and card.bins:
             pieces.append(_spark(card.bins, colour))
         pieces.append(element("div", "".join(_pair(field) for field in fields), "pairs"))
@@ -53,7 +53,7 @@ def longest_nodes(found: NodeTable, identity: str) -> None:
     show(
         element(
             "div",
-            element("h3", text(heading))
+            element("h2", text(heading))
             + element("p", "Click one here or in the graph for all that is known of it.", "muted"),
             "node",
         )

@@ -440,7 +440,7 @@ def test_names_are_shown_as_text_and_nothing_else(roots: Path, name: str) -> Non
         assert "\\x1b[31m" in told
     # Labels and headings are Markdown: an image in one would be fetched from another host.
     labels = [option.content for group in page.button_group for option in group.proto.options]
-    labels += [piece.value for piece in page.markdown] + [piece.value for piece in page.subheader]
+    labels += [piece.value for piece in page.markdown] + [piece.value for piece in page.header]
     labels += [link.value for link in page.get("page_link")]
     labels += [piece.label for piece in page.expander]
     labels += [button.label for button in page.get("download_button")]

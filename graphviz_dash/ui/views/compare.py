@@ -71,16 +71,16 @@ def render() -> None:
         equation_panel(result, run)
     _charts(result, run)
     _weak(result)
-    st.subheader("Figures", anchor=Evidence.FIGURES.value)
+    st.header("Figures", anchor=Evidence.FIGURES.value)
     show(element("div", _figures(result), "scroll"))
     st.caption(
         "Spreads are the 25th to the 75th percentile unless they say 95%. Hover a name for its "
         "definition. Clean figures come from processes to which no profiler was ever attached."
     )
     if recorded := recorded_section(result):
-        st.subheader("What the recorder saw", anchor=False)
+        st.header("What the recorder saw", anchor=False)
         show(recorded)
-    st.subheader("Kernels per traced step", anchor=False)
+    st.header("Kernels per traced step", anchor=False)
     _kernels(kernels(chosen.key), run)
     if run is not None:
         _stayed_eager(run)
@@ -141,13 +141,13 @@ def _tiles(result: Comparison, run: RunComparison) -> str:
 def _charts(result: Comparison, run: RunComparison | None) -> None:
     where = where_time_goes_chart(result, theme())
     if where is not None:
-        st.subheader("Where the time of a step goes", anchor=False)
+        st.header("Where the time of a step goes", anchor=False)
         draw(where, "where")
     left, right = st.columns(2, gap="large")
     iterations = iterations_chart(result, theme())
     if iterations is not None:
         with left:
-            st.subheader(_iterations_title(result), anchor=Evidence.ITERATIONS.value)
+            st.header(_iterations_title(result), anchor=Evidence.ITERATIONS.value)
             draw(iterations, "iterations")
             if any(run.run.recording for run in result.runs):
                 st.caption(
@@ -158,7 +158,7 @@ def _charts(result: Comparison, run: RunComparison | None) -> None:
     pays = break_even_chart(result, run, theme()) if run else None
     if pays is not None and run is not None:
         with right:
-            st.subheader(
+            st.header(
                 f"When {plain(run.name)} has paid for itself", anchor=Evidence.BREAK_EVEN.value
             )
             draw(pays, "pays")
@@ -270,7 +270,7 @@ def _kernels(found: KernelTable, run: RunComparison | None) -> None:
 
 
 def _stayed_eager(run: RunComparison) -> None:
-    st.subheader(f"What stayed eager in {plain(run.name)}", anchor=False)
+    st.header(f"What stayed eager in {plain(run.name)}", anchor=False)
     if run.coverage is None:
         st.caption(plain(run.coverage_reason or ""))
         return

@@ -128,7 +128,15 @@ def _code(place: CodePlace) -> str:
         )
         for number, line in enumerate(place.lines, place.first)
     ]
-    return element("div", where, "where") + element("pre", "".join(rows), "code")
+    return element("div", where, "where") + element(
+        # It may be wider than its place, and is scrolled by keyboard too.
+        "pre",
+        "".join(rows),
+        "code",
+        tabindex="0",
+        role="region",
+        **{"aria-label": f"Code at {place.text}"},
+    )
 
 
 def _facts(finding: Finding) -> str:
@@ -223,7 +231,7 @@ def _nothing(chosen: Chosen) -> str:
     folder = chosen.entry.path.name
     return element(
         "div",
-        element("h3", "No doctor's report in this experiment")
+        element("h2", "No doctor's report in this experiment")
         + element("p", text(lead))
         + element(
             "p",

@@ -33,7 +33,7 @@ def render() -> None:
 
 
 def _trace(chosen: Chosen) -> None:
-    st.subheader("Trace for Perfetto", anchor=False)
+    st.header("Trace for Perfetto", anchor=False)
     traced = [run for run in chosen.experiment.runs if run.replay_trace is not None]
     if not traced:
         empty("This experiment holds no trace", "Its traced passes failed or were not run.")
@@ -54,7 +54,7 @@ def _trace(chosen: Chosen) -> None:
 
 
 def _report(chosen: Chosen) -> None:
-    st.subheader("Report to send", anchor=False)
+    st.header("Report to send", anchor=False)
     st.markdown(
         "The verdict, where the difference went, figures, a step of each run, the graph and the "
         "kernels as one HTML file. It needs no network, and can be printed."
@@ -71,7 +71,7 @@ def _as_report(key: str) -> bytes:
 
 
 def _kernels(chosen: Chosen) -> None:
-    st.subheader("Kernels of all runs", anchor=False)
+    st.header("Kernels of all runs", anchor=False)
     found = kernels(chosen.key)
     if not found.rows:
         show(element("p", "No run has a traced pass.", "muted"))
@@ -87,7 +87,7 @@ def _node_frame(key: str, run_name: str, graph_id: str) -> pl.DataFrame:
 
 
 def _graph(chosen: Chosen) -> None:
-    st.subheader("A captured graph", anchor=False)
+    st.header("A captured graph", anchor=False)
     runs = [run for run in chosen.experiment.runs if run.graphs]
     if not runs:
         show(element("p", "This experiment holds no captured graph.", "muted"))

@@ -115,7 +115,7 @@ def _chart(recordings: dict[str, LaunchCosts]) -> None:
 
 def _table(name: str, costs: LaunchCosts) -> None:
     machine = costs.recording.environment
-    st.subheader(f"Medians of {plain(name)}", anchor=False)
+    st.header(f"Medians of {plain(name)}", anchor=False)
     whole = "" if costs.recording.complete else "; interrupted"
     st.caption(
         plain(

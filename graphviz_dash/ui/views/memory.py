@@ -116,7 +116,7 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
 
 def _parts(result: MemoryComparison) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.subheader("What memory is made of at the peak of a step", anchor=False)
+        st.header("What memory is made of at the peak of a step", anchor=False)
         shown = address.choose("memory", "Show", [_ALLOCATOR, _DEVICE])
     chart = memory_chart(result, theme(), outside=shown == _DEVICE)
     if chart is not None:
@@ -177,7 +177,7 @@ def _cell(size: int, change: int | None) -> str:
 def _pools(chosen: Chosen, report: MemoryReport) -> None:
     if not report.pools:
         return
-    st.subheader(f"Private pools of {plain(report.run)}", anchor=False)
+    st.header(f"Private pools of {plain(report.run)}", anchor=False)
     run = next(run for run in chosen.experiment.runs if run.name == report.run)
     names = [_pool_name(pool) for pool in report.pools]
     name = names[0]
@@ -255,7 +255,7 @@ def _graphs(report: MemoryReport) -> None:
 
 
 def _stages(result: MemoryComparison) -> None:
-    st.subheader("Most that the allocator held", anchor=False)
+    st.header("Most that the allocator held", anchor=False)
     head = ["", *(text(report.run) for report in result.reports)]
     rows = [
         [

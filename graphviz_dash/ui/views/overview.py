@@ -55,7 +55,7 @@ def _own() -> str:
     """How to see a workload of one's own here."""
     return element(
         "div",
-        element("h3", "Your own workload")
+        element("h2", "Your own workload")
         + element("p", "On a machine with a CUDA GPU, then reload this page:")
         + element(
             "pre",
@@ -99,7 +99,7 @@ def _card(entry: Entry) -> None:
     show(
         element(
             "div",
-            element("h3", text(entry.name))
+            element("h2", text(entry.name))
             + element(
                 "span", text(f"{manifest.environment.gpu.name} · {manifest.created[:10]}"), "where"
             ),

@@ -53,11 +53,11 @@ def render() -> None:
     show(failure_notes(comparison(chosen.key)), _tiles(found), _notes(found))
     steps = rank_steps_chart(found, theme())
     if steps is not None:
-        st.subheader("Where the traced step of each rank goes", anchor=False)
+        st.header("Where the traced step of each rank goes", anchor=False)
         draw(steps, "rank-steps")
     arrivals = arrivals_chart(found, theme())
     if arrivals is not None:
-        st.subheader("Arrival at each collective", anchor=False)
+        st.header("Arrival at each collective", anchor=False)
         draw(arrivals, "arrivals")
         drawn = len(drawn_collectives(found))
         left_out = len(found.collectives) - drawn
@@ -66,7 +66,7 @@ def render() -> None:
             + (f"The {MOST_COLLECTIVES} of largest skew are drawn. " if left_out else "")
             + clock_sentence(found)
         )
-    st.subheader("Ranks", anchor=False)
+    st.header("Ranks", anchor=False)
     show(element("div", _ranks(found), "scroll"))
     st.caption(
         "Step time and launch CPU time are of the clean pass; the other times are medians per "
@@ -76,7 +76,7 @@ def render() -> None:
         "idling for longer since the collective before."
     )
     if found.collectives:
-        st.subheader("Collectives of the step", anchor=False)
+        st.header("Collectives of the step", anchor=False)
         _collectives(found)
         _links(chosen, found)
 
