@@ -45,6 +45,10 @@ class MissingRequirementError(GraphvizDashError):
     """Something the command needs is not on this machine (torch, CUDA, a free port)."""
 
 
+class WorkerError(GraphvizDashError):
+    """A process of ours ended before its work was done, by whatever ended it (exit code 1)."""
+
+
 def printable(text: str) -> str:
     """``text`` on one line without control characters, so that no name can drive a terminal.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import zlib
@@ -21,8 +22,9 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-CHUNK_BYTES = 2 << 20
-"""Read at a time: large enough that splitting costs nothing, small enough to stay in cache."""
+CHUNK_BYTES = 256 << 10
+"""Read at a time: large enough that splitting costs little, small enough that the events of a chunk
+stay in the cache of a core while they become columns (at 2 MB it takes 1.4 times as long)."""
 
 _OTHERS = {
     b"PK\x03\x04": "a zip archive",
@@ -111,6 +113,7 @@ class ByteStream:
         except OSError as error:
             raise InputError(path, _reason(error), "a readable trace file") from error
         try:
+            self._size = os.fstat(self._file.fileno()).st_size
             start = self._file.read(8)
             self._file.seek(0)
         except OSError as error:
@@ -153,6 +156,11 @@ class ByteStream:
         except OSError as error:
             raise InputError(self.path, _reason(error), "a readable trace file") from error
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Bytes of the file that were taken in, and its size when it was opened."""
+        return min(self._file.tell(), self._size), self._size
 
     def skip(self, size: int) -> None:
         """Passes over ``size`` bytes of what is decompressed, without keeping them."""

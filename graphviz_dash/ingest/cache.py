@@ -21,7 +21,8 @@ import msgspec
 import polars as pl
 
 from graphviz_dash import __version__
-from graphviz_dash.ingest.kineto import PIECES, SCHEMAS, read_trace
+from graphviz_dash.ingest.kineto import PIECES, Progress, read_trace
+from graphviz_dash.ingest.kineto_columns import SCHEMAS
 from graphviz_dash.ingest.kineto_tables import TYPES
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.trace import EventPlaces, Trace, TraceInfo
@@ -173,23 +174,25 @@ def open_trace(
     *,
     cache: TraceCache | None,
     sha256: str | None = None,
+    progress: Progress | None = None,
 ) -> Trace:
     """The trace in ``path``, from ``cache`` if it is there, else read and, if that is worthwhile,
     kept.
 
     ``sha256`` is the file's, where a manifest vouches for it; without it the file counts as the
-    same while its path, size, inode and times of change are.
+    same while its path, size, inode and times of change are. ``progress`` is told as by
+    :func:`read_trace`, of a trace that is read.
 
     Raises:
-        InputError: as :func:`read_trace`.
+        InputError, WorkerError: as :func:`read_trace`.
     """
     key = _key(path, limits, sha256) if cache else None
     if cache is None or key is None:
-        return read_trace(path, limits)
+        return read_trace(path, limits, progress=progress)
     known = cache.load(key, path)
     if known is not None:
         return known
-    trace = read_trace(path, limits)
+    trace = read_trace(path, limits, progress=progress)
     # Written anew meanwhile: the tables may be neither the old file's nor the new one's.
     if trace.info.events >= WORTHWHILE_EVENTS and _key(path, limits, sha256) == key:
         cache.keep(key, trace)

@@ -57,6 +57,10 @@ class ArrayReader(Generic[T]):
     file. ``damage`` says why the document was not read to its end, if so, and ``read_bytes`` how
     much of it was. ``repaired`` says that text was accepted that holds control characters or bytes
     that are not UTF-8, as zeroed blocks do.
+
+    ``hand_over``, where it is set, is offered each piece before it is decoded here, cut where it
+    looks right. If it returns true the piece is its own to decode and check, and None is given in
+    its place. What this reader does or says after a piece that turns out to be wrong means nothing.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class ArrayReader(Generic[T]):
         self.damage: Damage | None = None
         self.repaired = False
         self.span = (0, 0)
+        self.hand_over: Callable[[memoryview], bool] | None = None
         self._buffer = b""
         self._before = 0  # bytes of the document before self._buffer
         self._bare = False
@@ -81,8 +86,8 @@ class ArrayReader(Generic[T]):
         """Bytes of the document that were taken in, decompressed."""
         return self._before
 
-    def __iter__(self) -> Iterator[list[T]]:
-        """The elements, piece by piece, in order.
+    def __iter__(self) -> Iterator[list[T] | None]:
+        """The elements, piece by piece, in order; None for a piece that was handed over.
 
         Raises:
             InputError: no such array, a document damaged before it, or too large an element.
@@ -107,14 +112,14 @@ class ArrayReader(Generic[T]):
         advice = _ADVICE_CUT if damage.cut else _ADVICE_DAMAGED
         return InputError(self._path, damage.found, "a whole JSON document", advice)
 
-    def _pieces(self) -> Iterator[list[T]]:
+    def _pieces(self) -> Iterator[list[T] | None]:
         """All but the last elements; these and what stands behind them are left in the buffer."""
         wanted = 0
         while data := self._stream.read():
             self._buffer += data
             if len(self._buffer) < wanted:
                 continue
-            found = self._piece(self._buffer)
+            found = self._handed(self._buffer) or self._piece(self._buffer)
             if found is None:
                 # One long element, or damage: look again when there is twice as much, so that the
                 # work stays proportional to what was read.
@@ -128,6 +133,15 @@ class ArrayReader(Generic[T]):
             self._buffer = self._buffer[rest:]
             wanted = 0
             yield items
+
+    def _handed(self, buffer: bytes) -> tuple[None, int] | None:
+        """Where the next element begins behind a piece that was handed over; None: none was."""
+        if self.hand_over is None:
+            return None
+        near = _near_cuts(buffer)
+        if not near or not self.hand_over(memoryview(buffer)[: near[0]]):
+            return None
+        return None, _next_element(buffer, near[0])
 
     def _salvaged(self) -> list[T]:
         """The whole elements in the buffer before its damage, and the whole fields if the array

@@ -1,255 +1,194 @@
 """Kineto traces, as torch.profiler exports them, into the tables of model/trace.py.
 
-This and its two neighbours (``kineto_events``, ``kineto_tables``) are the one place that knows
-Kineto's keys. Source of the format: pytorch/kineto ``libkineto/src/output_json.cpp`` and Google's
-"Trace Event Format".
+This and its neighbours (``kineto_events``, ``kineto_columns``, ``kineto_tables``) are the one
+place that knows Kineto's keys. Source of the format: pytorch/kineto
+``libkineto/src/output_json.cpp`` and Google's "Trace Event Format".
 """
 
 from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from operator import attrgetter
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
 
-import numpy as np
 import polars as pl
 
 from graphviz_dash.errors import InputError
+from graphviz_dash.ingest import workers
 from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.json_stream import ArrayReader
-from graphviz_dash.ingest.kineto_events import ABSENT, NO_RAW, Args, Event, EventDecoder
-from graphviz_dash.ingest.kineto_tables import (
+from graphviz_dash.ingest.kineto_columns import (
     LATEST_NS,
+    EventColumns,
     NeedsExactTimesError,
-    Table,
-    graph_ids,
-    shapes,
+    joined,
+    span_of,
 )
+from graphviz_dash.ingest.kineto_events import Event, EventDecoder
+from graphviz_dash.ingest.kineto_tables import frames
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.ingest.problems import find_problems, missing_rest, unreadable_text
-from graphviz_dash.model.trace import (
-    ANNOTATION_COLUMNS,
-    GPU_COLUMNS,
-    OP_COLUMNS,
-    PYTHON_COLUMNS,
-    RUNTIME_COLUMNS,
-    EventPlaces,
-    Trace,
-    TraceInfo,
-    TraceProblem,
-)
+from graphviz_dash.ingest.workers import DeclinedError, Workers
+from graphviz_dash.model.trace import EventPlaces, Trace, TraceInfo, TraceProblem
 
-_KERNEL, _MEMCPY, _MEMSET = range(3)
-_KINDS = ("kernel", "memcpy", "memset")
-
-# Kineto's categories, those of torch before 1.12 among them.
-_TABLE_OF = {
-    "kernel": "gpu",
-    "Kernel": "gpu",
-    "gpu_memcpy": "gpu",
-    "Memcpy": "gpu",
-    "gpu_memset": "gpu",
-    "Memset": "gpu",
-    "cuda_runtime": "runtime",
-    "cuda_driver": "runtime",
-    "Runtime": "runtime",
-    "xpu_runtime": "runtime",
-    "xpu_driver": "runtime",
-    "privateuse1_runtime": "runtime",
-    "privateuse1_driver": "runtime",
-    "cpu_op": "ops",
-    "Operator": "ops",
-    "user_annotation": "annotations",
-    "python_function": "python",
-    "Python": "python",
-}
-_KIND_OF = {
-    "kernel": _KERNEL,
-    "Kernel": _KERNEL,
-    "gpu_memcpy": _MEMCPY,
-    "Memcpy": _MEMCPY,
-    "gpu_memset": _MEMSET,
-    "Memset": _MEMSET,
-}
-_PHASES = {"M": "metadata", "i": "instant", "I": "instant", "C": "counter"}
 _MOST_CATEGORIES = 64
 """Categories counted by name; a trace with more has the rest counted together."""
 
+Progress: TypeAlias = Callable[[int, int], None]
+"""Is told the bytes of the file that were taken in, and how many there are. What it raises ends the
+reading."""
 
-def read_trace(path: Path, limits: Limits = DEFAULT_LIMITS) -> Trace:
-    """Reads a Kineto trace, ``.json`` or gzip-compressed.
+
+def read_trace(
+    path: Path,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    progress: Progress | None = None,
+    processes: int | None = None,
+) -> Trace:
+    """Reads a Kineto trace, ``.json``, plain or compressed by gzip or zstd.
 
     Times are exact nanoseconds since the first event that a table holds: a decimal microsecond is
     never rounded, however large. Python's garbage collector rests meanwhile.
 
     A file that is cut or damaged is read up to there; ``Trace.info.incomplete`` says so.
 
+    A large file is read by ``processes`` processes (None: as many as
+    :func:`graphviz_dash.ingest.workers.processes` says), with the same result as by one.
+
     Raises:
         InputError: no such file, data damaged before the first slice, JSON that is no trace, an
             event of the wrong type, an absurd number, or more than ``limits`` allow.
+        WorkerError: one of the processes was ended.
     """
+    exact = False
     with _no_collection():
-        try:
-            return _Reading(path, limits, exact=False).run()
-        except NeedsExactTimesError:
-            # Nearly always met in the first piece: such traces have no baseTimeNanoseconds.
-            return _Reading(path, limits, exact=True).run()
+        while True:
+            try:
+                with _Reading(path, limits, exact=exact, processes=processes) as reading:
+                    return reading.run(progress)
+            except NeedsExactTimesError:
+                # Nearly always met in the first piece: such traces have no baseTimeNanoseconds.
+                exact = True
+            except DeclinedError as refused:
+                if refused.inexact:
+                    exact = True
+                else:
+                    processes = 1
 
 
 class _Reading:
     """One pass over one file."""
 
-    def __init__(self, path: Path, limits: Limits, *, exact: bool) -> None:
+    def __init__(self, path: Path, limits: Limits, *, exact: bool, processes: int | None) -> None:
         self.path = path
         self.limits = limits
         self.exact = exact
         self.decoder = EventDecoder(path)
         self.decoder.exact = exact
-        self.tables = {name: Table(path, limits) for name in SCHEMAS}
-        self.skipped: Counter[str] = Counter()
-        self.events = 0
-        self.pieces: list[tuple[int, int, int]] = []  # as EventPlaces.pieces
+        self.own = EventColumns(path, exact=exact)
+        self.own_events = 0
+        self.spans: list[tuple[int, int]] = []  # bytes of each piece
+        self.owners: list[int] = []  # who has it: 0 this process, else a worker
+        self.most_workers = (workers.processes() if processes is None else processes) - 1
+        self.workers: Workers | None = None
+        self._handed_to = 0
 
-    def run(self) -> Trace:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.workers is not None:
+            self.workers.close()
+
+    def run(self, progress: Progress | None) -> Trace:
         with ByteStream(self.path, self.limits) as stream:
             reader = ArrayReader(
                 stream, "traceEvents", self.decoder.strict, self.decoder.lenient, self.limits
             )
-            for events in reader:
-                self.pieces.append((self.events, *reader.span))
-                self._add(events)
-        return self._finish(reader)
+            try:
+                self._read(reader, stream, progress)
+            except InputError as error:
+                if self.workers is None:
+                    raise
+                # It may only seem so, after a wrong cut, and which event it is only one who has
+                # read all before can tell.
+                raise DeclinedError(inexact=False) from error
+        parts = [self.own]
+        unreadable = Counter(self.decoder.unreadable)
+        if self.workers is not None:
+            for columns, refused in self.workers.finish():
+                parts.append(columns)
+                unreadable.update(refused)
+        return self._finish(reader, parts, unreadable)
 
-    def _add(self, events: list[Event]) -> None:
-        before = self.events
-        self.events += len(events)
-        if self.events > self.limits.events:
+    def _read(
+        self, reader: ArrayReader[Event], stream: ByteStream, progress: Progress | None
+    ) -> None:
+        for events in reader:
+            self.spans.append(reader.span)
+            self.owners.append(self._handed_to if events is None else 0)
+            if events is not None:
+                self.own.add(events)
+                self.own_events += len(events)
+            self._check()
+            read, size = stream.progress
+            if progress is not None:
+                progress(read, size)
+            if self.workers is None and self.most_workers > 0:
+                left = reader.read_bytes * (size - read) // max(read, 1)
+                if left >= workers.WORTHWHILE_BYTES:
+                    self.workers = Workers(self.path, self.most_workers, exact=self.exact)
+                    reader.hand_over = self._hand_over
+
+    def _hand_over(self, piece: memoryview) -> bool:
+        assert self.workers is not None
+        taken = self.workers.offer(piece)
+        if taken is None:
+            return False
+        self._handed_to = taken + 1
+        return True
+
+    def _check(self) -> None:
+        events = self.own_events + (self.workers.events if self.workers is not None else 0)
+        if events > self.limits.events:
             found = f"more than {self.limits.events:,} events"
             raise self.limits.refuse(self.path, "events", found)
-        number_of = _NUMBER_OF.get
-        numbers = np.fromiter(
-            (number_of(event.cat, -1) if event.ph == "X" else -1 for event in events),
-            np.int8,
-            len(events),
-        )
-        rows: dict[str, list[Event]] = {}
-        for number, (name, table) in enumerate(self.tables.items()):
-            places = np.flatnonzero(numbers == number)
-            rows[name] = [events[place] for place in places.tolist()]
-            if places.size:
-                table.put("place", places + before)
-        self._count_skipped([events[place] for place in np.flatnonzero(numbers < 0).tolist()])
-        if rows["gpu"]:
-            self._gpu(rows["gpu"])
-        if rows["runtime"]:
-            self._runtime(rows["runtime"])
-        if rows["ops"]:
-            self._ops(rows["ops"])
-        if rows["annotations"]:
-            self._annotations(rows["annotations"])
-        if rows["python"]:
-            self._python(rows["python"])
 
-    def _count_skipped(self, events: list[Event]) -> None:
-        seen = Counter(map(attrgetter("cat"), events))
-        if seen.pop("", 0):
-            seen.update(_PHASES.get(e.ph) or f"phase {e.ph!r}" for e in events if not e.cat)
-        for label, number in seen.items():
-            known = label in self.skipped or len(self.skipped) < _MOST_CATEGORIES
-            self.skipped[label[:80] if known else "other"] += number
-
-    def _gpu(self, events: list[Event]) -> None:
-        table = self.tables["gpu"]
-        args = list(map(attrgetter("args"), events))
-        table.add(events, self.exact)
-        table.put(
-            "kind", np.fromiter((_KIND_OF[event.cat] for event in events), np.int64, len(events))
-        )
-        # Old traces name device and stream only by the process and thread they draw them in.
-        for column, thread in (("device", "pid"), ("stream", "tid")):
-            values = table.integers(args, column)
-            if (values == ABSENT).any():
-                fallback = table.integers(events, thread)
-                values = np.where(values == ABSENT, fallback, values)
-            table.put(column, values)
-        table.arguments(args, ("correlation", "shared", "registers", "bytes"))
-        table.put("external_id", _external_ids(table, args))
-        for name in ("grid", "block"):
-            for axis, extent in zip("xyz", shapes(args, name, table), strict=True):
-                table.put(f"{name}_{axis}", extent)
-        graph, node = graph_ids(args, self.path)
-        table.put("graph_id", graph)
-        table.put("graph_node_id", node)
-
-    def _runtime(self, events: list[Event]) -> None:
-        table = self.tables["runtime"]
-        args = list(map(attrgetter("args"), events))
-        table.add(events, self.exact)
-        table.threads(events)
-        table.arguments(args, ("correlation",))
-        table.put("external_id", _external_ids(table, args))
-
-    def _ops(self, events: list[Event]) -> None:
-        table = self.tables["ops"]
-        args = list(map(attrgetter("args"), events))
-        table.add(events, self.exact)
-        table.threads(events)
-        table.arguments(args, ("sequence", "forward_tid"))
-        table.put("external_id", _external_ids(table, args))
-        dims = [
-            arg.input_dims if arg.input_dims is not NO_RAW else arg.old_input_dims for arg in args
-        ]
-        table.raws("input_dims", dims)
-        table.raws("input_types", list(map(attrgetter("input_types"), args)))
-
-    def _annotations(self, events: list[Event]) -> None:
-        table = self.tables["annotations"]
-        table.add(events, self.exact)
-        table.threads(events)
-
-    def _python(self, events: list[Event]) -> None:
-        table = self.tables["python"]
-        args = list(map(attrgetter("args"), events))
-        table.add(events, self.exact)
-        table.threads(events)
-        table.arguments(args, ("python_id", "python_parent_id"))
-
-    def _finish(self, reader: ArrayReader[Event]) -> Trace:
+    def _finish(
+        self, reader: ArrayReader[Event], parts: list[EventColumns], unreadable: Counter[str]
+    ) -> Trace:
         fields = reader.fields
-        filled = [table for table in self.tables.values() if table.rows]
+        columns = joined(parts, self.owners)
+        events = sum(columns.events)
+        filled = [table for table in columns.tables.values() if any(table.rows)]
         if not filled and reader.damage is not None:
             raise reader.refused(reader.damage)
         if not filled:
             raise InputError(
                 self.path,
-                f"traceEvents without any slice of a CPU or GPU ({self.events:,} events)",
+                f"traceEvents without any slice of a CPU or GPU ({events:,} events)",
                 "a Kineto trace, as torch.profiler exports it",
             )
-        origin = min(int(table.column("ts").min()) for table in filled)
-        end = max(int((table.column("ts") + table.column("dur")).max()) for table in filled)
-        frames = {
-            name: self.tables[name].frame(
-                schema | _WHILE_READING[name], origin, name not in ("gpu", "runtime")
-            )
-            for name, schema in SCHEMAS.items()
-        }
-        rows = {name: frame.drop_in_place("place") for name, frame in frames.items()}
-        pieces = pl.DataFrame(self.pieces, schema=PIECES, orient="row")
-        kinds = pl.Series(_KINDS, dtype=pl.Categorical)
-        gpu = frames["gpu"].with_columns(kinds.gather(frames["gpu"]["kind"]).alias("kind"))
-        base = _integer_field(fields, "baseTimeNanoseconds", self.path) or 0
-        # torch wrote integers before 2.2.
-        whole = all(table.whole_microseconds for table in filled)
-        problems = find_problems(gpu, frames["runtime"], whole_microseconds=whole)
+        origin, end = span_of(filled)
+        whole = all(table.whole_microseconds for table in filled)  # as torch wrote them before 2.2
+        tables, rows = frames(columns.tables, origin, self.limits)
+        problems = find_problems(tables["gpu"], tables["runtime"], whole_microseconds=whole)
         info = TraceInfo(
             source=self.path.name,
-            events=self.events,
-            skipped=dict(self.skipped),
-            origin_ns=base + origin,
+            events=events,
+            skipped=_counted(columns.skipped),
+            origin_ns=(_integer_field(fields, "baseTimeNanoseconds", self.path) or 0) + origin,
             end_ns=end - origin,
             cupti_version=_integer_field(fields, "cupti_version", self.path),
             cuda_runtime_version=_integer_field(fields, "cuda_runtime_version", self.path),
@@ -257,60 +196,56 @@ class _Reading:
             device_names=_device_names(fields),
             with_stack=bool(fields.get("with_stack")),
             record_shapes=bool(fields.get("record_shapes")),
-            problems=(*self._missing(reader, end - origin), *problems, *self._argument_problems()),
+            problems=(
+                *_missing(reader, events, end - origin),
+                *problems,
+                *_unreadable(unreadable),
+            ),
         )
-        return Trace(
-            info=info,
-            gpu=gpu,
-            runtime=frames["runtime"],
-            ops=frames["ops"],
-            annotations=frames["annotations"],
-            python=frames["python"],
-            places=EventPlaces(self.path, pieces, rows),
+        places = EventPlaces(self.path, _pieces(columns.events, self.spans), rows)
+        return Trace(info=info, **tables, places=places)
+
+
+def _missing(reader: ArrayReader[Event], events: int, end: int) -> Iterator[TraceProblem]:
+    """What the trace lacks because its file is cut or damaged."""
+    damage = reader.damage
+    if damage is not None:
+        yield missing_rest(
+            damage,
+            events=events,
+            read_bytes=reader.read_bytes,
+            end=end,
+            base_time="baseTimeNanoseconds" in reader.fields,
+        )
+    if reader.repaired:
+        yield unreadable_text()
+
+
+def _unreadable(arguments: Counter[str]) -> Iterator[TraceProblem]:
+    if arguments:
+        named = ", ".join(sorted(arguments))
+        yield TraceProblem(
+            "argument-unreadable",
+            f"{arguments.total():,} arguments ({named}) hold something else than they should; "
+            "they count as not recorded.",
         )
 
-    def _missing(self, reader: ArrayReader[Event], end: int) -> Iterator[TraceProblem]:
-        """What the trace lacks because its file is cut or damaged."""
-        damage = reader.damage
-        if damage is not None:
-            yield missing_rest(
-                damage,
-                events=self.events,
-                read_bytes=reader.read_bytes,
-                end=end,
-                base_time="baseTimeNanoseconds" in reader.fields,
-            )
-        if reader.repaired:
-            yield unreadable_text()
 
-    def _argument_problems(self) -> Iterator[TraceProblem]:
-        unreadable = self.decoder.unreadable
-        if unreadable:
-            total = sum(unreadable.values())
-            named = ", ".join(sorted(unreadable))
-            yield TraceProblem(
-                "argument-unreadable",
-                f"{total:,} arguments ({named}) hold something else than they should; "
-                "they count as not recorded.",
-            )
+def _counted(skipped: Counter[str]) -> dict[str, int]:
+    """The categories with the most events, and all others together."""
+    most = sorted(skipped.items(), key=lambda item: (-item[1], item[0]))
+    counted: Counter[str] = Counter()
+    for label, number in most[:_MOST_CATEGORIES]:
+        counted[label[:80]] += number
+    rest = sum(number for _, number in most[_MOST_CATEGORIES:])
+    return dict(counted) | ({"other": counted["other"] + rest} if rest else {})
 
 
-SCHEMAS: Final = {
-    "gpu": GPU_COLUMNS,
-    "runtime": RUNTIME_COLUMNS,
-    "ops": OP_COLUMNS,
-    "annotations": ANNOTATION_COLUMNS,
-    "python": PYTHON_COLUMNS,
-}
-"""Columns of each table of :class:`Trace`, by its name."""
+def _pieces(events: list[int], spans: list[tuple[int, int]]) -> pl.DataFrame:
+    first = accumulate(events[:-1], initial=0)
+    starts, ends = zip(*spans, strict=True)
+    return pl.DataFrame({"first": list(first), "start": starts, "end": ends}, schema=PIECES)
 
-
-# kind is a number until the table is whole; place goes into Trace.places.
-_WHILE_READING: Final = {name: {"place": "int64"} for name in SCHEMAS} | {
-    "gpu": {"place": "int64", "kind": "int64"}
-}
-
-_NUMBER_OF: Final = {category: list(SCHEMAS).index(table) for category, table in _TABLE_OF.items()}
 
 PIECES: Final = pl.Schema({"first": pl.Int64, "start": pl.Int64, "end": pl.Int64})
 """Columns of ``EventPlaces.pieces``."""
@@ -326,11 +261,6 @@ def _no_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _external_ids(table: Table, args: Sequence[Args]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    values = table.integers(args, "external_id")
-    return table.integers(args, "old_external_id") if (values == ABSENT).all() else values
 
 
 def _integer_field(fields: dict[str, Any], name: str, path: Path) -> int | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
@@ -24,6 +25,7 @@ NO_RAW: Final = Raw(b"")
 _LARGEST = 1e25
 _INT64 = 1 << 63
 _UNSIGNED = ("graph_id", "graph_node_id")
+_CONTROL = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 
 
 class Args(Struct, frozen=True, gc=False):
@@ -121,6 +123,24 @@ class EventDecoder:
         events = self._patiently(_items(json.loads(text, strict=False, parse_float=_number)))
         self._decoded += len(events)
         return events
+
+    def unchecked(self, piece: bytes) -> list[Event] | None:
+        """The events of a piece that was cut where it looked right. None: the cut was wrong, or
+        something else is the matter that only a reader of the whole can tell."""
+        try:
+            if not piece.isascii():
+                piece.decode()
+            return self.strict(piece)
+        except (UnicodeDecodeError, InputError, RecursionError):
+            return None
+        except msgspec.DecodeError:
+            pass
+        if _CONTROL.search(piece):
+            return None
+        try:
+            return self.lenient(piece)  # NaN and its like
+        except (ValueError, InputError, RecursionError):
+            return None
 
     def _patiently(self, items: list[Any]) -> list[Event]:
         return [self._event(item, self._decoded + place) for place, item in enumerate(items)]

@@ -6,6 +6,7 @@ import gzip
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -14,7 +15,7 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ingest import cache as module
 from graphviz_dash.ingest import load
 from graphviz_dash.ingest.cache import VARIABLE, TraceCache, default_cache, open_trace
-from graphviz_dash.ingest.kineto import SCHEMAS
+from graphviz_dash.ingest.kineto_columns import SCHEMAS
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.ingest.raw_events import raw_event
@@ -42,9 +43,9 @@ def parses(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     seen: list[Path] = []
     real = module.read_trace
 
-    def counting(path: Path, limits: Limits = DEFAULT_LIMITS) -> Trace:
+    def counting(path: Path, limits: Limits = DEFAULT_LIMITS, **options: Any) -> Trace:
         seen.append(path)
-        return real(path, limits)
+        return real(path, limits, **options)
 
     monkeypatch.setattr(module, "read_trace", counting)
     return seen

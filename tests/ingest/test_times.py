@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphviz_dash.ingest.kineto import read_trace
-from graphviz_dash.ingest.kineto_tables import FLOAT_EXACT_US, LATEST_NS
+from graphviz_dash.ingest.kineto_columns import FLOAT_EXACT_US, LATEST_NS
 from tests.builders import TraceBuilder
 
 EPOCH_NS = 1_683_564_901_548_726_123
