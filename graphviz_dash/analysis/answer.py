@@ -49,6 +49,7 @@ _CAUSES: Final = (
     ("kernel_change", "kernel time"),
     ("copy_change", "copies and sets"),
     ("synchronisation_removed", "synchronisation"),
+    ("rank_wait_removed", "waiting for other ranks"),
 )
 
 

@@ -31,6 +31,7 @@ from graphviz_dash.analysis.headline import fastest, headline, sentence
 from graphviz_dash.analysis.measured import measured
 from graphviz_dash.analysis.memory import memory_pass_figures
 from graphviz_dash.analysis.metrics import METRICS
+from graphviz_dash.analysis.rank_waits import rank_waits
 from graphviz_dash.analysis.recorded import (
     recorded_figures,
     recorded_relative,
@@ -155,7 +156,10 @@ def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
     """
     experiment = measured(experiment)
     chosen = _choose(experiment, baseline)
-    works = {run.name: step_work(run) for run in experiment.runs} if chosen else {}
+    waits = rank_waits(experiment) if chosen else {}
+    works = (
+        {run.name: step_work(run, waits.get(run.name)) for run in experiment.runs} if chosen else {}
+    )
     runs = tuple(_compare_run(run, chosen, experiment, works) for run in experiment.runs)
     return Comparison(experiment, chosen.name if chosen else None, runs, headline(runs))
 
@@ -219,7 +223,7 @@ def _compare_run(
         for figure in relative_figures(run, against, figures["one_off_cost"])
     }
     equation = _equation(run, against, works)
-    figures |= {figure.metric.id: figure for figure in _equation_figures(equation)}
+    figures |= {figure.metric.id: figure for figure in _equation_figures(run, equation)}
     where, where_reason = _where(run, figures, taken)
     pays = against if isinstance(against, str) else break_even(run, against, figures)
     return RunComparison(
@@ -278,12 +282,14 @@ def _equation(run: Run, against: Run | str, works: Mapping[str, StepWork | str])
     )
 
 
-def _equation_figures(equation: Waterfall | str) -> Iterator[Figure]:
+def _equation_figures(run: Run, equation: Waterfall | str) -> Iterator[Figure]:
     metrics = zip(EQUATION, Cause, strict=True)
     parts = {} if isinstance(equation, str) else dict(equation.saved.items())
     for metric, cause in metrics:
         if isinstance(equation, str):
             yield absent(metric, equation)
+        elif cause is Cause.RANKS and run.manifest.rank is None:
+            yield absent(metric, "it was collected by one process, which has no other to wait for")
         else:
             yield present(metric, parts[cause])
 

@@ -422,14 +422,15 @@ _EQUATION = (
         "between the nodes of a graph, and after the last work while the CPU was not done. The "
         "traced steps divide the clean step time: instants of the CPU are scaled by clean launch "
         "CPU time over the traced one, the durations of GPU work are taken as traced, and what "
-        "must wait for what is kept. These five differences add up to the time saved per step "
+        "must wait for what is kept. These six differences add up to the time saved per step "
         "exactly.",
         estimate=True,
     ),
     Metric(
         "kernel_change", "Kernel time saved", _NS, Source.BOTH, _HIGH,
         "Time in which the GPU ran kernels, in a step of the baseline less in a step of this run; "
-        "what runs at the same time counts once. Negative where kernels take longer.",
+        "what runs at the same time counts once, and a collective's wait for other ranks does not "
+        "count. Negative where kernels take longer.",
         estimate=True,
     ),
     Metric(
@@ -445,8 +446,17 @@ _EQUATION = (
         estimate=True,
     ),
     Metric(
+        "rank_wait_removed", "Waiting for ranks removed", _NS, Source.BOTH, _HIGH,
+        "The same for time in which the GPU did nothing but wait in a collective for other ranks: "
+        "what its kernel takes longer than the shortest among the ranks for the same collective, "
+        "which all leave together. As far as the last rank's GPU worked for longer since the "
+        "collective before, the wait is taken as traced, and so it is within a graph launch; the "
+        "rest is a wait for that rank's CPU, and is scaled like the instants of the CPU.",
+        estimate=True,
+    ),
+    Metric(
         "remainder", "Remainder", _NS, Source.BOTH, _NONE,
-        "What the other four differences leave of the time saved per step: the part of it that "
+        "What the other five differences leave of the time saved per step: the part of it that "
         "the traced passes do not explain. It is never spread over them. Above 5% of the "
         "baseline's step the equation is called weak.",
         estimate=True,

@@ -28,7 +28,14 @@ _OF_CLEAN = ("speedup", "speedup_interval", "step_saving", "break_even", "peak_r
 RELATIVE = (*_OF_CLEAN, *MEMORY_RELATIVE)
 """The metrics of this module, which need a baseline."""
 
-EQUATION = ("gaps_removed", "kernel_change", "copy_change", "synchronisation_removed", "remainder")
+EQUATION = (
+    "gaps_removed",
+    "kernel_change",
+    "copy_change",
+    "synchronisation_removed",
+    "rank_wait_removed",
+    "remainder",
+)
 """Those of the equation, which need one too, in the order of waterfall.Cause."""
 
 

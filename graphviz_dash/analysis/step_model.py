@@ -7,7 +7,12 @@ one factor: clean launch CPU time over the time that the traced step took to its
 synchronisation. Work begins when its launch has been made and what it must wait for has ended (the
 work before it on its stream; in a graph, what its edges say), and after the same delay that the
 trace shows there; between the nodes of one graph launch the least delay of all steps, because the
-profiler lengthens these. The step ends when the CPU has returned and all work is done, plus the
+profiler lengthens these. The branches of a
+graph begin one after another while its launching call comes to them, which counts as the CPU's. A
+copy between host and device waits for the one before it in that direction where it always did. A
+collective waits for the last rank as the trace shows; where that rank
+was idle for longer, and the collective launched by itself, the wait is one for a CPU, and is scaled
+like its instants. The step ends when the CPU has returned and all work is done, plus the
 least time that any traced step of the experiment took to return from its final synchronisation: the
 profiler writes its buffers there.
 """
@@ -18,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphviz_dash.analysis.lanes import Ints
+from graphviz_dash.analysis.lanes import Ints, merge_busy
 from graphviz_dash.analysis.steps import exclusive_ns
 from graphviz_dash.analysis.work import NO_GROUP, StepWork
 
@@ -27,17 +32,19 @@ from graphviz_dash.analysis.work import NO_GROUP, StepWork
 class StepModel:
     """The modelled clean step; arrays of shape (items,), in ns.
 
-    ``busy`` is what each item adds to the time in which the GPU works: its duration, less what
-    others that began before it cover. ``waiting`` is the idle time before it in which its launch
-    was missing, ``blocked`` that in which the CPU waited in a synchronising call. ``after_ns`` is
-    the time that the CPU needed after the last work had ended, ``return_ns`` the return from the
-    final synchronisation. All of them together are ``end_ns``, the modelled step time. ``scale`` is
-    the factor of the CPU's instants.
+    ``busy`` is what each item adds to the time in which the GPU works: its duration without its
+    wait for other ranks, less what others that began before it cover. ``ranks`` is what its wait
+    for other ranks adds, in which nothing works. ``waiting`` is the idle time before it in which
+    its launch was missing, ``blocked`` that in which the CPU waited in a synchronising call.
+    ``after_ns`` is the time that the CPU needed after the last work had ended, ``return_ns`` the
+    return from the final synchronisation. All of them together are ``end_ns``, the modelled step
+    time. ``scale`` is the factor of the CPU's instants.
     """
 
     start: Ints
     end: Ints
     busy: Ints
+    ranks: Ints
     waiting: Ints
     blocked: Ints
     after_ns: int
@@ -54,10 +61,12 @@ def model_step(
     ``depends``: for each item others that it must wait for, besides those before it on its stream.
     """
     scale = launch_cpu_ns / work.cpu_ns if work.cpu_ns else 1.0
-    start, end = _begin_and_end(work, scale, depends)
+    rank_wait = _rank_waits(work, scale)
+    took = work.duration - work.rank_wait + rank_wait
+    start, end = _begin_and_end(work, scale, took, depends)
     order = np.argsort(start, kind="stable")
-    busy = np.zeros(len(start), dtype=np.int64)
-    busy[order] = exclusive_ns(start[order], end[order])
+    arrived = start + rank_wait
+    busy, ranks = _working(arrived, end), _only_waiting(start, arrived, end)
     idle, blocked = _gaps(start, end, order, np.rint(work.waits * scale).astype(np.int64))
     last = int(end.max())
     returned = max(last, round(launch_cpu_ns))
@@ -65,6 +74,7 @@ def model_step(
         start=start,
         end=end,
         busy=busy,
+        ranks=ranks,
         waiting=idle - blocked,
         blocked=blocked,
         after_ns=returned - last,
@@ -74,13 +84,45 @@ def model_step(
     )
 
 
+def _rank_waits(work: StepWork, scale: float) -> Ints:
+    """How long each item waits for other ranks."""
+    idle = work.rank_wait - work.by_work
+    scaled = np.where(work.group == NO_GROUP, np.rint(idle * scale), idle)
+    return work.by_work + scaled.astype(np.int64)
+
+
+def _working(start: Ints, end: Ints) -> Ints:
+    """What each item adds to the union of those that begin before it."""
+    order = np.argsort(start, kind="stable")
+    found = np.zeros(len(start), dtype=np.int64)
+    found[order] = exclusive_ns(start[order], end[order])
+    return found
+
+
+def _only_waiting(start: Ints, arrived: Ints, end: Ints) -> Ints:
+    """What each wait, from ``start`` to ``arrived``, adds to the union of all work (``arrived`` to
+    ``end``) and of the waits before it."""
+    found = np.zeros(len(start), dtype=np.int64)
+    waits = np.flatnonzero(arrived > start)
+    waits = waits[np.argsort(start[waits], kind="stable")]
+    if len(waits):
+        work = merge_busy(np.zeros(len(start), dtype=np.int64), arrived, end)
+        before = np.maximum.accumulate(np.concatenate(([0], arrived[waits][:-1])))
+        begin = np.minimum(np.maximum(start[waits], before), arrived[waits])
+        working = work.busy_before(0, arrived[waits]) - work.busy_before(0, begin)
+        found[waits] = arrived[waits] - begin - working
+    return found
+
+
 def _begin_and_end(
-    work: StepWork, scale: float, depends: list[list[int]] | None
+    work: StepWork, scale: float, modelled: Ints, depends: list[list[int]] | None
 ) -> tuple[Ints, Ints]:
-    launch, call = work.launch.tolist(), work.call.tolist()
-    traced, took = work.start.tolist(), work.duration.tolist()
+    """When each item begins and ends, if it takes as long as ``modelled``."""
+    takes = modelled.tolist()
+    launch, traced = work.launch.tolist(), work.start.tolist()
     lanes, groups = work.lane.tolist(), work.group.tolist()
-    delays, inside_group = work.delay.tolist(), _inside_groups(work)
+    inside_group, engines = _inside_groups(work), _same_engine(work)
+    delays = _delays_of_branches(work, scale, inside_group)
     count = len(launch)
     begins, ends = [0] * count, [0] * count
     last_of_lane: dict[int, int] = {}
@@ -97,15 +139,15 @@ def _begin_and_end(
         before = last_of_lane.get(lanes[first])
         if before is not None:
             waits_for.append(before)
-        inside = min(max(traced[first] - launch[first], 0), call[first])
-        launched = launch[first] + inside
-        ready = max((traced[one] + took[one] for one in waits_for), default=0)
-        delay = max(traced[first] - max(launched, ready), 0)
-        begin = max([round(launched * scale), *(ends[one] for one in waits_for)]) + delay
+        if place in engines:
+            waits_for.append(engines[place])
+        inside, delay = _before(work, first, waits_for)
+        launched = round((launch[first] + inside) * scale)
+        begin = max([launched, *(ends[one] for one in waits_for)]) + delay
         for one in sorted(range(place, stop), key=traced.__getitem__):
             before_it = [ends[other] for other in inside_group.get(one, ())]
             begins[one] = max(before_it, default=begin) + (delays[one] if one != first else 0)
-            ends[one] = begins[one] + took[one]
+            ends[one] = begins[one] + takes[one]
             last_of_lane[lanes[one]] = max(
                 last_of_lane.get(lanes[one], one), one, key=ends.__getitem__
             )
@@ -117,6 +159,53 @@ def _begin_and_end(
             last_of_lane = dict.fromkeys(set(lanes), everything[-1])
         place = stop
     return np.array(begins, dtype=np.int64), np.array(ends, dtype=np.int64)
+
+
+def _before(work: StepWork, item: int, waits_for: list[int]) -> tuple[int, int]:
+    """How far into its launching call an item was launched, and how long after that, and after all
+    of ``waits_for`` had ended, it began: medians over the steps, of each by itself, because what
+    was the last to be ready differs from one to another."""
+    each = work.each
+    start, launch = each.start[:, item], each.launch[:, item]
+    inside = np.clip(start - launch, 0, each.call[:, item])
+    ready = launch + inside
+    for one in waits_for:
+        ready = np.maximum(ready, each.start[:, one] + each.duration[:, one])
+    return round(float(np.median(inside))), round(float(np.median(np.maximum(start - ready, 0))))
+
+
+def _same_engine(work: StepWork) -> dict[int, int]:
+    """For each copy between host and device, launched by itself, the one before it in the same
+    direction, if it never began before that had ended: one engine does one copy at a time."""
+    found: dict[int, int] = {}
+    last: dict[str, int] = {}
+    each = work.each
+    for place, item in enumerate(work.items):
+        direction = next((one for one in ("HtoD", "DtoH") if one in item.name), None)
+        if item.kind != "memcpy" or direction is None or work.group[place] != NO_GROUP:
+            continue
+        before = last.get(direction)
+        if before is not None and bool(
+            (each.start[:, place] >= each.start[:, before] + each.duration[:, before]).all()
+        ):
+            found[place] = before
+        last[direction] = place
+    return found
+
+
+def _delays_of_branches(
+    work: StepWork, scale: float, inside_group: dict[int, list[int]]
+) -> list[int]:
+    """The delays of nodes. A branch that has nothing before it in its graph launch, and begins
+    before the launching call has returned, begins as late as that call comes to it: an instant of
+    the CPU, which is scaled."""
+    in_call = work.start < work.launch + work.call
+    return [
+        round(delay * scale) if early and place not in inside_group else delay
+        for place, (delay, early) in enumerate(
+            zip(work.delay.tolist(), in_call.tolist(), strict=True)
+        )
+    ]
 
 
 def _inside_groups(work: StepWork) -> dict[int, list[int]]:

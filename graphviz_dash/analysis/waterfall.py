@@ -36,6 +36,7 @@ class Cause(StrEnum):
     KERNELS = "kernels"
     COPIES = "copies and sets"
     SYNCHRONISATION = "synchronisation"
+    RANKS = "waiting for ranks"
     REMAINDER = "remainder"
 
 
@@ -47,6 +48,7 @@ class Parts:
     kernels: int = 0
     copies: int = 0
     synchronisation: int = 0
+    ranks: int = 0
     remainder: int = 0
 
     @property
@@ -107,6 +109,16 @@ class Waterfall:
     def saved(self) -> Parts:
         """The differences by cause."""
         return self.before - self.after
+
+    @property
+    def causes(self) -> tuple[tuple[Cause, int], ...]:
+        """What was saved by cause, in order; waiting for ranks only where there was any."""
+        any_wait = self.before.ranks or self.after.ranks
+        return tuple(
+            (cause, value)
+            for cause, value in self.saved.items()
+            if any_wait or cause is not Cause.RANKS
+        )
 
     @property
     def remainder_share(self) -> float:
@@ -179,12 +191,14 @@ def _item_parts(work: StepWork, model: StepModel) -> list[Parts]:
             kernels=busy if item.kind == "kernel" else 0,
             copies=0 if item.kind == "kernel" else busy,
             synchronisation=blocked,
+            ranks=ranks,
         )
-        for item, busy, waiting, blocked in zip(
+        for item, busy, waiting, blocked, ranks in zip(
             work.items,
             model.busy.tolist(),
             model.waiting.tolist(),
             model.blocked.tolist(),
+            model.ranks.tolist(),
             strict=True,
         )
     ]

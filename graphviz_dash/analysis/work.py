@@ -19,6 +19,7 @@ from graphviz_dash.analysis.calls import CallClass, call_class
 from graphviz_dash.analysis.figures import pass_missing
 from graphviz_dash.analysis.lanes import Ints, column, encode, link_launches
 from graphviz_dash.analysis.origins import NodeOrigin, Origins
+from graphviz_dash.analysis.rank_waits import RankWaits
 from graphviz_dash.analysis.replays import known_of, match_replays
 from graphviz_dash.analysis.steps import Step, StepMethod, steps
 from graphviz_dash.analysis.topology import visible_edges
@@ -60,17 +61,31 @@ class Item:
 
 
 @dataclass(frozen=True)
+class EachStep:
+    """The times of the same items in each step, shape (steps, items): see StepWork."""
+
+    launch: Ints
+    call: Ints
+    start: Ints
+    duration: Ints
+
+
+@dataclass(frozen=True)
 class StepWork:
     """The items of a typical step in the order of launch (nodes of one graph launch: as captured),
     with parallel arrays of shape (items,); times in ns.
 
     ``launch`` is when the launching call began since the step began, ``call`` how long it took,
-    ``start`` when the item began on the GPU since the step began, ``duration`` how long it ran.
+    ``start`` when the item began on the GPU since the step began, ``duration`` how long it ran;
+    of this a collective waited ``rank_wait`` for other ranks, of which the longer GPU work of the
+    last one explains ``by_work``.
     ``lane`` is a dense number of its stream. ``group`` numbers the graph launches (NO_GROUP:
     launched by itself). ``edges`` (k, 2) are places of items that follow each other in a graph or
     around one. ``delay`` is, for a node of a graph launch, the least time over the steps between
     the end of the last node before it in the same launch (the start of the launch's first node,
     where there is none) and its start; 0 for other items.
+
+    ``each`` has the times of which these are medians, step by step.
 
     ``cpu_ns`` is from the step's begin to its final synchronisation, ``waits`` (k, 2) are begin and
     end of other synchronising calls in it, ``return_ns`` the least time over the steps that the
@@ -84,10 +99,13 @@ class StepWork:
     call: Ints
     start: Ints
     duration: Ints
+    rank_wait: Ints
+    by_work: Ints
     lane: Ints
     group: Ints
     edges: Ints
     delay: Ints
+    each: EachStep
     cpu_ns: int
     waits: Ints
     return_ns: int
@@ -95,8 +113,9 @@ class StepWork:
     taken: int
 
 
-def step_work(run: Run) -> StepWork | str:
-    """The work of a typical step of ``run``, or why it cannot be told."""
+def step_work(run: Run, waits: RankWaits | None = None) -> StepWork | str:
+    """The work of a typical step of ``run``, or why it cannot be told; ``waits`` are those of its
+    collectives for other ranks."""
     trace = run.replay_trace
     if trace is None:
         return pass_missing(run, Pass.TRACED)
@@ -107,7 +126,9 @@ def step_work(run: Run) -> StepWork | str:
         return "the trace does not tell the launch of all GPU work"
     calls = _Calls(trace)
     nodes = _Nodes(run, trace)
-    read = [_Read(step, trace, calls, nodes) for step in taken]
+    if waits is None:
+        waits = RankWaits(*np.zeros((2, trace.gpu.height), dtype=np.int64))
+    read = [_Read(step, trace, calls, nodes, waits) for step in taken]
     if any(one.final is None for one in read):
         return "the trace shows no synchronisation at the end of a step"
     signatures = Counter(one.signature for one in read)
@@ -153,7 +174,9 @@ class _Nodes:
 class _Read:
     """One step's rows in the order of launch."""
 
-    def __init__(self, step: Step, trace: Trace, calls: _Calls, nodes: _Nodes) -> None:
+    def __init__(
+        self, step: Step, trace: Trace, calls: _Calls, nodes: _Nodes, waits: RankWaits
+    ) -> None:
         rows = step.gpu_rows
         call = calls.of_row[rows]
         start = column(trace.gpu, "ts")[rows]
@@ -166,6 +189,7 @@ class _Read:
         self.call = calls.duration[call]
         self.start = start[order] - step.start
         self.duration = np.maximum(column(trace.gpu, "dur")[self.rows], 0)
+        self.rank_wait, self.by_work = waits.total[self.rows], waits.by_work[self.rows]
         self.group = np.where(
             calls.is_graph[call], np.unique(call, return_inverse=True)[1].reshape(-1), NO_GROUP
         )
@@ -197,6 +221,12 @@ def _typical(run: Run, trace: Trace, like: list[_Read], taken: int, nodes: _Node
     lanes = column(trace.gpu, "stream") + (column(trace.gpu, "device") << 32)
     lane = np.unique(lanes[first.rows], return_inverse=True)[1].reshape(-1)
     edges = _edges(first, lane, nodes)
+    each = EachStep(
+        *(
+            np.stack([getattr(one, name) for one in like])
+            for name in ("launch", "call", "start", "duration")
+        )
+    )
     return StepWork(
         run=run.name,
         items=items,
@@ -204,10 +234,13 @@ def _typical(run: Run, trace: Trace, like: list[_Read], taken: int, nodes: _Node
         call=_medians([one.call for one in like]),
         start=_medians([one.start for one in like]),
         duration=_medians([one.duration for one in like]),
+        rank_wait=_medians([one.rank_wait for one in like]),
+        by_work=_medians([one.by_work for one in like]),
         lane=lane,
         group=first.group,
         edges=edges,
         delay=np.stack([_delays(one, edges) for one in like]).min(axis=0),
+        each=each,
         cpu_ns=int(np.median([one.final or 0 for one in like])),
         waits=_medians([one.waits for one in like]),
         return_ns=min(one.return_ns for one in like),

@@ -43,7 +43,7 @@ def waterfall_still(found: Waterfall, modes: tuple[ExecutionMode, ExecutionMode]
     at = found.before_ns
     hatch = _HATCH.format(id="rest", stroke=colour(REMAINDER))
     rows = [(found.baseline, 0, at, colour(MODE[modes[0]]), "", format_ns(at))]
-    for cause, saved in found.saved.items():
+    for cause, saved in found.causes:
         shade = colour(SAVED if saved >= 0 else ADDED)
         extra = ""
         if cause is Cause.REMAINDER:

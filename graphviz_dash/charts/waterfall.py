@@ -18,6 +18,7 @@ _MEANING: Final = {
     Cause.KERNELS: "the GPU ran kernels",
     Cause.COPIES: "the GPU copied and set memory",
     Cause.SYNCHRONISATION: "the CPU waited for the GPU within the step",
+    Cause.RANKS: "the GPU waited in a collective for other ranks",
     Cause.REMAINDER: "what the traced passes do not explain",
 }
 
@@ -26,12 +27,16 @@ def waterfall_chart(
     found: Waterfall, modes: tuple[ExecutionMode, ExecutionMode], theme: Theme
 ) -> go.Figure:
     """The figure; ``modes`` are those of the baseline and the run, for their colours."""
-    labels = [escape(found.baseline), *(cause.value for cause in Cause), escape(found.run)]
+    labels = [
+        escape(found.baseline),
+        *(cause.value for cause, _ in found.causes),
+        escape(found.run),
+    ]
     figure = go.Figure()
     _add(figure, labels[0], 0, found.before_ns, shade(MODE[modes[0]], theme), _whole(found, True))
     at = found.before_ns
     whole = found.before_ns - found.after_ns
-    for cause, saved in found.saved.items():
+    for cause, saved in found.causes:
         colour = REMAINDER if cause is Cause.REMAINDER else SAVED if saved >= 0 else ADDED
         hover = _hover(cause, saved, whole)
         _add(figure, cause.value, at, at - saved, shade(colour, theme), hover, signed=True)

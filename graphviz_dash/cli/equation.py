@@ -56,14 +56,15 @@ def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, 
     if not found:
         return
     print_heading("Where the difference went, saved per clean step (the traced passes divide it)")
-    table = plain_table(
-        "run", "baseline step", *(cause.value for cause in Cause), "= step", right=range(1, 8)
-    )
+    causes = _causes(found)
+    names = [cause.value for cause in causes]
+    table = plain_table("run", "baseline step", *names, "= step", right=range(1, 9))
     for one in found:
+        saved = dict(one.saved.items())
         table.add_row(
             cell(one.run),
             cell(format_ns(one.before_ns)),
-            *(cell(signed_ns(value)) for _, value in one.saved.items()),
+            *(cell(signed_ns(saved[cause])) for cause in causes),
             cell(format_ns(one.after_ns)),
         )
     print_table(table)
@@ -74,6 +75,12 @@ def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, 
     if divided is not None and count:
         _print_shares(divided, "module", divided.modules, count)
         _print_shares(divided, "operator", divided.operators, count)
+
+
+def _causes(found: Sequence[Waterfall]) -> list[Cause]:
+    """The causes in any of the equations, in order."""
+    known = {cause for one in found for cause, _ in one.causes}
+    return [cause for cause in Cause if cause in known]
 
 
 def pairing_text(found: Waterfall) -> str:
@@ -95,16 +102,17 @@ def _print_shares(found: Waterfall, title: str, shares: tuple[Share, ...], count
     print_heading(
         f"{found.run} by {title}, {len(shown)} of {len(shares)}, largest difference first"
     )
-    table = plain_table(
-        title, "work", *(cause.value for cause in Cause), "difference", right=range(1, 8)
-    )
+    causes = _causes([found])
+    names = [cause.value for cause in causes]
+    table = plain_table(title, "work", *names, "difference", right=range(1, 9))
     for share in shown:
         before, after = share.items
         work = format_count(before) if before == after else f"{before:,} to {after:,}"
-        table.add_row(cell(shorten(share.label, _LABEL)), cell(work), *_cells(share.saved))
+        table.add_row(cell(shorten(share.label, _LABEL)), cell(work), *_cells(share.saved, causes))
     print_table(table)
 
 
-def _cells(saved: Parts) -> list[Text]:
-    values = [value for _, value in saved.items()]
-    return [cell(signed_ns(value) if value else "") for value in (*values, saved.total)]
+def _cells(saved: Parts, causes: Sequence[Cause]) -> list[Text]:
+    values = dict(saved.items())
+    shown = (*(values[cause] for cause in causes), saved.total)
+    return [cell(signed_ns(value) if value else "") for value in shown]

@@ -17,10 +17,14 @@ from tests.analysis.frames import Frames, clean_timings, make_run, steps_trace
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 COMPARED = (
     "capture-schemes",
+    "creation-order",
     "decode",
     "fork-join",
     "gpt-train",
     "mlp-train",
+    "moved-inputs",
+    "superset",
+    "tp-transformer",
     "transformer-train",
 )
 
@@ -73,10 +77,10 @@ class TestParts:
         # The first launch at 2,000, scaled by a half, its kernel 2 ns of the call and 8 later; the
         # second at 8,000 ends at 4,000 + 1 + 8 + 300; the CPU returns at 5,000.
         gaps = 1_009 + (4_009 - 1_509) + (5_000 - 4_309)
-        assert found.before == Parts(gaps, 800, 0, 10, 5_200 - gaps - 800 - 10)
+        assert found.before == Parts(gaps, 800, 0, 10, 0, 5_200 - gaps - 800 - 10)
         # Launched at 10 (0 when scaled by 20 over 990), begun 88 after the call had begun to
         # return, and 10 between the two.
-        assert found.after == Parts(98, 810, 0, 10, 950 - 98 - 810 - 10)
+        assert found.after == Parts(98, 810, 0, 10, 0, 950 - 98 - 810 - 10)
         assert found.scales == (0.5, 20 / 990)
         assert found.saved.kernels == -10
         assert found.saved.total == 5_200 - 950

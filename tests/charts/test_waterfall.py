@@ -22,26 +22,30 @@ SAMPLES = Path(__file__).parents[2] / "sample_traces"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_bars_lead_from_one_step_to_the_other(theme: Theme) -> None:
-    found = compare(load_experiment(SAMPLES / "mlp-train"))["graph"].waterfall
+@pytest.mark.parametrize("run", ["mlp-train/graph", "tp-transformer/graph-rank1"])
+def test_the_bars_lead_from_one_step_to_the_other(theme: Theme, run: str) -> None:
+    folder, name = run.split("/")
+    found = compare(load_experiment(SAMPLES / folder))[name].waterfall
     assert found is not None
+    ranks = ["waiting for ranks"] if found.before.ranks else []
     modes = ExecutionMode.EAGER, ExecutionMode.GRAPH
     bars = waterfall_chart(found, modes, theme).data
     assert [bar.y[0] for bar in bars] == [
-        "eager", "launch gaps", "kernels", "copies and sets", "synchronisation", "remainder",
-        "graph",
+        found.baseline, "launch gaps", "kernels", "copies and sets", "synchronisation", *ranks,
+        "remainder", found.run,
     ]  # fmt: skip
     assert bars[0].x[0] * 1e3 == pytest.approx(found.before_ns)
     assert bars[-1].x[0] * 1e3 == pytest.approx(found.after_ns)
     at = found.before_ns
-    for bar, (_, saved) in zip(bars[1:-1], found.saved.items(), strict=True):
+    for bar, (_, saved) in zip(bars[1:-1], found.causes, strict=True):
         low, high = sorted((at, at - saved))
         assert bar.base[0] * 1e3 == pytest.approx(low)
         assert (bar.base[0] + bar.x[0]) * 1e3 == pytest.approx(high)
         at -= saved
     assert at == found.after_ns
+    of_kernels = SAVED if found.saved.kernels >= 0 else ADDED
     shades = [bar.marker.color for bar in bars[:3]]
-    assert shades == [getattr(one, theme) for one in (MODE[modes[0]], SAVED, ADDED)]
+    assert shades == [getattr(one, theme) for one in (MODE[modes[0]], SAVED, of_kernels)]
 
 
 def _forked() -> tuple[MeasuredGraph, object]:
