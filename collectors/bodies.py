@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from cuda.bindings import driver
 
-from collectors.debug_dot import DotNode, parse_dot
 from collectors.driver import call
+from graphviz_dash.bundle.debug_dot import DotNode, parse_dot
 from graphviz_dash.model.graph import ConditionalType
 
 NODE_PARAMS: Final = 13020

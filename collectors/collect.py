@@ -150,7 +150,7 @@ def collect(
             with Staging(what.output, "collect") as staging:
                 environment = machine_environment(staging.path, place)
                 report(
-                    f"{environment.gpu.name}, driver {environment.driver or 'unknown'}, "
+                    f"{environment.gpu_name}, driver {environment.driver or 'unknown'}, "
                     f"CUDA {environment.cuda_runtime}, torch {environment.torch}"
                 )
                 progress = _Progress(report, sum(len(what.passes(mode)) for mode in what.modes))

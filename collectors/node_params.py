@@ -12,9 +12,9 @@ from typing import Any
 
 from cuda.bindings import driver
 
-from collectors.demangle import demangle
 from collectors.driver import call
 from collectors.life import launches_kernels
+from graphviz_dash.bundle.demangle import demangle
 from graphviz_dash.model.graph import (
     BatchMemOpParams,
     Dim3,

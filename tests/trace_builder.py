@@ -165,12 +165,14 @@ class TraceBuilder:
         external_id: int | None = None,
         tid: int | None = None,
         category: str = "cuda_runtime",
+        arguments: Json | None = None,
     ) -> int:
-        """A call of the CUDA runtime or driver. Returns its correlation (a new one by default)."""
+        """A call of the CUDA runtime or driver, with more ``arguments`` as ROCm's profiler writes
+        them. Returns its correlation (a new one by default)."""
         correlation = self.new_correlation() if correlation is None else correlation
         thread = self._thread(tid)
         args: Json = {} if external_id is None else {"External id": external_id}
-        args |= {"cbid": 211, "correlation": correlation}
+        args |= {"cbid": 211, "correlation": correlation} | (arguments or {})
         self._slice(category, name, start, duration, self._pid, thread, args)
         self._flow("s", correlation, start, self._pid, thread)
         return correlation
@@ -184,27 +186,29 @@ class TraceBuilder:
         correlation: int | None,
         external_id: int | None = None,
         stream: int = 7,
-        grid: tuple[int, int, int] = (1, 1, 1),
+        grid: tuple[int, int, int] | None = (1, 1, 1),
         block: tuple[int, int, int] = (128, 1, 1),
         shared: int = 0,
         registers: int = 32,
         graph_id: int | None = None,
         graph_node_id: int | None = None,
     ) -> None:
-        """A kernel on the GPU. ``correlation`` None leaves the argument out."""
+        """A kernel on the GPU. ``correlation`` None leaves the argument out, ``grid`` None all that
+        tells the launch, as ROCm's profiler does for kernels of graphs."""
         args: Json = {} if external_id is None else {"External id": external_id}
         args |= {"queued": 0, "device": self._device, "context": 1, "stream": stream}
         if correlation is not None:
             args["correlation"] = correlation
-        args |= {
-            "registers per thread": registers,
-            "shared memory": shared,
-            "blocks per SM": 0.25,
-            "warps per SM": 1.5,
-            "grid": list(grid),
-            "block": list(block),
-            "est. achieved occupancy %": 2,
-        }
+        if grid is not None:
+            args |= {
+                "registers per thread": registers,
+                "shared memory": shared,
+                "blocks per SM": 0.25,
+                "warps per SM": 1.5,
+                "grid": list(grid),
+                "block": list(block),
+                "est. achieved occupancy %": 2,
+            }
         if graph_id is not None:
             args["graph id"] = graph_id
         if graph_node_id is not None:

@@ -102,7 +102,7 @@ def launch(
     wanted = run.topologies(
         lengths or run.LENGTHS, width, chain_lengths or run.CHAIN_LENGTHS, widths or run.WIDTHS
     )
-    click.echo(f"{environment.gpu.name}: {len(wanted)} graphs, {trials} trials each", err=True)
+    click.echo(f"{environment.gpu_name}: {len(wanted)} graphs, {trials} trials each", err=True)
     measured = run.measure(wanted, trials, _progress(trials))
     complete = measured.trials == trials
     if measured.trials:

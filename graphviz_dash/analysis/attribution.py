@@ -66,6 +66,8 @@ def attribute(graph: CapturedGraph, capture: Trace | None) -> Attribution:
     if capture is None:
         return _nothing(graph, "there is no trace of the capture", len(made))
     windows = capture_windows(graph.id, capture)
+    if graph.captured_as is not None:
+        windows = windows[graph.captured_as : graph.captured_as + 1]
     if not windows:
         return _nothing(graph, "the trace shows no capture of this graph", len(made))
     kinds = np.array([_CODES[graph.nodes[index].kind] for index in made], dtype=np.int64)

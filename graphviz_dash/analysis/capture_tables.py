@@ -27,7 +27,7 @@ _BACKWARD_FRAME: Final = re.compile(
 # standard library that only pass calls on are not what a reader looks for. Kineto leaves out the
 # folder of a package ("torch/_tensor.py"), so that site-packages alone would not tell.
 _LIBRARY_FRAME: Final = re.compile(
-    r"^(torch/|<|nn\.Module: |collectors/(?!workloads/)"
+    r"^(torch/|triton/|<|nn\.Module: |collectors/(?!workloads/)"
     r"|(abc|asyncio/.*|concurrent/.*|contextlib|copy|enum|functools|importlib/.*|inspect"
     r"|multiprocessing/.*|runpy|threading|typing|weakref)\.py\()"
     r"|site-packages|dist-packages"

@@ -115,8 +115,14 @@ def memory_figures(run: Run) -> Iterable[Figure]:
             yield absent(metric, reason)
         return
     yield present("private_pool", sum(pool.reserved_bytes for pool in memory.pools))
-    yield present("peak_reserved", memory.peak_reserved_bytes)
-    yield present("peak_allocated", memory.peak_allocated_bytes)
+    for metric, peak in (
+        ("peak_reserved", memory.peak_reserved_bytes),
+        ("peak_allocated", memory.peak_allocated_bytes),
+    ):
+        if peak is None:
+            yield absent(metric, "the memory snapshot holds no history")
+        else:
+            yield present(metric, peak)
 
 
 def traced_figures(run: Run, taken: tuple[Step, ...]) -> Iterable[Figure]:

@@ -242,7 +242,7 @@ def _check_same(run: BaselineRun, before: BaselineRun, place: object, where: str
         ("workload", run.workload.factory, before.workload.factory),
         ("parameters", _text(run.workload.parameters), _text(before.workload.parameters)),
         ("mode", run.mode.value, before.mode.value),
-        ("GPU", run.environment.gpu.name, before.environment.gpu.name),
+        ("GPU", run.environment.gpu_name, before.environment.gpu_name),
     ):
         if own != other:
             raise InputError(

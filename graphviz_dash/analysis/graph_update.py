@@ -270,7 +270,7 @@ def _memcpy(
 
 
 def _memset(before: MemsetParams, after: MemsetParams) -> _Refused | None:
-    if before.height <= 1 and after.height <= 1:
+    if (before.height or 1) <= 1 and (after.height or 1) <= 1:
         return None
     shape = (before.width, before.height, before.element_bytes)
     if shape == (after.width, after.height, after.element_bytes):

@@ -340,7 +340,7 @@ def _sentence(
         fits.get(LaunchMeasure.REPEAT_LAUNCH_CPU),
         fits.get(LaunchMeasure.STREAM_CPU),
     )
-    gpu = recording.environment.gpu.name
+    gpu = recording.environment.gpu_name
     if repeat is None:
         return f"Too few straight lines were measured on {gpu} to say how launch time grows."
     how = "constant" if constant else "growing"

@@ -129,6 +129,8 @@ def _memory_change(run: Run, against: Run) -> Figure:
     metric = "peak_reserved_change"
     if run.memory is not None and against.memory is not None:
         own, before = run.memory.peak_reserved_bytes, against.memory.peak_reserved_bytes
+        if own is None or before is None:
+            return absent(metric, "a memory snapshot holds no history")
         return present(metric, own - before)
     lacking = run if run.memory is None else against
     reason = pass_missing(lacking, Pass.CLEAN, "no memory statistics")

@@ -157,13 +157,13 @@ def match_replays(
     holds it: its rows name it and its own nodes. So does the body of a conditional node: which of
     them ran is told by what the launch shows. Near-linear in the rows.
     """
-    catalogue = _Catalogue(graphs, known)
+    launches, called = launched_rows(trace)
+    catalogue = _Catalogue(graphs, known, shapes=_tells_shapes(trace, launches))
     codes = catalogue.signatures.of_trace(trace)
     begin, stream = column(trace.gpu, "ts"), column(trace.gpu, "stream")
     # A stream's number is its own device's.
     lane = stream + (column(trace.gpu, "device") << 32)
     ident, executed = _ids(trace, "graph_node_id"), _ids(trace, "graph_id")
-    launches, called = _launched_rows(trace)
     exec_ids = [int(executed[rows].max()) for rows in launches]
     steps = steps_of(called, trace, STEP).tolist()
     choices = GraphChooser(catalogue.matchers, catalogue.roots, known).choose(
@@ -206,14 +206,14 @@ def match_replays(
 class _Catalogue:
     """The graphs of a run, made ready for matching: each launched graph in the ways it can run."""
 
-    def __init__(self, graphs: tuple[CapturedGraph, ...], known: Known) -> None:
+    def __init__(self, graphs: tuple[CapturedGraph, ...], known: Known, *, shapes: bool) -> None:
         by_id = {graph.id: graph for graph in graphs}
         top = [graph for graph in graphs if graph.parent is None]
         flats = [flat for graph in top for flat in variants(graph, by_id)]
         self.graphs = tuple(by_id)
         self.root_of = tuple(_root(graph, by_id) for graph in graphs)
         self.roots = [flat.root for flat in flats]
-        self.signatures = Signatures(tuple(flat.graph for flat in flats))
+        self.signatures = Signatures(tuple(flat.graph for flat in flats), shapes=shapes)
         codes = [self.signatures.of_graph(flat.graph.id) for flat in flats]
         self.matchers = [
             GraphMatcher(flat.graph, code) for flat, code in zip(flats, codes, strict=True)
@@ -274,7 +274,17 @@ def _ids(trace: Trace, name: str) -> Ints:
     return np.where(told, values.astype(np.int64), -1)
 
 
-def _launched_rows(trace: Trace) -> tuple[list[Ints], Ints]:
+def _tells_shapes(trace: Trace, launches: list[Ints]) -> bool:
+    """Whether the trace tells the grid of every kernel that a graph ran (ROCm's does not)."""
+    if not launches:
+        return True
+    rows = np.concatenate(launches)
+    gpu = trace.gpu[rows.tolist()]
+    kernel = (gpu["kind"].cast(str) == "kernel").to_numpy()
+    return bool((gpu["grid_x"].is_not_null().to_numpy() | ~kernel).all())
+
+
+def launched_rows(trace: Trace) -> tuple[list[Ints], Ints]:
     """For each graph launch that has any, its GPU rows by start, and when it was called; launches
     by time."""
     codes, names = encode(trace.runtime["name"])

@@ -53,7 +53,9 @@ _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 class Signatures:
     """Codes of node signatures, shared by all graphs of a run."""
 
-    def __init__(self, graphs: tuple[CapturedGraph, ...]) -> None:
+    def __init__(self, graphs: tuple[CapturedGraph, ...], *, shapes: bool = True) -> None:
+        """``shapes``: whether the trace tells grids and blocks; without, names alone count."""
+        self._shapes = shapes
         self._exact: dict[tuple[str, str, Shape], int] = {}
         self._loose: dict[tuple[str, str, Shape], set[int]] = {}
         self._count = 0
@@ -97,12 +99,7 @@ class Signatures:
     def _node_code(self, node: GraphNode) -> int:
         match node.params:
             case KernelParams() as kernel:
-                shape: Shape = (*kernel.grid, *kernel.block)
-                kind = "kernel~"
-                if kernel.static_shared is not None:
-                    # A trace shows the sum; without the static part it cannot be compared.
-                    shape = (*shape, kernel.static_shared + kernel.dynamic_shared)
-                    kind = "kernel"
+                kind, shape = self._shape(kernel)
                 code = self._code((kind, normalised(kernel.demangled), shape))
                 self._exact.setdefault((kind, normalised(kernel.name), shape), code)
                 self._loose.setdefault((kind, base_name(kernel.demangled), shape), set()).add(code)
@@ -114,6 +111,16 @@ class Signatures:
             case _:
                 return NO_NODE
 
+    def _shape(self, kernel: KernelParams) -> tuple[str, Shape]:
+        """What of the shape of a launch can be compared, and a word that says how much it is."""
+        if not self._shapes or kernel.grid is None or kernel.block is None:
+            return "kernel?", ()
+        shape: Shape = (*kernel.grid, *kernel.block)
+        if kernel.static_shared is None or kernel.dynamic_shared is None:
+            # A trace shows the sum; without the static part it cannot be compared.
+            return "kernel~", shape
+        return "kernel", (*shape, kernel.static_shared + kernel.dynamic_shared)
+
     def _code(self, key: tuple[str, str, Shape]) -> int:
         if key not in self._exact:
             self._exact[key] = self._count
@@ -123,18 +130,16 @@ class Signatures:
     def _row_code(self, kind: str, name: str, shape: Shape, size: int) -> int:
         if kind != "kernel":
             return self._exact.get((kind, "", (size,)), NO_NODE)
-        driver = _DRIVER_KERNEL.match(name)
-        for which, used in (("kernel", shape), ("kernel~", shape[:6])):
+        driver = driver_kind(name)
+        for which, used in (("kernel", shape), ("kernel~", shape[:6]), ("kernel?", ())):
             found = self._exact.get((which, normalised(name), used))
             if found is not None:
                 return found
-        if driver:
-            return DRIVER_MEMCPY if driver[1] == "cpy" else DRIVER_MEMSET
-        return NO_NODE
+        return NO_NODE if driver is None else DRIVER_CODES[driver]
 
     def _like(self, name: str, shape: Shape, taken: set[int]) -> int:
         """The one code of that shape whose name is the same up to its templates, if there is."""
-        for which, used in (("kernel", shape), ("kernel~", shape[:6])):
+        for which, used in (("kernel", shape), ("kernel~", shape[:6]), ("kernel?", ())):
             close = self._loose.get((which, base_name(name), used), set()) - taken
             if len(close) == 1:
                 return next(iter(close))
@@ -147,6 +152,15 @@ def normalised(name: str) -> str:
     text = _UNNAMED.sub("(anonymous)", _SPACE.sub("", name))
     text = _CONSTANT_SUFFIX.sub("", _CONSTANT_TYPE.sub("", _CLONE.sub("", text)))
     return text.replace("constchar*", "charconst*")
+
+
+def driver_kind(name: str) -> NodeKind | None:
+    """The kind of node that the driver runs by a kernel of its own with this name; None for any
+    other kernel."""
+    found = _DRIVER_KERNEL.match(name)
+    if found is None:
+        return None
+    return NodeKind.MEMCPY if found[1] == "cpy" else NodeKind.MEMSET
 
 
 def base_name(name: str) -> str:

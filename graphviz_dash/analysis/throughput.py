@@ -68,7 +68,7 @@ def throughput_figures(run: Run, interval: Figure) -> Iterator[Figure]:
     else:
         yield _rate("tokens_rate", work.tokens * 1e9, interval)
     yield _rate("model_flops_rate", work.model_flops * 1e9, interval)
-    gpu = run.manifest.environment.gpu.name
+    gpu = run.manifest.environment.gpu_name
     peak = peak_of(gpu, work.precision)
     if peak is None:
         yield absent("mfu", f"no peak for {work.precision} is known of {gpu}")

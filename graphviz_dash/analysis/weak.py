@@ -216,7 +216,7 @@ def _of_ranks(run: Run, taken: tuple[Step, ...]) -> Iterator[Weakness]:
 def _of_pair(run: Run, against: Run) -> Iterator[Weakness]:
     own, other = run.manifest.environment, against.manifest.environment
     for title, mine, theirs in (
-        ("GPU", own.gpu.name, other.gpu.name),
+        ("GPU", own.gpu_name, other.gpu_name),
         ("driver", own.driver, other.driver),
         ("CUDA", own.cuda_runtime, other.cuda_runtime),
         ("torch", own.torch, other.torch),

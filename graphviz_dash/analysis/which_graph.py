@@ -199,11 +199,25 @@ class GraphChooser:
         """Whether every step has as many launches of these graphs as there are of them."""
         count = len(self._graphs(best))
         steps = [section for section in sections if launches[section[0]].step >= 0]
+        if not steps:
+            return self._equally_often(candidates)
         before = sum(candidates[p] == best for p, one in enumerate(launches) if one.step < 0)
+        return before % count == 0 and all(
+            sum(candidates[p] == best for p in section) == count for section in steps
+        )
+
+    def _equally_often(self, candidates: Sequence[tuple[int, ...]]) -> bool:
+        """Whether a trace without marked steps shows every graph of the run equally often, those
+        included that look like no other: so it is of whole steps that launch each of them once."""
+        times = Counter(candidates)
+        shown = {root for best in times for root in self._graphs(best)}
+        rounds = {divmod(count, len(self._graphs(best) or "-")) for best, count in times.items()}
+        alone = len(times) == 1
         return (
-            bool(steps)
-            and before % count == 0
-            and all(sum(candidates[p] == best for p in section) == count for section in steps)
+            not alone
+            and shown == set(self._roots)
+            and len(rounds) == 1
+            and next(iter(rounds))[1] == 0
         )
 
 

@@ -118,12 +118,14 @@ def _params(row: NodeRow) -> tuple[Field, ...]:
                 Field("Extent", f"{copy.width:,} B x {copy.height:,} x {copy.depth:,}"),
                 *((Field("Host memory", "pageable", "not pinned"),) if copy.pageable else ()),
             )
-        case MemsetParams() as fill:
+        case MemsetParams(width=int(width), height=int(height)) as fill:
             return (
                 Field("Value", f"{fill.value} in elements of {fill.element_bytes} B"),
                 Field("Bytes", format_bytes(fill.bytes)),
-                Field("Extent", f"{fill.width:,} elements x {fill.height:,} rows"),
+                Field("Extent", f"{width:,} elements x {height:,} rows"),
             )
+        case MemsetParams(bytes=size):
+            return (Field("Bytes", format_bytes(size)),)
         case _:
             return _others(row)
 
@@ -261,5 +263,7 @@ def _text(value: str | None) -> str:
     return _ABSENT if value is None else printable(value)
 
 
-def _dim3(size: tuple[int, int, int]) -> str:
+def _dim3(size: tuple[int, int, int] | None) -> str:
+    if size is None:
+        return "–"
     return " x ".join(f"{value:,}" for value in size)

@@ -108,8 +108,9 @@ def _print(
 def _where_made(manifest: Manifest) -> str:
     machine = manifest.environment
     return (
-        f"{manifest.workload.name} on {machine.gpu.name}, driver {machine.driver or 'unknown'}, "
-        f"CUDA {machine.cuda_runtime}, torch {machine.torch}, {manifest.created[:10]}"
+        f"{manifest.workload.name} on {machine.gpu_name}, driver {machine.driver or 'unknown'}, "
+        f"CUDA {machine.cuda_runtime or 'unknown'}, torch {machine.torch or 'unknown'}, "
+        f"{manifest.created[:10]}"
     )
 
 

@@ -57,7 +57,7 @@ def identity_document(run: Run) -> dict[str, object]:
         "rank": manifest.rank,
         "workload": manifest.workload.name,
         "status": manifest.status,
-        "gpu": manifest.environment.gpu.name,
+        "gpu": manifest.environment.gpu.name if manifest.environment.gpu else None,
         "created": manifest.created,
         "failures": [
             {

@@ -66,7 +66,7 @@ def _print(found: list[LightExperiment], path: Path) -> None:
                 cell(manifest.status, "red" if failed else ""),
                 cell(run.step.text),
                 cell(run.speedup.text, "bold"),
-                cell(manifest.environment.gpu.name),
+                cell(manifest.environment.gpu_name),
                 cell(manifest.created[:10]),
             )
         for bundle, _ in light.unreadable:

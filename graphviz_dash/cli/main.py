@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "diff": "graphviz_dash.cli.diff:diff_command",
     "doctor": "graphviz_dash.cli.doctor:doctor",
     "export": "graphviz_dash.cli.export:export",
+    "import": "graphviz_dash.cli.imports:import_command",
     "launch": "graphviz_dash.cli.launch:launch_command",
     "gate": "graphviz_dash.cli.gate:gate_command",
     "ls": "graphviz_dash.cli.ls:ls",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.figures import Figure
     from graphviz_dash.analysis.nodes import NodeRow, NodeTable
     from graphviz_dash.model.graph import CapturedGraph
-    from graphviz_dash.model.run import Manifest, Run, StepWork
+    from graphviz_dash.model.run import Environment, Manifest, Run, StepWork
 
     Measured: TypeAlias = dict[str, Concurrency | str]
 
@@ -95,11 +95,10 @@ def _print(result: RunComparison, tables: list[NodeTable], measured: Measured, c
 
 def _print_facts(run: Run) -> None:
     from graphviz_dash.cli.output import cell, plain_table, print_table
-    from graphviz_dash.units import format_bytes, format_count
+    from graphviz_dash.units import format_count
 
     manifest = run.manifest
     work, machine = manifest.workload, manifest.environment
-    gpu = machine.gpu
     facts = {
         "workload": f"{work.name} ({work.factory}), "
         + ("a program with a seed of its own" if work.seed is None else f"seed {work.seed}"),
@@ -119,13 +118,8 @@ def _print_facts(run: Run) -> None:
         "status": manifest.status,
         "command": " ".join(manifest.command),
         "collected": f"{manifest.created} by graphviz-dash {manifest.tool_version}",
-        "GPU": f"{gpu.name}, sm_{gpu.compute_capability[0]}{gpu.compute_capability[1]}, "
-        f"{gpu.multiprocessors} multiprocessors, {format_bytes(gpu.memory_bytes)}; "
-        f"{machine.gpu_count} in the machine",
-        "software": f"driver {machine.driver or 'unknown'} (CUDA {machine.cuda_driver}), "
-        f"CUDA {machine.cuda_runtime}, CUPTI {machine.cupti or 'unknown'}, torch {machine.torch}, "
-        f"Python {machine.python}",
-        "host": f"{machine.cpu}, {machine.cpu_count} CPUs, {machine.os}",
+        **_machine(machine),
+        **_sources(manifest),
     }
     click.echo()
     table = plain_table("", "")
@@ -133,6 +127,44 @@ def _print_facts(run: Run) -> None:
     for title, fact in facts.items():
         table.add_row(cell(title, "dim"), cell(fact))
     print_table(table)
+
+
+def _machine(machine: Environment) -> dict[str, str]:
+    """Where the run was made; what is not known is left out or called so."""
+    from graphviz_dash.units import format_bytes
+
+    gpu = machine.gpu
+    device = machine.gpu_name
+    if gpu is not None:
+        device += (
+            f", sm_{gpu.compute_capability[0]}{gpu.compute_capability[1]}, "
+            f"{gpu.multiprocessors} multiprocessors, {format_bytes(gpu.memory_bytes)}"
+        )
+    if machine.gpu_count is not None:
+        device += f"; {machine.gpu_count} in the machine"
+    cpus = "" if machine.cpu_count is None else f", {machine.cpu_count} CPUs"
+    return {
+        "GPU": device,
+        "software": f"driver {machine.driver or 'unknown'} "
+        f"(CUDA {machine.cuda_driver or 'unknown'}), CUDA {machine.cuda_runtime or 'unknown'}, "
+        f"CUPTI {machine.cupti or 'unknown'}, torch {machine.torch or 'unknown'}, "
+        f"Python {machine.python or 'unknown'}",
+        "host": f"{machine.cpu or 'unknown'}{cpus}" + (f", {machine.os}" if machine.os else ""),
+    }
+
+
+def _sources(manifest: Manifest) -> dict[str, str]:
+    """The files that the run was imported from; empty for one that was collected."""
+    from graphviz_dash.units import format_bytes
+
+    if not manifest.sources:
+        return {}
+    told = [
+        f"{one.name} ({one.kind}, {format_bytes(one.bytes)}"
+        + (f"; {one.method})" if one.method else ")")
+        for one in manifest.sources
+    ]
+    return {"imported from": ", ".join(told)}
 
 
 def _ranks(manifest: Manifest) -> dict[str, str]:
@@ -319,10 +351,10 @@ def _work_document(work: StepWork | None) -> dict[str, object] | None:
 def _environment_document(run: Run) -> dict[str, object]:
     machine = run.manifest.environment
     return {
-        "gpu": machine.gpu.name,
-        "compute_capability": list(machine.gpu.compute_capability),
-        "gpu_memory": machine.gpu.memory_bytes,
-        "multiprocessors": machine.gpu.multiprocessors,
+        "gpu": machine.gpu.name if machine.gpu else None,
+        "compute_capability": list(machine.gpu.compute_capability) if machine.gpu else None,
+        "gpu_memory": machine.gpu.memory_bytes if machine.gpu else None,
+        "multiprocessors": machine.gpu.multiprocessors if machine.gpu else None,
         "gpu_count": machine.gpu_count,
         "driver": machine.driver,
         "cuda_driver": machine.cuda_driver,

@@ -141,9 +141,10 @@ def _where_made(comparison: Comparison) -> Iterator[str]:
         manifest = run.run.manifest
         machine = manifest.environment
         told[
-            f"{manifest.workload.name} on {machine.gpu.name} "
-            f"({format_bytes(machine.gpu.memory_bytes)}), driver {machine.driver or 'unknown'}, "
-            f"CUDA {machine.cuda_runtime}, torch {machine.torch}, {machine.cpu}, "
+            f"{manifest.workload.name} on {machine.gpu_name} "
+            f"({format_bytes(machine.gpu.memory_bytes if machine.gpu else None)}), "
+            f"driver {machine.driver or 'unknown'}, CUDA {machine.cuda_runtime or 'unknown'}, "
+            f"torch {machine.torch or 'unknown'}, {machine.cpu or 'CPU unknown'}, "
             f"{manifest.created[:10]}"
         ] = None
     for line in told:

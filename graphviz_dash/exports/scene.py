@@ -170,12 +170,12 @@ def _run_scene(pid: int, aligned: AlignedRun, alignment: Alignment) -> RunScene:
     return RunScene(
         pid=pid,
         name=printable(run.name),
-        labels=(workload, printable(environment.gpu.name), *_rank_labels(run)),
+        labels=(workload, printable(environment.gpu_name), *_rank_labels(run)),
         description=printable(
             f"{workload}, mode {run.mode.value}, traced pass of {count} steps on "
-            f"{environment.gpu.name}, driver {environment.driver or 'unknown'}, CUDA "
-            f"{environment.cuda_runtime}, torch {environment.torch}, collected "
-            f"{run.manifest.created}"
+            f"{environment.gpu_name}, driver {environment.driver or 'unknown'}, CUDA "
+            f"{environment.cuda_runtime or 'unknown'}, torch {environment.torch or 'unknown'}, "
+            f"collected {run.manifest.created}"
         ),
         cpu=cpu,
         gpu=gpu,

@@ -221,7 +221,8 @@ def _parameters(node: GraphNode) -> dict[str, object]:
                 "priority": kernel.priority,
             }
             for what, size in (("grid", kernel.grid), ("block", kernel.block)):
-                found |= {f"{what}_{axis}": n for axis, n in zip("xyz", size, strict=True)}
+                told = size or (None, None, None)
+                found |= {f"{what}_{axis}": n for axis, n in zip("xyz", told, strict=True)}
         case MemcpyParams(bytes=count) | MemsetParams(bytes=count):
             found["bytes"] = count
         case MemAllocParams(bytes=count, device=device):

@@ -18,6 +18,7 @@ class Limits:
     and of all fields beside traceEvents. ``string_length``: characters of a name or of recorded
     shapes. ``nesting``: levels of arrays and objects in the fields beside traceEvents and in
     recorded shapes; in arguments that no table keeps, the interpreter's recursion limit holds.
+    ``nodes``: nodes of the graphs of a file, those in other nodes counted where they are held.
     """
 
     decompressed_bytes: int = 8 << 30
@@ -26,6 +27,7 @@ class Limits:
     event_bytes: int = 64 << 20
     string_length: int = 1 << 20
     nesting: int = 64
+    nodes: int = 2_000_000
 
     def refuse(self, where: Path | str, limit: str, found: str) -> InputError:
         """The error that says that ``limit``, a field of this class, was passed."""

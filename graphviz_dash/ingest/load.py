@@ -58,6 +58,8 @@ def _trace(contents: BundleContents, file: Path | None, limits: Limits) -> Trace
 
 def _holds_captures(contents: BundleContents) -> bool:
     """Whether the trace of a program's window is the trace of its captures too."""
+    if contents.manifest.sources:
+        return True
     recording = contents.recording
     return recording is not None and any(graph.profiled for graph in recording.graphs)
 

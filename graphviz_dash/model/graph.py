@@ -60,14 +60,15 @@ class KernelParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="o
     size of its thread block clusters in blocks, ``cooperative`` whether all blocks run at once,
     ``priority`` the launch's (lower numbers go first), ``dynamic_parallelism`` whether the kernel
     launches kernels itself; None where they were not read, ``cluster`` also where the launch sets
-    none.
+    none. Grid, block and ``dynamic_shared`` are None only in imported graphs, whose source may tell
+    no more than names.
     """
 
     name: str
     demangled: str
-    grid: Dim3
-    block: Dim3
-    dynamic_shared: Count
+    grid: Dim3 | None
+    block: Dim3 | None
+    dynamic_shared: Count | None
     static_shared: Count | None = None
     registers: Count | None = None
     cluster: Dim3 | None = None
@@ -97,12 +98,13 @@ class MemcpyParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="o
 
 class MemsetParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="memset"):
     """A set node: ``value`` in elements of ``element_bytes``, ``width`` elements by ``height``
-    rows; ``bytes`` is the total written."""
+    rows; ``bytes`` is the total written. All but ``bytes`` are None only in imported graphs, where
+    a trace tells no more."""
 
-    value: Count
-    element_bytes: Count
-    width: Count
-    height: Count
+    value: Count | None
+    element_bytes: Count | None
+    width: Count | None
+    height: Count | None
     bytes: Count
 
 
@@ -267,6 +269,8 @@ class CapturedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     gave it; with cuGraphNodeGetDependencies in it, the edges into a node come in the order of its
     dependencies. ``name`` is what the workload calls it. ``device_launch`` is the driver's answer
     to instantiating it for launches from the device; None for bodies, and where it was not asked.
+    ``captured_as``: which of the captures in the capture's trace made it, counted from 0; None
+    where a range of the collector tells, or nothing does.
     """
 
     id: str
@@ -276,3 +280,4 @@ class CapturedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     parent: tuple[str, Count] | None = None
     name: str | None = None
     device_launch: DriverAnswer | None = None
+    captured_as: Count | None = None

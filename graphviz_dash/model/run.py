@@ -105,23 +105,40 @@ class Gpu(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Environment(Struct, frozen=True, forbid_unknown_fields=True):
-    """The machine and the software; versions as each component prints them, None if unknown.
+    """The machine and the software; versions as each component prints them, None if unknown: a
+    trace that was imported tells little of where it was made.
     ``mps``: whether the Multi-Process Service was in use."""
 
-    gpu: Gpu
-    gpu_count: Count
+    gpu: Gpu | None
+    gpu_count: Count | None
     driver: str | None
-    cuda_driver: str
-    cuda_runtime: str
+    cuda_driver: str | None
+    cuda_runtime: str | None
     cupti: str | None
-    torch: str
-    cuda_bindings: str
-    python: str
-    cpu: str
-    cpu_count: Count
-    os: str
+    torch: str | None
+    cuda_bindings: str | None
+    python: str | None
+    cpu: str | None
+    cpu_count: Count | None
+    os: str | None
     mps: bool | None = None
     nccl: str | None = None
+
+    @property
+    def gpu_name(self) -> str:
+        """The name of the device, for a reader."""
+        return self.gpu.name if self.gpu else "an unknown GPU"
+
+
+class Source(Struct, frozen=True, forbid_unknown_fields=True):
+    """A foreign file that a bundle was made from: its name, what it was taken for, its size and
+    hash, and how it was read (None: it lies in the bundle as it was)."""
+
+    name: str
+    kind: str
+    bytes: Count
+    sha256: Sha256
+    method: str | None = None
 
 
 class StepWork(Struct, frozen=True, forbid_unknown_fields=True):
@@ -166,7 +183,8 @@ class RankGroup(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
-    """manifest.json of a run bundle. ``created`` is ISO 8601 in UTC."""
+    """manifest.json of a run bundle. ``created`` is ISO 8601 in UTC. ``sources`` are the foreign
+    files of an imported run; empty for one that was collected."""
 
     format: Literal["graphviz-dash-run"]
     version: Literal[1, 2]
@@ -182,6 +200,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     environment: Environment
     files: tuple[FileEntry, ...]
     group: RankGroup | None = None
+    sources: tuple[Source, ...] = ()
 
 
 class StepTiming(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
@@ -256,12 +275,13 @@ class PoolUse(Struct, frozen=True, forbid_unknown_fields=True):
 class MemoryUse(Struct, frozen=True, forbid_unknown_fields=True):
     """memory.json: the caching allocator's statistics after the clean pass, in bytes.
 
-    ``peak_*`` over the whole pass. ``pools`` are the private pools of graphs; the default pool is
+    ``peak_*`` over the whole pass; None where an imported snapshot has no history. ``pools`` are
+    the private pools of graphs; the default pool is
     ``reserved_bytes`` less theirs.
     """
 
-    peak_allocated_bytes: Count
-    peak_reserved_bytes: Count
+    peak_allocated_bytes: Count | None
+    peak_reserved_bytes: Count | None
     allocated_bytes: Count
     reserved_bytes: Count
     pools: tuple[PoolUse, ...]

@@ -21,6 +21,7 @@ CHAPTERS = {
         run.Manifest,
         run.RankGroup,
         run.FileEntry,
+        run.Source,
         run.Failure,
         run.Absent,
         run.WorkloadInfo,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from graphviz_dash.model.graph import ConditionalType
-from tests.collectors.test_debug_dot import TEXT
+from tests.bundle.test_debug_dot import TEXT
 
 ROOT = [0xB61C280, 0xB61E020, 0xB620C90, 0xB624068, 0xC4911F8, 0xC492830]
 IF, WHILE = 0xB624068, 0xC4911F8

@@ -119,7 +119,7 @@ def _table(name: str, costs: LaunchCosts) -> None:
     whole = "" if costs.recording.complete else "; interrupted"
     st.caption(
         plain(
-            f"{machine.gpu.name}, {machine.cpu}, driver {machine.driver or 'unknown'}, CUDA "
+            f"{machine.gpu_name}, {machine.cpu}, driver {machine.driver or 'unknown'}, CUDA "
             f"{machine.cuda_runtime}, {costs.recording.created[:10]}{whole}"
         )
     )

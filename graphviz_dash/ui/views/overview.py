@@ -101,7 +101,7 @@ def _card(entry: Entry) -> None:
             "div",
             element("h2", text(entry.name))
             + element(
-                "span", text(f"{manifest.environment.gpu.name} · {manifest.created[:10]}"), "where"
+                "span", text(f"{manifest.environment.gpu_name} · {manifest.created[:10]}"), "where"
             ),
             "card-title",
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collectors.debug_dot import DotNode, parse_dot
+from graphviz_dash.bundle.debug_dot import DotNode, parse_dot
 from graphviz_dash.model.graph import ConditionalType
 
 TEXT = """digraph dot {

@@ -1,0 +1,1 @@
+"""Run bundles out of what people have: foreign files told apart, joined and read."""

@@ -1,0 +1,387 @@
+"""Nsight Systems' SQLite export, written anew as Kineto traces, one for each process with GPU work.
+
+Source of the schema: Nsight Systems user guide, "SQLite Schema Reference" (export schema 3.x; 2.x
+and the first one lack some columns). Read are CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY, _MEMSET,
+_RUNTIME and _GRAPH_TRACE, NVTX_EVENTS, StringIds, TARGET_INFO_GPU and
+TARGET_INFO_SESSION_START_TIME. A report has only those tables whose events occurred, and old ones
+lack columns: what is missing is absent.
+
+The file is foreign: it is opened read-only, only plain tables are read, one at a time and without
+any function of SQL, and what a table may cost is bounded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from isal import igzip
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+
+_EXPECTED: Final = "a SQLite export of Nsight Systems (nsys export --type sqlite)"
+_KERNEL: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
+_MEMCPY: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
+_MEMSET: Final = "CUPTI_ACTIVITY_KIND_MEMSET"
+_RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
+_GRAPHS: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+_ACTIVITIES: Final = (_KERNEL, _MEMCPY, _MEMSET, _RUNTIME, _GRAPHS)
+
+_PUSH_POP: Final = 59  # NvtxPushPopRange; start/end ranges (60) need not nest, marks have no end
+_ID_BITS: Final = 24
+_ID_MASK: Final = (1 << _ID_BITS) - 1
+_VERSION: Final = re.compile(r"_v\d+$")
+_DRIVER: Final = re.compile(r"cu[A-Z]")
+_COPIES: Final = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA",
+                  8: "DtoD", 9: "HtoH", 10: "PtoP"}  # fmt: skip
+_MEMORIES: Final = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed",
+                    5: "Device Static", 6: "Managed Static"}  # fmt: skip
+_LARGEST: Final = (1 << 63) - 1
+_ALLOWED: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ})
+
+
+@dataclass
+class NsightTrace:
+    """A trace that was written: of process ``pid`` (None where the report does not tell processes),
+    at ``path``. ``whole_graphs`` are graph launches that were traced as one (graph level)."""
+
+    pid: int | None
+    path: Path
+    kernels: int = 0
+    whole_graphs: int = 0
+    events: int = 0
+
+
+@dataclass
+class _Out:
+    trace: NsightTrace
+    file: TextIO
+    first: bool = True
+
+
+@dataclass(frozen=True)
+class _Gpu:
+    id: int
+    name: str
+    memory: int | None
+    multiprocessors: int | None
+    capability: tuple[int | None, int | None]
+
+    def kineto(self) -> dict[str, Any]:
+        """As an entry of deviceProperties."""
+        told = {
+            "id": self.id,
+            "name": self.name,
+            "totalGlobalMem": self.memory,
+            "numSms": self.multiprocessors,
+            "computeMajor": self.capability[0],
+            "computeMinor": self.capability[1],
+        }
+        return {key: value for key, value in told.items() if value is not None}
+
+
+def convert_nsight(
+    path: Path, folder: Path, limits: Limits = DEFAULT_LIMITS
+) -> tuple[NsightTrace, ...]:
+    """Writes a gzip-compressed Kineto trace into ``folder`` for each process of the report.
+
+    Times are exact. Kernels carry grid, block, shared memory, registers, and the ids of graph and
+    node where the report has them (``--cuda-graph-trace=node``); a launch traced as a whole becomes
+    one row of the GPU named "CUDA graph". NVTX push/pop ranges become annotations.
+
+    Raises:
+        InputError: no such database, none of its tables, a value of the wrong type, or more than
+            ``limits`` allow.
+    """
+    try:
+        with closing(_opened(path, limits)) as database:
+            return _Reading(path, folder, limits, database).run()
+    except sqlite3.Error as error:
+        raise InputError(path, f"not readable as SQLite ({error})", _EXPECTED) from error
+
+
+def _opened(path: Path, limits: Limits) -> sqlite3.Connection:
+    database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(limits.string_length, 1 << 20))
+    database.text_factory = lambda raw: raw.decode("utf-8", "replace")
+
+    def authorise(action: int, *_: object) -> int:
+        return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
+
+    database.set_authorizer(authorise)
+    return database
+
+
+@dataclass
+class _Reading:
+    path: Path
+    folder: Path
+    limits: Limits
+    database: sqlite3.Connection
+    strings: dict[int, str] = field(default_factory=dict)
+    out: dict[int | None, _Out] = field(default_factory=dict)
+    events: int = 0
+    processes: bool = True  # whether work on the GPU says of which process it is
+
+    def run(self) -> tuple[NsightTrace, ...]:
+        """Reads every table once, in the order in which it stands."""
+        tables = self._tables()
+        if not tables & set(_ACTIVITIES):
+            listed = ", ".join(sorted(tables)[:5]) or "none"
+            raise InputError(
+                self.path, f"no table of CUDA activities (tables: {listed})", _EXPECTED
+            )
+        if "StringIds" in tables:
+            for ident, value in self._rows("StringIds", ("id", "value")):
+                if isinstance(ident, int) and isinstance(value, str):
+                    self.strings[ident] = value
+        head = self._head(tables)
+        work = tables & {_KERNEL, _MEMCPY, _MEMSET, _GRAPHS}
+        self.processes = all("globalPid" in self._columns(table) for table in work)
+        try:
+            for table, read in (
+                (_KERNEL, self._kernels),
+                (_MEMCPY, self._copies),
+                (_MEMSET, self._sets),
+                (_GRAPHS, self._whole_graphs),
+                (_RUNTIME, self._calls),
+                ("NVTX_EVENTS", self._ranges),
+            ):
+                if table in tables:
+                    for pid, event in read(table):
+                        self._put(pid, event, head)
+        finally:
+            for out in self.out.values():
+                out.file.write("\n]}\n")
+                out.file.close()
+        worked = [out.trace for out in self.out.values() if out.trace.events]
+        if not worked:
+            raise InputError(self.path, "no CUDA activity in any table", _EXPECTED)
+        return tuple(sorted(worked, key=lambda one: -1 if one.pid is None else one.pid))
+
+    def _tables(self) -> set[str]:
+        found = self.database.execute("SELECT type, name, sql FROM sqlite_master").fetchmany(10_000)
+        return {
+            str(name)
+            for kind, name, sql in found
+            if kind == "table" and not str(sql).upper().lstrip().startswith("CREATE VIRTUAL")
+        }
+
+    def _head(self, tables: set[str]) -> str:
+        gpus = []
+        if "TARGET_INFO_GPU" in tables:
+            columns = (*("id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor"),)
+            for row in self._rows("TARGET_INFO_GPU", columns):
+                ident, name, memory, count, major, minor = row
+                if isinstance(ident, int) and isinstance(name, str):
+                    gpus.append(
+                        _Gpu(ident, name[:200], _size(memory), _size(count),
+                             (_size(major), _size(minor)))
+                    )  # fmt: skip
+        fields: dict[str, Any] = {"schemaVersion": 1, "displayTimeUnit": "ms"}
+        if gpus:
+            ordered = sorted(gpus, key=lambda one: one.id)
+            fields["deviceProperties"] = [gpu.kineto() for gpu in ordered]
+        if "TARGET_INFO_SESSION_START_TIME" in tables:
+            for (epoch,) in self._rows("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",)):
+                if isinstance(epoch, int) and 0 < epoch < _LARGEST:
+                    fields["baseTimeNanoseconds"] = epoch
+        return json.dumps(fields)[:-1] + ', "traceEvents": [\n'
+
+    def _columns(self, table: str) -> set[str]:
+        return {about[0] for about in self.database.execute(f'SELECT * FROM "{table}"').description}
+
+    def _rows(self, table: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """The rows of a table; a column that it lacks is None in each."""
+        # Names stand in this module, none of them comes from the file.
+        cursor = self.database.execute(f'SELECT * FROM "{table}"')
+        named = {about[0]: place for place, about in enumerate(cursor.description)}
+        places = [named.get(column) for column in columns]
+        for row in cursor:
+            self.events += 1
+            if self.events > self.limits.events:
+                raise self.limits.refuse(self.path, "events", "more rows in its tables")
+            yield tuple(None if place is None else row[place] for place in places)
+
+    def _put(self, pid: int | None, event: dict[str, Any], head: str) -> None:
+        pid = pid if self.processes else None
+        out = self.out.get(pid)
+        if out is None:
+            if event["cat"] not in ("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime"):
+                return  # a process that only has ranges
+            target = self.folder / f"nsight-{len(self.out)}.json.gz"
+            file: TextIO = igzip.open(  # type: ignore[no-untyped-call]
+                target, "wt", compresslevel=2, encoding="utf-8"
+            )
+            out = self.out[pid] = _Out(NsightTrace(pid, target), file)
+            file.write(head)
+        out.file.write(("" if out.first else ",\n") + _line(event))
+        out.first = False
+        trace = out.trace
+        trace.events += event["cat"] != "user_annotation"
+        trace.kernels += event["cat"] == "kernel"
+        trace.whole_graphs += event.get("whole", False)
+
+    def _time(self, table: str, start: Any, end: Any) -> tuple[int, int]:
+        if not (isinstance(start, int) and isinstance(end, int) and start <= end):
+            found = f"{table} with an event from {str(start)[:30]} to {str(end)[:30]}"
+            raise InputError(self.path, found, "times in nanoseconds, the end not before the start")
+        return start, end
+
+    def _name(self, *idents: Any) -> str:
+        """The text of the first id that is known."""
+        for ident in idents:
+            if isinstance(ident, int) and ident in self.strings:
+                return self.strings[ident]
+        return "unknown"
+
+    def _gpu(
+        self, table: str, columns: Sequence[str]
+    ) -> Iterator[tuple[int | None, dict[str, Any], dict[str, Any], list[Any]]]:
+        """Process, event without name and category, its arguments, and the columns asked for."""
+        common = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
+        ids = ("graphId", "graphNodeId")
+        for row in self._rows(table, (*common, *ids, *columns)):
+            start, end, device, context, stream, correlation, pid, graph, node, *rest = row
+            begin, stop = self._time(table, start, end)
+            args = {
+                "device": _size(device) or 0,
+                "context": _size(context),
+                "stream": _size(stream) or 0,
+                "correlation": _size(correlation),
+                "graph id": _size(graph),
+                "graph node id": _size(node),
+            }
+            event = {
+                "ph": "X",
+                "pid": args["device"],
+                "tid": args["stream"],
+                "ts": begin,
+                "dur": stop - begin,
+                "args": args,
+            }
+            yield _pid(pid), event, args, rest
+
+    def _kernels(self, table: str) -> Iterator[tuple[int | None, dict[str, Any]]]:
+        columns = (
+            *("demangledName", "shortName", "gridX", "gridY", "gridZ", "blockX", "blockY"),
+            *("blockZ", "registersPerThread", "staticSharedMemory", "dynamicSharedMemory"),
+        )
+        for pid, event, args, rest in self._gpu(table, columns):
+            name, short, gx, gy, gz, bx, by, bz, registers, static, dynamic = rest
+            grid, block = [gx, gy, gz], [bx, by, bz]
+            args["grid"] = grid if all(_size(one) is not None for one in grid) else None
+            args["block"] = block if all(_size(one) is not None for one in block) else None
+            args["registers per thread"] = _size(registers)
+            shared = [_size(static), _size(dynamic)]
+            args["shared memory"] = None if None in shared else sum(filter(None, shared))
+            yield pid, {**event, "cat": "kernel", "name": self._name(name, short)}
+
+    def _copies(self, table: str) -> Iterator[tuple[int | None, dict[str, Any]]]:
+        columns = ("bytes", "copyKind", "srcKind", "dstKind")
+        for pid, event, args, rest in self._gpu(table, columns):
+            size, kind, source, target = rest
+            args["bytes"] = _size(size)
+            name = f"Memcpy {_COPIES.get(kind, 'unknown')}"
+            if source in _MEMORIES and target in _MEMORIES:
+                name += f" ({_MEMORIES[source]} -> {_MEMORIES[target]})"
+            yield pid, {**event, "cat": "gpu_memcpy", "name": name}
+
+    def _sets(self, table: str) -> Iterator[tuple[int | None, dict[str, Any]]]:
+        for pid, event, args, (size, kind) in self._gpu(table, ("bytes", "memKind")):
+            args["bytes"] = _size(size)
+            name = f"Memset ({_MEMORIES[kind]})" if kind in _MEMORIES else "Memset"
+            yield pid, {**event, "cat": "gpu_memset", "name": name}
+
+    def _whole_graphs(self, table: str) -> Iterator[tuple[int | None, dict[str, Any]]]:
+        for pid, event, args, (executed,) in self._gpu(table, ("graphExecId",)):
+            shown = args["graph id"] if _size(executed) is None else executed
+            args["graph id"] = shown
+            name = f"CUDA graph {shown}, as a whole"
+            yield pid, {**event, "cat": "kernel", "name": name, "whole": True}
+
+    def _calls(self, table: str) -> Iterator[tuple[int | None, dict[str, Any]]]:
+        columns = ("start", "end", "globalTid", "correlationId", "nameId")
+        for start, end, thread, correlation, name in self._rows(table, columns):
+            begin, stop = self._time(table, start, end)
+            called = _VERSION.sub("", self._name(name))
+            yield (
+                _pid(thread),
+                {
+                    "ph": "X",
+                    "cat": "cuda_driver" if _DRIVER.match(called) else "cuda_runtime",
+                    "name": called,
+                    "pid": _pid(thread) or 0,
+                    "tid": _tid(thread),
+                    "ts": begin,
+                    "dur": stop - begin,
+                    "args": {"correlation": _size(correlation)},
+                },
+            )
+
+    def _ranges(self, table: str) -> Iterator[tuple[int | None, dict[str, Any]]]:
+        columns = ("start", "end", "eventType", "globalTid", "text", "textId")
+        for start, end, kind, thread, text, ident in self._rows(table, columns):
+            if end is None or (kind is not None and kind != _PUSH_POP):
+                continue
+            begin, stop = self._time(table, start, end)
+            yield (
+                _pid(thread),
+                {
+                    "ph": "X",
+                    "cat": "user_annotation",
+                    "name": text if isinstance(text, str) else self._name(ident),
+                    "pid": _pid(thread) or 0,
+                    "tid": _tid(thread),
+                    "ts": begin,
+                    "dur": stop - begin,
+                    "args": {},
+                },
+            )
+
+
+def _line(event: dict[str, Any]) -> str:
+    """One event as Kineto writes it; times are decimal microseconds."""
+    args = {key: value for key, value in event["args"].items() if value is not None}
+    fields = {
+        "ph": event["ph"],
+        "cat": event["cat"],
+        "name": event["name"],
+        "pid": event["pid"],
+        "tid": event["tid"],
+    }
+    return (
+        json.dumps(fields)[:-1]
+        + f', "ts": {_microseconds(event["ts"])}, "dur": {_microseconds(event["dur"])}, "args": '
+        + json.dumps(args)
+        + "}"
+    )
+
+
+def _microseconds(ns: int) -> str:
+    sign = "-" if ns < 0 else ""
+    return f"{sign}{abs(ns) // 1000}.{abs(ns) % 1000:03d}"
+
+
+def _size(value: Any) -> int | None:
+    """A count, size or id; None for anything else."""
+    known = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+    return value if known and isinstance(value, int) else None
+
+
+def _pid(serialised: Any) -> int | None:
+    """The process in a serialised GlobalId (8 bits of hardware, 8 of virtual machine, 24 of the
+    process and 24 of the thread)."""
+    known = isinstance(serialised, int) and not isinstance(serialised, bool)
+    return (serialised >> _ID_BITS) & _ID_MASK if known else None
+
+
+def _tid(serialised: Any) -> int:
+    return serialised & _ID_MASK if isinstance(serialised, int) else 0

@@ -1,0 +1,92 @@
+"""What a Kineto trace says of its machine and rank in the fields before its events."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from graphviz_dash.ingest.byte_stream import ByteStream
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+
+_HEAD: Final = 1 << 20
+_FIELD: Final = re.compile(r'"(deviceProperties|distributedInfo)"\s*:\s*')
+_DECODER: Final = json.JSONDecoder(strict=False)
+_LARGEST: Final = (1 << 63) - 1
+
+
+class Device(msgspec.Struct, frozen=True):
+    """An entry of deviceProperties, as far as it is used; None where it is not told."""
+
+    name: str | None
+    compute_capability: tuple[int, int] | None
+    memory_bytes: int | None
+    multiprocessors: int | None
+
+
+class Rank(msgspec.Struct, frozen=True):
+    """distributedInfo: the rank of the process among ``world_size``, and NCCL's version."""
+
+    rank: int
+    world_size: int
+    nccl: str | None
+
+
+class TraceHead(msgspec.Struct, frozen=True):
+    """The devices in their order; None where the trace is of a single process."""
+
+    devices: tuple[Device, ...]
+    rank: Rank | None
+
+
+def read_head(path: Path, limits: Limits = DEFAULT_LIMITS) -> TraceHead:
+    """The head of the trace at ``path``. Fields that stand behind the events, where other programs
+    than torch put them, are not seen; what is of another shape counts as not told.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    with ByteStream(path, limits) as stream:
+        text = stream.read(_HEAD).decode("utf-8", "replace")
+    text = text.partition('"traceEvents"')[0]
+    found: dict[str, Any] = {}
+    for field in _FIELD.finditer(text):
+        try:
+            found[field[1]], _ = _DECODER.raw_decode(text, field.end())
+        except (ValueError, RecursionError):
+            continue
+    devices = found.get("deviceProperties")
+    listed = devices if isinstance(devices, list) else []
+    return TraceHead(
+        tuple(_device(one) for one in listed if isinstance(one, dict)),
+        _rank(found.get("distributedInfo")),
+    )
+
+
+def _device(fields: dict[str, Any]) -> Device:
+    major, minor = _count(fields.get("computeMajor")), _count(fields.get("computeMinor"))
+    name = fields.get("name")
+    return Device(
+        name[:200] if isinstance(name, str) and name else None,
+        None if major is None or minor is None else (major, minor),
+        _count(fields.get("totalGlobalMem")),
+        _count(fields.get("numSms")),
+    )
+
+
+def _rank(fields: object) -> Rank | None:
+    if not isinstance(fields, dict):
+        return None
+    rank, world = _count(fields.get("rank")), _count(fields.get("world_size"))
+    if rank is None or world is None or world < 2 or rank >= world:
+        return None
+    version = fields.get("nccl_version")
+    return Rank(rank, world, version[:40] if isinstance(version, str) else None)
+
+
+def _count(value: object) -> int | None:
+    known = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+    return value if known and isinstance(value, int) else None
