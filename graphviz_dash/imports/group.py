@@ -23,7 +23,7 @@ _SUFFIX: Final = re.compile(
     r"(\.pt\.trace)?\.(json|dot|gv|sqlite|db|pickle|pkl|gz|zst|trace|txt)$", re.I
 )
 _ROLE_WORD: Final = re.compile(
-    r"(^|[-_. ])(capture|captured|replay|replays|trace|graph|graphs|dot|memory|mem|snapshot"
+    r"(^|[-_. ])(capture|captured|replay|replays|trace|traces|graph|graphs|dot|memory|mem|snapshot"
     r"|graph[-_]?data|profile|nsys|report)(?=$|[-_. ])",
     re.I,
 )
@@ -71,11 +71,12 @@ def stem(path: Path) -> str:
 
 
 def common_name(path: Path) -> str:
-    """The name of a file without endings and without the words that say which part it is."""
+    """The name of a file without endings and without the words that say which part it is; empty if
+    it has no other."""
     name = stem(path)
     while (shorter := _ROLE_WORD.sub("", name)) != name:
         name = shorter
-    return name.strip("-_. ") or stem(path)
+    return name.strip("-_. ")
 
 
 def run_name(text: str) -> str:
@@ -87,18 +88,30 @@ def grouped(parts: Sequence[Part], *, join: bool = False) -> list[Group]:
     """The runs that ``parts`` make. With ``join`` all of them are one run, as long as no two are
     the same thing."""
     if join:
-        return [Group(run_name(common_name(parts[0].source)), tuple(parts))]
+        return [Group(run_name(_name(parts)), tuple(parts))]
     by_name: dict[tuple[str, str, str], list[Part]] = {}
     for part in parts:
         key = (str(part.source.parent), common_name(part.source), part.label)
         by_name.setdefault(key, []).append(part)
     groups = []
-    for (_, name, label), members in by_name.items():
+    for (_, _, label), members in by_name.items():
         if twice(members):
             groups += [Group(run_name(stem(one.source) + one.label), (one,)) for one in members]
         else:
-            groups.append(Group(run_name(name + label), tuple(members)))
+            groups.append(Group(run_name(_name(members) + label), tuple(members)))
     return groups
+
+
+def _name(parts: Sequence[Part]) -> str:
+    """What the names of some files have in common; where that is nothing, the name of the only one
+    or of the folder around them."""
+    first = parts[0].source
+    if name := common_name(first):
+        return name
+    if len(parts) == 1:
+        return stem(first)
+    above = (common_name(folder) for folder in first.resolve().parents)
+    return next((name for name in above if name), stem(first))
 
 
 def twice(parts: Sequence[Part]) -> bool:

@@ -131,6 +131,13 @@ class TestJoined:
         (found,) = import_files(files, tmp_path / "out", join=True)
         assert len(load_run(found.path).graphs) == 1
 
+    def test_files_of_no_other_name_are_called_after_their_folder(self, tmp_path: Path) -> None:
+        folder = tmp_path / "mlp" / "traces"
+        folder.mkdir(parents=True)
+        files = [capture(folder / "capture.json.gz"), replay(folder / "replay.json.gz")]
+        (found,) = import_files(files, tmp_path / "out")
+        assert found.path.name == "mlp"
+
     def test_two_of_the_same_cannot_be_joined(self, tmp_path: Path) -> None:
         files = [replay(tmp_path / "a.json.gz"), replay(tmp_path / "b.json.gz")]
         with pytest.raises(InputError, match="two of replays"):
@@ -244,7 +251,7 @@ class TestRefused:
          "mi300-vllm-piecewise"),
         ("train.pt.trace.json", "train", "train"),
         ("train_graph.dot.gz", "train_graph", "train"),
-        ("capture.json", "capture", "capture"),
+        ("capture.json", "capture", ""),
         ("recapture-5.json", "recapture-5", "recapture-5"),
     ],
 )  # fmt: skip
