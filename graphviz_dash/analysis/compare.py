@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from graphviz_dash import progress
 from graphviz_dash.analysis.answer import Piece, answer
 from graphviz_dash.analysis.baselines import family, partner, ran_eagerly
 from graphviz_dash.analysis.break_even import BreakEven, break_even
@@ -157,11 +158,16 @@ def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
     experiment = measured(experiment)
     chosen = _choose(experiment, baseline)
     waits = rank_waits(experiment) if chosen else {}
-    works = (
-        {run.name: step_work(run, waits.get(run.name)) for run in experiment.runs} if chosen else {}
-    )
-    runs = tuple(_compare_run(run, chosen, experiment, works) for run in experiment.runs)
-    return Comparison(experiment, chosen.name if chosen else None, runs, headline(runs))
+    works: dict[str, StepWork | str] = {}
+    count = len(experiment.runs)
+    for place, run in enumerate(experiment.runs if chosen else ()):
+        with progress.part(place, 2 * count):
+            works[run.name] = step_work(run, waits.get(run.name))
+    runs = []
+    for place, run in enumerate(experiment.runs):
+        with progress.part(count + place, 2 * count):
+            runs.append(_compare_run(run, chosen, experiment, works))
+    return Comparison(experiment, chosen.name if chosen else None, tuple(runs), headline(runs))
 
 
 def _choose(experiment: Experiment, baseline: str | None) -> Run | None:

@@ -8,6 +8,7 @@ differs (a first one that allocates, a branch of the model) is counted and left 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -90,7 +91,8 @@ class StepWork:
     ``cpu_ns`` is from the step's begin to its final synchronisation, ``waits`` (k, 2) are begin and
     end of other synchronising calls in it, ``return_ns`` the least time over the steps that the
     final synchronisation took to return after its call and the end of the last work. ``like`` of
-    ``taken`` steps ran this work.
+    ``taken`` steps ran this work; ``rows`` has the number of each of them with its rows of the
+    trace's GPU table, shape (items,).
     """
 
     run: str
@@ -111,6 +113,7 @@ class StepWork:
     return_ns: int
     like: int
     taken: int
+    rows: Mapping[int, Ints]
 
 
 def step_work(run: Run, waits: RankWaits | None = None) -> StepWork | str:
@@ -128,7 +131,7 @@ def step_work(run: Run, waits: RankWaits | None = None) -> StepWork | str:
     nodes = _Nodes(run, trace)
     if waits is None:
         waits = RankWaits(*np.zeros((2, trace.gpu.height), dtype=np.int64))
-    read = [_Read(step, trace, calls, nodes, waits) for step in taken]
+    read = [_Read(step, calls, nodes, waits) for step in taken]
     if any(one.final is None for one in read):
         return "the trace shows no synchronisation at the end of a step"
     signatures = Counter(one.signature for one in read)
@@ -140,9 +143,13 @@ def step_work(run: Run, waits: RankWaits | None = None) -> StepWork | str:
 
 
 class _Calls:
-    """The runtime calls of a trace, as the steps need them."""
+    """The runtime calls and GPU rows of a trace, as the steps need them."""
 
     def __init__(self, trace: Trace) -> None:
+        self.gpu_start = column(trace.gpu, "ts")
+        self.gpu_duration = np.maximum(column(trace.gpu, "dur"), 0)
+        self.gpu_kind = trace.gpu["kind"].to_physical().to_numpy()
+        self.gpu_name = trace.gpu["name"].to_physical().to_numpy()
         codes, names = encode(trace.runtime["name"])
         classes = [call_class(name) for name in names]
         self.start = column(trace.runtime, "ts")
@@ -174,12 +181,11 @@ class _Nodes:
 class _Read:
     """One step's rows in the order of launch."""
 
-    def __init__(
-        self, step: Step, trace: Trace, calls: _Calls, nodes: _Nodes, waits: RankWaits
-    ) -> None:
+    def __init__(self, step: Step, calls: _Calls, nodes: _Nodes, waits: RankWaits) -> None:
+        self.index = step.index
         rows = step.gpu_rows
         call = calls.of_row[rows]
-        start = column(trace.gpu, "ts")[rows]
+        start = calls.gpu_start[rows]
         node = nodes.node[rows]
         # Nodes as they were captured; what is no node of a launch after them, as it began.
         place = np.where(node >= 0, node, np.iinfo(np.int64).max)
@@ -188,7 +194,7 @@ class _Read:
         self.launch = calls.start[call] - step.start
         self.call = calls.duration[call]
         self.start = start[order] - step.start
-        self.duration = np.maximum(column(trace.gpu, "dur")[self.rows], 0)
+        self.duration = calls.gpu_duration[self.rows]
         self.rank_wait, self.by_work = waits.total[self.rows], waits.by_work[self.rows]
         self.group = np.where(
             calls.is_graph[call], np.unique(call, return_inverse=True)[1].reshape(-1), NO_GROUP
@@ -206,8 +212,7 @@ class _Read:
             # A call that finds all work done has waited for nothing but itself.
             self.return_ns = max(0, int(end[-1]) - max(last, self.final))
             self.waits = np.stack((begin[:-1], end[:-1]), axis=1)
-        kind = trace.gpu["kind"].to_physical().to_numpy()[self.rows]
-        name = trace.gpu["name"].to_physical().to_numpy()[self.rows]
+        kind, name = calls.gpu_kind[self.rows], calls.gpu_name[self.rows]
         looks = (kind, name, nodes.graph[self.rows], nodes.node[self.rows], self.group >= 0)
         self.signature = (
             tuple(np.stack([one.astype(np.int64) for one in looks]).reshape(-1).tolist()),
@@ -246,6 +251,7 @@ def _typical(run: Run, trace: Trace, like: list[_Read], taken: int, nodes: _Node
         return_ns=min(one.return_ns for one in like),
         like=len(like),
         taken=taken,
+        rows={one.index: one.rows for one in like},
     )
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from graphviz_dash.analysis.lanes import LaneSet
 from graphviz_dash.charts.timeline_lanes import Frame, busy_lane, count, run_view, slices_lane
+from graphviz_dash.charts.timeline_lead import RunLead, difference
 from graphviz_dash.charts.timeline_model import TimelineView
 from graphviz_dash.charts.timeline_run import ChosenRun
 
@@ -46,9 +47,18 @@ def fit_window(runs: Sequence[ChosenRun]) -> tuple[int, int]:
 
 
 def timeline_view(
-    runs: Sequence[ChosenRun], window: tuple[int, int] | None, pixels: int
+    runs: Sequence[ChosenRun],
+    window: tuple[int, int] | None,
+    pixels: int,
+    leads: Sequence[RunLead] = (),
+    *,
+    complete: bool = True,
 ) -> TimelineView:
-    """What ``window`` shows of ``runs`` on ``pixels`` (at most MAX_PIXELS); None: the fit."""
+    """What ``window`` shows of ``runs`` on ``pixels`` (at most MAX_PIXELS); None: the fit.
+
+    ``leads`` is what the first of them loses against others; ``complete`` that nothing about the
+    runs is still to be found out.
+    """
     fit = fit_window(runs)
     limits = _limits(runs, fit)
     begin, stop = _bounded(window or fit, limits)
@@ -58,15 +68,16 @@ def timeline_view(
     shown = [_shown_lanes(one, len(runs)) for one in runs]
     frame = Frame((begin, stop), loaded, fit, limits, pixels, len(runs))
     if _can_show_slices(runs, shown, frame):
-        view = _build(runs, shown, frame, "slices", 0)
+        view = _build(runs, shown, frame, "slices", 0, leads)
         if _size(view) <= MAX_VIEW_BYTES:
-            return view
+            return msgspec.structs.replace(view, complete=complete)
     bins = round(pixels * (1 + 2 * MARGIN))
-    empty = _build(runs, shown, frame, "busy", 0)
+    empty = _build(runs, shown, frame, "busy", 0, leads)
     lanes = sum(len(run.lanes) for run in empty.runs)
     # A bin is a byte, four thirds of one in base64; each lane may need padding and its own quotes.
     room = (MAX_VIEW_BYTES - _size(empty) - 64) * 3 // (4 * max(1, lanes)) - 16
-    return _build(runs, shown, frame, "busy", max(1, min(bins, room)))
+    view = _build(runs, shown, frame, "busy", max(1, min(bins, room)), leads)
+    return msgspec.structs.replace(view, complete=complete)
 
 
 def _size(view: TimelineView) -> int:
@@ -151,6 +162,7 @@ def _build(
     frame: Frame,
     level: Literal["slices", "busy"],
     bins: int,
+    leads: Sequence[RunLead],
 ) -> TimelineView:
     names: dict[tuple[str, int], int] = {}
     views = []
@@ -163,5 +175,13 @@ def _build(
         ]
         views.append(run_view(one, drawn, lanes.hidden, frame, runs[0]))
     return TimelineView(
-        level, frame.window, frame.loaded, frame.fit, frame.limits, bins, list(names), views
+        level=level,
+        window=frame.window,
+        loaded=frame.loaded,
+        fit=frame.fit,
+        limits=frame.limits,
+        bins=bins,
+        names=list(names),
+        runs=views,
+        differences=[difference(one, frame, len(leads)) for one in leads],
     )

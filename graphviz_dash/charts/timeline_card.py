@@ -18,6 +18,10 @@ from graphviz_dash.errors import InputError, printable
 from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphviz_dash.analysis.work import StepWork
+    from graphviz_dash.analysis.work_pairs import WorkPairs
     from graphviz_dash.model.trace import Trace
 
 _TOKEN: Final = re.compile(r"([gc])([0-9]{1,12})")
@@ -50,6 +54,17 @@ class Linked(msgspec.Struct, frozen=True):
     end: int
 
 
+class Counterpart(msgspec.Struct, frozen=True):
+    """The same work in another run's chosen step: its slice (of several the last to end), when
+    that began since its own step's origin, how long it took, and how the two were paired."""
+
+    run: str
+    token: str
+    begin: int
+    dur: int
+    text: str
+
+
 class SliceCard(msgspec.Struct, frozen=True):
     """A slice's card. ``title`` is short, ``name`` as in the trace; ``begin`` is since the run's
     origin, both times in ns; ``fields`` are pairs of what and how much, formatted. ``measured`` is
@@ -71,6 +86,7 @@ class SliceCard(msgspec.Struct, frozen=True):
     link: Linked | None
     graph: str | None
     node: int | None
+    pairs: list[Counterpart] = []
 
 
 def parse_slice(timeline: RunTimeline, text: str) -> SliceId:
@@ -135,9 +151,14 @@ def node_of(timeline: RunTimeline, which: SliceId) -> MatchedNode | None:
 
 
 def slice_card(
-    chosen: ChosenRun, trace: Trace, which: SliceId, origin: NodeRow | None = None
+    chosen: ChosenRun,
+    trace: Trace,
+    which: SliceId,
+    origin: NodeRow | None = None,
+    pairs: Sequence[Counterpart] = (),
 ) -> SliceCard:
-    """The card of ``which``; ``origin`` is its row of the node table, where it is a graph's."""
+    """The card of ``which``; ``origin`` is its row of the node table, where it is a graph's, and
+    ``pairs`` the same work in other runs."""
     timeline = chosen.timeline
     gpu = which.table == "gpu"
     lanes = timeline.lanes.gpu if gpu else timeline.lanes.cpu
@@ -151,6 +172,7 @@ def slice_card(
     link = _link(chosen, trace, which)
     fields = [("Duration", format_ns(end - begin)), ("Start", _since(begin - chosen.origin))]
     fields += _gap(lanes, lane, at)
+    fields += [(f"In {one.run}", one.text) for one in pairs]
     if gpu:
         fields += _node_fields(node, origin) if node else _op_fields(trace, record)
         fields += _launch_fields(trace, link, begin - chosen.origin, record)
@@ -173,7 +195,52 @@ def slice_card(
         link=link,
         graph=node.graph if node else None,
         node=node.node if node else None,
+        pairs=list(pairs),
     )
+
+
+def counterpart(
+    pairs: WorkPairs, *, of_first: bool, own: ChosenRun, row: int, other: ChosenRun
+) -> Counterpart | None:
+    """The partner of a GPU row of ``own`` in the chosen step of ``other``; None where the row lies
+    in no step that ran the typical work. ``pairs`` are of both runs; ``of_first``:
+    ``own`` is the first of them."""
+    mine, theirs = pairs.before, pairs.after
+    which = pairs.of_before if of_first else pairs.of_after
+    if not of_first:
+        mine, theirs = theirs, mine
+    found = _place_of(mine, own, row)
+    other_rows = theirs.rows.get(other.step.index) if other.step else None
+    if found is None or other_rows is None:
+        return None
+    place, origin = found
+    pair = pairs.rows[which[place]]
+    places = pair.after if of_first else pair.before
+    if not places:
+        return Counterpart(other.timeline.run, "", 0, 0, "nothing: only in this run")
+    lanes, own_lanes = other.timeline.lanes.gpu, own.timeline.lanes.gpu
+    at = np.flatnonzero(np.isin(lanes.row, other_rows[list(places)]))
+    last = int(at[np.argmax(lanes.end[at])])
+    begin, dur = int(lanes.start[last]) - other.origin, int(lanes.end[last] - lanes.start[last])
+    mine_at = int(np.flatnonzero(own_lanes.row == row)[0])
+    away = begin + dur - (int(own_lanes.end[mine_at]) - origin)
+    text = (
+        f"{pair.kind.value}, ends {format_ns(abs(away))} {'later' if away > 0 else 'earlier'}, "
+        f"takes {format_ns(dur)}; paired by {pair.method}, {format_percent(pair.confidence)} sure"
+    )
+    return Counterpart(
+        other.timeline.run, SliceId("gpu", int(lanes.row[last])).token, begin, dur, text
+    )
+
+
+def _place_of(work: StepWork, own: ChosenRun, row: int) -> tuple[int, int] | None:
+    """Which item of its step a GPU row is, and that step's origin; None for one of no such step."""
+    for step in own.timeline.steps:
+        if step.index not in work.rows or row not in step.gpu_rows:
+            continue
+        place = int(np.flatnonzero(work.rows[step.index] == row)[0])
+        return place, own.origin if step is own.step else step.start
+    return None
 
 
 def _since(ns: int) -> str:

@@ -59,7 +59,7 @@ def run_view(
         lanes=lanes,
         hidden_lanes=hidden,
         idle=_idle(one, frame),
-        summary=_summary(one, frame),
+        summary=between(one, frame.window),
         length=format_ns(step.end - step.start) if step else "",
         delta=_delta(one, baseline),
     )
@@ -90,9 +90,10 @@ def _delta(one: ChosenRun, baseline: ChosenRun) -> str:
     return f"{format_ns(abs(own - other))} {word} ({format_ratio(ratio)})"
 
 
-def _summary(one: ChosenRun, frame: Frame) -> str:
+def between(one: ChosenRun, window: tuple[int, int]) -> str:
+    """What a run's GPUs do in ``window``, in words: slices that touch it, and their busy time."""
     lanes = one.timeline.lanes
-    edges = np.array(frame.window, dtype=np.int64) + one.origin
+    edges = np.array(window, dtype=np.int64) + one.origin
     devices = len(lanes.device)
     if not devices:
         return "" if one.timeline.problem else "no GPU work"

@@ -56,10 +56,32 @@ class RunView(msgspec.Struct, frozen=True, omit_defaults=True):
     delta: str = ""
 
 
+class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where the view's first run loses time against ``run``, over its chosen step, in ns.
+
+    ``idle`` and ``busy`` are lost in each of as many even bins of the loaded window: idle and busy
+    time that the first run has more of, negative where it gains; ``before`` is what was lost
+    before the window, ``total`` in the whole step, ``most`` the largest difference at any instant.
+    ``text`` says how the work was paired; ``problem`` why there is nothing to show.
+    """
+
+    run: str
+    mode: str
+    problem: str | None = None
+    before: tuple[int, int] = (0, 0)
+    idle: list[int] = []
+    busy: list[int] = []
+    total: tuple[int, int] = (0, 0)
+    most: int = 0
+    text: str = ""
+
+
 class TimelineView(msgspec.Struct, frozen=True):
     """A view. ``window`` is the visible part, ``loaded`` what was sent, ``fit`` the window that
     shows the longest chosen step, ``limits`` the earliest and latest time of all runs. ``names``
-    are pairs of short name and category index (into categories, then call classes)."""
+    are pairs of short name and category index (into categories, then call classes).
+    ``differences`` are of the first run against each other one, as far as they are known;
+    ``complete``: nothing is to be found out about these runs (nodes of slices, differences)."""
 
     level: Literal["slices", "busy"]
     window: tuple[int, int]
@@ -69,3 +91,5 @@ class TimelineView(msgspec.Struct, frozen=True):
     bins: int
     names: list[tuple[str, int]]
     runs: list[RunView]
+    differences: list[Difference] = []
+    complete: bool = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -45,8 +45,8 @@ class RunTimeline:
     ones; a trace without marks has none. ``begin`` and ``end``
     are the first and the last instant of what is shown, in ns of the trace. ``node`` has the node
     index of each GPU row, -1 for none, and ``matched`` its place in ``replays``, which tells more;
-    they are None when no GPU row was matched to a node. ``shared`` is set for one rank of several
-    whose clocks are aligned: they share the origin of each step.
+    they are None when no GPU row was matched to a node, or not yet. ``shared`` is set for one rank
+    of several whose clocks are aligned: they share the origin of each step.
     """
 
     run: str
@@ -64,14 +64,11 @@ class RunTimeline:
     shared: SharedSteps | None = None
 
 
-def run_timeline(
-    run: Run, replays: ReplayMatch | None = None, shared: SharedSteps | None = None
-) -> RunTimeline:
-    """The timeline of ``run``, from its traced pass.
+def run_timeline(run: Run, shared: SharedSteps | None = None) -> RunTimeline:
+    """The timeline of ``run``, from its traced pass; its slices are not matched to nodes yet.
 
     Args:
         run: a run; one without a replay trace gives a timeline that says so.
-        replays: the trace's GPU rows matched to the nodes of the run's graphs, or None.
         shared: the steps of its rank on the clock of all ranks, or None.
     """
     trace = run.replay_trace
@@ -79,7 +76,6 @@ def run_timeline(
         return _without_trace(run)
     lanes = trace_lanes(trace)
     shown = [each for each in (lanes.gpu, lanes.cpu) if len(each.start)]
-    matched, node = _nodes(replays, trace.gpu.height)
     return RunTimeline(
         run=run.name,
         mode=drawn_mode(run).value,
@@ -90,11 +86,18 @@ def run_timeline(
         end=max((int(each.end.max()) for each in shown), default=0),
         gpu_labels=_gpu_labels(trace.gpu),
         call_labels=_call_labels(trace.runtime),
-        replays=replays if node is not None else None,
-        matched=matched,
-        node=node,
         shared=shared,
     )
+
+
+def with_nodes(timeline: RunTimeline, replays: ReplayMatch | None) -> RunTimeline:
+    """``timeline`` with the nodes that its GPU rows were matched to; as it is where none was."""
+    if replays is None or not replays.matched:
+        return timeline
+    place = np.full(len(timeline.gpu_labels.codes), -1, dtype=np.int64)
+    place[replays.gpu_row] = np.arange(len(replays.gpu_row))
+    node = np.where(place >= 0, replays.node[np.maximum(place, 0)], -1)
+    return replace(timeline, replays=replays, matched=place, node=node)
 
 
 @dataclass(frozen=True)
@@ -178,13 +181,3 @@ def _call_labels(runtime: pl.DataFrame) -> Labels:
     codes, names = encode(runtime["name"])
     texts = [(label(name), len(CATEGORIES) + CALLS.index(call_class(name))) for name in names]
     return Labels(codes.astype(np.int64), texts)
-
-
-def _nodes(replays: ReplayMatch | None, rows: int) -> tuple[Ints | None, Ints | None]:
-    """For each GPU row its place among the matched rows and its node's index; -1 for none."""
-    if replays is None or not replays.matched:
-        return None, None
-    place = np.full(rows, -1, dtype=np.int64)
-    place[replays.gpu_row] = np.arange(len(replays.gpu_row))
-    node = np.where(place >= 0, replays.node[np.maximum(place, 0)], -1)
-    return place, node

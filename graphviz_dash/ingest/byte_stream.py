@@ -16,6 +16,7 @@ from isal import igzip_lib
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import EXPANSION_FROM_BYTES, Limits
+from graphviz_dash.progress import tell
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -115,6 +116,7 @@ class ByteStream:
         try:
             self._size = os.fstat(self._file.fileno()).st_size
             start = self._file.read(8)
+            self._size = self._file.seek(0, os.SEEK_END)
             self._file.seek(0)
         except OSError as error:
             self._file.close()
@@ -153,6 +155,7 @@ class ByteStream:
                 wanted -= len(data)
                 self._total += len(data)
                 self._check()
+            tell(self._file.tell() / self._size if self._size else 1.0)
         except OSError as error:
             raise InputError(self.path, _reason(error), "a readable trace file") from error
         return parts[0] if len(parts) == 1 else b"".join(parts)

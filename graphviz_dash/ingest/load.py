@@ -13,6 +13,7 @@ from graphviz_dash.ingest.cache import default_cache, open_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.run import ExecutionMode, Experiment, Run
 from graphviz_dash.model.trace import Trace
+from graphviz_dash.progress import part
 
 _COLLECT = "Record one with: graphviz-dash collect --workload NAME --modes eager,graph -o FOLDER."
 _ORDER = {mode: place for place, mode in enumerate(ExecutionMode)}
@@ -26,8 +27,10 @@ def load_run(path: Path, limits: Limits = DEFAULT_LIMITS) -> Run:
             a trace that cannot be read; the message names the file.
     """
     contents: BundleContents = read_bundle(path)
-    captured = _trace(contents, contents.capture_trace, limits)
-    replayed = _trace(contents, contents.replay_trace, limits)
+    with part(0, 2):
+        captured = _trace(contents, contents.capture_trace, limits)
+    with part(1, 2):
+        replayed = _trace(contents, contents.replay_trace, limits)
     return Run(
         path=path,
         manifest=contents.manifest,
@@ -74,7 +77,10 @@ def load_experiment(path: Path, limits: Limits = DEFAULT_LIMITS) -> Experiment:
     bundles = _bundles_in(folder)
     if not bundles:
         raise _no_runs(folder)
-    runs = [load_run(bundle, limits) for bundle in bundles]
+    runs = []
+    for place, bundle in enumerate(bundles):
+        with part(place, len(bundles)):
+            runs.append(load_run(bundle, limits))
     runs.sort(key=lambda run: (_ORDER[run.mode], run.manifest.rank or 0, run.name))
     return Experiment(path=folder, runs=tuple(runs))
 

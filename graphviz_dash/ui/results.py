@@ -18,6 +18,8 @@ from graphviz_dash.analysis.nodes import NodeTable, build_node_table
 from graphviz_dash.analysis.ranks import ModeRanks, rank_comparison
 from graphviz_dash.analysis.replays import ReplayMatch, known_of, match_replays, timed_replays
 from graphviz_dash.analysis.whole import WholeGraph, assemble
+from graphviz_dash.analysis.work import StepWork, step_work
+from graphviz_dash.analysis.work_pairs import WorkPairs, pair_work
 from graphviz_dash.ui.store import STORE, UnknownKeyError
 
 GraphAddress: TypeAlias = tuple[str, str, str]
@@ -60,6 +62,36 @@ def replays(key: str, run_name: str) -> ReplayMatch | None:
     return STORE.derived(
         key, ("replays", run_name), lambda _: match_replays(run.graphs, trace, known_of(run))
     )
+
+
+def replays_known(key: str, run_name: str) -> bool:
+    """Whether ``replays`` would answer at once."""
+    run = STORE.run(key, run_name)
+    return not run.graphs or run.replay_trace is None or STORE.has(key, ("replays", run_name))
+
+
+def work_pairs(key: str, first: str, second: str) -> WorkPairs | str:
+    """The work of two runs' typical steps, paired, or why it cannot be."""
+    compared = {one.name: one for one in comparison(key).runs}
+    found = compared[second].waterfall if second in compared else None
+    if found is not None and found.baseline == first:
+        return found.pairs
+    works = [_step_work(key, name) for name in (first, second)]
+    for name, work in zip((first, second), works, strict=True):
+        if isinstance(work, str):
+            return f"{name}: {work}"
+    before, after = (work for work in works if isinstance(work, StepWork))
+    return STORE.derived(key, ("pairs", first, second), lambda _: pair_work(before, after))
+
+
+def _step_work(key: str, run_name: str) -> StepWork | str:
+    """The work of a run's typical step; the comparison has that of most runs."""
+    for one in comparison(key).runs:
+        if one.waterfall is not None and run_name in (one.name, one.waterfall.baseline):
+            pairs = one.waterfall.pairs
+            return pairs.after if run_name == one.name else pairs.before
+    run = STORE.run(key, run_name)
+    return STORE.derived(key, ("work", run_name), lambda _: step_work(run))
 
 
 def node_replays(key: str, run_name: str) -> ReplayMatch | None:

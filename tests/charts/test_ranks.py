@@ -80,7 +80,7 @@ def test_ranks_share_step_and_clock_in_the_timeline(tmp_path: Path) -> None:
     loaded = load_experiment(tmp_path / "tp")
     shared = shared_steps(loaded)
     chosen = [
-        choose(run_timeline(run, None, shared[run.name]), step)
+        choose(run_timeline(run, shared[run.name]), step)
         for step in (None, 2)
         for run in loaded.runs
     ]

@@ -16,7 +16,7 @@ from graphviz_dash.charts.timeline import MAX_LANES, MAX_VIEW_BYTES, timeline_vi
 from graphviz_dash.charts.timeline_card import node_slice, parse_slice, slice_card
 from graphviz_dash.charts.timeline_lanes import bin_edges
 from graphviz_dash.charts.timeline_model import Lane, StepMark, TimelineView
-from graphviz_dash.charts.timeline_run import ChosenRun, choose, run_timeline
+from graphviz_dash.charts.timeline_run import ChosenRun, choose, run_timeline, with_nodes
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import ExecutionMode, Run
 from graphviz_dash.model.trace import Trace
@@ -277,7 +277,7 @@ def test_slices_of_a_replay_know_their_node() -> None:
         duration=none,
         stream=none,
     )
-    timeline = run_timeline(_run(made, "graph"), replays)
+    timeline = with_nodes(run_timeline(_run(made, "graph")), replays)
     chosen = choose(timeline, 1)
     view = timeline_view([chosen], (-300, 500), 1000)
     assert view.runs[0].lanes[0].node == [4, -5, 5, 2]  # 4, none (-1), 4, 6

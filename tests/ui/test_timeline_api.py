@@ -12,9 +12,11 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import ExecutionMode, Experiment, Run
 from graphviz_dash.ui import store
 from graphviz_dash.ui.components.timeline.api import card, routes
+from tests.builders import make_experiment
 from tests.charts.frames import call, kernel, step, trace
 
 
@@ -72,7 +74,7 @@ def test_a_slice(client: TestClient, key: str) -> None:
     assert answer.status_code == 200
     assert answer.json()["title"] == "k0"
     assert answer.json()["measured"] == "traced"
-    assert answer.json()["begin"] == card(key, "graph", None, "g30").begin
+    assert answer.json()["begin"] == card(key, "graph", {}, "g30").begin
 
 
 _VIEW = {"run": "eager", "px": "100"}
@@ -154,3 +156,63 @@ def test_an_unreadable_experiment_is_told_in_one_line(client: TestClient, tmp_pa
 def test_only_get_is_answered(client: TestClient) -> None:
     assert client.post("/api/timeline/view").status_code == 405
     assert client.delete("/api/timeline/slice").status_code == 405
+
+
+def _complete(client: TestClient, key: str) -> None:
+    params = {"experiment": key, "run": ["eager", "graph"]}
+    for _ in range(100):
+        if client.post("/api/timeline/more", params=params).json()["state"] != "running":
+            return
+
+
+def test_more_is_found_out_when_asked_for(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "load_experiment", load_experiment)
+    key = store.STORE.register(make_experiment(tmp_path / "toy"))
+    params = {"experiment": key, "run": ["eager", "graph"], "px": 1000}
+    first = client.get("/api/timeline/view", params=params).json()
+    assert (first["complete"], first["differences"]) == (False, [])
+    assert all("node" not in lane for run in first["runs"] for lane in run["lanes"])
+    _complete(client, key)
+    then = client.get("/api/timeline/view", params=params).json()
+    assert then["complete"] is True
+    assert any(set(lane.get("node", ())) - {-1} for lane in then["runs"][1]["lanes"])
+    (lane,) = then["differences"]
+    assert lane["run"] == "graph"
+    lengths = [run["step"]["end"] for run in then["runs"]]
+    assert sum(lane["total"]) == lengths[0] - lengths[1] > 0
+    assert sum(lane["idle"]) + sum(lane["busy"]) <= lane["most"]
+    assert "pieces of work paired" in lane["text"]
+    kernel_row = then["runs"][0]["lanes"][-1]["row"]
+    middle = sum(kernel_row[: len(kernel_row) // 2])
+    shown = {"shown": ["eager", "graph"], "shown_step": ["", ""]}
+    answer = client.get(
+        "/api/timeline/slice",
+        params={"experiment": key, "run": "eager", "slice": f"g{middle}"} | shown,
+    ).json()
+    (pair,) = answer["pairs"]
+    assert pair["run"] == "graph"
+    assert "paired by order" in dict(answer["fields"])["In graph"]
+    back = client.get(
+        "/api/timeline/slice",
+        params={"experiment": key, "run": "graph", "slice": pair["token"]} | shown,
+    ).json()
+    assert back["name"] == answer["name"]
+    assert [one["run"] for one in back["pairs"]] == ["eager"]
+
+
+def test_what_was_never_begun_cannot_be_cancelled(client: TestClient, key: str) -> None:
+    answer = client.post("/api/timeline/cancel", params={"experiment": key, "run": "eager"})
+    assert answer.status_code == 404
+
+
+def test_measuring_tells_each_run(client: TestClient, key: str) -> None:
+    params = {"experiment": key, "run": ["eager", "graph"], "step": ["0", "1"]}
+    answer = client.get("/api/timeline/measure", params=params | {"t0": 0, "t1": 2_000})
+    assert answer.json()["lines"] == [
+        ["eager", "2 GPU slices · busy 1.20 us (60.0%) · longest idle 400 ns"],
+        ["graph", "2 GPU slices · busy 1.20 us (60.0%) · longest idle 400 ns"],
+    ]
+    answer = client.get("/api/timeline/measure", params=params | {"t0": 5, "t1": 4})
+    assert answer.status_code == 400

@@ -54,6 +54,7 @@ def _open(page: Page, address: str) -> Locator:
     page.goto(address)
     canvas = page.locator("canvas[aria-label^='Timeline of']")
     expect(canvas).to_have_attribute("data-painted", _NUMBER, timeout=20_000)
+    expect(canvas).to_have_attribute("data-complete", "yes")
     return canvas
 
 
@@ -138,21 +139,112 @@ def test_wheel_zooms_at_the_pointer_and_drag_pans(site: str, page: Page) -> None
     assert moved[1] - moved[0] == pytest.approx(far - near, abs=3)
 
 
-def test_shift_drag_zooms_to_the_box(site: str, page: Page) -> None:
+def _drag(page: Page, begin: tuple[float, float], end: tuple[float, float]) -> None:
+    page.mouse.move(*begin)
+    page.mouse.down()
+    page.mouse.move(*end, steps=3)
+    page.mouse.up()
+
+
+def _ruler(canvas: Locator) -> tuple[int, int]:
+    expect(canvas).to_have_attribute("data-ruler", re.compile(r"^-?\d+,-?\d+$"))
+    begin, end = (canvas.get_attribute("data-ruler") or "").split(",")
+    return int(begin), int(end)
+
+
+def test_shift_drag_lays_a_ruler_that_stays_until_removed(site: str, page: Page) -> None:
     canvas = _open(page, site)
     box = canvas.bounding_box()
     assert box is not None
-    begin, stop = _window(canvas)
+    window = _window(canvas)
+    per_pixel = (window[1] - window[0]) / (box["width"] - 124)
     page.keyboard.down("Shift")
-    page.mouse.move(box["x"] + 400, box["y"] + 120)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 600, box["y"] + 140, steps=3)
-    _settle(canvas, page.mouse.up)
+    _drag(page, (box["x"] + 400, box["y"] + 20), (box["x"] + 600, box["y"] + 20))
     page.keyboard.up("Shift")
+    begin, end = _ruler(canvas)
+    assert end - begin == pytest.approx(200 * per_pixel, abs=2)
+    assert begin == pytest.approx(window[0] + (400 - 124) * per_pixel, abs=2)
+    assert _window(canvas) == window
+    told = page.get_by_role("group", name="Ruler")
+    for run in ("eager", "graph", "eager against graph"):
+        expect(told.get_by_text(run, exact=True)).to_be_visible()
+    expect(page.get_by_text(f"ruler: {begin},{end}")).to_be_visible()
+
+    # One end is taken and moved; then by keys.
+    _drag(page, (box["x"] + 600, box["y"] + 30), (box["x"] + 650, box["y"] + 20))
+    assert _ruler(canvas)[1] - begin == pytest.approx(250 * per_pixel, abs=2)
+    canvas.focus()
+    page.keyboard.press("Shift+ArrowLeft")
+    assert _ruler(canvas)[1] - begin == pytest.approx(249 * per_pixel, abs=3)
+    _settle(canvas, lambda: page.keyboard.press("z"))
     near, far = _window(canvas)
-    plot = box["width"] - 124
-    assert far - near == pytest.approx((stop - begin) * 200 / plot, rel=0.02)
-    assert near == pytest.approx(begin + (stop - begin) * (400 - 124) / plot, rel=0.02)
+    assert far - near == pytest.approx(1.08 * (_ruler(canvas)[1] - begin), rel=0.01)
+
+    page.get_by_role("button", name="Remove the ruler (Del)").click()
+    expect(told).to_be_hidden()
+    expect(page.get_by_text("ruler: none")).to_be_visible()
+
+
+def test_a_ruler_of_the_address_is_shown_and_one_laid_by_keys_spans_slices(
+    site: str, page: Page
+) -> None:
+    canvas = _open(page, f"{site}/?ruler=1000,5000&selected=graph/g40")
+    assert _ruler(canvas) == (1000, 5000)
+    expect(page.get_by_role("group", name="Ruler")).to_contain_text("4.000 us")
+    expect(canvas).to_have_attribute("data-card", "graph/g40")
+    page.wait_for_function(
+        "c => c.__timeline.selectedSlice() && c.dataset.moving === 'no'",
+        arg=canvas.element_handle(),
+    )
+    first = canvas.evaluate(
+        "c => { const s = c.__timeline.selectedSlice();"
+        " return [s.lane.start[s.i], s.lane.end[s.i]]; }"
+    )
+    canvas.focus()
+    page.keyboard.press("m")
+    assert _ruler(canvas) == (first[0], first[1])
+    page.keyboard.press(".")
+    page.keyboard.press(".")
+    expect(canvas).not_to_have_attribute("data-card", "graph/g40")
+    page.keyboard.press("m")
+    begin, end = _ruler(canvas)
+    assert begin == first[0]
+    assert end > first[1]
+
+
+def test_the_difference_lane_tells_how_far_eager_lags(site: str, page: Page) -> None:
+    canvas = _open(page, site)
+    lane = canvas.evaluate(
+        "c => { const r = c.__timeline.layout.blocks[0].differences[0];"
+        " return { y: r.y + r.h / 2, run: r.difference.run, total: r.difference.total,"
+        " end: c.__timeline.x(c.__timeline.view.runs[0].step.end),"
+        " ends: c.__timeline.view.runs.map((r) => r.step.end) }; }"
+    )
+    assert lane["run"] == "graph"
+    assert sum(lane["total"]) == lane["ends"][0] - lane["ends"][1]
+    canvas.hover(position={"x": lane["end"] - 1, "y": lane["y"]})
+    tooltip = page.get_by_role("tooltip")
+    expect(tooltip).to_contain_text("behind graph")
+    expect(tooltip).to_contain_text("pieces of work paired")
+    lost = canvas.evaluate(
+        "c => { const d = c.__timeline.view.differences[0]; const v = c.__timeline.view;"
+        " const bin = (v.loaded[1] - v.loaded[0]) / d.bins;"
+        " const at = Math.floor((v.runs[0].step.end - v.loaded[0]) / bin);"
+        " return d.idleAt[at] + d.busyAt[at]; }"
+    )
+    assert lost == pytest.approx(sum(lane["total"]), rel=0.05)
+
+
+def test_a_card_leads_to_the_same_work_in_the_other_run(site: str, page: Page) -> None:
+    token = f"graph/{_kernel(_open(page, site))['token']}"
+    canvas = _open(page, f"{site}/?selected={token}")
+    panel = page.get_by_role("region", name="Selected slice")
+    expect(panel).to_contain_text("In eager")
+    panel.get_by_role("button", name="Select the same work in eager").click()
+    expect(canvas).to_have_attribute("data-card", re.compile("^eager/g"))
+    expect(panel).to_contain_text("In graph")
+    panel.get_by_role("button", name="Select the same work in graph").click()
+    expect(canvas).to_have_attribute("data-card", token)
 
 
 @pytest.mark.parametrize(

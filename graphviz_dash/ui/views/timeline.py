@@ -45,6 +45,8 @@ def render() -> None:
         step=None if step == _TYPICAL else int(step),
         selected=address.value("select"),
         on_select=_select,
+        ruler=address.value("ruler"),
+        on_ruler=lambda span: address.change({"ruler": span}),
         key=f"timeline-{chosen.key}",
         height=640,
     )

@@ -14,8 +14,19 @@ experiment = st.query_params.get("experiment", "fork-join")
 key = STORE.register(SAMPLES / experiment)
 runs = [run.name for run in STORE.experiment(key).runs]
 outside = st.query_params.get("selected")
-selection = timeline_view(key, runs, selected=outside, height=560)
+
+
+def _measured(span: str | None) -> None:
+    if span is None:
+        del st.query_params["ruler"]
+    else:
+        st.query_params["ruler"] = span
+
+
+ruler = st.query_params.get("ruler")
+selection = timeline_view(key, runs, selected=outside, ruler=ruler, on_ruler=_measured, height=560)
 if st.button("Ask for g41"):
     st.query_params["selected"] = "graph/g41"
     st.rerun()
 st.text(f"selected: {selection.token if selection else 'nothing'}")
+st.text(f"ruler: {st.query_params.get('ruler', 'none')}")

@@ -26,14 +26,27 @@ from graphviz_dash.ui.store import UnknownKeyError
 __all__ = ["Selection", "routes", "timeline_view"]
 
 _FOLDER: Final = Path(__file__).parent
-_SCRIPTS: Final = ("model.js", "theme.js", "draw.js", "panel.js", "input.js", "timeline.js")
+_SCRIPTS: Final = (
+    "model.js",
+    "theme.js",
+    "draw.js",
+    "difference.js",
+    "panel.js",
+    "ruler.js",
+    "more.js",
+    "input.js",
+    "timeline.js",
+)
 _HTML: Final = """
 <div class="timeline">
-  <div class="bar"><div class="legend"></div><div class="buttons"></div></div>
+  <div class="bar"><div class="legend"></div>
+    <div class="job" role="status" hidden></div><div class="buttons"></div></div>
   <div class="stage">
     <canvas tabindex="0" role="application" aria-label="Timeline, loading"></canvas>
     <div class="tooltip" role="tooltip" hidden></div>
+    <p class="loading" role="status" hidden>Laying out the slices…</p>
     <p class="problem" role="alert" hidden></p>
+    <div class="ruler" role="group" aria-label="Ruler" hidden></div>
   </div>
   <div class="panel" role="region" aria-label="Selected slice"></div>
   <div class="live" aria-live="polite"></div>
@@ -72,6 +85,8 @@ def timeline_view(
     step: int | Sequence[int | None] | None = None,
     selected: str | None = None,
     on_select: Callable[[str | None], None] | None = None,
+    ruler: str | None = None,
+    on_ruler: Callable[[str | None], None] | None = None,
     key: str = "timeline",
     height: int = 620,
 ) -> Selection | None:
@@ -88,6 +103,8 @@ def timeline_view(
         on_select: called with the token of what the reader has just selected, or None, before the
             script runs again; who keeps the selection in the address puts it there now, so that
             ``selected`` already holds it.
+        ruler: where the ruler lies, "begin,end" in ns since the step's start; None for none.
+        on_ruler: called with that when the reader has laid, moved or removed it.
         key: key of the widget.
         height: of the whole component in pixels.
     """
@@ -99,11 +116,13 @@ def timeline_view(
             "runs": names,
             "steps": chosen,
             "selected": selected,
+            "ruler": ruler,
             "height": height,
             "palette": _palette(),
         },
         key=key,
         on_selected_change=lambda: _clicked(key, on_select),
+        on_ruler_change=lambda: _measured(key, on_ruler),
     )
     token = _latest(f"{key}:selection", state.get("selected"), selected)
     return _resolve(experiment_key, dict(zip(names, chosen, strict=True)), token)
@@ -140,7 +159,7 @@ def _resolve(key: str, steps: dict[str, int | None], token: str | None) -> Selec
     if not which or run not in steps:
         return None
     try:
-        found = card(key, run, steps[run], which)
+        found = card(key, run, steps, which)
     except (InputError, UnknownKeyError):
         return None
     return Selection(f"{run}/{found.token}", run, found)
@@ -151,6 +170,18 @@ def _clicked(key: str, on_select: Callable[[str | None], None] | None) -> None:
     click = st.session_state[key].get("selected")
     if on_select is not None and isinstance(click, dict):
         on_select(_token(click))
+
+
+def _measured(key: str, on_ruler: Callable[[str | None], None] | None) -> None:
+    """Called when the ruler was laid, moved or removed."""
+    told = st.session_state[key].get("ruler")
+    if on_ruler is None or not isinstance(told, dict):
+        return
+    match told.get("span"):
+        case [int(begin), int(end)]:
+            on_ruler(f"{begin},{end}")
+        case None:
+            on_ruler(None)
 
 
 def _token(click: dict[str, Any]) -> str | None:

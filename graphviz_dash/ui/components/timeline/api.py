@@ -6,26 +6,35 @@ How parameters are checked and answers given: graphviz_dash.ui.answers.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
-from graphviz_dash.analysis.attribution import attribute
-from graphviz_dash.analysis.nodes import NodeRow, build_node_table
+from graphviz_dash.analysis.lead import Lead
 from graphviz_dash.analysis.rank_steps import shared_steps
-from graphviz_dash.analysis.replays import ReplayMatch, known_of, match_replays
 from graphviz_dash.charts.timeline import timeline_view
 from graphviz_dash.charts.timeline_card import (
-    MatchedNode,
+    Counterpart,
     SliceCard,
+    SliceId,
+    counterpart,
     node_of,
     node_slice,
     parse_slice,
     slice_card,
 )
-from graphviz_dash.charts.timeline_run import RunTimeline, choose, run_timeline
+from graphviz_dash.charts.timeline_lead import RunLead, chosen_lead
+from graphviz_dash.charts.timeline_measure import measure
+from graphviz_dash.charts.timeline_run import (
+    ChosenRun,
+    RunTimeline,
+    choose,
+    run_timeline,
+    with_nodes,
+)
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui.answers import (
@@ -36,7 +45,12 @@ from graphviz_dash.ui.answers import (
     integer,
     one,
 )
+from graphviz_dash.ui.jobs import JOBS, Task
+from graphviz_dash.ui.results import comparison, nodes, replays, replays_known, work_pairs
 from graphviz_dash.ui.store import STORE, UnknownKeyError
+
+_PATIENCE_S: Final = 0.25
+"""How long an answer about a job waits for its end: most are done by then."""
 
 _MAX_RUNS: Final = 8
 _MAX_TIME: Final = 1 << 53  # what a browser's numbers hold exactly
@@ -45,95 +59,216 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,16}")
 
 
 def routes() -> list[Route]:
-    """GET /api/timeline/view and GET /api/timeline/slice."""
+    """GET /api/timeline/view, slice and measure; POST /api/timeline/more, which begins what takes
+    longer and says how far it is, and /api/timeline/cancel, which ends it."""
     return [
         Route("/api/timeline/view", answering(_view), methods=["GET"]),
         Route("/api/timeline/slice", answering(_slice), methods=["GET"]),
+        Route("/api/timeline/measure", answering(_measure), methods=["GET"]),
+        Route("/api/timeline/more", answering(_more), methods=["POST"]),
+        Route("/api/timeline/cancel", answering(_cancel), methods=["POST"]),
     ]
 
 
-def timeline_of(key: str, run_name: str) -> RunTimeline:
-    """The timeline of a run of an opened experiment, built once.
+def timeline_of(key: str, run_name: str, *, nodes: bool = False) -> RunTimeline:
+    """The timeline of a run of an opened experiment, built once. Its slices are matched to the
+    nodes of graphs once somebody has asked for that, or now if ``nodes`` are needed.
 
     Raises:
         UnknownKeyError: no such experiment or run.
         InputError: the experiment cannot be read.
     """
     run = STORE.run(key, run_name)
-    replays = _replays(key, run)
     shared = STORE.derived(key, "shared steps", shared_steps).get(run_name)
-    return STORE.derived(key, ("timeline", run_name), lambda _: run_timeline(run, replays, shared))
+    base = STORE.derived(key, ("timeline", run_name), lambda _: run_timeline(run, shared))
+    if not nodes and not replays_known(key, run_name):
+        return base
+    found = replays(key, run_name)
+    return STORE.derived(key, ("timeline nodes", run_name), lambda _: with_nodes(base, found))
 
 
-def card(key: str, run_name: str, step: int | None, which: str) -> SliceCard:
-    """The card of the slice ``which``: "g12", "c12", or a node as "graph-0#17".
+def card(key: str, run_name: str, steps: Mapping[str, int | None], which: str) -> SliceCard:
+    """The card of the slice ``which``: "g12", "c12", or a node as "graph-0#17". ``steps`` has the
+    chosen step of each run that is shown, the first of them first.
 
     Raises:
         UnknownKeyError: no such experiment or run.
         InputError: no such slice, or the experiment cannot be read.
     """
     run = STORE.run(key, run_name)
-    chosen = choose(timeline_of(key, run_name), step)
-    found = node_slice(chosen, which) if "#" in which else parse_slice(chosen.timeline, which)
+    by_node = "#" in which
+    chosen = choose(timeline_of(key, run_name, nodes=by_node), steps.get(run_name))
+    found = node_slice(chosen, which) if by_node else parse_slice(chosen.timeline, which)
     if found is None or run.replay_trace is None:
         raise InputError("slice", repr(which[:80]), f"a node with a traced slice in {run_name}")
     node = node_of(chosen.timeline, found)
-    origin = _node_row(key, run, node) if node else None
-    return slice_card(chosen, run.replay_trace, found, origin)
+    origin = None
+    # The table of a large graph takes a second: a card does not wait for it.
+    if node is not None and (by_node or STORE.has(key, ("nodes", run_name, node.graph))):
+        origin = nodes(key, run_name, node.graph).rows[node.node]
+    pairs = _counterparts(key, steps, chosen, found)
+    return slice_card(chosen, run.replay_trace, found, origin, pairs)
 
 
-def _replays(key: str, run: Run) -> ReplayMatch | None:
-    """The nodes of the run's replays; None for a run without graphs or without a trace."""
-    trace = run.replay_trace
-    if trace is None or not run.graphs:
-        return None
-    return STORE.derived(
-        key, ("replays", run.name), lambda _: match_replays(run.graphs, trace, known_of(run))
-    )
-
-
-def _node_row(key: str, run: Run, node: MatchedNode) -> NodeRow:
-    graph = next(graph for graph in run.graphs if graph.id == node.graph)
-    replays = _replays(key, run)
-    table = STORE.derived(
-        key,
-        ("node table", run.name, node.graph),
-        lambda _: build_node_table(graph, attribute(graph, run.capture_trace), replays, run.graphs),
-    )
-    return table.rows[node.node]
+def _counterparts(
+    key: str, steps: Mapping[str, int | None], own: ChosenRun, which: SliceId
+) -> list[Counterpart]:
+    """The same work in the runs that are held against that of the slice."""
+    names = list(steps)
+    if which.table != "gpu" or not names or not STORE.has(key, "comparison"):
+        return []
+    is_first = own.timeline.run == names[0]
+    found = []
+    for name in names[1:] if is_first else names[:1]:
+        first, second = (own.timeline.run, name) if is_first else (name, own.timeline.run)
+        pairs = work_pairs(key, first, second)
+        other = choose(timeline_of(key, name), steps[name])
+        if isinstance(pairs, str) or other.timeline.problem is not None:
+            continue
+        one = counterpart(pairs, of_first=is_first, own=own, row=which.row, other=other)
+        found += [] if one is None else [one]
+    return found
 
 
 def _view(request: Request) -> msgspec.Struct:
-    key = experiment_key(request)
-    names = request.query_params.getlist("run")
-    if not 1 <= len(names) <= _MAX_RUNS:
-        raise BadParameterError(f"run: {len(names)} given, expected 1 to {_MAX_RUNS}")
-    steps = request.query_params.getlist("step") or [""] * len(names)
-    if len(steps) != len(names):
-        raise BadParameterError(f"step: {len(steps)} given, expected one for each run or none")
+    key, names = _runs(request)
     pixels = integer(request, "px", 1, _MAX_PIXELS_ASKED)
     window = None
     if "t0" in request.query_params or "t1" in request.query_params:
-        window = (
-            integer(request, "t0", -_MAX_TIME, _MAX_TIME),
-            integer(request, "t1", -_MAX_TIME, _MAX_TIME),
-        )
-        if window[0] >= window[1]:
+        window = _span(request)
+        if window[0] == window[1]:
             raise BadParameterError("t1: not later than t0")
-    runs = [
-        choose(timeline_of(key, checked_name(name)), _step(step))
-        for name, step in zip(names, steps, strict=True)
+    runs = _chosen(request, key, names)
+    complete = _is_complete(key, names)
+    leads = _leads(key, runs) if complete else []
+    return timeline_view(runs, window, pixels, leads, complete=complete)
+
+
+def _measure(request: Request) -> msgspec.Struct:
+    """What lies between two instants."""
+    key, names = _runs(request)
+    span = _span(request)
+    runs = _chosen(request, key, names)
+    return measure(runs, span, _leads(key, runs) if _is_complete(key, names) else [])
+
+
+def _chosen(request: Request, key: str, names: Sequence[str]) -> list[ChosenRun]:
+    steps = request.query_params.getlist("step") or [""] * len(names)
+    if len(steps) != len(names):
+        raise BadParameterError(f"step: {len(steps)} given, expected one for each run or none")
+    return [
+        choose(timeline_of(key, name), _step(step)) for name, step in zip(names, steps, strict=True)
     ]
-    return timeline_view(runs, window, pixels)
+
+
+def _span(request: Request) -> tuple[int, int]:
+    span = (
+        integer(request, "t0", -_MAX_TIME, _MAX_TIME),
+        integer(request, "t1", -_MAX_TIME, _MAX_TIME),
+    )
+    if span[0] > span[1]:
+        raise BadParameterError("t1: earlier than t0")
+    return span
+
+
+def _tasks(key: str, names: Sequence[str]) -> list[Task]:
+    """What is to be found out about these runs, in the order of what the reader misses most."""
+    found: list[Task] = []
+    traced = [run for run in (STORE.run(key, name) for name in names) if run.replay_trace]
+    for run in traced:
+        if run.graphs:
+            found.append((f"Matching kernels of {run.name} with nodes", _matching(key, run)))
+    if len(traced) > 1:
+        found.append(("Pairing the work of the runs", lambda: comparison(key)))
+    for run in traced:
+        if run.graphs:
+            found.append((f"Finding the operators of {run.name}", _tables(key, run)))
+    return found
+
+
+def _matching(key: str, run: Run) -> Callable[[], object]:
+    return lambda: timeline_of(key, run.name, nodes=True)
+
+
+def _tables(key: str, run: Run) -> Callable[[], object]:
+    return lambda: [nodes(key, run.name, graph.id) for graph in run.graphs]
+
+
+def _is_complete(key: str, names: Sequence[str]) -> bool:
+    """Whether nothing is left to be found out about these runs."""
+    traced = [run for run in (STORE.run(key, name) for name in names) if run.replay_trace]
+    return (len(traced) < 2 or STORE.has(key, "comparison")) and all(
+        replays_known(key, run.name)
+        and all(STORE.has(key, ("nodes", run.name, graph.id)) for graph in run.graphs)
+        for run in traced
+    )
+
+
+def _slot(key: str, names: Sequence[str]) -> tuple[str, ...]:
+    return ("timeline", key, *names)
+
+
+def _leads(key: str, runs: Sequence[ChosenRun]) -> list[RunLead]:
+    """What the first run loses against each other one that has a trace."""
+    first, *others = runs
+    if first.timeline.problem is not None:
+        return []
+    found = []
+    for other in others:
+        if other.timeline.problem is None:
+            lead = _lead(key, first, other)
+            found.append(RunLead(other.timeline.run, other.timeline.mode, lead))
+    return found
+
+
+def _lead(key: str, first: ChosenRun, other: ChosenRun) -> Lead | str:
+    names = first.timeline.run, other.timeline.run
+    pairs = work_pairs(key, *names)
+    if isinstance(pairs, str):
+        return pairs
+    steps = [one.step.index if one.step else None for one in (first, other)]
+    sides = [(STORE.run(key, name), one) for name, one in zip(names, (first, other), strict=True)]
+    return STORE.derived(
+        key, ("lead", *names, *steps), lambda _: chosen_lead(pairs, sides[0], sides[1])
+    )
+
+
+def _more(request: Request) -> msgspec.Struct:
+    """Begins to find out what is not known about the runs yet, or says how far that is."""
+    key, names = _runs(request)
+    again = "again" in request.query_params
+    return JOBS.begin(_slot(key, names), _tasks(key, names), again=again).wait(_PATIENCE_S)
+
+
+def _cancel(request: Request) -> msgspec.Struct:
+    key, names = _runs(request)
+    job = JOBS.of(_slot(key, names))
+    if job is None:
+        raise UnknownKeyError("nothing was begun for these runs")
+    job.cancel()
+    return job.wait(_PATIENCE_S)
+
+
+def _runs(request: Request) -> tuple[str, list[str]]:
+    key = experiment_key(request)
+    names = [checked_name(name) for name in request.query_params.getlist("run")]
+    if not 1 <= len(names) <= _MAX_RUNS:
+        raise BadParameterError(f"run: {len(names)} given, expected 1 to {_MAX_RUNS}")
+    return key, names
 
 
 def _slice(request: Request) -> msgspec.Struct:
     key = experiment_key(request)
     name = checked_name(one(request, "run"))
-    step = _step(request.query_params.get("step", ""))
     which = one(request, "slice")
+    shown = [checked_name(each) for each in request.query_params.getlist("shown")]
+    chosen = request.query_params.getlist("shown_step")
+    if len(shown) != len(chosen) or len(shown) > _MAX_RUNS:
+        raise BadParameterError("shown_step: expected one for each shown run")
+    steps = {each: _step(step) for each, step in zip(shown, chosen, strict=True)}
+    steps.setdefault(name, _step(request.query_params.get("step", "")))
     try:
-        return card(key, name, step, which)
+        return card(key, name, steps, which)
     except InputError as problem:
         if problem.where == "slice":
             raise UnknownKeyError(str(problem)) from problem

@@ -21,6 +21,17 @@ function drawTimeline(t) {
   drawMarks(t);
   ctx.restore();
   drawAxis(t);
+  drawScroll(t);
+}
+
+/** How far the lanes are scrolled, where they do not all fit. */
+function drawScroll(t) {
+  const { ctx, theme, layout, height } = t;
+  const room = height - layout.axis;
+  const all = layout.total - layout.axis;
+  if (all <= room) return;
+  ctx.fillStyle = alpha(theme.text, 0.35);
+  ctx.fillRect(t.width - 5, layout.axis + (t.scroll / all) * room, 4, (room / all) * room);
 }
 
 function ticks(t) {
@@ -110,7 +121,9 @@ function drawRun(t, block) {
   drawOutsideStep(t, block);
   drawSteps(t, block, shade);
   drawIdleLabels(t, block);
+  for (const row of block.differences) drawDifference(t, row);
   ctx.restore();
+  for (const row of block.differences) drawDifferenceTitle(t, row);
   drawRunTitle(t, block, shade);
   if (!block.lanes.length) {
     ctx.font = `12px ${theme.font}`;
@@ -430,29 +443,39 @@ function curve(ctx, x0, y0, x1, y1) {
   ctx.stroke();
 }
 
-/** Rings around the hovered and the selected slice, and the box that is being dragged. */
+/** Rings around the hovered and the selected slice, and the ruler. */
 function drawMarks(t) {
   const { ctx, theme } = t;
   if (t.hover && t.hover.i >= 0) ring(t, t.hover, 1);
   const selected = t.selectedSlice();
   if (selected) ring(t, selected, 2);
   else if (t.card) ringCard(t);
-  if (!t.box) return;
-  const [a, b] = [t.box.from, t.box.to].sort((p, q) => p - q);
-  const left = Math.max(GUTTER, t.x(a));
-  const wide = t.x(b) - left;
-  ctx.fillStyle = alpha(theme.primary, 0.16);
-  ctx.fillRect(left, t.scroll + t.layout.axis, wide, t.height);
+  drawRuler(t);
+}
+
+/** The ruler: its two instants, and its length between them. */
+function drawRuler(t) {
+  const { ctx, theme } = t;
+  const ruler = t.ruler.span;
+  if (!ruler) return;
+  const top = t.scroll + t.layout.axis;
+  const [from, to] = [t.x(ruler[0]), t.x(ruler[1])];
+  const left = Math.min(Math.max(GUTTER, from), t.width);
+  const right = Math.min(Math.max(GUTTER, to), t.width);
+  ctx.fillStyle = alpha(theme.primary, 0.13);
+  ctx.fillRect(left, top, right - left, t.height);
   ctx.fillStyle = theme.primary;
-  ctx.fillRect(left, t.scroll + t.layout.axis, 1, t.height);
-  ctx.fillRect(left + wide, t.scroll + t.layout.axis, 1, t.height);
+  for (const x of [from, to]) if (x >= GUTTER && x <= t.width) ctx.fillRect(x - 0.75, top, 1.5, t.height);
+  if (right < left || (left === right && (from > t.width || to < GUTTER))) return;
+  ctx.fillRect(left, top + 13, right - left, 1.5);
   ctx.font = `600 12px ${theme.mono}`;
-  const text = formatTime(b - a);
+  ctx.textAlign = "left";
+  const text = formatTime(ruler[1] - ruler[0]);
   const room = textWidth(ctx, text) + 12;
-  const x = Math.min(Math.max(GUTTER, left + wide / 2 - room / 2), t.width - room);
-  ctx.fillRect(x, t.scroll + t.layout.axis + 4, room, 20);
+  const x = Math.min(Math.max(GUTTER, (left + right - room) / 2), t.width - room);
+  ctx.fillRect(x, top + 4, room, 20);
   ctx.fillStyle = ink(theme.primary);
-  ctx.fillText(text, x + 6, t.scroll + t.layout.axis + 14.5);
+  ctx.fillText(text, x + 6, top + 14.5);
 }
 
 function ring(t, mark, thick) {

@@ -39,7 +39,10 @@ function listen(t, signal) {
     const [x, y] = place(event);
     canvas.setPointerCapture(event.pointerId);
     t.target = null;
-    drag = { x, y, window: t.window.slice(), scroll: t.scroll, moved: false, box: event.shiftKey };
+    drag = { x, y, window: t.window.slice(), scroll: t.scroll, moved: false };
+    const end = t.ruler.endAt(x);
+    if (end >= 0) drag.measure = t.ruler.span[1 - end];
+    else if (event.shiftKey) drag.measure = t.ruler.snap(x, y);
   });
 
   on("pointermove", (event) => {
@@ -54,16 +57,14 @@ function listen(t, signal) {
       return;
     }
     t.look();
-    canvas.style.cursor = event.shiftKey ? "col-resize" : t.hover && t.hover.i >= 0 ? "pointer" : "";
+    const measures = event.shiftKey || t.ruler.endAt(x) >= 0;
+    canvas.style.cursor = measures ? "col-resize" : t.hover && t.hover.i >= 0 ? "pointer" : "";
     t.paint();
   });
 
   const dragTo = (x, y) => {
     t.hover = null;
-    if (drag.box) {
-      t.box = { from: t.time(Math.max(GUTTER, drag.x)), to: t.time(Math.max(GUTTER, x)) };
-      return t.paint();
-    }
+    if (drag.measure !== undefined) return t.ruler.lay(drag.measure, t.ruler.snap(x, y));
     const shift = ((drag.x - x) / t.plot) * (drag.window[1] - drag.window[0]);
     t.scroll = drag.scroll + drag.y - y;
     t.relayout();
@@ -74,13 +75,11 @@ function listen(t, signal) {
   on("pointerup", (event) => {
     if (!drag) return;
     const [x, y] = place(event);
-    const { box } = t;
     const was = drag;
     drag = null;
-    t.box = null;
     canvas.style.cursor = "";
-    if (box && Math.abs(x - was.x) > 4) {
-      t.glide([Math.min(box.from, box.to), Math.max(box.from, box.to)]);
+    if (was.measure !== undefined) {
+      if (was.moved) t.ruler.keep();
     } else if (!was.moved) {
       const found = t.hit(x, y);
       if (found && found.i >= 0) t.select(found.run.run, tokenOf(found.lane, found.i));
@@ -91,7 +90,6 @@ function listen(t, signal) {
 
   on("pointercancel", () => {
     drag = null;
-    t.box = null;
     t.paint();
   });
 
@@ -125,11 +123,20 @@ function listen(t, signal) {
     0: () => t.fit(),
     home: () => t.fit(),
     enter: () => t.zoomToCard(),
-    escape: () => t.select(null, null),
+    m: () => t.ruler.markHere(),
+    z: () => t.ruler.zoomTo(),
+    delete: () => t.ruler.remove(),
+    backspace: () => t.ruler.remove(),
+    escape: () => (t.selected ? t.select(null, null) : t.ruler.remove()),
+  };
+  const withShift = {
+    arrowleft: () => t.ruler.nudge(-1),
+    arrowright: () => t.ruler.nudge(1),
   };
   on("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !t.view) return;
-    const act = keys[event.key.toLowerCase()];
+    const name = event.key.toLowerCase();
+    const act = (event.shiftKey && t.ruler.span && withShift[name]) || keys[name];
     if (!act) return;
     // The page has keys of its own; those pressed here are meant for the timeline.
     event.preventDefault();

@@ -30,7 +30,24 @@ function decodeView(view) {
       lane.node = lane.node ? undelta(lane.node) : null;
     }
   }
+  for (const one of (view.differences = view.differences || [])) decodeDifference(one);
   return view;
+}
+
+/** What was lost up to each edge between bins, from what was lost in each bin. */
+function decodeDifference(one) {
+  const [idle, busy] = one.before || [0, 0];
+  one.idleAt = summed(one.idle || [], idle);
+  one.busyAt = summed(one.busy || [], busy);
+  one.bins = one.idleAt.length - 1;
+  one.total = one.total || [0, 0];
+}
+
+function summed(values, begin) {
+  const out = new Float64Array(values.length + 1);
+  out[0] = begin;
+  for (let i = 0; i < values.length; i++) out[i + 1] = out[i] + values[i];
+  return out;
 }
 
 function undelta(values) {
@@ -101,6 +118,8 @@ function niceStep(minimum) {
   return 10 * power;
 }
 
+const differenceHeight = (one) => (one.problem ? 20 : 52);
+
 /** Where runs and lanes lie, top to bottom; heights grow into `height` as far as that helps. */
 function layOut(view, height) {
   const axis = 26;
@@ -109,6 +128,7 @@ function layOut(view, height) {
   const between = 10;
   let rest = height - axis;
   let flexible = 0;
+  for (const one of view.differences) rest -= differenceHeight(one) + 4;
   for (const run of view.runs) {
     rest -= header + footer + between;
     for (const lane of run.lanes) {
@@ -134,6 +154,13 @@ function layOut(view, height) {
     if (!run.lanes.length) y += 40;
     block.lanesBottom = y;
     y += footer;
+    // The lanes that hold the first run against the others lie on its own time.
+    block.differences = [];
+    for (const one of run === view.runs[0] ? view.differences : []) {
+      const h = differenceHeight(one);
+      block.differences.push({ difference: one, y, h });
+      y += h + 4;
+    }
     block.bottom = y;
     y += between;
     rows.push(block);

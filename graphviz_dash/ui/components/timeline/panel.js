@@ -35,6 +35,8 @@ function renderLegend(t) {
     for (const run of t.view.runs)
       if (run.lanes.length)
         names.push([`${run.run}: busy share of each pixel`, t.theme.modes[run.mode]]);
+  if (t.view.differences.some((one) => !one.problem))
+    lossColours(t, t.view.differences[0]).forEach((fill, i) => names.push([LOSS[i], fill]));
   const key = JSON.stringify(names);
   if (key === t.legendKey) return;
   t.legendKey = key;
@@ -55,7 +57,8 @@ function renderLegend(t) {
 const KEYS = [
   ["wheel, W S, + −", "zoom at the pointer"],
   ["drag, A D, ← →", "pan"],
-  ["shift + drag", "measure, and zoom to the box"],
+  ["shift + drag, M M", "measure: lay the ruler"],
+  ["shift + ← →, Z, Del", "move its end, zoom to it, remove it"],
   ["double click, Enter", "zoom to a slice"],
   ["click", "select a slice"],
   [". ,", "next, previous slice"],
@@ -102,6 +105,12 @@ function renderPanel(t) {
       button(text, `Select ${text.toLowerCase()}`, () => t.select(card.run, card.link.token, true)),
     );
   }
+  for (const other of card.pairs || [])
+    if (other.token) actions.append(
+      button(`In ${other.run}`, `Select the same work in ${other.run}`, () =>
+        t.select(other.run, other.token, true),
+      ),
+    );
   actions.append(button("Clear", "Clear the selection (Esc)", () => t.select(null, null)));
   head.append(
     title,
@@ -136,6 +145,7 @@ function renderTooltip(t, x, y) {
 }
 
 function tooltipLines(t, hover) {
+  if (hover.difference) return differenceLines(t, hover);
   const { run, lane, i } = hover;
   if (hover.busy !== undefined) {
     const share = hover.busy === 0 ? "idle" : `${((hover.busy / 255) * 100).toFixed(0)}% busy`;

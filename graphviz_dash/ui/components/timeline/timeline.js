@@ -14,19 +14,21 @@ class Timeline {
     this.legend = root.querySelector(".legend");
     this.tooltip = root.querySelector(".tooltip");
     this.live = root.querySelector(".live");
+    this.loading = root.querySelector(".loading");
     this.ctx = this.canvas.getContext("2d");
     this.view = null;
     this.window = null;
     this.scroll = 0;
     this.hover = null;
     this.pointer = null;
-    this.box = null;
     this.card = null;
     this.selected = null;
     this.asked = undefined;
     this.frames = [];
     this.painted = 0;
     this.fetches = 0;
+    this.ruler = new Ruler(this, root.querySelector(".ruler"));
+    this.more = new More(this, root.querySelector(".job"));
     this.canvas.__timeline = this;
     const buttons = root.querySelector(".buttons");
     buttons.replaceChildren(
@@ -48,7 +50,8 @@ class Timeline {
     this.theme = readTheme(this.host, this.palette);
     this.hatch = null;
     this.legendKey = "";
-    this.host.style.height = `${data.height}px`;
+    this.least = data.height;
+    if (!this.grown) this.host.style.height = `${data.height}px`;
     const source = JSON.stringify([data.experiment, data.runs, data.steps]);
     if (source !== this.source) {
       const kept = this.source && this.experiment === data.experiment ? this.window : null;
@@ -57,12 +60,18 @@ class Timeline {
       this.query = new URLSearchParams([["experiment", data.experiment]]);
       for (const run of data.runs) this.query.append("run", run);
       for (const step of data.steps) this.query.append("step", step === null ? "" : String(step));
+      this.names = data.runs;
       this.steps = Object.fromEntries(data.runs.map((run, i) => [run, data.steps[i]]));
       this.window = kept;
       this.card = null;
+      this.more.reset();
+      this.grown = false;
+      this.host.style.height = `${this.least}px`;
       performance.mark("timeline:mount");
       this.load();
+      this.ruler.measure();
     }
+    this.ruler.follow(data.ruler);
     if (data.selected !== this.asked) {
       this.asked = data.selected;
       if (data.selected !== this.selected) this.follow(data.selected);
@@ -76,6 +85,8 @@ class Timeline {
     this.stop.abort();
     this.resizes.disconnect();
     clearTimeout(this.timer);
+    clearTimeout(this.patience);
+    this.source = null;
     if (this.request) this.request.abort();
   }
 
@@ -121,8 +132,19 @@ class Timeline {
   relayout() {
     if (!this.view || !this.height) return;
     this.layout = layOut(this.view, this.height);
+    this.grow();
     const most = Math.max(0, this.layout.total - this.height);
     this.scroll = Math.min(Math.max(0, this.scroll), most);
+  }
+
+  /** Makes room for lanes that do not fit, up to half as much again; beyond that they scroll. */
+  grow() {
+    const missing = this.layout.total - this.height;
+    const now = this.host.offsetHeight;
+    const wanted = Math.min(Math.ceil(now + missing), Math.round(1.5 * this.least));
+    if (missing <= 0 || wanted <= now) return;
+    this.grown = true;
+    this.host.style.height = `${wanted}px`;
   }
 
   // -- Data -------------------------------------------------------------------------------------
@@ -150,6 +172,9 @@ class Timeline {
     }
     const begun = performance.now();
     const { signal } = this.request;
+    clearTimeout(this.patience);
+    // A large trace is laid out when it is first asked for; nothing is said of what is quick.
+    if (!this.view) this.patience = setTimeout(() => (this.loading.hidden = false), 300);
     try {
       const answer = await fetch(`/api/timeline/view?${query}`, { signal });
       const text = await answer.text();
@@ -166,12 +191,15 @@ class Timeline {
     this.view = view;
     if (!this.window) this.window = view.window.slice();
     this.root.querySelector(".problem").hidden = true;
+    clearTimeout(this.patience);
+    this.loading.hidden = true;
     this.relayout();
     this.look();
     this.fetches++;
     const marks = this.canvas.dataset;
     marks.level = view.level;
     marks.bytes = String(bytes);
+    marks.complete = view.complete ? "yes" : "no";
     marks.refineMs = elapsed.toFixed(1);
     const words = view.runs.map((run) => `${run.run}: ${run.summary || run.problem || ""}`);
     this.canvas.setAttribute("aria-label", `Timeline of ${words.join("; ")}`);
@@ -180,6 +208,7 @@ class Timeline {
     marks.fetches = String(this.fetches);
     performance.mark(this.fetches === 1 ? "timeline:painted" : "timeline:refined");
     if (this.unseen) this.reveal(this.unseen);
+    if (!view.complete) this.more.begin();
   }
 
   problem(text) {
@@ -296,10 +325,12 @@ class Timeline {
   hit(x, y) {
     if (!this.layout || x < GUTTER || y < this.layout.axis) return null;
     const at = this.time(x);
-    for (const block of this.layout.blocks)
-      for (const row of block.lanes)
-        if (y + this.scroll >= row.y && y + this.scroll < row.y + row.h + 3)
-          return this.hitLane(block.run, row.lane, at);
+    const under = (row) => y + this.scroll >= row.y && y + this.scroll < row.y + row.h + 3;
+    for (const block of this.layout.blocks) {
+      for (const row of block.lanes) if (under(row)) return this.hitLane(block.run, row.lane, at);
+      for (const row of block.differences)
+        if (under(row)) return { run: block.run, difference: row.difference, at, i: -1 };
+    }
     return null;
   }
 
@@ -407,6 +438,10 @@ class Timeline {
     const step = this.steps[run];
     const query = new URLSearchParams({ experiment: this.experiment, run, slice: token });
     if (step !== null && step !== undefined) query.set("step", String(step));
+    for (const other of this.names) {
+      query.append("shown", other);
+      query.append("shown_step", this.steps[other] === null ? "" : String(this.steps[other]));
+    }
     try {
       const answer = await fetch(`/api/timeline/slice?${query}`, { signal });
       const body = await answer.json();

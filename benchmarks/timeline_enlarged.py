@@ -1,0 +1,68 @@
+"""A recorded experiment with its traced steps repeated, later in time and with ids of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+import polars as pl
+
+from graphviz_dash.analysis.steps import steps
+from graphviz_dash.model.marks import STEP
+from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.model.trace import Trace
+
+_IDS: Final = ("correlation", "external_id", "sequence")
+_TABLES: Final = ("gpu", "runtime", "ops", "annotations")
+
+
+def enlarged(experiment: Experiment, slices: int) -> Experiment:
+    """``experiment`` with the traced steps of each run repeated until they have ``slices`` GPU
+    slices; Python frames are left out, graphs and clean timings stay as they were recorded."""
+    return replace(experiment, runs=tuple(_enlarged(run, slices) for run in experiment.runs))
+
+
+def _enlarged(run: Run, slices: int) -> Run:
+    trace = run.replay_trace
+    if trace is None or not trace.gpu.height:
+        return run
+    return replace(run, replay_trace=repeated(trace, -(-slices // trace.gpu.height)))
+
+
+def repeated(trace: Trace, times: int) -> Trace:
+    """``trace`` ``times`` over, each copy behind the one before it, its steps numbered on."""
+    period = trace.info.end_ns + 10_000
+    marks = 1 + max(step.index for step in steps(trace))
+    tables: dict[str, pl.DataFrame] = {name: getattr(trace, name) for name in _TABLES}
+    width = {one: _width(tables.values(), one) for one in _IDS}
+    made = {}
+    for name, table in tables.items():
+        copy = pl.Series("copy", range(times), dtype=pl.Int64)
+        many = table.join(copy.to_frame(), how="cross", maintain_order="right_left")
+        changed = [(pl.col("ts") + pl.col("copy") * period).alias("ts")]
+        changed += [
+            (pl.col(one) + pl.col("copy").cast(table[one].dtype) * size).cast(table[one].dtype)
+            for one, size in width.items()
+            if one in table.columns
+        ]
+        if name == "annotations":
+            number = (
+                pl.col("name").cast(pl.String).str.strip_prefix(STEP).cast(pl.Int64, strict=False)
+            )
+            changed.append(
+                pl.when(number.is_not_null())
+                .then(pl.lit(STEP) + (number + pl.col("copy") * marks).cast(pl.String))
+                .otherwise(pl.col("name").cast(pl.String))
+                .cast(table["name"].dtype)
+                .alias("name")
+            )
+        made[name] = many.with_columns(changed).drop("copy")
+    info = replace(trace.info, events=trace.info.events * times, end_ns=period * times)
+    python = trace.python.clear()
+    return Trace(info, made["gpu"], made["runtime"], made["ops"], made["annotations"], python)
+
+
+def _width(tables: Iterable[pl.DataFrame], name: str) -> int:
+    """How far apart the copies of an id must lie in all tables that have it."""
+    return max(int(table[name].max() or 0) for table in tables if name in table.columns) + 1  # type: ignore[arg-type]

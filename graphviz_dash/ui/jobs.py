@@ -1,0 +1,127 @@
+"""Long work on threads of its own: how far it is, whether it failed, and how to cancel it.
+
+What a job makes lands in the store, as when a page had asked for it; the job is how the reader
+sees that it goes on, and can end it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from enum import StrEnum
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from graphviz_dash.errors import GraphvizDashError, printable
+from graphviz_dash.progress import CancelledError, part, watched
+
+Task = tuple[str, Callable[[], object]]
+"""What is done, as the reader sees it, and how."""
+
+
+class State(StrEnum):
+    """Where a job stands."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A job as seen from outside: ``what`` it does now, ``share`` done of all its tasks, 0 to 1,
+    and the ``problem`` that ended it."""
+
+    state: State
+    what: str
+    share: float
+    problem: str | None = None
+
+
+class Job:
+    """Tasks one after another on one thread. Cancelling takes effect where the work tells its
+    progress, or between two tasks."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = tasks
+        self._stop = threading.Event()
+        self._ended = threading.Event()
+        self._standing = Standing(State.RUNNING, tasks[0][0] if tasks else "", 0.0)
+        self._thread = threading.Thread(target=self._run, name="graphviz-dash job", daemon=True)
+
+    def start(self) -> None:
+        """Begins the work."""
+        self._thread.start()
+
+    @property
+    def standing(self) -> Standing:
+        """Where the job stands now."""
+        return self._standing
+
+    def cancel(self) -> None:
+        """Asks the work to end; it is told where it stands soon after."""
+        self._stop.set()
+
+    def wait(self, seconds: float) -> Standing:
+        """Where the job stands when it has ended, or after ``seconds``."""
+        self._ended.wait(seconds)
+        return self._standing
+
+    def _run(self) -> None:
+        try:
+            for place, (what, act) in enumerate(self._tasks):
+                with watched(partial(self._saw, what)), part(place, len(self._tasks)):
+                    act()
+            self._standing = Standing(State.DONE, "", 1.0)
+        except CancelledError:
+            self._standing = msgspec.structs.replace(self._standing, state=State.CANCELLED)
+        except (GraphvizDashError, KeyError) as error:
+            problem = printable(str(error))[:600]
+            self._standing = msgspec.structs.replace(
+                self._standing, state=State.FAILED, problem=problem
+            )
+        finally:
+            if self._standing.state is State.RUNNING:
+                self._standing = msgspec.structs.replace(
+                    self._standing, state=State.FAILED, problem="it ended unexpectedly"
+                )
+            self._ended.set()
+
+    def _saw(self, what: str, share: float) -> None:
+        if self._stop.is_set():
+            raise CancelledError
+        self._standing = Standing(State.RUNNING, what, min(max(share, 0.0), 1.0))
+
+
+class Jobs:
+    """Jobs by what they are for; safe to use from threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: dict[Hashable, Job] = {}
+
+    def begin(self, slot: Hashable, tasks: Sequence[Task], *, again: bool = False) -> Job:
+        """The job of ``slot``, started if there is none. With ``again`` one that was cancelled or
+        failed is started anew."""
+        with self._lock:
+            job = self._jobs.get(slot)
+            ended = job is not None and job.standing.state in (State.CANCELLED, State.FAILED)
+            if job is None or (again and ended):
+                job = self._jobs[slot] = Job(tasks)
+                job.start()
+            return job
+
+    def of(self, slot: Hashable) -> Job | None:
+        """The job of ``slot``, if one was ever begun."""
+        with self._lock:
+            return self._jobs.get(slot)
+
+    def forget(self, slot: Hashable) -> None:
+        """Drops the job of ``slot``, which must have ended."""
+        with self._lock:
+            self._jobs.pop(slot, None)
+
+
+JOBS: Final = Jobs()
