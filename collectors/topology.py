@@ -11,7 +11,9 @@ from cuda.bindings import driver
 
 from collectors.bodies import BY_DOT, Bodies
 from collectors.driver import DriverError, call
+from collectors.node_operands import OperandReader
 from collectors.node_params import ParamsReader
+from collectors.operands import Reach
 from graphviz_dash.model.graph import (
     CapturedGraph,
     ConditionalParams,
@@ -50,7 +52,7 @@ def read_graph(handle: int, graph_id: str) -> tuple[CapturedGraph, ...]:
 
 
 def read_places(
-    handle: int, graph_id: str
+    handle: int, graph_id: str, reach: Reach | None = None
 ) -> tuple[tuple[CapturedGraph, ...], dict[int, tuple[str, int]]]:
     """The graph behind a CUgraph ``handle`` and, after it, the graphs in its child graph nodes and
     the bodies of its conditional nodes, and so on down; and for the handle of each node the id of
@@ -60,20 +62,22 @@ def read_places(
         handle: the CUgraph as an integer; the graph stays the caller's.
         graph_id: the id the graph gets; that of a child graph is ``<graph_id>.<node index>``, of a
             conditional's body ``<graph_id>.<node index>.<place among the bodies>``.
+        reach: finds what the nodes' operands are; without it they are not read.
 
     Raises:
         DriverError: the driver refused a query.
     """
     root = driver.CUgraph(handle)
-    reader = _Reader(root)
+    reader = _Reader(root, None if reach is None else OperandReader(reach))
     return reader.graph(root, graph_id, None), reader.places
 
 
 class _Reader:
     """Reads a graph and all that it holds; events and semaphores are numbered across all of it."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Any, operands: OperandReader | None) -> None:
         self._params = ParamsReader()
+        self._operands = operands
         self._bodies = Bodies(root)
         self.places: dict[int, tuple[str, int]] = {}
 
@@ -111,7 +115,10 @@ class _Reader:
             elif kind is NodeKind.CONDITIONAL:
                 bodies, params[index] = self._conditional(handle, holder, inside)
             device = self._params.device_of(handle, kind)
-            nodes.append(GraphNode(index, kind, params[index], bodies, device=device))
+            operands = self._operands.of(handle, kind) if self._operands else None
+            nodes.append(
+                GraphNode(index, kind, params[index], bodies, device=device, operands=operands)
+            )
             self.places[int(handle)] = holder
         whole = CapturedGraph(graph_id, tuple(nodes), _dependencies(handles), read_by, parent)
         return (whole, *inside)

@@ -12,9 +12,13 @@ from cuda.bindings import driver
 from msgspec.structs import replace
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from collectors.allocator import end_recording, segments, start_recording
 from collectors.annotate import annotated
+from collectors.extents import Segment
 from collectors.life import SWITCHABLE, ask_device_launch, enabled
 from collectors.modes import Replays, make_ready
+from collectors.node_operands import extent_of
+from collectors.operands import Reach, lived
 from collectors.passes.executor import prepare
 from collectors.passes.trace_file import export_trace
 from collectors.recorder import executable_of, recording
@@ -39,9 +43,12 @@ class _Topologies:
         self._started = False
         self._span: record_function | None = None
         self._handles: dict[str, dict[int, int]] = {}
+        self._before: list[Segment] = []
 
     def begins(self, graph_id: str) -> None:
         self.start()
+        self._before = segments()
+        start_recording()
         self._span = record_function(CAPTURE + graph_id)
         self._span.__enter__()
 
@@ -59,7 +66,8 @@ class _Topologies:
     def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
         if self._span is not None:
             self._span.__exit__(None, None, None)
-        graphs, places = read_places(handle, graph_id)
+        blocks = lived(self._before, end_recording())
+        graphs, places = read_places(handle, graph_id, Reach(segments(), blocks, extent_of))
         # The cudagraph trees capture nothing once, to make their memory pool.
         if graphs[0].nodes:
             answer = ask_device_launch(driver.CUgraph(handle), places)

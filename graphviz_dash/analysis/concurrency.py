@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+import msgspec
 import numpy as np
 
+from graphviz_dash.analysis.categories import Category
+from graphviz_dash.analysis.flatten import flatten
 from graphviz_dash.analysis.independence import Needless, needless_edges
 from graphviz_dash.analysis.measured_graph import (
     NOT_SEEN,
@@ -15,7 +19,6 @@ from graphviz_dash.analysis.measured_graph import (
     run_replays,
 )
 from graphviz_dash.analysis.nodes import NodeTable
-from graphviz_dash.analysis.origins import NodeOrigin
 from graphviz_dash.model.run import Run
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
 
@@ -36,14 +39,23 @@ def concurrency_of(found: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Con
 
 
 def _needless_of(found: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Needless:
-    origins: list[NodeOrigin | None] = [
-        tables[graph].rows[index].origin if graph in tables else None
-        for graph, index in found.nodes
-    ]
+    rows = [tables[graph].rows[index] if graph in tables else None for graph, index in found.nodes]
     edges = np.array([(edge.source, edge.target) for edge in found.edges], dtype=np.int64).reshape(
         -1, 2
     )
-    return needless_edges(edges, np.where(found.p50 == NOT_SEEN, 0, found.p50), origins)
+    by_id = {name: table.graph for name, table in tables.items()}
+    flat = flatten(by_id[found.graph], by_id).graph if found.graph in by_id else None
+    if flat is not None:
+        # Collectives reach buffers, and the memory of other ranks, by addresses that lie in memory.
+        nodes = tuple(
+            msgspec.structs.replace(node, operands=None)
+            if row is not None and row.category is Category.COMMUNICATION
+            else node
+            for node, row in zip(flat.nodes, rows, strict=True)
+        )
+        flat = msgspec.structs.replace(flat, nodes=nodes)
+    origins = [None if row is None else row.origin for row in rows]
+    return needless_edges(edges, found.p50, origins, flat)
 
 
 def _sentences(found: MeasuredGraph, needless: Needless) -> tuple[str, ...]:
@@ -81,20 +93,54 @@ def _streams(found: MeasuredGraph) -> str:
     )
 
 
+_BY_MEANING: Final = (
+    "parts of one backward operator (gradients of the operands of a product and of its bias) that "
+    "do not use each other's results"
+)
+
+
 def _about_edges(found: MeasuredGraph, needless: Needless) -> str:
+    if needless.unknown is None:
+        return _by_meaning(found, needless)
+    count = len(needless.edges)
+    by_memory = count - needless.by_meaning
+    more = f", {format_count(needless.by_meaning)} more join {_BY_MEANING}"
     unknown = (
-        "Which of its edges carry data is not told: the topology has the order of streams, and no "
-        "operands' addresses are recorded."
+        f" {format_count(needless.unknown)} nodes do not tell what they reach and keep their order."
+        if needless.unknown
+        else ""
+    )
+    return (
+        f"Of its {format_count(len(found.edges))} edges {format_count(by_memory)} join nodes that "
+        f"can reach no memory in common, by the addresses among their arguments"
+        f"{more if needless.by_meaning else ''}. "
+        f"{_without(found, needless)}Nodes that only read the same memory count as in need of "
+        f"their order; what a kernel reaches through addresses that lie in memory is not seen."
+        f"{unknown}"
+    )
+
+
+def _by_meaning(found: MeasuredGraph, needless: Needless) -> str:
+    unknown = (
+        "Which of its edges carry data is not told: the topology has the order of streams, and the "
+        "bundle does not say what memory its nodes reach."
     )
     if not needless.edges:
         return f"{unknown} The meaning of its operators shows no edge that is without need."
-    saved = found.path.length - needless.path_ns
     return (
         f"{unknown} From the meaning of operators {format_count(len(needless.edges))} edges are "
-        "without need: parts of one backward operator (gradients of the operands of a product and "
-        "of its bias) that do not use each other's results. Captured on streams of their own they "
-        f"would shorten the critical path by {format_ns(saved)} at most, to "
-        f"{format_ns(needless.path_ns)}."
+        f"without need: {_BY_MEANING}. {_without(found, needless)}".rstrip()
+    )
+
+
+def _without(found: MeasuredGraph, needless: Needless) -> str:
+    """What the graph would be without its needless edges; empty without any."""
+    if not needless.edges:
+        return ""
+    saved = found.path.length - needless.path_ns
+    return (
+        f"Captured on streams of their own they would shorten the critical path by "
+        f"{format_ns(saved)} at most, to {format_ns(needless.path_ns)}. "
     )
 
 

@@ -1,10 +1,10 @@
 """Edges that serialise work without need, as far as that can be told.
 
 A graph captured from one stream is a line: every launch depends on the one before, whether it needs
-its result or not. Which edges carry data is not in the topology, and nothing records the addresses
-of operands, so most of it cannot be known. What the meaning of operators tells is: the parts of a
-backward of a product (the gradients of its operands, and of its bias) each need the incoming
-gradient only, and none needs another.
+its result or not. Two things tell of edges that are without need. The memory that nodes can reach,
+where the bundle has it: nodes that share none need no order (:mod:`shared_memory`). And the meaning
+of operators: the parts of a backward of a product (the gradients of its operands, and of its bias)
+each need the incoming gradient only, and none needs another, though all reach that gradient.
 """
 
 from __future__ import annotations
@@ -13,11 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from graphviz_dash.analysis.critical_path import Dependencies, critical_path
 from graphviz_dash.analysis.lanes import Ints
 from graphviz_dash.analysis.origins import NodeOrigin
+from graphviz_dash.analysis.shared_memory import knows_memory, memory_edges, unknown_nodes
+from graphviz_dash.analysis.topology import visible_edges
+from graphviz_dash.model.graph import CapturedGraph, GraphEdge
 
 _ENGINE: Final = "autograd::engine::evaluate_function: "
 _PRODUCTS: Final = frozenset(
@@ -38,20 +43,70 @@ class Independent:
 
 @dataclass(frozen=True)
 class Needless:
-    """What the meaning of operators tells of a graph's edges. ``edges`` are places, source and
-    target; ``path_ns`` is the critical path without them, with the same durations."""
+    """What is known of a graph's needless edges. ``edges`` are places, source and target, of which
+    ``by_meaning`` are told by operators alone; ``path_ns`` is the critical path without them, with
+    the same durations. ``unknown``: kernels, copies and sets that do not tell what memory they
+    reach, and so keep their order to all others; None where memory says nothing at all."""
 
     groups: tuple[Independent, ...]
     edges: tuple[tuple[int, int], ...]
+    by_meaning: int
     path_ns: int
+    unknown: int | None
 
 
-def needless_edges(edges: Ints, duration: Ints, origins: Sequence[NodeOrigin | None]) -> Needless:
-    """The needless among ``edges`` (k, 2) between places, with ``duration`` (places,) in ns and the
-    origin of each place (None: not told). Near-linear."""
+def needless_edges(
+    edges: Ints,
+    duration: Ints,
+    origins: Sequence[NodeOrigin | None],
+    graph: CapturedGraph | None = None,
+) -> Needless:
+    """The needless among ``edges`` (k, 2) between places that a trace shows, with ``duration``
+    (places,) in ns, -1 for what it does not show, and the origin of each place (None: not told).
+    Of ``graph``, whose nodes are the places, the operands are used. Near-linear in all of it."""
     count = len(duration)
-    following = _only_followers(edges, count)
-    groups = tuple(_groups(following, origins))
+    groups = tuple(_groups(_only_followers(edges, count), origins))
+    took = np.maximum(duration, 0)
+    if graph is not None and knows_memory(graph):
+        shown = duration >= 0
+        needed, alone = _needed(graph, shown, groups), _needed(graph, shown, ())
+        if needed is not None and alone is not None:
+            gone = _lacking(edges, needed)
+            path = critical_path(Dependencies.of(count, needed), took).length
+            more = len(gone) - len(_lacking(edges, alone))
+            return Needless(groups, gone, more, path, unknown_nodes(graph))
+    gone, changed = _with_parts_apart(edges, groups)
+    path = critical_path(Dependencies.of(count, changed), took).length
+    return Needless(groups, gone, len(gone), path, None)
+
+
+def _needed(
+    graph: CapturedGraph, shown: npt.NDArray[np.bool_], groups: tuple[Independent, ...]
+) -> Ints | None:
+    """What memory says that the shown nodes need of each other, through those that are not."""
+    apart = {
+        place: (number, which)
+        for number, group in enumerate(groups)
+        for which, part in enumerate(group.parts)
+        for place in part
+    }
+    needed = memory_edges(graph, apart)
+    if needed is None:
+        return None
+    edges = tuple(GraphEdge(source, target) for source, target in needed.tolist())
+    return visible_edges(msgspec.structs.replace(graph, edges=edges), shown)
+
+
+def _lacking(edges: Ints, needed: Ints) -> tuple[tuple[int, int], ...]:
+    """Those of ``edges`` that are not among ``needed``."""
+    kept = {(source, target) for source, target in needed.tolist()}
+    return tuple((a, b) for a, b in edges.tolist() if (a, b) not in kept)
+
+
+def _with_parts_apart(
+    edges: Ints, groups: tuple[Independent, ...]
+) -> tuple[tuple[tuple[int, int], ...], Ints]:
+    """The edges between the parts of a group, and all edges with the parts beside each other."""
     gone: list[tuple[int, int]] = []
     added: list[tuple[int, int]] = []
     before: dict[int, list[int]] = {}
@@ -65,11 +120,8 @@ def needless_edges(edges: Ints, duration: Ints, origins: Sequence[NodeOrigin | N
         gone += list(zip(tails[:-1], heads[1:], strict=True))
         added += [(one, head) for one in before.get(heads[0], ()) for head in heads[1:]]
         added += [(tail, one) for one in after.get(tails[-1], ()) for tail in tails[:-1]]
-    dropped = set(gone)
-    kept = [(a, b) for a, b in map(tuple, edges.tolist()) if (a, b) not in dropped]
-    changed = np.array(sorted({*kept, *added}), dtype=np.int64).reshape(-1, 2)
-    found = critical_path(Dependencies.of(count, changed), duration)
-    return Needless(groups, tuple(gone), found.length)
+    kept = {(a, b) for a, b in edges.tolist()} - set(gone)
+    return tuple(gone), np.array(sorted(kept | set(added)), dtype=np.int64).reshape(-1, 2)
 
 
 def _only_followers(edges: Ints, count: int) -> dict[int, int]:
@@ -83,8 +135,6 @@ def _groups(following: dict[int, int], origins: Sequence[NodeOrigin | None]) -> 
     found: list[Independent] = []
     later = set(following.values())
     for head in range(len(origins)):
-        if head in later and head not in following:
-            continue
         if head in later:
             continue
         chain = [head]

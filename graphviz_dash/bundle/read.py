@@ -128,6 +128,7 @@ def read_bundle(path: Path) -> BundleContents:
         for graph in graphs:
             _check_graph(graph, path)
             _check_params(graph, path)
+            _check_operands(graph, path)
         _check_bodies(graphs, path)
         single = {role: file for role, file in files if role is not FileRole.GRAPH}
         clean = single.get(FileRole.CLEAN)
@@ -289,6 +290,21 @@ def _check_params(graph: CapturedGraph, path: Path) -> None:
                 f"node {node.index} with {len(node.bodies)} bodies of {params.size}",
                 "all of its bodies, or none where they were not read",
             )
+
+
+def _check_operands(graph: CapturedGraph, path: Path) -> None:
+    """Refuses operands that are empty, out of order or overlap."""
+    where = path / graph_place(graph.id)
+    for node in graph.nodes:
+        last = (-1, 0)
+        for one in node.operands or ():
+            if one.bytes == 0 or (one.allocation, one.offset) < last:
+                raise InputError(
+                    where,
+                    f"node {node.index} with operands that are empty, out of order or overlap",
+                    "operands of at least a byte, by allocation and offset, apart from each other",
+                )
+            last = (one.allocation, one.offset + one.bytes)
 
 
 def _check_recording(recording: Recording, graphs: tuple[CapturedGraph, ...], path: Path) -> None:

@@ -37,6 +37,11 @@ def concurrency_document(found: Concurrency) -> dict[str, object]:
         "achieved": measured.achieved,
         "streams": measured.streams,
         "schedules": [{"streams": one.streams, "length": one.length} for one in measured.schedules],
-        "needless": {"edges": len(needless.edges), "critical_path": needless.path_ns},
+        "needless": {
+            "edges": len(needless.edges),
+            "by_meaning": needless.by_meaning,
+            "critical_path": needless.path_ns,
+            "unknown": needless.unknown,
+        },
         "sentences": list(found.sentences),
     }

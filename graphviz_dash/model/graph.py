@@ -200,6 +200,16 @@ PARAMS_OF: Final = {
 """The parameters that each kind may have; the others (Empty, ChildGraph) have none."""
 
 
+class Operand(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """Memory that a node may reach: ``bytes`` from ``offset`` on of an allocation. ``allocation``
+    numbers what was allocated from the device (the allocator's segments, and others) as the nodes
+    of a graph and its bodies first come to it."""
+
+    allocation: Count
+    offset: Count
+    bytes: Count
+
+
 class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
     """One node. ``index`` is its place in creation order, which is its identity within its graph.
 
@@ -208,7 +218,10 @@ class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
     conditional in the order of their values (the first of an If runs when it is not zero).
     ``enabled``: whether the executable runs it (a kernel, copy or set can be switched off there);
     None for other kinds, and where it was not read. ``device``: ordinal of the device that it runs
-    on; None for kinds without one, and where it was not read.
+    on; None for kinds without one, and where it was not read. ``operands`` is all memory that the
+    node's arguments give it access to, in order and without overlaps, whether it reads, writes or
+    leaves it; None where that is not known. What a kernel reaches through addresses that lie in
+    memory, or through global variables, is not in it.
     """
 
     index: Count
@@ -217,6 +230,7 @@ class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
     bodies: tuple[str, ...] = ()
     enabled: bool | None = None
     device: Count | None = None
+    operands: tuple[Operand, ...] | None = None
 
     @property
     def label(self) -> str:

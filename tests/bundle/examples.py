@@ -38,6 +38,7 @@ from graphviz_dash.model.graph import (
     MemFreeParams,
     MemsetParams,
     NodeKind,
+    Operand,
     SemaphoreParams,
 )
 from graphviz_dash.model.memory import (
@@ -225,6 +226,7 @@ def write_bundle(
 # What a file may hold: any Unicode that JSON can carry, so no lone surrogates.
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 counts = st.integers(0, (1 << 63) - 1)
+small = st.integers(0, 1 << 20)
 dims = st.tuples(counts, counts, counts)
 maybe = st.none
 
@@ -330,7 +332,20 @@ def nodes(draw: st.DrawFn, index: int) -> GraphNode:
         draw(maybe() | of_kind),
         enabled=draw(maybe() | st.booleans()),
         device=draw(maybe() | counts),
+        operands=draw(maybe() | operands()),
     )
+
+
+@st.composite
+def operands(draw: st.DrawFn) -> tuple[Operand, ...]:
+    """In order, and apart from each other."""
+    found = []
+    for allocation in range(draw(st.integers(0, 2))):
+        end = 0
+        for gap, size in draw(st.lists(st.tuples(small, st.integers(1, 1 << 20)), max_size=3)):
+            found.append(Operand(allocation, end + gap, size))
+            end += gap + size
+    return tuple(found)
 
 
 answers = st.builds(DriverAnswer, texts, maybe() | texts, maybe() | counts, maybe() | counts)

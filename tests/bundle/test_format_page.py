@@ -56,6 +56,7 @@ CHAPTERS = {
         graph.CapturedGraph,
         graph.DriverAnswer,
         graph.GraphNode,
+        graph.Operand,
         graph.GraphEdge,
         *graph.PARAMS_OF.values(),
     ),

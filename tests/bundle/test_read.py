@@ -28,6 +28,7 @@ from graphviz_dash.model.graph import (
     MemAllocParams,
     MemFreeParams,
     NodeKind,
+    Operand,
     SemaphoreParams,
 )
 from graphviz_dash.model.run import FileEntry, FileRole
@@ -492,6 +493,17 @@ class TestParameters:
                     ("graph-0.2",),
                 ),
                 "node 2 with 1 bodies of 3",
+            ),
+            *(
+                (
+                    GraphNode(2, NodeKind.KERNEL, operands=operands),
+                    "operands that are empty, out of order or overlap",
+                )
+                for operands in (
+                    (Operand(0, 0, 0),),
+                    (Operand(1, 0, 8), Operand(0, 0, 8)),
+                    (Operand(0, 0, 8), Operand(0, 7, 8)),
+                )
             ),
         ],
     )

@@ -137,6 +137,20 @@ def test_graphs_have_the_shape_of_their_workload(
 
 
 @pytest.mark.timeout(300)
+def test_nodes_tell_the_memory_that_they_reach(
+    runs: tuple[str, BundleContents, BundleContents],
+) -> None:
+    _, _, graph = runs
+    nodes = graph.graphs[0].nodes
+    assert all(node.operands for node in nodes if node.kind in (NodeKind.MEMCPY, NodeKind.MEMSET))
+    kernels = [node for node in nodes if node.kind is NodeKind.KERNEL]
+    known = [node.operands for node in kernels if node.operands]
+    assert len(known) >= 0.95 * len(kernels)
+    # Not one memory for all: what a node reaches is told apart from what others do.
+    assert len(set(known)) > len(known) / 3
+
+
+@pytest.mark.timeout(300)
 def test_clean_launch_is_not_slowed_by_the_profiler(
     runs: tuple[str, BundleContents, BundleContents],
 ) -> None:
