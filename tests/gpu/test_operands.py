@@ -9,6 +9,14 @@ import pytest
 
 from graphviz_dash.model.graph import GraphNode, NodeKind, Operand
 
+UNREAD = {
+    "aten.ones_like.default",
+    "aten.native_layer_norm_backward.default",
+    "aten.convolution_backward.default",
+    "aten.cudnn_batch_norm_backward.default",
+}
+"""Operators that are given tensors of which they look at the shape alone, or not at all."""
+
 
 class Given:
     """A tensor that an operator was given or gave, and the nodes that the operator launched."""
@@ -44,8 +52,8 @@ def watch(step: Callable[[], object]) -> tuple[tuple[GraphNode, ...], list[Given
             first = launched()
             result = func(*args, **(kwargs or {}))
             last = launched()
-            tensors = torch.utils._pytree.tree_leaves((args, kwargs, result))
-            for one in tensors:
+            read = () if str(func) in UNREAD else (args, kwargs)
+            for one in torch.utils._pytree.tree_leaves((read, result)):
                 if isinstance(one, torch.Tensor) and one.is_cuda and one.numel() and last > first:
                     found.append(Given(str(func), one.data_ptr(), first, last))
             return result
