@@ -1,7 +1,8 @@
-"""Experiments that a visitor uploads: a zip file, unpacked into a private folder of this process.
+"""Experiments that a visitor uploads: a zip file, unpacked into a private folder of this process,
+or traces and graphs of other programs, imported there.
 
-Nothing in it is executed. A member must be one of a bundle's files, so no path leads anywhere else,
-and sizes are limited while unpacking, whatever the archive says of itself.
+Nothing in them is executed. A member must be one of a bundle's files, so no path leads anywhere
+else, and sizes are limited while unpacking, whatever the archive says of itself.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
@@ -18,9 +20,12 @@ from typing import IO, Final
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.schema import MANIFEST, PLACES
 from graphviz_dash.errors import InputError
+from graphviz_dash.imports.bundles import import_files
 
 MAX_MEMBERS: Final = 2_000
 MAX_UNPACKED_BYTES: Final = 4 << 30
+"""Of an archive, and of all files that are imported at once."""
+
 _CHUNK: Final = 1 << 20
 _PLACES: Final = frozenset({MANIFEST, *PLACES.values()})
 _GRAPH: Final = re.compile(r"graphs/[^/\\]+\.json")
@@ -61,6 +66,35 @@ class Uploads:
             target = self._free(_FOLDER_NAME.sub("-", title or Path(label).stem).strip("-."))
             staging.rename(target)
         return target
+
+    def import_files(self, files: Sequence[tuple[str, IO[bytes]]]) -> Path:
+        """Makes an experiment of files by their names as uploaded, as ``graphviz-dash import``
+        does, and returns its folder; it is called after the first run.
+
+        Raises:
+            InputError: a file that cannot be read, or more than the limits.
+        """
+        with tempfile.TemporaryDirectory(prefix=".import-", dir=self.folder) as scratch:
+            here = Path(scratch) / "files"
+            here.mkdir()
+            left = MAX_UNPACKED_BYTES
+            places = []
+            for name, content in files:
+                place = here / (_FOLDER_NAME.sub("-", Path(name).name[-120:]).strip("-.") or "file")
+                while place.exists():
+                    place = place.with_name(f"again-{place.name}")
+                with place.open("xb") as target:
+                    while chunk := content.read(_CHUNK):
+                        left -= len(chunk)
+                        if left < 0:
+                            most = f"at most {MAX_UNPACKED_BYTES >> 30} GiB together"
+                            raise InputError(name[:120], "larger files", most)
+                        target.write(chunk)
+                places.append(place)
+            runs = import_files(places, Path(scratch) / "experiment")
+            target_folder = self._free(runs[0].path.name)
+            (Path(scratch) / "experiment").rename(target_folder)
+        return target_folder
 
     def _free(self, name: str) -> Path:
         target = self.folder / (name or "upload")

@@ -60,7 +60,7 @@ class Command:
         return os.system, (f"touch {self.target}",)
 
 
-def _attacks(target: Path) -> dict[str, bytes]:
+def attacks(target: Path) -> dict[str, bytes]:
     call = f"touch {target}".encode()
     text = b"X" + len(call).to_bytes(4, "little") + call
     return {
@@ -80,10 +80,10 @@ def _attacks(target: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("name", sorted(_attacks(Path())))
+@pytest.mark.parametrize("name", sorted(attacks(Path())))
 def test_what_could_run_code_is_refused(tmp_path: Path, name: str) -> None:
     target = tmp_path / "owned"
-    content = _attacks(target)[name]
+    content = attacks(target)[name]
     with pytest.raises(InputError, match=r"could run code|damaged pickle"):
         read(content, tmp_path)
     assert not target.exists()
@@ -92,7 +92,7 @@ def test_what_could_run_code_is_refused(tmp_path: Path, name: str) -> None:
 def test_the_attack_would_have_worked(tmp_path: Path) -> None:
     """So that the test above can fail."""
     target = tmp_path / "owned"
-    pickle.loads(_attacks(target)["reduce"])
+    pickle.loads(attacks(target)["reduce"])
     assert target.exists()
 
 

@@ -154,7 +154,7 @@ def test_every_page_shows_in_both_themes(
 
 def test_a_damaged_upload_is_one_line_and_a_good_one_opens(page: Page, dashboard: str) -> None:
     page.goto(dashboard)
-    page.get_by_text("Open an experiment from this computer").click()
+    page.get_by_text("Open files from this computer").click()
     chooser = page.locator('input[type="file"]')
     chooser.set_input_files(
         files=[{"name": "bad.zip", "mimeType": "application/zip", "buffer": b"PK not a zip"}]

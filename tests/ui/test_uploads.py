@@ -15,6 +15,8 @@ from graphviz_dash.ingest.load import find_experiments, load_experiment
 from graphviz_dash.ui import uploads
 from graphviz_dash.ui.uploads import Uploads
 from tests.builders import make_experiment
+from tests.imports.test_bundles import capture, replay
+from tests.ingest.test_pickles import attacks
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 
@@ -226,3 +228,42 @@ def test_the_number_of_members_is_limited(
     monkeypatch.setattr(uploads, "MAX_MEMBERS", 5)
     with pytest.raises(InputError, match="entries"):
         opened.add("many.zip", packed(experiment))
+
+
+class TestForeignFiles:
+    """Traces and graphs of other programs are imported as the command line does."""
+
+    def test_a_capture_and_its_replays(self, opened: Uploads, tmp_path: Path) -> None:
+        named = []
+        for make, name in ((capture, "m-capture.json.gz"), (replay, "m-replay.json.gz")):
+            named.append((name, io.BytesIO(make(tmp_path / name).read_bytes())))
+        folder = opened.import_files(named)
+        assert folder == opened.folder / "m"
+        (run,) = load_experiment(folder).runs
+        assert len(run.graphs) == 1
+        assert not list(opened.folder.glob(".*"))
+
+    @pytest.mark.parametrize(
+        "name", ["../../etc/passwd", "/abs/x", "..", ".hidden", "a\0b\x1b[31m"]
+    )
+    def test_names_lead_nowhere(self, opened: Uploads, tmp_path: Path, name: str) -> None:
+        content = replay(tmp_path / "own.json.gz").read_bytes()
+        folder = opened.import_files([(name, io.BytesIO(content))])
+        assert folder.parent == opened.folder
+        assert {path.name for path in tmp_path.iterdir()} == {"own.json.gz", opened.folder.name}
+
+    def test_the_size_of_all_together_is_limited(
+        self, opened: Uploads, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(uploads, "MAX_UNPACKED_BYTES", 100)
+        parts = [(f"{n}.json", io.BytesIO(b"{" * 60)) for n in range(2)]
+        with pytest.raises(InputError, match="GiB together"):
+            opened.import_files(parts)
+        assert not list(opened.folder.iterdir())
+
+    def test_a_pickle_that_would_run_code(self, opened: Uploads, tmp_path: Path) -> None:
+        target = tmp_path / "owned"
+        content = io.BytesIO(attacks(target)["reduce"])
+        with pytest.raises(InputError, match="could run code"):
+            opened.import_files([("snapshot.pickle", content)])
+        assert not target.exists()

@@ -39,6 +39,7 @@ def render() -> None:
     if not result.reports:
         show(element("h1", text(chosen.entry.name)))
         show(failure_notes(comparison(chosen.key)))
+        _statistics(chosen)
         _nothing(result)
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -58,6 +59,39 @@ def render() -> None:
     _pools(chosen, report)
     _stages(result)
     _terms(report)
+
+
+def _statistics(chosen: Chosen) -> None:
+    """The allocator's own statistics, of runs that have no more: imported snapshots, recordings."""
+    known = [(run.name, run.memory) for run in chosen.experiment.runs if run.memory is not None]
+    if not known:
+        return
+    uses = [
+        [
+            text(name),
+            format_bytes(use.reserved_bytes),
+            format_bytes(use.allocated_bytes),
+            format_bytes(use.peak_reserved_bytes),
+            format_bytes(use.peak_allocated_bytes),
+            format_count(len(use.pools)),
+        ]
+        for name, use in known
+    ]
+    pools = [
+        [
+            text(f"{name}, pool {pool.id[0]}/{pool.id[1]}"),
+            format_bytes(pool.reserved_bytes),
+            format_bytes(pool.allocated_bytes),
+            "",
+            "",
+            f"{format_count(pool.segments)} segments",
+        ]
+        for name, use in known
+        for pool in use.pools
+    ]
+    head = ("", "Reserved", "Allocated", "Peak reserved", "Peak allocated", "Private pools")
+    groups = [("The caching allocator", uses), *([("Private pools", pools)] if pools else [])]
+    show(element("div", table(head, groups, "figures runs"), "scroll"))
 
 
 def _nothing(result: MemoryComparison) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import streamlit as st
 
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.run import Run
 from graphviz_dash.ui.catalogue import Catalogue, Entry, catalogue
 from graphviz_dash.ui.frame import no_experiments, theme, trouble
 from graphviz_dash.ui.markup import element, plain, show, text
@@ -23,6 +26,7 @@ from graphviz_dash.ui.pieces import (
 from graphviz_dash.ui.results import comparison
 from graphviz_dash.ui.store import STORE
 from graphviz_dash.ui.uploads import UPLOADS
+from graphviz_dash.units import format_count
 
 _COLUMNS: Final = 2
 
@@ -107,6 +111,7 @@ def _card(entry: Entry) -> None:
         ),
         hero(best) if best else "",
         failure_notes(result),
+        _imported(STORE.experiment(entry.key).runs),
         doctor_notes(STORE.experiment(entry.key).runs),
         incomplete_notes(run.run for run in result.runs),
         time_bars(result, theme()),
@@ -126,22 +131,57 @@ def _card(entry: Entry) -> None:
         link("export", "Export", query)
 
 
+def _imported(runs: Sequence[Run]) -> str:
+    """What the imported runs were made from; nothing for an experiment without any."""
+    found = [run for run in runs if run.manifest.sources]
+    if not found:
+        return ""
+    kinds = Counter(source.kind for run in found for source in run.manifest.sources)
+    files = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
+    nodes = sum(len(graph.nodes) for run in found for graph in run.graphs)
+    graphs = sum(len(run.graphs) for run in found)
+    rows = sum(run.replay_trace.gpu.height for run in found if run.replay_trace)
+    facts = [f"Imported from {files}"]
+    if graphs:
+        facts.append(f"{format_count(graphs)} graphs of {format_count(nodes)} nodes")
+    if rows:
+        facts.append(f"{format_count(rows)} kernels, copies and sets on the GPU")
+    return element("p", text("; ".join(facts) + ". No clean timings."), "muted")
+
+
 def _upload() -> None:
-    with st.popover("Open an experiment from this computer", icon=":material/upload:"):
+    with st.popover("Open files from this computer", icon=":material/upload:"):
         st.caption(
-            "A zip file of the experiment's folder, as `zip -r mlp-train.zip mlp-train` makes it. "
-            "It stays on this server until it ends; nothing in it is executed."
+            "A zip file of an experiment's folder, as `zip -r mlp-train.zip mlp-train` makes it. "
+            "Or what other programs wrote: Kineto traces (of a capture, of its replays), a CUDA "
+            "debug DOT, an Nsight Systems SQLite export, graph data or a memory snapshot of torch. "
+            "They stay on this server until it ends; nothing in them is executed."
         )
-        file = st.file_uploader("Experiment", type="zip", label_visibility="collapsed")
-        if file is None:
+        files = st.file_uploader(
+            "Files", label_visibility="collapsed", accept_multiple_files=True, key="upload-files"
+        )
+        if not files:
             return
         done: dict[str, str] = st.session_state.setdefault("uploaded", {})
-        if file.file_id not in done:
-            try:
-                with st.spinner("Unpacking and checking"):
-                    done[file.file_id] = UPLOADS.add(file.name, file).name
-            except InputError as error:
-                trouble("This file cannot be opened", str(error))
-                return
-            st.rerun()
-        st.success(f"Opened as {plain(done[file.file_id])}", icon=":material/check:")
+        ident = " ".join(sorted(file.file_id for file in files))
+        if ident not in done and not _opened(files, done, ident):
+            return
+        st.success(f"Opened as {plain(done[ident])}", icon=":material/check:")
+
+
+def _opened(files: list[Any], done: dict[str, str], ident: str) -> bool:
+    """Opens what was uploaded and shows the page anew; False if it cannot be."""
+    archives = [file for file in files if file.name.lower().endswith(".zip")]
+    foreign = [file for file in files if file not in archives]
+    try:
+        with st.spinner("Reading and checking"):
+            opened = [UPLOADS.add(file.name, file).name for file in archives]
+            if foreign:
+                named = [(file.name, file) for file in foreign]
+                opened.append(UPLOADS.import_files(named).name)
+    except InputError as error:
+        trouble("This cannot be opened", str(error))
+        return False
+    done[ident] = ", ".join(opened)
+    st.rerun()
+    return True
