@@ -371,8 +371,14 @@ def _failure_of(
         error="ProcessDied" if limit.reason is None else limit.error,
         message=limit.reason or _how_it_died(process.returncode),
         location=None,
-        traceback=process.stderr[-_TAIL:],
+        traceback=_without_modules(process.stderr)[-_TAIL:],
     )
+
+
+def _without_modules(stderr: str) -> str:
+    """Without the list of all modules that Python's report of a crash ends with."""
+    lines = stderr.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("Extension modules:"))
 
 
 def _worker(

@@ -30,12 +30,14 @@ class Call:
 
     ``samples`` are copies of its arguments, or None where make_graphed_callables could not take
     it: no parameters on the GPU, or an argument that is no CUDA tensor or was given by keyword.
+    ``stream`` is the handle of the CUDA stream that was current.
     """
 
     module: nn.Module
     depth: int
     samples: tuple[torch.Tensor, ...] | None
     grad_enabled: bool
+    stream: int
 
 
 def _samples(
@@ -51,8 +53,22 @@ def _samples(
 
 
 def compile_modules(step: Step) -> None:
-    """Compiles the outermost modules and runs a step, which compiles but captures nothing yet."""
-    for call in _roots(step):
+    """Compiles the outermost modules and runs a step, which compiles but captures nothing yet.
+
+    Raises:
+        GraphvizDashError: the step calls no module to compile, or calls them on several streams.
+    """
+    roots = _roots(step)
+    streams = {call.stream for call in roots}
+    if len(streams) > 1:
+        # With torch 2.11 on an H200 the same step gave other values in one run of eight where each
+        # call was marked as a step of its own, and otherwise ended in a segmentation fault.
+        raise GraphvizDashError(
+            f"The step calls its modules on {len(streams)} streams. The graphs that torch.compile "
+            "makes (cudagraph trees) share their memory on the assumption of one stream, so this "
+            "mode would compute wrong values or crash; use graph, callables or partial."
+        )
+    for call in roots:
         call.module.forward = torch.compile(_called(call.module.forward), mode="reduce-overhead")
     step()
 
@@ -205,7 +221,8 @@ def calls_of(step: Step) -> list[Call]:
     def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         nonlocal depth
         samples = _samples(module, args, kwargs)
-        found.append(Call(module, depth, samples, torch.is_grad_enabled()))
+        stream = torch.cuda.current_stream().cuda_stream
+        found.append(Call(module, depth, samples, torch.is_grad_enabled(), stream))
         depth += 1
 
     def after(_module: nn.Module, _args: Any, _result: Any) -> None:

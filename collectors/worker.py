@@ -8,6 +8,7 @@ write it; 2 the request itself is wrong and stderr has the line; NO_SPACE the di
 from __future__ import annotations
 
 import errno
+import faulthandler
 import os
 import sys
 import traceback
@@ -30,6 +31,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def main(arguments: list[str]) -> int:
     """Runs the pass that the request file describes."""
     die_with_parent()
+    # A crash in a driver or a library then says in which line of Python it came.
+    faulthandler.enable(all_threads=False)
     try:
         if arguments[0] == "--environment":
             from collectors.environment import read_environment

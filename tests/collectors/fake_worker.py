@@ -1,10 +1,12 @@
 """The worker's process with passes that need no GPU: each writes, slowly, what a real one leaves.
 
-``GRAPHVIZ_DASH_TEST_PASS`` says what a pass does besides: ``fill`` writes until the disk is full.
+``GRAPHVIZ_DASH_TEST_PASS`` says what a pass does besides: ``fill`` writes until the disk is full,
+``crash`` ends with a segmentation fault; both in mode graph only.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import time
@@ -22,7 +24,10 @@ def _run(request: PassRequest) -> None:
     (Path(request.out) / "pid").write_text(str(os.getpid()))
     time.sleep(_STEP)
     write_results(request)
-    if os.environ.get("GRAPHVIZ_DASH_TEST_PASS") == "fill" and request.mode.value == "graph":
+    besides = os.environ.get("GRAPHVIZ_DASH_TEST_PASS") if request.mode.value == "graph" else None
+    if besides == "crash":
+        ctypes.string_at(0)
+    if besides == "fill":
         with (Path(request.out) / "large").open("wb") as file:
             while True:
                 file.write(bytes(1 << 20))

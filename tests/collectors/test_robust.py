@@ -169,3 +169,14 @@ def test_a_disk_that_is_full_during_a_pass_is_one_line_with_what_was_kept(tmp_pa
     assert line.endswith(f"Kept in {output}: eager; nothing of graph was written.")
     assert "Traceback" not in errors
     assert [path.name for path in output.iterdir()] == ["eager"]
+
+
+def test_a_crash_below_python_says_in_which_line_it_came(tmp_path: Path) -> None:
+    output = tmp_path / "x"
+    with start(output, env={"GRAPHVIZ_DASH_TEST_PASS": "crash"}) as collector:
+        collector.communicate(timeout=120)
+    (failure,) = read_bundle(output / "graph").manifest.failures
+    assert failure.message == "the process was ended by signal SIGSEGV"
+    assert failure.traceback.startswith("Fatal Python error: Segmentation fault")
+    assert "fake_worker.py" in failure.traceback
+    assert "Extension modules" not in failure.traceback

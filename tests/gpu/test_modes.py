@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from graphviz_dash.bundle.read import BundleContents, read_bundle
+from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.marks import CAPTURE
 from graphviz_dash.model.run import ExecutionMode
@@ -172,3 +173,11 @@ def test_the_recorder_leaves_torch_as_it_was() -> None:
     assert count.told == [
         f"graph-0 {what}" for what in ("begins", "captured", "instantiated", "launched")
     ]
+
+
+def test_modules_on_several_streams_are_not_compiled() -> None:
+    from collectors.modes import compile_modules
+    from collectors.workloads.fork_join import fork_join
+
+    with pytest.raises(GraphvizDashError, match="on 3 streams"):
+        compile_modules(fork_join())
