@@ -164,8 +164,8 @@ def _life(key: str, run: Run, found: WholeGraph) -> None:
         line += f" {nodes_are} switched off in its executable."
     if graph.captured_as is not None:
         line += (
-            f" Told by the {graph.read_by}: dependencies between nodes are not known, the edges say "
-            "that replays ran them one after another on one stream."
+            f" Told by the {graph.read_by}: dependencies between nodes are not known, the edges "
+            "say that replays ran them one after another on one stream."
         )
     show(element("p", text(line), "muted"))
 
