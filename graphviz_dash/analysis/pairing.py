@@ -458,22 +458,30 @@ def _alike(
     row = [_LEFT_OUT * place for place in range(width + 1)]
     ways: list[list[int]] = []
     best, best_at = 0, (0, 0)
+    # The innermost loop of the pairing: no calls in it but of append.
     for x, (key, op) in enumerate(zip(keys, ops, strict=True)):
+        like = _EQUAL_OP if op != NOTHING else _UNLIKE
         left = _LEFT_OUT * (x + 1)
         current, way = [left], []
-        for y in range(width):
-            up = row[y + 1] + _LEFT_OUT
-            left += _LEFT_OUT
-            if key == others[y]:
-                across = row[y] + _EQUAL
+        across_from = row[0]
+        for other, other_op, up_from in zip(others, other_ops, row[1:], strict=True):
+            if key == other:
+                highest = across_from + _EQUAL
             else:
-                across = row[y] + (_EQUAL_OP if op == other_ops[y] != NOTHING else _UNLIKE)
-            highest = max(across, up, left)
-            way.append(_ACROSS if highest == across else _UP if highest == up else _LEFT)
+                highest = across_from + (like if op == other_op else _UNLIKE)
+            across_from = up_from
+            up = up_from + _LEFT_OUT
+            left += _LEFT_OUT
+            step = _ACROSS
+            if up > highest:
+                highest, step = up, _UP
+            if left > highest:
+                highest, step = left, _LEFT
+            way.append(step)
             left = highest
             current.append(left)
             if left > best:
-                best, best_at = left, (x + 1, y + 1)
+                best, best_at = left, (x + 1, len(way))
         ways.append(way)
         row = current
     equal = [(x, y) for x, y in _traced(ways, best_at) if keys[x] == others[y]]
