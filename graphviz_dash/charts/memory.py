@@ -13,7 +13,7 @@ from graphviz_dash.charts.palette import MEMORY
 from graphviz_dash.charts.themed import Theme, dress, dress_bars, label_end, shade
 from graphviz_dash.units import format_bytes, format_percent
 
-_HATCHED: Final = (Part.UNUSED, Part.CACHE)
+_PATTERN: Final = {Part.SHARED: "x", Part.UNUSED: "/", Part.CACHE: "\\"}
 """Reserved, and used by nothing at the moment that is shown."""
 
 _USES: Final = {
@@ -53,16 +53,17 @@ def memory_chart(result: MemoryComparison, theme: Theme, *, outside: bool) -> go
         if not any(values):
             continue
         colour = shade(MEMORY[part], theme)
-        hatched = {"shape": "/", "size": 6, "solidity": 0.25, "fgcolor": colour}
+        shape = _PATTERN.get(part)
+        hatched = {"shape": shape, "size": 6, "solidity": 0.25, "fgcolor": colour}
         figure.add_bar(
             name=part.value,
             y=labels,
             x=[value / size for value in values],
             orientation="h",
             marker={
-                "color": "rgba(0,0,0,0)" if part in _HATCHED else colour,
-                "line": {"width": 1 if part in _HATCHED else 0, "color": colour},
-                "pattern": hatched if part in _HATCHED else {},
+                "color": "rgba(0,0,0,0)" if shape else colour,
+                "line": {"width": 1 if shape else 0, "color": colour},
+                "pattern": hatched if shape else {},
             },
             hovertemplate=[_hover(part, report, result) for report in reports],
         )

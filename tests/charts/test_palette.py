@@ -1,0 +1,86 @@
+"""Colours that stand for different things look different, to everybody and in both themes."""
+
+from __future__ import annotations
+
+import tomllib
+from itertools import combinations, pairwise
+from typing import Final
+
+import pytest
+
+from graphviz_dash.analysis.memory import Part
+from graphviz_dash.charts import palette
+from graphviz_dash.charts.palette import Shade
+from graphviz_dash.charts.themed import Theme, shade
+from graphviz_dash.ui.server import PAGES
+from tests.charts.colour_vision import VISIONS, contrast, distance
+
+APART: Final = 7.0
+"""Over three times what can just be told apart side by side: a key is not beside what it names."""
+
+SETS: Final[dict[str, list[Shade]]] = {
+    "hues": list(palette.HUES),
+    "categories": list(palette.CATEGORY.values()),
+    "modes": list(palette.MODE.values()),
+    "kinds": list(palette.KIND.values()),
+    "changes": list(palette.CHANGE.values()),
+    "phases": list(palette.PHASE.values()),
+    "modules": list(palette.MODULES),
+    "difference": [palette.SAVED, palette.ADDED, palette.REMAINDER],
+    "uses of a pool": [palette.MEMORY[part] for part in (Part.EXCLUSIVE, Part.SHARED)]
+    + [palette.MEMORY[part] for part in (Part.WORKSPACES, Part.GRADIENTS)],
+}
+THEMES: Final[tuple[Theme, Theme]] = ("light", "dark")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("vision", VISIONS)
+@pytest.mark.parametrize("name", SETS)
+def test_colours_of_a_set_are_apart(name: str, vision: str, theme: Theme) -> None:
+    colours = sorted({shade(one, theme) for one in SETS[name]})
+    near = [
+        (round(far, 1), one, other)
+        for one, other in combinations(colours, 2)
+        if (far := distance(one, other, vision)) < APART
+    ]
+    assert not near
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("vision", VISIONS)
+@pytest.mark.parametrize("steps", [palette.TIME, palette.SLACK, tuple(palette.MEMORY.values())[:8]])
+def test_neighbours_are_apart(steps: tuple[Shade, ...], vision: str, theme: Theme) -> None:
+    colours = [shade(one, theme) for one in steps]
+    assert min(distance(*pair, vision) for pair in pairwise(colours)) >= APART
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_what_is_drawn_stands_out_from_the_page(theme: Theme) -> None:
+    # WCAG 2.2, 1.4.11: graphical objects need 3:1.
+    page = shade(palette.PAGE, theme)
+    drawn = [*palette.HUES, *palette.MODE.values(), palette.SAVED, palette.ADDED, palette.IDLE]
+    assert min(contrast(shade(one, theme), page) for one in drawn) >= 2.995
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_themes_charts_have_the_palettes_colours(theme: Theme) -> None:
+    settings = tomllib.loads((PAGES.parent / ".streamlit" / "config.toml").read_text())["theme"]
+    given = settings[theme]
+    # With fewer than ten, Streamlit takes colours of its own without a word.
+    assert len(given["chartCategoricalColors"]) == 10
+    hues = {shade(one, theme) for one in palette.HUES if one is not palette.VIOLET}
+    assert hues <= set(given["chartCategoricalColors"])
+    assert given["primaryColor"] == shade(palette.ACCENT, theme)
+    assert given["backgroundColor"] == shade(palette.PAGE, theme)
+
+
+def test_the_simulation_knows_confusions_that_are_known() -> None:
+    # Red and green of equal lightness: far apart, but hardly so without green or red cones.
+    red, green = "#c0504d", "#6e8b3d"
+    assert distance(red, green) > 20
+    assert distance(red, green, "deuteranopia") < 8
+    assert distance(red, green, "tritanopia") > 20
+    # White and black are as far as can be for everybody; a colour is not apart from itself.
+    assert [round(distance("#ffffff", "#000000", vision)) for vision in VISIONS] == [100] * 4
+    assert distance(red, red, "protanopia") == 0
+    assert round(contrast("#ffffff", "#767676"), 2) == 4.54
