@@ -12,7 +12,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -39,6 +40,12 @@ WORTHWHILE_EVENTS: Final = 20_000
 _LAYOUT: Final = 1
 _PIECES: Final = "pieces"
 _PLACE: Final = "place"
+_THREADS: Final = 2
+_LARGEST_FIRST: Final = ("ops", "runtime", "python", "gpu", "annotations")  # as a rule
+_SCHEMAS: Final = {
+    name: pl.Schema({column: TYPES[kind] for column, kind in columns.items()})
+    for name, columns in SCHEMAS.items()
+}
 _STAGING: Final = ".staging-"
 _STALE_SECONDS: Final = 3600
 
@@ -68,7 +75,7 @@ class TraceCache:
         self.folder = folder
         self.most_bytes = most_bytes
 
-    def load(self, key: str, path: Path) -> Trace | None:
+    def load(self, key: str, path: Path, limits: Limits = DEFAULT_LIMITS) -> Trace | None:
         """The trace kept under ``key``, as read from ``path``; None if there is none. What cannot
         be read, or is of another shape than tables are now, counts as none and is removed."""
         folder = self.folder / key
@@ -76,7 +83,7 @@ class TraceCache:
             entry = msgspec.json.decode((folder / "info.json").read_bytes(), type=_Entry)
             if {name: (folder / name).stat().st_size for name in entry.sizes} != entry.sizes:
                 raise ValueError("a file of another size")
-            trace = _loaded(folder, path, entry.info)
+            trace = _loaded(folder, path, entry.info, limits)
             os.utime(folder)
         except FileNotFoundError:
             return None
@@ -189,7 +196,7 @@ def open_trace(
     key = _key(path, limits, sha256) if cache else None
     if cache is None or key is None:
         return read_trace(path, limits, progress=progress)
-    known = cache.load(key, path)
+    known = cache.load(key, path, limits)
     if known is not None:
         return known
     trace = read_trace(path, limits, progress=progress)
@@ -226,25 +233,50 @@ def _write(folder: Path, trace: Trace) -> None:
     (folder / "info.json").write_bytes(msgspec.json.encode(_Entry(trace.info, sizes)))
 
 
-def _loaded(folder: Path, path: Path, info: TraceInfo) -> Trace:
+def _loaded(folder: Path, path: Path, info: TraceInfo, limits: Limits) -> Trace:
     """The entry in ``folder``; ValueError or a PolarsError if it is not as tables are."""
-    frames, rows = {}, {}
-    for name, columns in SCHEMAS.items():
-        frame = pl.read_parquet(folder / f"{name}.parquet", glob=False)
-        rows[name] = frame.drop_in_place(_PLACE)
-        if frame.schema != pl.Schema({column: TYPES[kind] for column, kind in columns.items()}):
+
+    def table(name: str) -> pl.DataFrame:
+        columns = list(SCHEMAS[name])
+        frame = pl.read_parquet(folder / f"{name}.parquet", columns=columns, glob=False)
+        if frame.schema != _SCHEMAS[name]:
             raise ValueError("other columns")
-        frames[name] = frame
+        return frame
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        tables = dict(zip(_LARGEST_FIRST, pool.map(table, _LARGEST_FIRST), strict=True))
     pieces = pl.read_parquet(folder / f"{_PIECES}.parquet", schema=PIECES, glob=False)
-    return Trace(
-        info=replace(info, source=path.name),
-        gpu=frames["gpu"],
-        runtime=frames["runtime"],
-        ops=frames["ops"],
-        annotations=frames["annotations"],
-        python=frames["python"],
-        places=EventPlaces(path, pieces, rows),
-    )
+    places = EventPlaces(path, pieces, _Places(folder, path, limits))
+    return Trace(info=replace(info, source=path.name), **tables, places=places)
+
+
+class _Places(Mapping[str, pl.Series]):
+    """The place in traceEvents of each row, for each table, read when it is asked for: few are."""
+
+    def __init__(self, folder: Path, path: Path, limits: Limits) -> None:
+        self._folder = folder
+        self._path = path
+        self._limits = limits
+        self._known: dict[str, pl.Series] = {}
+
+    def __getitem__(self, table: str) -> pl.Series:
+        if table not in SCHEMAS:
+            raise KeyError(table)
+        if table not in self._known:
+            file = self._folder / f"{table}.parquet"
+            try:
+                self._known[table] = pl.read_parquet(file, columns=[_PLACE], glob=False)[_PLACE]
+            except (OSError, pl.exceptions.PolarsError):  # the entry was removed meanwhile
+                places = read_trace(self._path, self._limits).places
+                assert places is not None
+                self._known.update(places.rows)
+        return self._known[table]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(SCHEMAS)
+
+    def __len__(self) -> int:
+        return len(SCHEMAS)
 
 
 def _size(folder: Path) -> int:
