@@ -174,11 +174,11 @@ def html(experiment: Path, file: Path, baseline: str | None) -> None:
     from graphviz_dash.analysis.compare import compare
     from graphviz_dash.analysis.kernels import kernel_table
     from graphviz_dash.charts.stills import stills
+    from graphviz_dash.cli.loading import loaded_experiment
     from graphviz_dash.exports.report import write_report
-    from graphviz_dash.ingest.load import load_experiment
     from graphviz_dash.units import format_bytes
 
-    loaded = load_experiment(experiment)
+    loaded = loaded_experiment(experiment)
     result = compare(loaded, baseline)
     drawn = stills(result)
     kernels = kernel_table(loaded, result.baseline)

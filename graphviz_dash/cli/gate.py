@@ -114,11 +114,11 @@ def gate_command(
 
 def _write(experiments: tuple[Path, ...], target: Path) -> None:
     from graphviz_dash.analysis.gate import baseline_of
+    from graphviz_dash.cli.loading import loaded_experiment
     from graphviz_dash.errors import printable
     from graphviz_dash.exports.gate import write_baseline
-    from graphviz_dash.ingest.load import load_experiment
 
-    found = baseline_of([load_experiment(path) for path in experiments])
+    found = baseline_of([loaded_experiment(path) for path in experiments])
     write_baseline(found, target)
     for recording in found.recordings:
         for run in recording.runs:
@@ -130,19 +130,19 @@ def _write(experiments: tuple[Path, ...], target: Path) -> None:
 
 def _gate(experiment: Path, place: Path, limit: float) -> GateResult:
     from graphviz_dash.analysis.gate import gate
-    from graphviz_dash.ingest.load import load_experiment
+    from graphviz_dash.cli.loading import loaded_experiment
 
     held = _baseline(place)
-    return gate(load_experiment(experiment), held, place, limit)
+    return gate(loaded_experiment(experiment), held, place, limit)
 
 
 def _baseline(place: Path) -> Baseline:
     """A baseline from its file, or made of the experiment in a folder."""
     from graphviz_dash.analysis.gate import baseline_of
     from graphviz_dash.bundle.baseline import read_baseline
-    from graphviz_dash.ingest.load import load_experiment
+    from graphviz_dash.cli.loading import loaded_experiment
 
-    return baseline_of([load_experiment(place)]) if place.is_dir() else read_baseline(place)
+    return baseline_of([loaded_experiment(place)]) if place.is_dir() else read_baseline(place)
 
 
 def _print(result: GateResult) -> None:

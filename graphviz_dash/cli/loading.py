@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from graphviz_dash.errors import printable
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from graphviz_dash.model.run import Experiment, Run
+
+_PATIENCE: Final = 0.5
+"""Seconds of loading that pass without a word."""
 
 
 def loaded_experiment(path: Path) -> Experiment:
     """:func:`load_experiment`; stderr says which trace is not whole."""
     from graphviz_dash.ingest.load import load_experiment
 
-    experiment = load_experiment(path)
+    with progress_shown(path.name):
+        experiment = load_experiment(path)
     for run in experiment.runs:
         _tell(run)
     return experiment
@@ -27,9 +37,70 @@ def loaded_run(path: Path) -> Run:
     """:func:`load_run`; stderr says which trace is not whole."""
     from graphviz_dash.ingest.load import load_run
 
-    run = load_run(path)
+    with progress_shown(path.name):
+        run = load_run(path)
     _tell(run)
     return run
+
+
+@contextmanager
+def progress_shown(what: str) -> Iterator[None]:
+    """How far ``what``, which is read inside, has come and how long it will take still, as a bar on
+    stderr while that lasts; nothing where stderr is no terminal."""
+    from graphviz_dash.progress import watched
+
+    if not sys.stderr.isatty():
+        yield
+        return
+    bar = _Bar(printable(what))
+    try:
+        with watched(bar.tell):
+            yield
+    finally:
+        bar.close()
+
+
+class _Bar:
+    """A bar that comes when reading takes its time, and is gone when all is read."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._begun = time.monotonic()
+        self._progress: Progress | None = None
+
+    def tell(self, share: float) -> None:
+        if self._progress is None:
+            if time.monotonic() - self._begun < _PATIENCE:
+                return
+            self._progress = self._made()
+            self._task = self._progress.add_task(self._what, total=1.0)
+        self._progress.update(self._task, completed=share)
+
+    def close(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    @staticmethod
+    def _made() -> Progress:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        progress = Progress(
+            TextColumn("Reading {task.description}", markup=False),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        progress.start()
+        return progress
 
 
 def _tell(run: Run) -> None:

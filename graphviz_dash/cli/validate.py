@@ -22,6 +22,7 @@ def validate(path: Path) -> None:
     """
     from graphviz_dash.bundle.read import is_bundle
     from graphviz_dash.cli.light import bundles_of
+    from graphviz_dash.cli.loading import progress_shown
     from graphviz_dash.cli.output import shown
     from graphviz_dash.errors import GraphvizDashError, InputError, printable
     from graphviz_dash.ingest.load import find_experiments, load_run
@@ -35,7 +36,8 @@ def validate(path: Path) -> None:
     failed = 0
     for bundle in bundles:
         try:
-            run = load_run(bundle)
+            with progress_shown(bundle.name):
+                run = load_run(bundle)
         except GraphvizDashError as error:
             failed += 1
             click.echo(printable(f"FAILED  {shown(bundle)}"))

@@ -114,7 +114,6 @@ class ByteStream:
         except OSError as error:
             raise InputError(path, _reason(error), "a readable trace file") from error
         try:
-            self._size = os.fstat(self._file.fileno()).st_size
             start = self._file.read(8)
             self._size = self._file.seek(0, os.SEEK_END)
             self._file.seek(0)

@@ -22,7 +22,7 @@ import msgspec
 import polars as pl
 
 from graphviz_dash import __version__
-from graphviz_dash.ingest.kineto import PIECES, Progress, read_trace
+from graphviz_dash.ingest.kineto import PIECES, read_trace
 from graphviz_dash.ingest.kineto_columns import SCHEMAS
 from graphviz_dash.ingest.kineto_tables import TYPES
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
@@ -181,25 +181,23 @@ def open_trace(
     *,
     cache: TraceCache | None,
     sha256: str | None = None,
-    progress: Progress | None = None,
 ) -> Trace:
     """The trace in ``path``, from ``cache`` if it is there, else read and, if that is worthwhile,
     kept.
 
     ``sha256`` is the file's, where a manifest vouches for it; without it the file counts as the
-    same while its path, size, inode and times of change are. ``progress`` is told as by
-    :func:`read_trace`, of a trace that is read.
+    same while its path, size, inode and times of change are.
 
     Raises:
         InputError, WorkerError: as :func:`read_trace`.
     """
     key = _key(path, limits, sha256) if cache else None
     if cache is None or key is None:
-        return read_trace(path, limits, progress=progress)
+        return read_trace(path, limits)
     known = cache.load(key, path, limits)
     if known is not None:
         return known
-    trace = read_trace(path, limits, progress=progress)
+    trace = read_trace(path, limits)
     # Written anew meanwhile: the tables may be neither the old file's nor the new one's.
     if trace.info.events >= WORTHWHILE_EVENTS and _key(path, limits, sha256) == key:
         cache.keep(key, trace)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 
 import polars as pl
 
@@ -39,16 +39,11 @@ from graphviz_dash.model.trace import EventPlaces, Trace, TraceInfo, TraceProble
 _MOST_CATEGORIES = 64
 """Categories counted by name; a trace with more has the rest counted together."""
 
-Progress: TypeAlias = Callable[[int, int], None]
-"""Is told the bytes of the file that were taken in, and how many there are. What it raises ends the
-reading."""
-
 
 def read_trace(
     path: Path,
     limits: Limits = DEFAULT_LIMITS,
     *,
-    progress: Progress | None = None,
     processes: int | None = None,
 ) -> Trace:
     """Reads a Kineto trace, ``.json``, plain or compressed by gzip or zstd.
@@ -71,7 +66,7 @@ def read_trace(
         while True:
             try:
                 with _Reading(path, limits, exact=exact, processes=processes) as reading:
-                    return reading.run(progress)
+                    return reading.run()
             except NeedsExactTimesError:
                 # Nearly always met in the first piece: such traces have no baseTimeNanoseconds.
                 exact = True
@@ -111,13 +106,13 @@ class _Reading:
         if self.workers is not None:
             self.workers.close()
 
-    def run(self, progress: Progress | None) -> Trace:
+    def run(self) -> Trace:
         with ByteStream(self.path, self.limits) as stream:
             reader = ArrayReader(
                 stream, "traceEvents", self.decoder.strict, self.decoder.lenient, self.limits
             )
             try:
-                self._read(reader, stream, progress)
+                self._read(reader, stream)
             except InputError as error:
                 if self.workers is None:
                     raise
@@ -132,9 +127,7 @@ class _Reading:
                 unreadable.update(refused)
         return self._finish(reader, parts, unreadable)
 
-    def _read(
-        self, reader: ArrayReader[Event], stream: ByteStream, progress: Progress | None
-    ) -> None:
+    def _read(self, reader: ArrayReader[Event], stream: ByteStream) -> None:
         for events in reader:
             self.spans.append(reader.span)
             self.owners.append(self._handed_to if events is None else 0)
@@ -143,8 +136,6 @@ class _Reading:
                 self.own_events += len(events)
             self._check()
             read, size = stream.progress
-            if progress is not None:
-                progress(read, size)
             if self.workers is None and self.most_workers > 0:
                 left = reader.read_bytes * (size - read) // max(read, 1)
                 if left >= workers.WORTHWHILE_BYTES:

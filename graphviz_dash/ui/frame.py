@@ -10,14 +10,14 @@ from typing import Final, Literal
 import streamlit as st
 
 from graphviz_dash.analysis.headline import failure_text
-from graphviz_dash.errors import InputError
+from graphviz_dash.errors import InputError, WorkerError
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.ui import address
 from graphviz_dash.ui.catalogue import Catalogue, Entry, catalogue
-from graphviz_dash.ui.markup import element, plain, show, text
+from graphviz_dash.ui.markup import element, show, text
 from graphviz_dash.ui.navigation import links, title_of
 from graphviz_dash.ui.pieces import incomplete_notes, variables
-from graphviz_dash.ui.store import STORE
+from graphviz_dash.ui.reading import experiment_read, read_button
 
 ASSETS: Final = Path(__file__).parent / "assets"
 _OF_ONE_EXPERIMENT: Final = ("graph", "node", "against", "select", "step", "runs", "ruler")
@@ -113,10 +113,13 @@ def chosen_experiment() -> Chosen:
         st.stop()
     address.change({address.EXPERIMENT: name})
     try:
-        with st.spinner(f"Reading {plain(name)}", show_time=True):
-            experiment = STORE.experiment(entry.key)
-    except InputError as error:
+        experiment = experiment_read(entry.key, name)
+    except (InputError, WorkerError) as error:
         trouble("This experiment cannot be read", str(error))
+        st.stop()
+    if experiment is None:
+        empty("Reading was stopped", f"The traces of {name} were not read to their end.")
+        read_button()
         st.stop()
     if notes := incomplete_notes(experiment.runs):
         show(notes)

@@ -63,6 +63,18 @@ def assert_same(one: Trace, other: Trace) -> None:
         assert one.places.rows[name].equals(other.places.rows[name])
 
 
+def test_places_outlive_the_entry_that_they_are_read_from(cache: TraceCache) -> None:
+    first = open_trace(SAMPLE, cache=cache)
+    again = open_trace(SAMPLE, cache=cache)
+    cache.clear()
+    assert first.places is not None
+    assert again.places is not None
+    assert again.places.rows["gpu"].equals(first.places.rows["gpu"])
+    assert raw_event(again, "runtime", 2) == raw_event(first, "runtime", 2)
+    with pytest.raises(KeyError):
+        raw_event(again, "nothing", 0)
+
+
 def test_a_trace_is_parsed_once(cache: TraceCache, parses: list[Path]) -> None:
     first = open_trace(SAMPLE, cache=cache)
     again = open_trace(SAMPLE, cache=cache)

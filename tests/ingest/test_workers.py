@@ -25,6 +25,7 @@ from graphviz_dash.ingest.kineto_columns import SCHEMAS
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.ingest.raw_events import raw_event
 from graphviz_dash.model.trace import Trace
+from graphviz_dash.progress import watched
 from tests.builders import TraceBuilder
 
 ROOT = Path(__file__).parents[2]
@@ -186,13 +187,14 @@ def test_a_worker_that_dies_is_one_clear_error(
 ) -> None:
     path = mixed(2_000).write(tmp_path / "t.json")
 
-    def end_one(read: int, size: int) -> None:
+    def end_one(share: float) -> None:
         if started:
             started[0].kill()
             started[0].wait()
 
-    with pytest.raises(WorkerError, match=r"ended by signal SIGKILL.*GRAPHVIZ_DASH_PROCESSES=1"):
-        read_trace(path, processes=3, progress=end_one)
+    expected = r"ended by signal SIGKILL.*GRAPHVIZ_DASH_PROCESSES=1"
+    with pytest.raises(WorkerError, match=expected), watched(end_one):
+        read_trace(path, processes=3)
 
 
 def test_an_interrupt_leaves_no_process_and_nothing_in_the_cache(
@@ -201,22 +203,22 @@ def test_an_interrupt_leaves_no_process_and_nothing_in_the_cache(
     path = mixed(2_000).write(tmp_path / "t.json")
     cache = TraceCache(tmp_path / "cache")
 
-    def interrupt(read: int, size: int) -> None:
+    def interrupt(share: float) -> None:
         if started:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        open_trace(path, cache=cache, progress=interrupt)
+    with pytest.raises(KeyboardInterrupt), watched(interrupt):
+        open_trace(path, cache=cache)
     assert not list((tmp_path / "cache").glob("*"))
 
 
-def test_progress_ends_at_the_size_of_the_file(tmp_path: Path) -> None:
+def test_progress_ends_when_all_is_read(tmp_path: Path) -> None:
     path = mixed(200).write(tmp_path / "t.json.gz")
-    told: list[tuple[int, int]] = []
-    read_trace(path, progress=lambda read, size: told.append((read, size)))
+    told: list[float] = []
+    with watched(told.append):
+        read_trace(path, processes=2)
     assert told == sorted(told)
-    assert {size for _, size in told} == {path.stat().st_size}
-    assert told[-1][0] == path.stat().st_size
+    assert told[-1] == 1.0
 
 
 SCRIPT = """
@@ -255,10 +257,9 @@ def test_a_script_without_a_main_guard_runs_once_and_its_folder_lends_no_module(
 def test_an_interrupt_from_the_terminal_ends_all(tmp_path: Path) -> None:
     """The whole group gets it, as from Ctrl-C; the reader's pipe closes when all have ended."""
     mixed(3_000).write(tmp_path / "t.json")
-    script = SCRIPT.replace(
-        "processes=3)",
-        "processes=3, progress=lambda read, size: __import__('time').sleep(0.05))",
-    )
+    slow = "import time; from graphviz_dash.progress import watched\n"
+    slow += "with watched(lambda share: time.sleep(0.05)): print"
+    script = slow.join(SCRIPT.rsplit("print", 1))
     with subprocess.Popen(
         [sys.executable, "-c", script],
         cwd=tmp_path,
