@@ -51,6 +51,8 @@ def _choices(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[Choi
     empty if in too many ways."""
     found: list[Choice] = [frozenset()]
     for node in graph.nodes:
+        if not node.bodies:
+            continue
         bodies = [by_id[body] for body in node.bodies if body in by_id]
         inside = [_choices(body, by_id) for body in bodies]
         if not all(inside):
@@ -85,6 +87,9 @@ def flatten(
 
     A graph without any comes out as it is.
     """
+    count = len(graph.nodes)
+    if not any(node.bodies for node in graph.nodes):
+        return Flat(graph, graph.id, [graph.id] * count, list(range(count)))
     nodes: list[GraphNode] = []
     edges: list[GraphEdge] = []
     flat = Flat(graph, graph.id)
@@ -124,6 +129,6 @@ def flatten(
             edges.extend(
                 GraphEdge(ends[part.id, one], end) for one, _ in inner if one not in earlier
             )
-    if len(nodes) > len(graph.nodes):
+    if len(nodes) > count:
         flat.graph = msgspec.structs.replace(graph, nodes=tuple(nodes), edges=tuple(edges))
     return flat

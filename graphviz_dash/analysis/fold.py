@@ -2,8 +2,8 @@
 
 The order of execution gives a spine: nodes that no edge passes by. Between two of them lie regions
 of parallel branches. Along the spine neighbours of one phase and module form groups, as the model
-is written; equal groups in a row become one repeat; what is left and long becomes runs. A node that
-holds graphs becomes a group of itself and of its bodies.
+is written; groups in a row that are equal or alike become one repeat; what is left and long becomes
+runs. A node that holds graphs becomes a group of itself and of its bodies.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from graphviz_dash.analysis.fold_alike import alike, alike_blocks, runs_of
 from graphviz_dash.analysis.fold_tree import Fold, FoldKind, Group, Leaf, Order
 from graphviz_dash.analysis.lanes import Ints
 from graphviz_dash.analysis.names import short_name
@@ -35,6 +36,13 @@ _LONGEST_PERIOD: Final = 512
 _FOLD_FROM: Final = 48
 """Rows of at least this many items are searched for repeats and runs; shorter ones are read as
 they are."""
+
+_SHORT: Final = 8
+"""Items of a row, its equal blocks folded, up to which no blocks are looked for that are only
+alike. They are preferred where they make it half as long."""
+
+_FEWEST_ALIKE: Final = 3
+"""Numbered groups in a row that are a repeat though they are not all equal."""
 
 _MOST_NAMED: Final = 3
 """Groups that the title of a row of them names."""
@@ -54,6 +62,7 @@ class _Draft:
     size: int = 1
     shape: int = 0
     repeats: int = 0
+    part: bool = False
 
 
 _Stretch: TypeAlias = tuple[tuple[str, ...], list[_Draft]]
@@ -222,16 +231,41 @@ class _Folder:
         return self._paths[item.node]
 
     def _repeats(self, items: list[_Draft]) -> list[_Draft]:
-        """Equal groups in a row become one repeat."""
+        """Groups in a row that are equal, or numbered and alike, become one repeat."""
         if all(item.node >= 0 for item in items):
             return items
         result: list[_Draft] = []
-        for _, run in _runs(items, [item.shape for item in items]):
-            if len(run) < 2 or run[0].node >= 0:
-                result += run
-                continue
-            result.append(self._repeat(_span_title(run[0].title, run[-1].title), run))
+        for _, alike_ones in _runs(items, self._families(items)):
+            rows = [alike_ones]
+            if len(alike_ones) < _FEWEST_ALIKE:
+                rows = [run for _, run in _runs(alike_ones, [item.shape for item in alike_ones])]
+            for run in rows:
+                if len(run) < 2 or run[0].node >= 0:
+                    result += run
+                    continue
+                result.append(self._repeat(_span_title(run[0].title, run[-1].title), run))
         return result
+
+    def _families(self, items: list[_Draft]) -> list[int]:
+        """A number for each item, the same for neighbours that belong to one repeat."""
+        found = [0]
+        for before, item in pairwise(items):
+            found.append(found[-1] if self._akin(before, item) else found[-1] + 1)
+        return found
+
+    def _akin(self, one: _Draft, other: _Draft) -> bool:
+        if one.shape == other.shape:
+            return True
+        if one.node >= 0 or other.node >= 0:
+            return False
+        first, second = _NUMBERED.fullmatch(one.title), _NUMBERED.fullmatch(other.title)
+        if first is None or second is None or first[1] != second[1]:
+            return False
+        return alike(self._inside(one), self._inside(other))
+
+    def _inside(self, draft: _Draft) -> Counter[int]:
+        """What the nodes of a group look like."""
+        return Counter(self._look(self._rows[node]) for node in _leaves(draft))
 
     def _shorten(self, items: list[_Draft]) -> list[_Draft]:
         """Repeated blocks, runs and even parts, until a row is short enough to be read."""
@@ -272,14 +306,15 @@ class _Folder:
         return found
 
     def _repeat(self, title: str, blocks: list[_Draft]) -> _Draft:
-        """Equal blocks in a row."""
+        """Blocks in a row that are equal or alike."""
 
         def part(items: list[_Draft], begin: int, end: int) -> _Draft:
             first, last = blocks[begin].title, blocks[end - 1].title
             span = _span_title(first, last)
-            return self._repeat_of(
-                span if first != last else f"{title}, {begin + 1} to {end}", items, end - begin
-            )
+            of = span if first != last else f"{title}, {begin + 1} to {end}"
+            group = self._repeat_of(of, items, end - begin)
+            group.part = True
+            return group
 
         return self._repeat_of(title, self._parts(blocks, part), len(blocks))
 
@@ -289,25 +324,30 @@ class _Folder:
         return group
 
     def _blocks(self, items: list[_Draft]) -> list[_Draft]:
-        """Folds tandem repeats of blocks of items, those that cover most first."""
+        """Folds tandem repeats of blocks of items, those that cover most first; of blocks that are
+        alike, where more of the row is."""
         shapes = np.array([item.shape for item in items], dtype=np.int64)
         taken = np.zeros(len(items), dtype=bool)
-        chosen = []
+        chosen: list[list[tuple[int, int]]] = []
         for covered, start, period in _tandem(shapes):
             if not taken[start : start + covered].any():
                 taken[start : start + covered] = True
-                chosen.append((start, covered, period))
+                places = range(start, start + covered, period)
+                chosen.append([(place, place + period) for place in places])
+        left = len(items) - int(taken.sum()) + len(chosen)
+        if left > _SHORT:
+            covered, blocks = alike_blocks(shapes)
+            runs = runs_of(blocks)
+            if 2 * (len(items) - covered + len(runs)) <= left:
+                chosen = runs
         result: list[_Draft] = []
         at = 0
-        for start, covered, period in sorted(chosen):
-            result += items[at:start]
-            blocks = [
-                self._run(items[place : place + period])
-                for place in range(start, start + covered, period)
-            ]
-            title = _span_title(blocks[0].title, blocks[-1].title) or self._work_title(blocks)
-            result.append(self._repeat(title, blocks))
-            at = start + covered
+        for borders in sorted(chosen):
+            result += items[at : borders[0][0]]
+            drafts = [self._run(items[begin:end]) for begin, end in borders]
+            title = _span_title(drafts[0].title, drafts[-1].title) or self._work_title(drafts)
+            result.append(self._repeat(title, drafts))
+            at = borders[-1][1]
         return result + items[at:]
 
     def _long_runs(self, items: list[_Draft]) -> list[_Draft]:
@@ -331,7 +371,7 @@ class _Folder:
     def _leaf(self, node: int) -> _Draft:
         """A node by itself, or with what it holds."""
         row = self._rows[node]
-        shape = self._code((row.node.kind, row.node.label))
+        shape = self._look(row)
         leaf = _Draft(FoldKind.RUN, "", (), node, 1, shape)
         if node not in self._bodies:
             return leaf
@@ -348,6 +388,9 @@ class _Folder:
         ]
         inside = self._even(groups, self._cases, 0, MOST_CHILDREN - 1)
         return self._group(FoldKind.HOLDER, _holder_title(row, len(bodies)), [leaf, *inside])
+
+    def _look(self, row: NodeRow) -> int:
+        return self._code((row.node.kind, row.node.label))
 
     def _cases(self, items: list[_Draft], begin: int, end: int) -> _Draft:
         """Bodies ``begin`` to ``end`` of many."""
@@ -412,6 +455,8 @@ class _Folder:
             at - first,
             order,
             draft.repeats,
+            draft.shape,
+            draft.part,
         )
 
 

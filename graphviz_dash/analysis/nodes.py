@@ -107,19 +107,17 @@ def build_node_table(
     """The table of ``graph`` from results that are already there; ``graphs`` are all of its run,
     which a body needs to be known as one."""
     replays = 0 if matched is None else matched.replays_of(graph.id)
-    times = [NOT_SEEN] * len(graph.nodes) if matched is None else _times(matched, graph)
     around = conditionals_around(graph, {one.id: one for one in graphs})
+    seen = {} if matched is None else _times(matched, graph, what_is_left_out(around))
     times = [
-        replace(
-            time,
-            timed_in=matched.source if matched is not None and time.samples else None,
-            note=what_is_left_out(around)
-            if time.samples
-            else why_no_times(node, around, replays)
+        seen.get(node.index)
+        or replace(
+            NOT_SEEN,
+            note=why_no_times(node, around, replays)
             if matched is not None
             else "there is no trace of replays",
         )
-        for node, time in zip(graph.nodes, times, strict=True)
+        for node in graph.nodes
     ]
     rows = tuple(
         NodeRow(node, categorise(node.kind.value, node.label), origin, time)
@@ -140,22 +138,20 @@ def build_node_table(
     )
 
 
-def _times(matched: ReplayMatch, graph: CapturedGraph) -> list[NodeTimes]:
-    """The times of every node, over the rows that were matched to it."""
-    times = [NOT_SEEN] * len(graph.nodes)
+def _times(matched: ReplayMatch, graph: CapturedGraph, note: str | None) -> dict[int, NodeTimes]:
+    """The times of every node that the rows show, over those that were matched to it."""
     rows = np.flatnonzero(matched.of_graph(graph.id) & (matched.node >= 0))
     # Stable, so that the rows of one node stay in the order of replays.
     rows = rows[np.argsort(matched.node[rows], kind="stable")]
     if not len(rows):
-        return times
+        return {}
     node = matched.node[rows]
     first = np.flatnonzero(np.append(True, node[1:] != node[:-1]))
     counts = np.diff(first, append=len(rows))
     low, median, high = _spread(matched.duration[rows], node, first, counts)
     _, start, _ = _spread(matched.start[rows], node, first, counts)
+    named = zip(node[first].tolist(), matched.method[rows[first]].tolist(), strict=True)
     columns = zip(
-        node[first].tolist(),
-        matched.method[rows[first]].tolist(),
         np.minimum.reduceat(matched.confidence[rows], first).tolist(),
         counts.tolist(),
         median.tolist(),
@@ -165,9 +161,14 @@ def _times(matched: ReplayMatch, graph: CapturedGraph) -> list[NodeTimes]:
         matched.stream[rows[first]].tolist(),
         strict=True,
     )
-    for index, method, *rest in columns:
-        times[index] = NodeTimes(METHODS[method], *rest)
-    return times
+    return {
+        index: NodeTimes(
+            METHODS[method], sure, samples, middle, low, high, begin, stream, note, matched.source
+        )
+        for (index, method), (sure, samples, middle, low, high, begin, stream) in zip(
+            named, columns, strict=True
+        )
+    }
 
 
 def _spread(values: Ints, node: Ints, first: Ints, counts: Ints) -> tuple[Ints, Floats, Ints]:

@@ -6,8 +6,8 @@ in while the budget lasts, and then as the reader asks.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -16,8 +16,18 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.eager_change import EagerNode
 from graphviz_dash.analysis.fold import fold
-from graphviz_dash.analysis.fold_tree import FoldKind, Group, Leaf, ancestors, groups
+from graphviz_dash.analysis.fold_repeat import RepeatFacts
+from graphviz_dash.analysis.fold_tree import (
+    FoldKind,
+    Group,
+    Leaf,
+    ancestors,
+    block_of,
+    groups,
+    mirrored,
+)
 from graphviz_dash.analysis.graph_diff import Change
 from graphviz_dash.analysis.graph_union import GraphUnion, what_differs
 from graphviz_dash.analysis.lanes import Ints
@@ -26,7 +36,7 @@ from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.nodes import NodeRow
 from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.charts.dag_colours import ColourBy, LegendEntry, NodeColours, node_colours
-from graphviz_dash.charts.dag_layout import Placed, place
+from graphviz_dash.charts.dag_layout import ALL, Placed, Shown, place, shown_children
 from graphviz_dash.charts.dag_links import Edges, Link, links
 from graphviz_dash.charts.dag_path import PathMarks, path_marks
 from graphviz_dash.charts.node_note import node_note
@@ -70,9 +80,12 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
     ``open`` says that a group is unfolded. ``node`` is the place of the node in the whole graph.
     ``note`` is the operator of a leaf, what a group is. ``name`` indexes the view's ``names``, -1
     where the label says all. ``body``: it is a graph inside a node. ``where`` is how a leaf's node
-    is spoken of, "node 3 of graph-0.7". ``off``: the leaf does not run, because its executable has
-    it switched off or because it is gone. ``critical``: something in it is on the critical path,
-    and something of the graph is not."""
+    is spoken of, "node 3 of graph-0.7", empty for "node" and its place. ``off``: the leaf does not
+    run, because its executable has it switched off or because it is gone. ``critical``: something
+    in it is on the critical path, and something of the graph is not. The box holds the ``count``
+    leaves from ``first`` on, in the order of the fold. ``block`` is the number of the block that an
+    unfolded repeat shows for all of them, -1 where it shows all or is none; ``differ`` counts
+    blocks that are not like most."""
 
     id: str
     x: int
@@ -92,10 +105,15 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
     where: str
     off: bool
     critical: bool
+    first: int
+    count: int
+    block: int
+    differ: int
 
 
 class DagView(msgspec.Struct, frozen=True):
-    """All that is drawn. ``expanded`` are the ids of the unfolded groups."""
+    """All that is drawn. ``expanded`` are the ids of the unfolded groups; ``shown`` the blocks that
+    stand for all of a repeat (ALL: none does), by its id, where it is not the first."""
 
     nodes: int
     edges: int
@@ -106,6 +124,7 @@ class DagView(msgspec.Struct, frozen=True):
     links: list[Link]
     legend: list[LegendEntry]
     expanded: list[str]
+    shown: dict[str, int]
     focus: str | None
     full: bool
 
@@ -113,7 +132,8 @@ class DagView(msgspec.Struct, frozen=True):
 @dataclass(frozen=True)
 class FoldedGraph:
     """A graph made ready for views: built once, then any view of it is a matter of what is open.
-    ``union`` is there where it is two graphs compared.
+    ``union`` is there where it is two graphs compared; ``eager`` tells what the nodes are to eager
+    code, and is asked when that is to be seen; ``repeats`` keeps what was found out about repeats.
 
     What a view needs of each node is kept in arrays by the order of the fold, so that no view
     walks over nodes or edges in Python.
@@ -124,7 +144,10 @@ class FoldedGraph:
     groups: dict[str, Group]
     path: PathMarks
     union: GraphUnion | None = None
+    eager: Callable[[], Mapping[int, EagerNode]] = dict
     _colours: dict[ColourBy, NodeColours] = field(default_factory=dict, compare=False, repr=False)
+    repeats: dict[str, RepeatFacts] = field(default_factory=dict, compare=False, repr=False)
+    _differing: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def rows(self) -> tuple[NodeRow, ...]:
@@ -149,22 +172,34 @@ class FoldedGraph:
             marked[list(self.path.nodes)] = True
         return _sums(marked[self.root.order.nodes])
 
+    def differing(self, repeat: Group) -> int:
+        """How many blocks of a repeat are not like most of them."""
+        known = self._differing.get(repeat.id)
+        if known is None:
+            looks = Counter(one.shape if isinstance(one, Group) else -1 for one in repeat.blocks)
+            known = self._differing[repeat.id] = len(repeat.blocks) - max(looks.values())
+        return known
+
     def colours(self, by: ColourBy) -> NodeColours:
         """The colours of the nodes."""
         known = self._colours.get(by)
         if known is None:
-            known = node_colours(by, self.rows, self.path, self.union, self.root.order.nodes)
+            eager = self.eager() if by is ColourBy.EAGER else {}
+            known = node_colours(by, self.rows, self.path, self.union, self.root.order.nodes, eager)
             self._colours[by] = known
         return known
 
 
 def folded(
-    whole: WholeGraph, measured: MeasuredGraph | None = None, union: GraphUnion | None = None
+    whole: WholeGraph,
+    measured: MeasuredGraph | None = None,
+    union: GraphUnion | None = None,
+    eager: Callable[[], Mapping[int, EagerNode]] = dict,
 ) -> FoldedGraph:
     """Folds a graph with all that it holds; ``measured`` tells its critical path, ``union``, whose
-    whole it is, what changed."""
+    whole it is, what changed, ``eager`` what the nodes are to eager code."""
     root = fold(whole)
-    return FoldedGraph(whole, root, groups(root), path_marks(whole, measured), union)
+    return FoldedGraph(whole, root, groups(root), path_marks(whole, measured), union, eager)
 
 
 def dag_view(
@@ -174,6 +209,7 @@ def dag_view(
     expanded: Iterable[str] | None = None,
     focus: int | None = None,
     first: str | None = None,
+    shown: Shown | None = None,
 ) -> DagView:
     """The view of ``graph``.
 
@@ -183,17 +219,22 @@ def dag_view(
             passed over, and a group inside a folded one stays unseen.
         focus: the place of a node that must be visible: the groups around it are unfolded.
         first: the id of a group that is unfolded before the others, which fold if they must.
+        shown: the number of the block that a repeat shows for all, by its id, or ALL; the first
+            unless told. What is unfolded in another block is unfolded in that one.
     """
-    wanted = (
-        _automatic(graph.root, ratio) if expanded is None else set(expanded) & set(graph.groups)
-    )
+    blocks = {ident: at for ident, at in (shown or {}).items() if ident in graph.groups}
     must = {graph.root.id}
     if focus is not None:
-        must |= set(ancestors(graph.root, focus))
+        must |= _to_be_seen(graph, graph.root.order.at[focus], blocks)
     if first in graph.groups:
-        must |= {*_around(first), first} & set(graph.groups)
-    kept, full = _within_budget(graph.root, wanted | must, must)
-    placed = place(graph.root, frozenset(kept), ratio)
+        must |= _to_be_seen(graph, graph.groups[first].first, blocks, first) | {first}
+    wanted = (
+        _automatic(graph.root, ratio)
+        if expanded is None
+        else mirrored(graph.groups, set(expanded) & set(graph.groups), blocks)
+    )
+    kept, full = _within_budget(graph.root, wanted | must, must, blocks)
+    placed = place(graph.root, frozenset(kept), ratio, blocks)
     colours = graph.colours(colour_by)
     boxes: list[Box] = []
     names: dict[str, int] = {}
@@ -202,7 +243,7 @@ def dag_view(
     for one in flat:
         above = parents[one.fold.id].fold
         title = above.title if isinstance(above, Group) else ""
-        boxes.append(_box(graph, one, colours, title, names))
+        boxes.append(_box(graph, one, colours, title, names, blocks))
     return DagView(
         nodes=len(graph.rows),
         edges=len(graph.whole.table.graph.edges),
@@ -213,6 +254,7 @@ def dag_view(
         links=links(graph.edges, len(graph.rows), flat, parents),
         legend=colours.legend,
         expanded=sorted(kept),
+        shown={ident: at for ident, at in sorted(blocks.items()) if at and ident in kept},
         focus=None if focus is None else f"n{focus}",
         full=full,
     )
@@ -242,14 +284,16 @@ def search(graph: FoldedGraph, text: str, most: int) -> tuple[list[int], list[st
 def _automatic(root: Group, ratio: float) -> set[str]:
     """Groups to unfold without being asked: from the outside in, while all of it can be read."""
     order = [root.id]
-    queue = deque(root.children)
+    queue = deque((one, root) for one in root.children)
     while queue:
-        group = queue.popleft()
-        # A long row of single nodes says little more unfolded than its strip does.
-        if isinstance(group, Group) and group.kind is not FoldKind.RUN and len(order) < MOST_BOXES:
+        group, above = queue.popleft()
+        if not isinstance(group, Group) or len(order) >= MOST_BOXES:
+            continue
+        # A long row of single nodes says little more unfolded than its strip does, unless it
+        # stands for many.
+        if group.kind is not FoldKind.RUN or above.kind is FoldKind.REPEAT:
             order.append(group.id)
-            # Of blocks that are equal the first one stands for all.
-            queue.extend(group.children[:1] if group.kind is FoldKind.REPEAT else group.children)
+            queue.extend((one, group) for one in shown_children(group, {}))
     if root.count <= _SMALL:
         everything = set(groups(root))
         if _zoom(root, everything, ratio) >= _LEAST_READABLE:
@@ -268,17 +312,28 @@ def _automatic(root: Group, ratio: float) -> set[str]:
 
 def _zoom(root: Group, opened: set[str], ratio: float) -> float:
     """The zoom at which the whole fits the canvas."""
-    placed = place(root, frozenset(opened), ratio)
+    placed = place(root, frozenset(opened), ratio, {})
     return min(_CANVAS_WIDTH / placed.width, _CANVAS_WIDTH / ratio / placed.height)
 
 
-def _around(ident: str) -> Iterable[str]:
-    """The ids of the groups around a group."""
-    parts = ident.split(".")
-    return (".".join(parts[:depth]) for depth in range(1, len(parts)))
+def _to_be_seen(
+    graph: FoldedGraph, at: int, blocks: dict[str, int], group: str | None = None
+) -> set[str]:
+    """The groups to unfold so that leaf number ``at`` is seen, or ``group``, which begins there;
+    repeats are set to show the block that it is in."""
+    around = ancestors(graph.root, int(graph.root.order.nodes[at]))
+    if group is not None:
+        around = tuple(one for one in around if group.startswith(f"{one}."))
+    for ident in around:
+        found = graph.groups[ident]
+        if found.kind is FoldKind.REPEAT and blocks.get(ident) != ALL:
+            blocks[ident] = block_of(found, at)
+    return set(around)
 
 
-def _within_budget(root: Group, wanted: set[str], must: set[str]) -> tuple[set[str], bool]:
+def _within_budget(
+    root: Group, wanted: set[str], must: set[str], blocks: Shown
+) -> tuple[set[str], bool]:
     """Of ``wanted`` what the budget allows, those that ``must`` be open first, the outer before the
     inner; and whether something had to stay folded."""
     kept: set[str] = set()
@@ -288,12 +343,13 @@ def _within_budget(root: Group, wanted: set[str], must: set[str]) -> tuple[set[s
     later: deque[Group] = deque()
     while queue or later:
         group = queue.popleft() if queue else later.popleft()
-        if group.id not in must and shown + len(group.children) > MOST_BOXES:
+        children = shown_children(group, blocks)
+        if group.id not in must and shown + len(children) > MOST_BOXES:
             full = True
             continue
-        shown += len(group.children)
+        shown += len(children)
         kept.add(group.id)
-        for child in group.children:
+        for child in children:
             if isinstance(child, Group) and child.id in wanted:
                 (queue if child.id in must else later).append(child)
     return kept, full
@@ -348,7 +404,12 @@ def _sums(values: npt.ArrayLike) -> Ints:
 
 
 def _box(
-    graph: FoldedGraph, one: Placed, colours: NodeColours, above: str, names: dict[str, int]
+    graph: FoldedGraph,
+    one: Placed,
+    colours: NodeColours,
+    above: str,
+    names: dict[str, int],
+    blocks: Shown,
 ) -> Box:
     """The box of a leaf or group; ``above`` is the title of the group around it, which a title
     need not say again. Whole names go into ``names``, once each."""
@@ -361,6 +422,8 @@ def _box(
         "width": round(one.width),
         "height": round(one.height),
         "critical": bool(graph.critical[first + count] > graph.critical[first]),
+        "first": first,
+        "count": count,
     }
     if isinstance(item, Leaf):
         row = graph.rows[item.node]
@@ -368,16 +431,18 @@ def _box(
         short = short_name(label) if isinstance(row.node.params, KernelParams) else label
         whole = -1 if label == short[:_LABEL] else names.setdefault(label[:_NAME], len(names))
         owner, index = graph.whole.owner[item.node]
-        spoken = f"node {index}" + ("" if owner == graph.whole.table.graph.id else f" of {owner}")
+        spoken = "" if owner == graph.whole.table.graph.id else f"node {index} of {owner}"
         state: dict[str, Any] = {
             "note": printable(row.origin.op or node_note(row.node))[:_LABEL], "off": False,
         } | _state(graph, item.node)  # fmt: skip
         return Box(
             id=item.id, **where, node=item.node, open=False, label=short[:_LABEL],
             time=format_ns(row.times.median_ns), colour=colours.of_leaf(first), strip=[],
-            repeats=0, name=whole, body=False, where=printable(spoken), **state,
+            repeats=0, name=whole, body=False, where=printable(spoken), block=-1, differ=0, **state,
         )  # fmt: skip
     title = printable(_inner_title(item.title, above))
+    repeated = item.kind is FoldKind.REPEAT
+    block = blocks.get(item.id, 0) if repeated and one.open else ALL
     return Box(
         id=item.id, **where, node=-1, open=one.open, label=title[:_LABEL],
         note=f"{format_count(count)} nodes" if count != 1 else "1 node",
@@ -385,6 +450,7 @@ def _box(
         strip=[] if one.open else colours.strip(first, count),
         repeats=item.repeats, name=-1,
         body=item.kind is FoldKind.BODY, where="", off=False,
+        block=block, differ=graph.differing(item) if repeated else 0,
     )  # fmt: skip
 
 

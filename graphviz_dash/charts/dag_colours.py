@@ -4,8 +4,7 @@ the order of the fold, so that a group's are a stretch of an array.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -13,17 +12,29 @@ import msgspec
 import numpy as np
 
 from graphviz_dash.analysis.categories import Category
+from graphviz_dash.analysis.eager_change import EagerChange, EagerNode
 from graphviz_dash.analysis.graph_diff import Change
 from graphviz_dash.analysis.graph_union import GraphUnion
 from graphviz_dash.analysis.lanes import Ints
 from graphviz_dash.analysis.nodes import NodeRow
 from graphviz_dash.charts.dag_path import NOT_MEASURED, SLACK_LABELS, PathMarks
-from graphviz_dash.charts.palette import CATEGORY, CHANGE, KIND, MODULES, PHASE, SLACK, TIME, Shade
+from graphviz_dash.charts.palette import (
+    CATEGORY,
+    CHANGE,
+    EAGER,
+    KIND,
+    MODULES,
+    PHASE,
+    SLACK,
+    TIME,
+    Shade,
+)
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import NodeKind
 
 _STRIP: Final = 28
 _NO_MODULE: Final = "other or no module"
+_NO_OP: Final = "other or no operator"
 _UNSEEN: Final = "not seen"
 _TIMES: Final = (
     ("under 2 us", 2_000.0),
@@ -44,6 +55,8 @@ class ColourBy(StrEnum):
     PHASE = "phase"
     SLACK = "slack"
     CHANGE = "change"
+    OP = "op"
+    EAGER = "eager"
 
 
 class LegendEntry(msgspec.Struct, frozen=True):
@@ -95,8 +108,10 @@ def node_colours(
     path: PathMarks,
     union: GraphUnion | None,
     order: Ints,
+    eager: Mapping[int, EagerNode],
 ) -> NodeColours:
-    """The colours of the nodes of ``rows``, which the fold puts into ``order``."""
+    """The colours of the nodes of ``rows``, which the fold puts into ``order``; ``eager`` is what
+    those are to eager code that were compared with it."""
     match by:
         case ColourBy.CATEGORY:
             shades: dict[str, Shade] = {one.value: CATEGORY[one] for one in Category}
@@ -108,12 +123,17 @@ def node_colours(
             shades = dict(PHASE)
             keys = [row.origin.phase for row in rows]
         case ColourBy.MODULE:
-            keys = _module_keys(rows)
-            known = [key for key, _ in Counter(keys).most_common() if key != _NO_MODULE]
-            shades = dict(zip(known, MODULES, strict=False)) | {
-                _NO_MODULE: CATEGORY[Category.OTHER]
-            }
-            keys = [key if key in shades else _NO_MODULE for key in keys]
+            shades, keys = _largest(_module_keys(rows), [1.0] * len(rows), _NO_MODULE)
+        case ColourBy.OP:
+            # Those that take longest; where nothing was timed, those that are most.
+            weights = [row.times.median_ns or 1.0 for row in rows]
+            shades, keys = _largest([row.origin.op or _NO_OP for row in rows], weights, _NO_OP)
+        case ColourBy.EAGER:
+            shades = {change.value: EAGER[change] for change in EagerChange}
+            keys = [
+                eager[place].change.value if place in eager else EagerChange.UNKNOWN.value
+                for place in range(len(rows))
+            ]
         case ColourBy.TIME:
             shades = {label: shade for (label, _), shade in zip(_TIMES, TIME, strict=True)}
             shades[_UNSEEN] = CATEGORY[Category.OTHER]
@@ -128,6 +148,18 @@ def node_colours(
             shades[NOT_MEASURED] = CATEGORY[Category.OTHER]
             keys = [path.label(place) for place in range(len(rows))]
     return NodeColours(shades, keys, order)
+
+
+def _largest(
+    keys: list[str], weights: list[float], other: str
+) -> tuple[dict[str, Shade], list[str]]:
+    """Shades for the keys of most weight, and ``other`` for all else."""
+    sums: dict[str, float] = {}
+    for key, weight in zip(keys, weights, strict=True):
+        sums[key] = sums.get(key, 0.0) + weight
+    known = sorted((key for key in sums if key != other), key=lambda key: -sums[key])
+    shades = dict(zip(known, MODULES, strict=False)) | {other: CATEGORY[Category.OTHER]}
+    return shades, [key if key in shades else other for key in keys]
 
 
 def _time_key(row: NodeRow) -> str:

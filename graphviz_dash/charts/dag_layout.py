@@ -4,9 +4,9 @@ side by side. Sizes are in pixels at zoom 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from graphviz_dash.analysis.fold_tree import Fold, FoldKind, Group, Leaf
 
@@ -23,6 +23,20 @@ _NESTED_RATIO: Final = 0.75
 """Width over height that an unfolded group tends to."""
 
 _MOST_COLUMNS: Final = 24
+
+ALL: Final = -1
+"""In place of the number of a block: all blocks of a repeat are shown."""
+
+Shown: TypeAlias = Mapping[str, int]
+"""Which block of an unfolded REPEAT stands for all, by its id; the first where it is not told."""
+
+
+def shown_children(group: Group, shown: Shown) -> tuple[Fold, ...]:
+    """What is seen in an unfolded group: of a REPEAT one block, unless ALL."""
+    block = shown.get(group.id, 0)
+    if group.kind is not FoldKind.REPEAT or block == ALL:
+        return group.children
+    return (group.blocks[min(block, len(group.blocks) - 1)],)
 
 
 @dataclass
@@ -44,25 +58,27 @@ class Placed:
     inside: list[Placed] = field(default_factory=list)
 
 
-def place(root: Group, expanded: frozenset[str], ratio: float) -> Placed:
+def place(root: Group, expanded: frozenset[str], ratio: float, shown: Shown) -> Placed:
     """The boxes of ``root`` with the groups of ``expanded`` unfolded (the root always is).
 
     Args:
         ratio: width over height that the whole should have.
+        shown: the blocks of repeats that stand for all.
     """
-    placed = _measure(root, expanded | {root.id}, ratio)
+    placed = _measure(root, expanded | {root.id}, ratio, shown)
     _shift(placed, 0.0, 0.0)
     return placed
 
 
-def _measure(item: Fold, expanded: frozenset[str], ratio: float) -> Placed:
+def _measure(item: Fold, expanded: frozenset[str], ratio: float, shown: Shown) -> Placed:
     if isinstance(item, Leaf):
         return Placed(item, BOX_WIDTH, LEAF_HEIGHT)
     if item.id not in expanded:
         return Placed(item, BOX_WIDTH, GROUP_HEIGHT)
     # What is alone in a group has the room of it.
-    inner = ratio if len(item.children) == 1 else _NESTED_RATIO
-    inside = [_measure(child, expanded, inner) for child in item.children]
+    children = shown_children(item, shown)
+    inner = ratio if len(children) == 1 else _NESTED_RATIO
+    inside = [_measure(child, expanded, inner, shown) for child in children]
     if item.kind is FoldKind.PARALLEL:
         width, height = _side_by_side(inside)
     elif item.kind is FoldKind.HOLDER:

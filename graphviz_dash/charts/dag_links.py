@@ -40,10 +40,11 @@ class Link(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class Edges:
-    """The edges of a graph as arrays (edges,): ``source`` and ``target`` by the order of the fold,
-    whether they are ``programmatic`` and ``critical``. ``told`` has what is said of an edge, where
-    there is anything to say."""
+    """The edges of a graph as arrays (edges,), ``source`` and ``target`` by the ``order`` of the
+    fold, whether they are ``programmatic`` and ``critical``. ``told`` has what is said of an edge,
+    where there is anything to say."""
 
+    order: Order
     source: Ints
     target: Ints
     programmatic: npt.NDArray[np.bool_]
@@ -61,6 +62,7 @@ class Edges:
         critical = ((edge.source, edge.target) in marked for edge in edges)
         told = {at: said for at, edge in enumerate(edges) if (said := _said(edge, union))}
         return cls(
+            order,
             order.at[np.fromiter((edge.source for edge in edges), np.int64, count)],
             order.at[np.fromiter((edge.target for edge in edges), np.int64, count)],
             np.fromiter((edge.type is EdgeType.PROGRAMMATIC for edge in edges), np.bool_, count),
@@ -87,15 +89,13 @@ def links(edges: Edges, count: int, flat: list[Placed], parents: dict[str, Place
     """
     box_of = np.full(count, -1, dtype=np.int64)
     held: list[tuple[Placed, Placed]] = []
-    at = 0
     for number, one in enumerate(flat):
         item = one.fold
         if isinstance(item, Leaf):
-            box_of[at] = number
-            at += 1
-        elif not one.open:
+            box_of[edges.order.at[item.node]] = number
+        elif not one.open or item.kind is FoldKind.REPEAT:
+            # What is not shown of a repeat is the repeat's; inner boxes come after outer ones.
             box_of[item.first : item.first + item.count] = number
-            at = item.first + item.count
     for number, one in enumerate(flat):
         if one.open and isinstance(one.fold, Group) and one.fold.kind is FoldKind.HOLDER:
             # What comes after the node comes after what it holds: its edges end at the group.
@@ -114,7 +114,7 @@ def _between(
 ) -> list[Link]:
     """The links of edges; ``box_of`` numbers the box of each leaf."""
     source, target = box_of[edges.source], box_of[edges.target]
-    crossing = np.flatnonzero(source != target)
+    crossing = np.flatnonzero((source != target) & ~_within(flat, parents)[source, target])
     keys = source[crossing] * len(flat) + target[crossing]
     pairs, first, link_of, counts = np.unique(
         keys, return_index=True, return_inverse=True, return_counts=True
@@ -141,6 +141,19 @@ def _between(
                 bool(critical[link]),
             )
         )
+    return found
+
+
+def _within(flat: list[Placed], parents: dict[str, Placed]) -> npt.NDArray[np.bool_]:
+    """Whether of two boxes one is an unfolded repeat around the other: what leads from the block
+    that is shown to others of the repeat is not drawn."""
+    number = {id(one): at for at, one in enumerate(flat)}
+    found = np.zeros((len(flat), len(flat)), dtype=np.bool_)
+    for at, one in enumerate(flat):
+        for outer in _upward(one, parents):
+            around = number.get(id(outer))
+            if around is not None and getattr(outer.fold, "kind", None) is FoldKind.REPEAT:
+                found[at, around] = found[around, at] = True
     return found
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from graphviz_dash.analysis.baselines import ran_eagerly
 from graphviz_dash.analysis.categories import Category
+from graphviz_dash.analysis.eager_change import EagerChange
 from graphviz_dash.analysis.graph_diff import Change
 from graphviz_dash.analysis.memory import Part
 from graphviz_dash.model.graph import NodeKind
@@ -114,6 +115,16 @@ CHANGE: Final = {
     Change.MOVED: BLUE,
     Change.SAME: GREY,
 }
+
+EAGER: Final = {
+    EagerChange.FASTER: Shade("#228833", "#4db35e"),
+    EagerChange.ALIKE: Shade("#8a8f98", "#a3a9b3"),
+    EagerChange.SLOWER: Shade("#d9662b", "#ee8866"),
+    EagerChange.OTHER: Shade("#aa3377", "#d46ba3"),
+    EagerChange.ADDED: Shade("#4477aa", "#6f9fd0"),
+    EagerChange.UNKNOWN: Shade("#b3b8c2", "#5b6472"),
+}
+"""A node beside the eager work in its place."""
 
 PHASE: Final = {
     "forward": BLUE,

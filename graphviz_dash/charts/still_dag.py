@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from graphviz_dash.charts.dag import Box, ColourBy, DagView, FoldedGraph, dag_view
 from graphviz_dash.charts.palette import CRITICAL, Shade
 from graphviz_dash.charts.svg import (
+    INK,
     MUTED,
     PAPER,
     colour,
@@ -16,6 +17,7 @@ from graphviz_dash.charts.svg import (
     legend,
     rectangle,
     text,
+    variables,
     words,
 )
 from graphviz_dash.units import format_count
@@ -27,9 +29,36 @@ _RATIO: Final = 1.25
 """Width over height: what a page of paper can still be read at."""
 
 
+_STYLE: Final = """
+svg {{ font: 13px Inter, system-ui, "Segoe UI", Roboto, Arial, sans-serif; {colours} }}
+text {{ fill: {ink}; }}
+.num {{ font-family: "JetBrains Mono", ui-monospace, Menlo, Consolas, monospace; }}
+.small {{ font-size: 12px; }}
+.tiny {{ font-size: 10.5px; fill: {muted}; }}
+.box {{ font-size: 11.5px; }}
+.strong {{ font-weight: 640; }}
+"""
+"""What a page around the drawing says of its texts, for a file of its own."""
+
+
 def dag_still(graph: FoldedGraph, name: str) -> str:
     """The graph as the Graph page first shows it, coloured by the category of its work."""
-    view = dag_view(graph, ColourBy.CATEGORY, _RATIO)
+    return view_still(dag_view(graph, ColourBy.CATEGORY, _RATIO), name)
+
+
+def view_file(view: DagView, name: str, dark: bool) -> str:
+    """A view as an SVG file that needs nothing beside it, on paper of the theme's colour."""
+    drawn = view_still(view, name)
+    paper = rectangle(0, 0, 1e5, 1e5, colour(PAPER))
+    used = variables(drawn + paper + colour(INK) + colour(MUTED))[1 if dark else 0]
+    style = _STYLE.format(colours=used, ink=colour(INK), muted=colour(MUTED))
+    head, _, content = drawn.partition(">")
+    head = head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    return f"{head}><style>{style}</style>{paper}{content}"
+
+
+def view_still(view: DagView, name: str) -> str:
+    """A view as a drawing for a page; ``name`` is the graph's."""
     shades = [Shade(entry.light, entry.dark) for entry in view.legend]
     entries = [(entry.label, shade) for entry, shade in zip(view.legend, shades, strict=True)]
     if any(box.critical for box in view.boxes):

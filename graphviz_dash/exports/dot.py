@@ -7,7 +7,7 @@ from pathlib import Path
 
 from graphviz_dash.analysis.nodes import NodeRow
 from graphviz_dash.analysis.whole import Body, WholeGraph
-from graphviz_dash.errors import printable
+from graphviz_dash.dot_text import quoted
 from graphviz_dash.exports.files import replacing
 from graphviz_dash.model.graph import EdgeType, GraphEdge, NodeKind
 from graphviz_dash.units import format_ns
@@ -41,11 +41,6 @@ def export_dot(whole: WholeGraph, title: str, file: Path) -> None:
 def as_dot(whole: WholeGraph, title: str) -> bytes:
     """What ``export_dot`` writes."""
     return b"".join(line.encode() + b"\n" for line in _lines(whole, title))
-
-
-def quoted(text: str) -> str:
-    """``text`` as a quoted string of DOT that means nothing but itself, in labels too."""
-    return '"' + printable(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _lines(whole: WholeGraph, title: str) -> Iterator[str]:

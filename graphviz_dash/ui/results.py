@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from graphviz_dash.analysis.attribution import attribute
@@ -9,6 +10,7 @@ from graphviz_dash.analysis.compare import Comparison, compare
 from graphviz_dash.analysis.concurrency import Concurrency, concurrency_of
 from graphviz_dash.analysis.creation_order import OrderEffect, order_effects
 from graphviz_dash.analysis.device_launch import DeviceLaunch
+from graphviz_dash.analysis.eager_change import EagerNode, eager_changes
 from graphviz_dash.analysis.graph_pair import GraphPair, check_device_launch, pair_graphs
 from graphviz_dash.analysis.graph_union import GraphUnion, unite
 from graphviz_dash.analysis.kernels import KernelTable, kernel_table
@@ -152,6 +154,17 @@ def whole(key: str, run_name: str, graph_id: str) -> WholeGraph:
         ("whole", run_name, graph_id),
         lambda _: assemble(graph_id, run.graphs, lambda one: nodes(key, run_name, one)),
     )
+
+
+def eager_nodes(key: str, run_name: str, graph_id: str) -> Mapping[int, EagerNode]:
+    """What the nodes of a graph are to the baseline's eager step, by place; none where the steps
+    cannot be paired (UnknownKeyError: no such run or graph)."""
+    found = whole(key, run_name, graph_id)
+    equation = comparison(key)[run_name].waterfall
+    if equation is None:
+        return {}
+    pairs = equation.pairs
+    return STORE.derived(key, ("eager", run_name, graph_id), lambda _: eager_changes(pairs, found))
 
 
 def device_launch(key: str, run_name: str, graph_id: str) -> DeviceLaunch:

@@ -13,6 +13,7 @@ from graphviz_dash.analysis.graph_union import unite
 from graphviz_dash.analysis.nodes import NodeTable, node_table
 from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.charts.dag import MOST_BOXES, Box, ColourBy, DagView, dag_view, folded, search
+from graphviz_dash.charts.dag_layout import ALL
 from graphviz_dash.ingest.load import load_run
 from tests.analysis.test_conditionals import GRAPHS
 from tests.analysis.test_fold import line, table
@@ -52,8 +53,9 @@ def check(view: DagView) -> None:
     assert len(by_id) == len(view.boxes)
     for link in view.links:
         source, target = by_id[link.source], by_id[link.target]
-        assert not source.open
-        assert not target.open
+        # An unfolded repeat stands for the blocks of it that are not shown.
+        assert not source.open or source.block >= 0
+        assert not target.open or target.block >= 0
         x0, y0, *_, x1, y1 = link.points
         assert x0 == pytest.approx(source.x + source.width / 2, abs=1)
         assert y0 == pytest.approx(source.y + source.height, abs=1)
@@ -80,7 +82,8 @@ def test_recorded_graphs(name: str, colour: ColourBy) -> None:
 def test_unfolding_everything_stays_within_the_budget() -> None:
     made = recorded("transformer-train")
     graph = folded(WholeGraph.of(made))
-    view = dag_view(graph, ColourBy.KIND, RATIO, expanded=list(graph.groups))
+    every = dict.fromkeys(graph.groups, ALL)
+    view = dag_view(graph, ColourBy.KIND, RATIO, expanded=list(graph.groups), shown=every)
     check(view)
     assert view.full
     assert set(view.expanded) < set(graph.groups)
@@ -172,7 +175,7 @@ def test_bodies_unfold_beneath_their_node() -> None:
     (first,) = [link for link in view.links if link.count and link.source == "n0"]
     assert by_id[first.target].label == "If, 2 bodies"
     wheres = {box.where for box in view.boxes if box.node >= 0}
-    assert {"node 0", "node 0 of graph-0.1.0", "node 1 of graph-0.3.2"} <= wheres
+    assert {"", "node 0 of graph-0.1.0", "node 1 of graph-0.3.2"} <= wheres
 
 
 def test_the_time_of_bodies_counts_how_often_they_ran() -> None:
@@ -271,21 +274,52 @@ def test_an_unknown_first_group_is_passed_over() -> None:
     assert view == dag_view(graph, ColourBy.CATEGORY, RATIO, expanded=[])
 
 
-def test_of_equal_blocks_the_first_is_unfolded_for_all() -> None:
+def test_of_equal_blocks_one_is_shown_for_all() -> None:
     graph = folded(WholeGraph.of(recorded("gpt-train")))
     view = dag_view(graph, ColourBy.CATEGORY, RATIO)
     repeat = next(box for box in view.boxes if box.repeats and box.open)
-    blocks = [box for box in view.boxes if box.id.rpartition(".")[0] == repeat.id and box.node < 0]
-    assert [box.open for box in blocks] == [True] + [False] * (repeat.repeats - 1)
+    assert (repeat.block, repeat.differ) == (0, 0)
+
+    def blocks(shown: DagView) -> list[Box]:
+        return [one for one in shown.boxes if one.id.rpartition(".")[0] == repeat.id]
+
+    (first,) = blocks(view)
+    assert first.open
+    # Another one, unfolded as the first was.
+    other = dag_view(graph, ColourBy.CATEGORY, RATIO, view.expanded, shown={repeat.id: 1})
+    check(other)
+    assert other.shown == {repeat.id: 1}
+    (second,) = blocks(other)
+    assert second.open
+    assert second.id != first.id
+    assert [(box.note, box.open) for box in other.boxes] == [
+        (box.note, box.open) for box in view.boxes
+    ]
+    # All of them: those that were not shown are folded.
+    every = dag_view(graph, ColourBy.CATEGORY, RATIO, view.expanded, shown={repeat.id: ALL})
+    check(every)
+    assert [one.open for one in blocks(every)] == [True] + [False] * (repeat.repeats - 1)
 
 
-def test_a_long_line_is_unfolded_to_fill_the_canvas() -> None:
+def test_a_node_of_another_block_is_shown_with_its_block() -> None:
+    graph = folded(WholeGraph.of(recorded("transformer-train")))
+    view = dag_view(graph, ColourBy.CATEGORY, RATIO)
+    repeat = next(box for box in view.boxes if box.repeats == 4)
+    nodes = graph.groups[repeat.id].nodes
+    block = dag_view(graph, ColourBy.CATEGORY, RATIO, view.expanded, focus=nodes[-1])
+    assert block.shown == {repeat.id: 3}
+    assert nodes[-1] in [box.node for box in block.boxes]
+
+
+def test_a_long_line_is_one_layer_shown_for_all() -> None:
     modules: list[str | None] = [f"Net.layers.{index // 4}" for index in range(10_000)]
     made = table(10_000, line(10_000), modules, [f"k{index % 4}" for index in range(10_000)])
     view = dag_view(folded(WholeGraph.of(made)), ColourBy.CATEGORY, RATIO)
     assert view.boxes[0].label == "Net.layers.0-2499"
     assert (view.boxes[0].open, view.boxes[0].repeats) == (True, 2_500)
-    # What the title around it says is not said again in each.
-    assert view.boxes[1].label == "layers.0-49"
-    assert 20 < len(view.boxes) < 80
-    assert view.width / view.height == pytest.approx(RATIO, rel=0.5)
+    # What the title around it says is not said again inside.
+    assert [box.label for box in view.boxes[1:]] == ["layers.0", "k0", "k1", "k2", "k3"]
+    every = dag_view(folded(WholeGraph.of(made)), ColourBy.CATEGORY, RATIO, shown={"g.0": ALL})
+    check(every)
+    assert every.boxes[1].label == "layers.0-49"
+    assert 20 < len(every.boxes) < 80

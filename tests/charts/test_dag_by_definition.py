@@ -49,10 +49,23 @@ def check_boxes(graph: FoldedGraph, view: DagView, keys: list[str] | None) -> No
             assert [view.legend[one].label for one in box.strip] == wanted
 
 
+def within(graph: FoldedGraph, ident: str, outer: str) -> bool:
+    """Whether a box lies in an unfolded repeat."""
+    group = graph.groups.get(outer)
+    if group is None or group.kind is not FoldKind.REPEAT:
+        return False
+    inner = (int(ident[1:]),) if ident.startswith("n") else graph.groups[ident].nodes
+    return set(inner) <= set(group.nodes)
+
+
 def check_links(graph: FoldedGraph, view: DagView) -> None:
     box_of: dict[int, str] = {}
     for box in view.boxes:
-        if box.open and graph.groups[box.id].kind is FoldKind.HOLDER:
+        if box.open and box.block >= 0:
+            # What is not shown of a repeat counts as the repeat's.
+            shown = {node for one in view.boxes if not one.open for node in inside(graph, one)}
+            box_of |= dict.fromkeys(set(inside(graph, box)) - shown, box.id)
+        elif box.open and graph.groups[box.id].kind is FoldKind.HOLDER:
             box_of[graph.groups[box.id].nodes[0]] = box.id
         elif not box.open:
             for node in inside(graph, box):
@@ -60,7 +73,9 @@ def check_links(graph: FoldedGraph, view: DagView) -> None:
     wanted: dict[tuple[str, str], list[tuple[bool, bool]]] = {}
     for edge in graph.whole.table.graph.edges:
         ends = box_of[edge.source], box_of[edge.target]
-        if ends[0] != ends[1]:
+        if ends[0] != ends[1] and not any(
+            within(graph, one, other) for one, other in (ends, ends[::-1])
+        ):
             critical = not graph.path.is_line and (edge.source, edge.target) in graph.path.edges
             wanted.setdefault(ends, []).append((edge.type is EdgeType.PROGRAMMATIC, critical))
     found = [link for link in view.links if link.count]

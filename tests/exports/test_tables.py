@@ -16,8 +16,9 @@ from graphviz_dash.analysis.attribution import attribute
 from graphviz_dash.analysis.nodes import build_node_table
 from graphviz_dash.analysis.whole import WholeGraph, whole_graph
 from graphviz_dash.cli.main import main
+from graphviz_dash.dot_text import quoted
 from graphviz_dash.errors import InputError
-from graphviz_dash.exports.dot import export_dot, quoted
+from graphviz_dash.exports.dot import export_dot
 from graphviz_dash.exports.tables import node_frame, write_table
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph, EdgeType, GraphEdge

@@ -23,11 +23,14 @@ _FOLDER: Final = Path(__file__).parent
 _SCRIPTS: Final = (
     _FOLDER.parent / "timeline" / "theme.js",
     _FOLDER / "draw.js",
+    _FOLDER / "cards.js",
     _FOLDER / "input.js",
     _FOLDER / "dag.js",
 )
 _AGAINST: Final = ("against", "against_run", "against_graph")
 """The parameters by which the routes know the earlier graph."""
+
+_MOST_TEXT: Final = 200
 
 _HTML: Final = """
 <div class="dag">
@@ -43,7 +46,12 @@ _HTML: Final = """
     <canvas tabindex="0" role="application" aria-label="Graph, loading"></canvas>
     <div class="tooltip" role="tooltip" hidden></div>
     <p class="problem" role="alert" hidden></p>
+    <div class="waiting" role="status" hidden></div>
+    <div class="edges" role="dialog" aria-label="Edges" hidden></div>
+  </div>
+  <div class="foot">
     <p class="state"></p>
+    <div class="repeat" role="group" aria-label="Blocks of a repeat" hidden></div>
   </div>
   <div class="live" aria-live="polite"></div>
 </div>
@@ -59,6 +67,9 @@ def dag_view(
     color_by: str = "category",
     selected: int | None = None,
     on_select: Callable[[int | None], None] | None = None,
+    find: str = "",
+    on_find: Callable[[str], None] | None = None,
+    ready: bool = True,
     key: str = "dag",
     height: int = 640,
 ) -> int | None:
@@ -76,6 +87,10 @@ def dag_view(
         on_select: called with the node that the reader has just selected, or None, before the
             script runs again; who keeps the selection in the address puts it there now, so that
             ``selected`` already holds it.
+        find: what is searched for, from outside; a later search of the reader outweighs it.
+        on_find: called with what the reader searches for.
+        ready: whether the graph is prepared already; if not, the component prepares it, tells how
+            far it is, and has the script run once more when it is done.
         key: key of the widget.
         height: of the whole component in pixels.
     """
@@ -87,11 +102,15 @@ def dag_view(
             "against": dict(zip(_AGAINST, against or (), strict=False)),
             "colour": color_by,
             "selected": selected,
+            "find": find,
+            "ready": ready,
             "height": height,
             "palette": _palette(),
         },
         key=key,
         on_selected_change=lambda: _clicked(key, on_select),
+        on_found_change=lambda: _searched(key, on_find),
+        on_loaded_change=_nothing,
     )
     return _latest(f"{key}:selection", state.get("selected"), selected)
 
@@ -128,6 +147,16 @@ def _clicked(key: str, on_select: Callable[[int | None], None] | None) -> None:
     click = st.session_state[key].get("selected")
     if on_select is not None and isinstance(click, dict):
         on_select(_node(click))
+
+
+def _searched(key: str, on_find: Callable[[str], None] | None) -> None:
+    text = st.session_state[key].get("found")
+    if on_find is not None and isinstance(text, str):
+        on_find(text[:_MOST_TEXT])
+
+
+def _nothing() -> None:
+    """That the script runs again is all that is wanted."""
 
 
 def _node(click: dict[str, Any]) -> int | None:

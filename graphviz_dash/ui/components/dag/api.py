@@ -1,4 +1,4 @@
-"""The DAG's routes: a view of a folded graph, and a search for nodes.
+"""The DAG's routes: views of a folded graph, a search for nodes, what is told of edges and repeats.
 
 How parameters are checked and answers given: graphviz_dash.ui.answers.
 """
@@ -6,13 +6,19 @@ How parameters are checked and answers given: graphviz_dash.ui.answers.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
-from graphviz_dash.charts.dag import ColourBy, DagView, FoldedGraph, dag_view, folded, search
+from graphviz_dash.charts.dag import ColourBy, DagView, FoldedGraph, dag_view, search
+from graphviz_dash.charts.dag_dot import view_dot
+from graphviz_dash.charts.dag_edges import EdgeList, edges_between
+from graphviz_dash.charts.dag_layout import ALL
+from graphviz_dash.charts.dag_repeat import RepeatCard, repeat_card
+from graphviz_dash.charts.still_dag import view_file
 from graphviz_dash.ui.answers import (
     BadParameterError,
     answering,
@@ -21,11 +27,15 @@ from graphviz_dash.ui.answers import (
     integer,
     one,
 )
-from graphviz_dash.ui.results import GraphAddress, graph_union, measured, whole
-from graphviz_dash.ui.store import STORE, UnknownKeyError
+from graphviz_dash.ui.components.dag.preparing import TICKETS, GivenUpError, prepared
+from graphviz_dash.ui.store import UnknownKeyError
 
 _GROUP: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}")
+_BOX: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}|n[0-9]{1,9}")
+_SHOWN: Final = re.compile(r"g(\.[0-9]{1,6}){1,64}:(-1|[0-9]{1,7})")
+_TICKET: Final = re.compile(r"[0-9a-z]{8,32}")
 _MAX_EXPANDED: Final = 400
+_MAX_STEM: Final = 80
 _MAX_GRAPH_ID: Final = 120
 _MAX_SEARCH: Final = 200
 _MOST_HITS: Final = 500
@@ -33,43 +43,48 @@ _RATIO: Final = (0.1, 20.0)
 
 
 class Hits(msgspec.Struct, frozen=True):
-    """Nodes found, the first of them as ``nodes``; ``around`` are the groups to unfold."""
+    """Nodes found, the first of them as ``nodes``; ``around`` are the groups to unfold. ``leaves``
+    are the numbers of those nodes in the order of the fold, ascending."""
 
     total: int
     nodes: list[int]
     around: list[str]
+    leaves: list[int]
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """Stage ``number`` (from 0) of ``count`` of what is done under a ticket; 0 of 0 for none."""
+
+    number: int
+    count: int
+    what: str
+
+
+class Drawing(msgspec.Struct, frozen=True):
+    """A file to save: its name, media type and text."""
+
+    name: str
+    type: str
+    text: str
 
 
 def routes() -> list[Route]:
-    """GET /api/dag/view and GET /api/dag/search."""
+    """What is seen, found and told of a graph; and giving up what takes long."""
+    answers: dict[str, Callable[[Request], msgspec.Struct]] = {
+        "view": _view,
+        "search": _search,
+        "edges": _edges,
+        "repeat": _repeat,
+        "drawing": _drawing,
+        "progress": _progress,
+    }
     return [
-        Route("/api/dag/view", answering(_view), methods=["GET"]),
-        Route("/api/dag/search", answering(_search), methods=["GET"]),
+        *(
+            Route(f"/api/dag/{name}", answering(answer), methods=["GET"])
+            for name, answer in answers.items()
+        ),
+        Route("/api/dag/give-up", answering(_give_up), methods=["POST"]),
     ]
-
-
-def folded_graph(key: str, run_name: str, graph_id: str) -> FoldedGraph:
-    """The folded graph of a run of an opened experiment, with all that it holds, built once.
-
-    Raises:
-        UnknownKeyError: no such experiment, run or graph.
-        InputError: the experiment cannot be read.
-    """
-    found = whole(key, run_name, graph_id)
-    times = measured(key, run_name, graph_id)
-    path = None if isinstance(times, str) else times
-    return STORE.derived(key, ("folded", run_name, graph_id), lambda _: folded(found, path))
-
-
-def compared_graph(of: GraphAddress, against: GraphAddress) -> FoldedGraph:
-    """Two graphs folded as one, built once.
-
-    Raises:
-        UnknownKeyError: no such experiment, run or graph.
-        InputError: an experiment cannot be read.
-    """
-    union = graph_union(of, against)
-    return STORE.derived(of[0], ("folded", of, against), lambda _: folded(union.whole, union=union))
 
 
 def _view(request: Request) -> DagView:
@@ -85,7 +100,8 @@ def _view(request: Request) -> DagView:
         _ratio(request),
         _expanded(request),
         int(focus) if focus else None,
-        _first(request),
+        _group(request, "first"),
+        _shown(request),
     )
 
 
@@ -93,17 +109,73 @@ def _search(request: Request) -> Hits:
     text = one(request, "q").strip()
     if not 1 <= len(text) <= _MAX_SEARCH:
         raise BadParameterError(f"q: expected 1 to {_MAX_SEARCH} characters")
-    hits, around = search(_graph(request), text, _MOST_HITS)
-    return Hits(len(hits), hits[:_MOST_HITS], around[:_MAX_EXPANDED])
+    graph = _graph(request)
+    hits, around = search(graph, text, _MOST_HITS)
+    leaves = sorted(int(graph.root.order.at[node]) for node in hits[:_MOST_HITS])
+    return Hits(len(hits), hits[:_MOST_HITS], around[:_MAX_EXPANDED], leaves)
+
+
+def _edges(request: Request) -> EdgeList:
+    try:
+        return edges_between(_graph(request), _box(request, "source"), _box(request, "target"))
+    except KeyError as missing:
+        raise UnknownKeyError(f"no box {missing.args[0]}") from missing
+
+
+def _repeat(request: Request) -> RepeatCard:
+    ident = _box(request, "group")
+    try:
+        return repeat_card(_graph(request), ident, integer(request, "block", ALL, 1 << 40))
+    except KeyError as missing:
+        raise UnknownKeyError(f"no repeat {ident}, or no such block") from missing
+
+
+def _drawing(request: Request) -> Drawing:
+    """What is seen, as a file."""
+    kind = one(request, "format")
+    if kind not in ("svg", "dot"):
+        raise BadParameterError(f"format: {kind[:40]!r}, expected svg or dot")
+    theme = one(request, "theme")
+    if theme not in ("light", "dark"):
+        raise BadParameterError(f"theme: {theme[:40]!r}, expected light or dark")
+    view = _view(request)
+    name = f"{one(request, 'run')}-{one(request, 'graph')}"
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:_MAX_STEM]
+    if kind == "svg":
+        return Drawing(f"{stem}.svg", "image/svg+xml", view_file(view, name, theme == "dark"))
+    return Drawing(f"{stem}.dot", "text/vnd.graphviz", view_dot(view, name))
+
+
+def _progress(request: Request) -> Progress:
+    return Progress(*TICKETS.stage(_ticket(request) or ""))
+
+
+def _give_up(request: Request) -> Progress:
+    ticket = _ticket(request)
+    if ticket is None:
+        raise BadParameterError("ticket: none given")
+    TICKETS.give_up(ticket)
+    return Progress(*TICKETS.stage(ticket))
+
+
+def _ticket(request: Request) -> str | None:
+    """What the browser calls its request."""
+    text = request.query_params.get("ticket")
+    if text is not None and not _TICKET.fullmatch(text):
+        raise BadParameterError("ticket: expected 8 to 32 letters and digits")
+    return text
 
 
 def _graph(request: Request) -> FoldedGraph:
     of = (experiment_key(request), checked_name(one(request, "run")), _graph_id(request, "graph"))
-    if "against" not in request.query_params:
-        return folded_graph(*of)
-    run = checked_name(one(request, "against_run"))
-    key = experiment_key(request, "against")
-    return compared_graph(of, (key, run, _graph_id(request, "against_graph")))
+    against = None
+    if "against" in request.query_params:
+        run = checked_name(one(request, "against_run"))
+        against = experiment_key(request, "against"), run, _graph_id(request, "against_graph")
+    try:
+        return prepared(of, against, _ticket(request))
+    except GivenUpError as stage:
+        raise BadParameterError(f"given up before {stage}") from stage
 
 
 def _graph_id(request: Request, name: str) -> str:
@@ -139,9 +211,26 @@ def _expanded(request: Request) -> list[str] | None:
     return parts
 
 
-def _first(request: Request) -> str | None:
-    """The group that is unfolded before others, if one is given."""
-    text = request.query_params.get("first")
+def _group(request: Request, name: str) -> str | None:
+    """A group, if one is given."""
+    text = request.query_params.get(name)
     if text is not None and not _GROUP.fullmatch(text):
-        raise BadParameterError("first: expected an id such as g.0.2")
+        raise BadParameterError(f"{name}: expected an id such as g.0.2")
     return text
+
+
+def _box(request: Request, name: str) -> str:
+    """A group or a node."""
+    text = one(request, name)
+    if not _BOX.fullmatch(text):
+        raise BadParameterError(f"{name}: expected an id such as g.0.2 or n17")
+    return text
+
+
+def _shown(request: Request) -> dict[str, int]:
+    """The blocks that repeats show for all."""
+    text = request.query_params.get("shown", "")
+    parts = text.split(",") if text else []
+    if len(parts) > _MAX_EXPANDED or not all(_SHOWN.fullmatch(part) for part in parts):
+        raise BadParameterError(f"shown: expected at most {_MAX_EXPANDED} pairs such as g.0.2:5")
+    return {ident: int(block) for ident, block in (part.split(":") for part in parts)}

@@ -1,8 +1,10 @@
 // The DAG: a folded graph whose groups unfold in place, from views that the server lays out.
 
-const FIELDS = ["id", "x", "y", "w", "h", "node", "open", "label", "note", "time", "colour", "strip", "repeats", "name", "body", "where", "off", "critical"];
+const FIELDS = ["id", "x", "y", "w", "h", "node", "open", "label", "note", "time", "colour", "strip", "repeats", "name", "body", "where", "off", "critical", "first", "count", "block", "differ"];
 const LINK_FIELDS = ["source", "target", "points", "dashed", "text", "count", "critical"];
 const SEARCH_MS = 140;
+const REST_MS = 110;
+const TWEEN_MS = 130;
 const MAX_ZOOM = 3;
 
 class Dag {
@@ -19,7 +21,9 @@ class Dag {
     this.search = root.querySelector(".search");
     this.hitsText = root.querySelector(".hits");
     Object.assign(this, { view: null, zoom: 1, x: 0, y: 0, focus: null, hover: null, selected: null });
-    Object.assign(this, { hits: new Set(), hitList: [], hitAt: -1, painted: 0, colours: [] });
+    Object.assign(this, { hits: new Set(), hitList: [], hitLeaves: [], hitAt: -1, painted: 0, colours: [] });
+    Object.assign(this, { unlike: new Set(), hot: [], hoverLink: null, chosenLink: null });
+    Object.assign(this, { moving: false, slow: false, crisp: false, layer: null, whole: null, tween: null });
     this.canvas.__dag = this;
     const buttons = root.querySelector(".buttons");
     if (!buttons.querySelector("button"))
@@ -28,7 +32,11 @@ class Dag {
         dagButton("+", "Zoom in (+)", () => this.zoomBy(1.3)),
         dagButton("Fit", "Fit the graph (F)", () => this.fit()),
         dagButton("Fold", "Fold as at the start", () => this.load({ fresh: true, fit: true })),
+        saveMenu(this),
       );
+    this.repeat = new RepeatBar(this);
+    this.edges = new EdgeCard(this);
+    this.waiting = new Waiting(this);
     this.stop = new AbortController();
     listenDag(this, this.stop.signal);
     this.resizes = new ResizeObserver(() => this.resize());
@@ -47,6 +55,7 @@ class Dag {
     const fresh = source !== this.source;
     const recoloured = data.colour !== this.colour;
     this.colour = data.colour;
+    this.ready = data.ready;
     if (fresh) {
       this.source = source;
       this.query = { experiment: data.experiment, run: data.run, graph: data.graph, ...data.against };
@@ -61,69 +70,118 @@ class Dag {
       else this.load({ focus: data.selected });
     } else if (recoloured) this.load({});
     this.asked = data.selected;
+    if ((data.find || "") !== (this.askedText || "")) {
+      this.askedText = data.find || "";
+      if (this.askedText !== this.search.value.trim()) {
+        this.search.value = this.askedText;
+        if (this.view) this.find();
+      }
+    }
     this.paintTheme();
   }
 
   readTheme() {
     this.theme = readTheme(this.host, this.palette);
     this.theme.critical = this.palette.critical[this.theme.dark ? 1 : 0];
+    this.host.style.setProperty("--dag-critical", this.theme.critical);
   }
 
   dispose() {
     this.stop.abort();
     this.resizes.disconnect();
     clearTimeout(this.timer);
+    clearTimeout(this.rest);
+    this.waiting.end();
     if (this.request) this.request.abort();
   }
 
   // -- Data -------------------------------------------------------------------------------------
 
-  /** Fetches a view. `fresh`: what the server unfolds by itself; `first`: the group that unfolds
-      even if others must fold for it; `keep`: the box that stays where
-      it is on the screen; `focus`: the node to bring into view; `fit`: show all of it. */
-  async load({ fresh = false, expanded = null, first = null, keep = null, focus = null, fit = false }) {
-    if (this.request) this.request.abort();
-    this.request = new AbortController();
+  /** The parameters of a view; `open` are the ids of unfolded groups, null for those that fit. */
+  queryOf(open, shown) {
     const ratio = Math.min(20, Math.max(0.1, (this.width || 16) / (this.height || 10)));
     const query = new URLSearchParams({ ...this.query, colour: this.colour, ratio: ratio.toFixed(3) });
-    const open = expanded || (fresh || !this.view ? null : this.view.expanded);
     if (open) query.set("expanded", open.join(","));
+    const pairs = Object.entries(shown || {}).map(([id, block]) => `${id}:${block}`);
+    if (pairs.length) query.set("shown", pairs.join(","));
+    return query;
+  }
+
+  /** Fetches a view. `fresh`: what the server unfolds by itself; `first`: the group that unfolds
+      even if others must fold for it; `shown`: the blocks that repeats show; `keep`: the box that
+      stays where it is on the screen; `focus`: the node to bring into view; `fit`: show all. */
+  async load({ fresh = false, expanded = null, shown = null, first = null, keep = null, focus = null, fit = false }) {
+    if (this.request) this.request.abort();
+    const request = (this.request = new AbortController());
+    const before = fresh || !this.view ? null : this.view;
+    const query = this.queryOf(expanded || (before && before.expanded), shown || (before && before.shown));
     if (first) query.set("first", first);
     if (focus !== null && focus !== undefined) query.set("focus", String(focus));
+    this.last = { fresh, expanded, shown, first, keep, focus, fit };
     const begin = performance.now();
+    const ticket = this.waiting.begin();
+    query.set("ticket", ticket);
     try {
-      const response = await fetch(`/api/dag/view?${query}`, { signal: this.request.signal });
+      const response = await fetch(`/api/dag/view?${query}`, { signal: request.signal });
       const body = await response.json();
       if (!response.ok) throw new Error(body.error.message);
       this.show(body, { keep, focus, fit });
       this.canvas.dataset.loadMs = (performance.now() - begin).toFixed(1);
+      if (fresh && this.search.value.trim()) this.find();
+      // The page left what takes long to this view: now all of it is there.
+      if (this.ready === false) this.setStateValue("loaded", this.source);
     } catch (error) {
       if (error.name === "AbortError") return;
       this.problem.textContent = `The graph cannot be shown: ${error.message}`;
       this.problem.hidden = false;
+    } finally {
+      this.waiting.end(ticket);
     }
   }
 
   show(body, { keep, focus, fit }) {
-    const before = keep && this.byId.get(keep);
+    const old = this.view && this.byId;
+    const before = keep && old && old.get(keep);
     const view = body;
     view.boxes = body.boxes.map((row) => named(FIELDS, row));
     view.links = body.links.map((row) => named(LINK_FIELDS, row));
+    for (const box of view.boxes) if (box.node >= 0 && !box.where) box.where = `node ${box.node}`;
     this.view = view;
     this.byId = new Map(view.boxes.map((box) => [box.id, box]));
     this.problem.hidden = true;
+    this.forget();
+    Object.assign(this, { hover: null, hoverLink: null, chosenLink: null });
+    this.edges.close();
     const after = keep && this.byId.get(keep);
     if (before && after) {
       // What was clicked stays under the pointer; everything else moves around it.
       this.x += (before.x - after.x) * this.zoom;
       this.y += (before.y - after.y) * this.zoom;
+      if (!calm()) this.startTween(old, before, after);
     }
     if (fit) this.fit(false);
     const wanted = focus === null || focus === undefined ? null : this.byId.get(`n${focus}`);
     if (wanted) this.reveal(wanted);
     if (this.focus && !this.byId.has(this.focus)) this.focus = null;
     this.paintTheme();
+    this.repeat.follow();
     performance.mark("dag:shown");
+  }
+
+  /** Boxes move from where they were, by the place that stays; new ones come out of that box. */
+  startTween(old, before, after) {
+    const dx = after.x - before.x;
+    const dy = after.y - before.y;
+    const from = new Map();
+    for (const [id, box] of old)
+      if (this.byId.has(id)) from.set(id, { x: box.x + dx, y: box.y + dy, w: box.w, h: box.h });
+    const source = { x: after.x, y: after.y, w: before.w, h: before.h };
+    this.tween = { begin: performance.now(), ms: TWEEN_MS, from, source };
+  }
+
+  /** Drops what was made for drawing the view before. */
+  forget() {
+    Object.assign(this, { paths: null, layer: null, whole: null, mapPicture: null, crisp: false, slow: false });
   }
 
   paintTheme() {
@@ -159,6 +217,7 @@ class Dag {
         `Graph of ${nodes} nodes in ${shown} boxes. Arrows walk along the edges, Enter unfolds or chooses.`,
       );
     }
+    this.paths = this.mapPicture = this.whole = this.layer = null;
     this.draw();
   }
 
@@ -174,6 +233,7 @@ class Dag {
     Object.assign(this, { width, height, dpr });
     this.canvas.width = Math.round(width * dpr);
     this.canvas.height = Math.round(height * dpr);
+    this.whole = this.layer = this.mapPicture = null;
     if (first && this.view) this.fit(false);
     this.paint();
   }
@@ -196,19 +256,32 @@ class Dag {
     this.x = x - ((x - this.x) * zoom) / this.zoom;
     this.y = y - ((y - this.y) * zoom) / this.zoom;
     this.zoom = zoom;
-    this.hide();
-    this.draw();
+    this.move();
   }
 
   pan(dx, dy) {
     this.x += dx;
     this.y += dy;
-    this.draw();
+    this.move();
   }
 
   lookAt(x, y) {
     this.x = this.width / 2 - x * this.zoom;
     this.y = this.height / 2 - y * this.zoom;
+    this.draw();
+  }
+
+  /** Draws after a step of zooming or panning; sharp again once the reader rests. */
+  move() {
+    this.hide();
+    if (!this.moving) keepFrame(this);
+    this.moving = true;
+    clearTimeout(this.rest);
+    this.rest = setTimeout(() => {
+      this.moving = false;
+      this.lastFrame = 0;
+      this.draw();
+    }, REST_MS);
     this.draw();
   }
 
@@ -237,6 +310,27 @@ class Dag {
     return found;
   }
 
+  /** The link that passes within a few pixels of a place on the screen, if any does. */
+  linkAt(x, y) {
+    if (!this.view) return null;
+    const gx = (x - this.x) / this.zoom;
+    const gy = (y - this.y) / this.zoom;
+    let nearest = 6 / this.zoom;
+    let found = null;
+    for (const link of this.view.links) {
+      const away = distanceTo(link.points, gx, gy);
+      if (away < nearest) [nearest, found] = [away, link];
+    }
+    return found;
+  }
+
+  /** The arrow to another block of a repeat at a place on the screen, if there is one. */
+  arrowAt(x, y) {
+    const gx = (x - this.x) / this.zoom;
+    const gy = (y - this.y) / this.zoom;
+    return this.hot.find((one) => gx >= one.x && gx <= one.x + one.w && gy >= one.y && gy <= one.y + one.h);
+  }
+
   /** Centre of a box on the screen, by its id or a node's index; null when it is not shown. */
   positionOf(which) {
     const box = this.byId && this.byId.get(typeof which === "number" ? `n${which}` : which);
@@ -251,9 +345,34 @@ class Dag {
 
   // -- Doing ------------------------------------------------------------------------------------
 
+  /** What a click at a place of the canvas does. */
+  clickAt(x, y) {
+    const arrow = this.arrowAt(x, y);
+    if (arrow) return this.stepBlock(arrow.box, arrow.by);
+    const box = this.boxAt(x, y);
+    const link = box && !box.open ? null : this.linkAt(x, y);
+    if (link && !(box && box.open)) return this.edges.open(link);
+    return this.act(box);
+  }
+
+  /** Shows another block of an unfolded repeat: `by` further, or number `to` (-1: all). */
+  showBlock(box, to) {
+    const count = box.repeats;
+    const block = to < 0 ? -1 : ((to % count) + count) % count;
+    this.focus = box.id;
+    this.say(block < 0 ? `all ${count} shown` : `${block + 1} of ${count} shown`);
+    this.load({ shown: { ...this.view.shown, [box.id]: block }, first: box.id, keep: box.id });
+  }
+
+  stepBlock(box, by) {
+    this.showBlock(box, Math.max(0, box.block) + by);
+  }
+
   act(box) {
     if (!box) return this.clear();
     this.focus = box.id;
+    this.edges.close();
+    this.repeat.follow();
     if (box.node >= 0) return this.select(box.node);
     const open = new Set(this.view.expanded);
     if (box.open) {
@@ -261,6 +380,14 @@ class Dag {
     } else open.add(box.id);
     this.say(`${box.label} ${box.open ? "folded" : "unfolded"}`);
     this.load({ expanded: [...open], first: box.open ? null : box.id, keep: box.id });
+  }
+
+  /** Selects a node wherever it is, and brings it into view. */
+  choose(node) {
+    this.edges.close();
+    if (this.byId.has(`n${node}`)) this.reveal(this.byId.get(`n${node}`));
+    else this.load({ focus: node });
+    this.select(node);
   }
 
   select(node) {
@@ -274,6 +401,7 @@ class Dag {
 
   clear() {
     this.focus = null;
+    this.edges.close();
     if (this.selected !== null && this.selected !== undefined) {
       this.selected = null;
       this.asked = null;
@@ -325,11 +453,17 @@ class Dag {
 
   async find() {
     const text = this.search.value.trim();
+    if (text !== (this.askedText || "")) {
+      this.askedText = text;
+      this.setStateValue("found", text);
+    }
     if (!text) {
       this.hits = new Set();
       this.hitList = [];
+      this.hitLeaves = [];
       this.hitsText.textContent = "";
-      this.draw();
+      this.canvas.dataset.hits = "";
+      this.paintTheme();
       return;
     }
     const query = new URLSearchParams({ ...this.query, q: text });
@@ -338,6 +472,7 @@ class Dag {
     if (!response.ok || text !== this.search.value.trim()) return;
     this.hitList = body.nodes;
     this.hits = new Set(body.nodes);
+    this.hitLeaves = body.leaves;
     this.hitAt = -1;
     this.hitsText.textContent = body.total ? `${body.total} found` : "none found";
     this.canvas.dataset.hits = String(body.total);
@@ -356,8 +491,9 @@ class Dag {
     else this.load({ focus: node });
   }
 
-  holdsHit(box) {
-    return box.node >= 0 ? this.hits.has(box.node) : false;
+  /** How many of the nodes found are in a box. */
+  hitsIn(box) {
+    return below(this.hitLeaves, box.first + box.count) - below(this.hitLeaves, box.first);
   }
 
   // -- Showing ----------------------------------------------------------------------------------
@@ -368,15 +504,15 @@ class Dag {
 
   hoverAt(x, y) {
     const box = this.boxAt(x, y);
-    this.canvas.style.cursor = box ? "pointer" : "";
-    if (box !== this.hover) {
+    const link = box ? null : this.linkAt(x, y);
+    this.canvas.style.cursor = box || link ? "pointer" : "";
+    if (box !== this.hover || link !== this.hoverLink) {
       this.hover = box;
+      this.hoverLink = link;
       this.draw();
     }
-    if (!box) return this.hide();
-    const lines = [box.label];
-    if (box.name >= 0) lines.push(this.view.names[box.name]);
-    lines.push([box.node >= 0 ? box.where : box.note, box.node >= 0 ? box.note : "", box.time].filter(Boolean).join(" · "));
+    if (!box && !link) return this.hide();
+    const lines = link ? linkLines(this, link) : boxLines(this, box);
     this.tooltip.replaceChildren(
       ...lines.map((line, i) => {
         const element = document.createElement(i ? "small" : "b");
@@ -393,8 +529,8 @@ class Dag {
 
   hide() {
     this.tooltip.hidden = true;
-    if (this.hover) {
-      this.hover = null;
+    if (this.hover || this.hoverLink) {
+      this.hover = this.hoverLink = null;
       this.draw();
     }
   }
@@ -405,10 +541,20 @@ class Dag {
 
   draw() {
     if (this.frame) return;
-    this.frame = requestAnimationFrame(() => {
+    this.frame = requestAnimationFrame((now) => {
       this.frame = 0;
+      this.judge(now);
       this.paint();
     });
+  }
+
+  /** A view whose frames follow each other too slowly in motion is slow. */
+  judge(now) {
+    const gap = this.moving && this.lastFrame ? now - this.lastFrame : 0;
+    this.lastFrame = this.moving ? now : 0;
+    if (gap < SLOW_FRAME_MS || gap > REST_MS || this.slow) return;
+    this.slow = true;
+    keepFrame(this);
   }
 
   paint() {
@@ -421,6 +567,52 @@ class Dag {
     dataset.zoom = this.zoom.toFixed(3);
     dataset.selected = this.selected === null || this.selected === undefined ? "" : String(this.selected);
   }
+}
+
+/** Whether the reader has asked for no motion. */
+function calm() {
+  return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+}
+
+/** How many of ascending numbers are below one. */
+function below(numbers, limit) {
+  let low = 0;
+  let high = numbers.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (numbers[middle] < limit) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** How far a place is from a polyline. */
+function distanceTo(p, x, y) {
+  let least = Infinity;
+  for (let i = 0; i + 3 < p.length; i += 2) {
+    const [ax, ay, bx, by] = [p[i], p[i + 1], p[i + 2], p[i + 3]];
+    const length = (bx - ax) ** 2 + (by - ay) ** 2;
+    const along = length ? Math.max(0, Math.min(1, ((x - ax) * (bx - ax) + (y - ay) * (by - ay)) / length)) : 0;
+    least = Math.min(least, Math.hypot(x - ax - along * (bx - ax), y - ay - along * (by - ay)));
+  }
+  return least;
+}
+
+function boxLines(dag, box) {
+  const lines = [box.label];
+  if (box.name >= 0) lines.push(dag.view.names[box.name]);
+  const facts = box.node >= 0 ? [box.where, box.note, box.time] : [box.note, box.time];
+  lines.push(facts.filter(Boolean).join(" · "));
+  if (box.differ) lines.push(`${box.differ} of ${box.repeats} differ from most`);
+  return lines;
+}
+
+function linkLines(dag, link) {
+  const [from, to] = [link.source, link.target].map((id) => dag.byId.get(id).label);
+  if (!link.count) return [`${from} holds ${to}`];
+  const edges = link.count === 1 ? "1 edge" : `${link.count.toLocaleString("en")} edges`;
+  const what = link.text || (link.dashed ? "programmatic" : "");
+  return [`${from} → ${to}`, [edges, what, link.critical ? "critical path" : "", "click for all"].filter(Boolean).join(" · ")];
 }
 
 function named(fields, row) {

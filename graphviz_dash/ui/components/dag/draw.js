@@ -1,48 +1,252 @@
 // Drawing of the DAG: boxes, links, the strip of colours in a folded group, the small map.
+//
+// What has one colour is one path, made once for a view; text is drawn where it can be read. While
+// the reader zooms or pans a view that is slow to draw, the last frame is moved instead.
 
 const LABELS_FROM = 0.42;
 const NOTES_FROM = 0.6;
 const MAP_WIDTH = 168;
+const HEAD = 26;
+const SLOW_FRAME_MS = 18.5;
+const WHOLE_PIXELS = 1400;
 
 /** One frame: everything that touches the canvas, in CSS pixels. */
 function drawDag(dag) {
-  const { ctx, view, width, height, dpr, theme, zoom } = dag;
+  const { ctx, width, height, dpr, theme } = dag;
   ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
   ctx.fillStyle = theme.background;
   ctx.fillRect(0, 0, width, height);
-  if (!view) return;
-  const scale = dpr * zoom;
-  ctx.setTransform(scale, 0, 0, scale, dag.x * dpr, dag.y * dpr);
-  const left = -dag.x / zoom;
-  const top = -dag.y / zoom;
-  const right = left + width / zoom;
-  const bottom = top + height / zoom;
-  const seen = (b) => b.x < right && b.x + b.w > left && b.y < bottom && b.y + b.h > top;
-  for (const box of view.boxes) if (box.open && seen(box)) drawContainer(dag, box);
-  drawLinks(dag);
-  for (const box of view.boxes) if (!box.open && seen(box)) drawBox(dag, box);
+  if (!dag.view) return;
+  if (dag.tween) drawTween(dag);
+  else if (dag.moving && dag.slow && dag.layer) drawMoved(dag);
+  else {
+    drawScene(dag, ctx, dpr * dag.zoom, dag.x * dpr, dag.y * dpr);
+    dag.crisp = true;
+  }
   ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
   drawMap(dag);
 }
 
-function drawContainer(dag, box) {
-  const { ctx, theme, zoom } = dag;
-  ctx.beginPath();
-  ctx.roundRect(box.x, box.y, box.w, box.h, 9);
-  ctx.fillStyle = alpha(theme.text, theme.dark ? 0.035 : 0.026);
-  ctx.fill();
-  ctx.lineWidth = outline(dag, box, 1);
-  ctx.strokeStyle = dag.isHover(box) ? theme.primary : box.body ? alpha(theme.text, 0.38) : theme.rule;
-  // A graph inside a node may run or not: its outline is broken, as in the driver's own drawings.
-  ctx.setLineDash(box.body ? [6, 4] : []);
-  ctx.stroke();
-  ctx.setLineDash([]);
+/** The view at a scale and place, in the pixels of `ctx`. */
+function drawScene(dag, ctx, scale, x, y) {
+  const { view, zoom } = dag;
+  ctx.setTransform(scale, 0, 0, scale, x, y);
+  const left = -x / scale;
+  const top = -y / scale;
+  const right = left + ctx.canvas.width / scale;
+  const bottom = top + ctx.canvas.height / scale;
+  const seen = (b) => b.x < right && b.x + b.w > left && b.y < bottom && b.y + b.h > top;
+  const paths = (dag.paths = dag.paths || makePaths(dag));
+  dag.hot = [];
+  fillContainers(dag, ctx, paths);
+  drawLinks(dag, ctx, paths);
+  fillBoxes(dag, ctx, paths);
+  drawMarked(dag, ctx, seen);
   if (zoom < LABELS_FROM) return;
+  for (const box of view.boxes) {
+    if (!seen(box)) continue;
+    ctx.globalAlpha = isDim(dag, box) ? 0.4 : 1;
+    if (box.open) drawHead(dag, ctx, box);
+    else drawText(dag, ctx, box);
+  }
+  ctx.globalAlpha = 1;
+}
+
+/** What was drawn last, moved to where it now belongs, above a small picture of the whole. */
+function drawMoved(dag) {
+  const { ctx, dpr, layer, whole } = dag;
+  ctx.imageSmoothingQuality = "low";
+  if (whole) {
+    const scale = (dpr * dag.zoom) / whole.scale;
+    ctx.setTransform(scale, 0, 0, scale, dag.x * dpr, dag.y * dpr);
+    ctx.drawImage(whole.canvas, 0, 0);
+  }
+  const scale = dag.zoom / layer.zoom;
+  const x = (dag.x - layer.x * scale) * dpr;
+  const y = (dag.y - layer.y * scale) * dpr;
+  ctx.setTransform(scale, 0, 0, scale, x, y);
+  // Its ground covers what lies under it, which it shows better.
+  ctx.drawImage(layer.canvas, 0, 0);
+}
+
+/** Keeps the frame on the canvas, to be moved while a slow view is in motion. */
+function keepFrame(dag) {
+  if (!dag.slow || !dag.crisp || !dag.view || dag.tween) return;
+  const { width, height } = dag.canvas;
+  if (!dag.layer) dag.layer = { canvas: document.createElement("canvas") };
+  const { layer } = dag;
+  if (layer.canvas.width !== width || layer.canvas.height !== height)
+    Object.assign(layer.canvas, { width, height });
+  layer.canvas.getContext("2d").drawImage(dag.canvas, 0, 0);
+  Object.assign(layer, { zoom: dag.zoom, x: dag.x, y: dag.y });
+  if (!dag.whole) {
+    const scale = Math.min(dag.dpr, WHOLE_PIXELS / dag.view.width, WHOLE_PIXELS / dag.view.height);
+    const canvas = document.createElement("canvas");
+    canvas.width = Math.ceil(dag.view.width * scale);
+    canvas.height = Math.ceil(dag.view.height * scale);
+    drawScene(dag, canvas.getContext("2d"), scale, 0, 0);
+    dag.whole = { canvas, scale };
+  }
+  dag.crisp = false;
+}
+
+function isDim(dag, box) {
+  return dag.hits.size > 0 && !dag.hitsIn(box);
+}
+
+/** The paths of a view: one for all that is filled and outlined alike. */
+function makePaths(dag) {
+  const paths = { containers: new Path2D(), bodies: new Path2D(), links: new Map(), boxes: new Map() };
+  for (const box of dag.view.boxes) {
+    if (box.open) {
+      (box.body ? paths.bodies : paths.containers).roundRect(box.x, box.y, box.w, box.h, 9);
+      continue;
+    }
+    const dim = isDim(dag, box);
+    const key = `${box.colour}/${box.off}/${dim}`;
+    let of = paths.boxes.get(key);
+    if (!of) {
+      of = { colour: box.colour, off: box.off, dim, stack: new Path2D(), box: new Path2D(), bar: new Path2D() };
+      paths.boxes.set(key, of);
+    }
+    if (box.repeats) for (const by of [7, 3.5]) of.stack.roundRect(box.x + by, box.y + by, box.w, box.h, 7);
+    of.box.roundRect(box.x, box.y, box.w, box.h, 7);
+    of.bar.roundRect(box.x, box.y, 4.5, box.h, [7, 0, 0, 7]);
+    if (box.critical) {
+      paths.critical = paths.critical || new Path2D();
+      paths.critical.roundRect(box.x + box.w - 4.5, box.y, 4.5, box.h, [0, 7, 7, 0]);
+    }
+    if (box.strip.length) stripPaths(paths, box, dim);
+  }
+  for (const link of dag.view.links) {
+    const width = link.critical ? 2.6 : link.count > 1 ? 1.6 : 1.1;
+    const dash = link.dashed ? "5,4" : link.count ? "" : "1.5,3.5";
+    const key = `${width}/${dash}/${link.critical}`;
+    let of = paths.links.get(key);
+    if (!of) {
+      of = { width, dash: dash ? dash.split(",").map(Number) : [], critical: link.critical };
+      Object.assign(of, { line: new Path2D(), heads: new Path2D() });
+      paths.links.set(key, of);
+    }
+    traceLink(of.line, of.heads, link.points);
+  }
+  return paths;
+}
+
+/** The strip of a group's colours; neighbours of one colour are one rectangle. */
+function stripPaths(paths, box, dim) {
+  paths.strips = paths.strips || new Map();
+  const step = (box.w - 24) / box.strip.length;
+  const y = box.y + box.h - 14;
+  let from = 0;
+  for (let i = 1; i <= box.strip.length; i++) {
+    const apart = step > 4 || i === box.strip.length || box.strip[i] !== box.strip[from];
+    if (!apart) continue;
+    const key = `${box.strip[from]}/${dim}`;
+    if (!paths.strips.has(key)) paths.strips.set(key, { colour: box.strip[from], dim, path: new Path2D() });
+    const width = (i - from) * step - (step > 4 ? 1 : 0);
+    paths.strips.get(key).path.rect(box.x + 12 + from * step, y, Math.max(width, 0.5), 7);
+    from = i;
+  }
+}
+
+function traceLink(line, heads, p) {
+  line.moveTo(p[0], p[1]);
+  for (let i = 2; i < p.length - 2; i += 2) line.arcTo(p[i], p[i + 1], p[i + 2], p[i + 3], 7);
+  const x = p[p.length - 2];
+  const y = p[p.length - 1];
+  line.lineTo(x, y);
+  heads.moveTo(x, y);
+  heads.lineTo(x - 3.6, y - 6);
+  heads.lineTo(x + 3.6, y - 6);
+  heads.closePath();
+}
+
+function thin(dag, width, least = 0.35) {
+  return width / Math.min(1, Math.max(dag.zoom, least));
+}
+
+function fillContainers(dag, ctx, paths) {
+  const { theme } = dag;
+  ctx.fillStyle = alpha(theme.text, theme.dark ? 0.035 : 0.026);
+  ctx.fill(paths.containers);
+  ctx.fill(paths.bodies);
+  ctx.lineWidth = thin(dag, 1);
+  ctx.strokeStyle = theme.rule;
+  ctx.stroke(paths.containers);
+  // A graph inside a node may run or not: its outline is broken, as in the driver's own drawings.
+  ctx.strokeStyle = alpha(theme.text, 0.38);
+  ctx.setLineDash([6, 4]);
+  ctx.stroke(paths.bodies);
+  ctx.setLineDash([]);
+}
+
+function fillBoxes(dag, ctx, paths) {
+  const { theme } = dag;
+  for (const of of paths.boxes.values()) {
+    const fill = dag.colours[of.colour];
+    ctx.globalAlpha = of.dim ? 0.4 : 1;
+    ctx.fillStyle = theme.background;
+    ctx.fill(of.stack);
+    ctx.lineWidth = 1;
+    ctx.strokeStyle = alpha(fill, 0.5);
+    ctx.stroke(of.stack);
+    ctx.fill(of.box);
+    // What does not run has no body of its own colour.
+    if (!of.off) {
+      ctx.fillStyle = alpha(fill, theme.dark ? 0.2 : 0.13);
+      ctx.fill(of.box);
+    }
+    ctx.lineWidth = thin(dag, 1);
+    ctx.strokeStyle = alpha(fill, 0.75);
+    ctx.setLineDash(of.off ? [5, 4] : []);
+    ctx.stroke(of.box);
+    ctx.setLineDash([]);
+    // A bar at the left in the full colour: what tells the colour apart when the tint is faint.
+    ctx.fillStyle = fill;
+    ctx.fill(of.bar);
+  }
+  for (const { colour, dim, path } of (paths.strips || new Map()).values()) {
+    ctx.globalAlpha = dim ? 0.4 : 1;
+    ctx.fillStyle = dag.colours[colour];
+    ctx.fill(path);
+  }
+  ctx.globalAlpha = 1;
+  if (paths.critical) {
+    ctx.fillStyle = theme.critical;
+    ctx.fill(paths.critical);
+  }
+}
+
+/** The outlines of what is chosen, found, pointed at, or unlike the other blocks of its repeat. */
+function drawMarked(dag, ctx, seen) {
+  const { theme, view } = dag;
+  for (const box of view.boxes) {
+    if (!seen(box)) continue;
+    const chosen = box.node >= 0 && box.node === dag.selected;
+    const hit = !box.open && dag.hits.size > 0 && dag.hitsIn(box) > 0;
+    const pointed = dag.isHover(box);
+    const unlike = box.node >= 0 && dag.unlike.has(box.node);
+    if (!chosen && !hit && !pointed && !unlike) continue;
+    ctx.beginPath();
+    ctx.roundRect(box.x, box.y, box.w, box.h, box.open ? 9 : 7);
+    ctx.lineWidth = thin(dag, chosen ? 2.6 : hit || box.id === dag.focus || unlike ? 2 : 1.4);
+    const outline = chosen ? theme.text : hit || pointed ? theme.primary : theme.critical;
+    ctx.strokeStyle = outline;
+    ctx.setLineDash(unlike && !chosen ? [2, 3] : []);
+    ctx.stroke();
+    ctx.setLineDash([]);
+  }
+}
+
+/** The head of an unfolded group: its name, and of the facts as much as there is room for. */
+function drawHead(dag, ctx, box) {
+  const { theme } = dag;
   ctx.textBaseline = "middle";
   const y = box.y + 13;
   chevron(ctx, box.x + 13, y, true, theme.muted);
-  // The name comes first; of the facts as much is shown as there is room for.
-  const room = box.w - 36;
+  let room = box.w - 36;
+  if (box.repeats) room -= drawBlock(dag, ctx, box, y, room);
   ctx.font = `600 12px ${theme.font}`;
   const name = fitText(ctx, box.label, room);
   const left = room - textWidth(ctx, name) - 14;
@@ -52,90 +256,46 @@ function drawContainer(dag, box) {
   ctx.font = `11px ${theme.mono}`;
   ctx.fillStyle = theme.muted;
   ctx.textAlign = "right";
-  const times = box.repeats ? `× ${box.repeats} · ` : "";
-  const facts = [`${times}${box.note} · ${box.time}`, `${times}${box.time}`, box.time];
-  const shown = facts.find((text) => textWidth(ctx, text) <= left);
-  if (shown) ctx.fillText(shown, box.x + box.w - 11, y);
+  const facts = [`${box.note} · ${box.time}`, box.time].map((text) => text.replace(/ · $/, ""));
+  const shown = facts.find((text) => text && textWidth(ctx, text) <= left);
+  if (shown) ctx.fillText(shown, box.x + 22 + room + 3, y);
 }
 
-function drawBox(dag, box) {
-  const { ctx, theme, zoom } = dag;
-  const fill = dag.colours[box.colour];
-  const chosen = box.node >= 0 && box.node === dag.selected;
-  const hit = dag.hits.size && dag.holdsHit(box);
-  const dim = dag.hits.size && !hit;
-  ctx.globalAlpha = dim ? 0.4 : 1;
-  if (box.repeats) {
-    for (const shift of [7, 3.5]) {
-      ctx.beginPath();
-      ctx.roundRect(box.x + shift, box.y + shift, box.w, box.h, 7);
-      ctx.fillStyle = theme.background;
-      ctx.fill();
-      ctx.fillStyle = alpha(fill, theme.dark ? 0.12 : 0.1);
-      ctx.fill();
-      ctx.lineWidth = 1;
-      ctx.strokeStyle = alpha(fill, 0.5);
-      ctx.stroke();
+/** Which block of a repeat is shown, with arrows to the ones beside it; returns the room taken. */
+function drawBlock(dag, ctx, box, y, most) {
+  const { theme } = dag;
+  const count = box.repeats.toLocaleString("en");
+  const text = box.block < 0 ? `× ${count}` : `${(box.block + 1).toLocaleString("en")} of ${count}`;
+  ctx.font = `600 11px ${theme.font}`;
+  const arrows = box.block < 0 ? 0 : 18;
+  const room = textWidth(ctx, text) + 2 * arrows + 8;
+  if (room > most * 0.6) return 0;
+  const right = box.x + box.w - 9;
+  const left = right - room + 8;
+  ctx.textAlign = "left";
+  ctx.fillStyle = box.differ ? theme.critical : theme.primary;
+  ctx.fillText(text, left + arrows, y);
+  if (arrows) {
+    for (const [by, x] of [[-1, left + 6], [1, right - 7]]) {
+      arrowTo(ctx, x, y, by, theme.primary);
+      dag.hot.push({ x: x - 10, y: box.y, w: 20, h: HEAD, box, by });
     }
   }
+  return room + 6;
+}
+
+function arrowTo(ctx, x, y, by, stroke) {
+  ctx.strokeStyle = stroke;
+  ctx.lineWidth = 1.8;
   ctx.beginPath();
-  ctx.roundRect(box.x, box.y, box.w, box.h, 7);
-  ctx.fillStyle = theme.background;
-  ctx.fill();
-  // What does not run has no body of its own colour.
-  if (!box.off) {
-    ctx.fillStyle = alpha(fill, theme.dark ? 0.2 : 0.13);
-    ctx.fill();
-  }
-  ctx.lineWidth = outline(dag, box, chosen ? 2.6 : hit ? 2 : 1);
-  ctx.strokeStyle = chosen ? theme.text : hit ? theme.primary : alpha(fill, dag.isHover(box) ? 1 : 0.75);
-  ctx.setLineDash(box.off ? [5, 4] : []);
+  ctx.moveTo(x - 2 * by, y - 4.5);
+  ctx.lineTo(x + 2.5 * by, y);
+  ctx.lineTo(x - 2 * by, y + 4.5);
   ctx.stroke();
-  ctx.setLineDash([]);
-  if (zoom < 0.12) {
-    ctx.fillStyle = alpha(fill, 0.6);
-    ctx.fill();
-    ctx.globalAlpha = 1;
-    return;
-  }
-  // A bar at the left in the full colour: what tells the colour apart when the tint is faint.
-  ctx.save();
-  ctx.clip();
-  ctx.fillStyle = fill;
-  ctx.fillRect(box.x, box.y, 4, box.h);
-  ctx.restore();
-  if (box.critical) drawCritical(dag, box);
-  if (box.strip.length) drawStrip(dag, box);
-  if (zoom >= LABELS_FROM) drawText(dag, box);
-  ctx.globalAlpha = 1;
 }
 
-/** A bar at the right edge: the critical path runs through here. */
-function drawCritical(dag, box) {
-  const { ctx, theme } = dag;
-  ctx.save();
-  ctx.beginPath();
-  ctx.roundRect(box.x, box.y, box.w, box.h, 7);
-  ctx.clip();
-  ctx.fillStyle = theme.critical;
-  ctx.fillRect(box.x + box.w - 4, box.y, 4, box.h);
-  ctx.restore();
-}
-
-function drawStrip(dag, box) {
-  const { ctx } = dag;
-  const x = box.x + 12;
-  const width = box.w - 24;
-  const y = box.y + box.h - 14;
-  const step = width / box.strip.length;
-  box.strip.forEach((place, i) => {
-    ctx.fillStyle = dag.colours[place];
-    ctx.fillRect(x + i * step, y, Math.max(step - (step > 4 ? 1 : 0), 0.5), 7);
-  });
-}
-
-function drawText(dag, box) {
-  const { ctx, theme, zoom } = dag;
+function drawText(dag, ctx, box) {
+  const { theme, zoom } = dag;
   const group = box.node < 0;
   const x = box.x + (group ? 24 : 11);
   const first = box.y + (group ? 14 : 12);
@@ -145,25 +305,25 @@ function drawText(dag, box) {
   ctx.font = `11px ${theme.mono}`;
   ctx.fillStyle = theme.muted;
   const edge = box.x + box.w - 9;
-  const time = box.time;
-  ctx.fillText(time, edge, first);
-  const used = textWidth(ctx, time) + 8;
+  ctx.fillText(box.time, edge, first);
+  const used = textWidth(ctx, box.time) + 8;
   ctx.textAlign = "left";
   ctx.font = `${group ? 600 : 500} 11.5px ${theme.font}`;
   ctx.fillStyle = theme.text;
-  const badge = box.repeats ? ` × ${box.repeats}` : "";
+  const badge = box.repeats ? ` × ${box.repeats.toLocaleString("en")}` : "";
   const room = edge - x - used;
   const fitted = fitText(ctx, box.label, room - (badge ? textWidth(ctx, badge) : 0));
   ctx.fillText(fitted + badge, x, first);
   if (zoom < NOTES_FROM) return;
   ctx.font = `10.5px ${theme.font}`;
   ctx.fillStyle = theme.muted;
-  if (!group) ctx.fillText(fitText(ctx, box.note, box.w - 22), x, box.y + 26);
-  else ctx.fillText(box.note, x, box.y + 27);
-}
-
-function outline(dag, box, width) {
-  return (box.id === dag.focus ? Math.max(width, 2) : width) / Math.min(1, Math.max(dag.zoom, 0.35));
+  if (!group) return ctx.fillText(fitText(ctx, box.note, box.w - 22), x, box.y + 26);
+  ctx.fillText(box.differ ? `${box.note}, ${box.differ} differ` : box.note, x, box.y + 27);
+  const hits = dag.hits.size ? dag.hitsIn(box) : 0;
+  if (!hits) return undefined;
+  ctx.textAlign = "right";
+  ctx.fillStyle = theme.primary;
+  return ctx.fillText(`${hits} found`, edge, box.y + 27);
 }
 
 function chevron(ctx, x, y, open, stroke) {
@@ -182,47 +342,77 @@ function chevron(ctx, x, y, open, stroke) {
   ctx.stroke();
 }
 
-function drawLinks(dag) {
-  const { ctx, view, theme, zoom } = dag;
+function drawLinks(dag, ctx, paths) {
+  const { view, theme, zoom } = dag;
+  for (const of of paths.links.values()) {
+    ctx.setLineDash(of.dash);
+    ctx.lineWidth = thin(dag, of.width, 0.4);
+    ctx.strokeStyle = ctx.fillStyle = of.critical ? theme.critical : theme.muted;
+    ctx.globalAlpha = of.critical ? 1 : 0.62;
+    ctx.stroke(of.line);
+    ctx.setLineDash([]);
+    ctx.fill(of.heads);
+  }
+  ctx.globalAlpha = 1;
   const near = dag.focus || dag.selectedId();
-  for (const pass of [false, true]) {
-    for (const link of view.links) {
-      const lit = Boolean(near) && (link.source === near || link.target === near);
-      if (lit !== pass) continue;
-      const p = link.points;
-      ctx.beginPath();
-      ctx.moveTo(p[0], p[1]);
-      for (let i = 2; i < p.length - 2; i += 2) ctx.arcTo(p[i], p[i + 1], p[i + 2], p[i + 3], 7);
-      ctx.lineTo(p[p.length - 2], p[p.length - 1]);
-      ctx.setLineDash(link.dashed ? [5, 4] : link.count ? [] : [1.5, 3.5]);
-      const width = link.critical ? 2.6 : lit ? 2 : link.count > 1 ? 1.6 : 1.1;
-      ctx.lineWidth = width / Math.min(1, Math.max(zoom, 0.4));
-      ctx.strokeStyle = link.critical ? theme.critical : lit ? theme.primary : theme.muted;
-      ctx.globalAlpha = lit || link.critical ? 1 : 0.62;
-      ctx.stroke();
-      arrow(ctx, p, ctx.strokeStyle);
-      if (link.text && zoom >= NOTES_FROM) {
-        ctx.font = `10px ${theme.font}`;
-        ctx.fillStyle = theme.muted;
-        ctx.textAlign = "left";
-        ctx.fillText(link.text, p[p.length - 2] + 5, p[p.length - 1] - 7);
-      }
+  for (const link of view.links) {
+    const pointed = link === dag.hoverLink || link === dag.chosenLink;
+    if (pointed || (near && (link.source === near || link.target === near))) {
+      const line = new Path2D();
+      const heads = new Path2D();
+      traceLink(line, heads, link.points);
+      ctx.lineWidth = thin(dag, pointed ? 3 : link.critical ? 2.6 : 2, 0.4);
+      ctx.strokeStyle = ctx.fillStyle = link.critical && !pointed ? theme.critical : theme.primary;
+      ctx.setLineDash(link.dashed ? [5, 4] : []);
+      ctx.stroke(line);
+      ctx.setLineDash([]);
+      ctx.fill(heads);
+    }
+    if (link.text && zoom >= NOTES_FROM) {
+      ctx.font = `10px ${theme.font}`;
+      ctx.fillStyle = theme.muted;
+      ctx.textAlign = "left";
+      ctx.textBaseline = "middle";
+      ctx.fillText(link.text, link.points[link.points.length - 2] + 5, link.points[link.points.length - 1] - 7);
     }
   }
-  ctx.setLineDash([]);
-  ctx.globalAlpha = 1;
 }
 
-function arrow(ctx, p, fill) {
-  const x = p[p.length - 2];
-  const y = p[p.length - 1];
-  ctx.beginPath();
-  ctx.moveTo(x, y);
-  ctx.lineTo(x - 3.6, y - 6);
-  ctx.lineTo(x + 3.6, y - 6);
-  ctx.closePath();
-  ctx.fillStyle = fill;
-  ctx.fill();
+/** A frame on the way from the view before to this one: boxes move, new ones come out of theirs. */
+function drawTween(dag) {
+  const { ctx, dpr, theme, tween } = dag;
+  const done = Math.min(1, (performance.now() - tween.begin) / tween.ms);
+  const t = 1 - (1 - done) ** 3;
+  const between = (a, b) => a + (b - a) * t;
+  const scale = dpr * dag.zoom;
+  ctx.setTransform(scale, 0, 0, scale, dag.x * dpr, dag.y * dpr);
+  ctx.font = `500 11.5px ${theme.font}`;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "middle";
+  for (const box of dag.view.boxes) {
+    const from = tween.from.get(box.id) || tween.source;
+    const x = between(from.x, box.x);
+    const y = between(from.y, box.y);
+    const w = between(from.w, box.w);
+    const h = between(from.h, box.h);
+    ctx.beginPath();
+    ctx.rect(x, y, w, h);
+    const fill = dag.colours[box.colour];
+    if (!box.open) {
+      ctx.fillStyle = theme.background;
+      ctx.fill();
+    }
+    ctx.fillStyle = box.open ? alpha(theme.text, 0.026) : alpha(fill, theme.dark ? 0.2 : 0.13);
+    ctx.fill();
+    ctx.lineWidth = thin(dag, 1);
+    ctx.strokeStyle = box.open ? theme.rule : alpha(fill, 0.75);
+    ctx.stroke();
+    if (dag.zoom < LABELS_FROM || w < 60) continue;
+    ctx.fillStyle = theme.text;
+    ctx.fillText(fitText(ctx, box.label, box.w - 80), x + (box.node < 0 ? 24 : 11), y + 13);
+  }
+  if (done >= 1) dag.tween = null;
+  dag.draw();
 }
 
 /** Where the small map lies, or null when all is in view anyway. */
@@ -235,10 +425,28 @@ function mapOf(dag) {
   return { x: width - w - 12, y: height - h - 12, w, h, scale };
 }
 
+/** The boxes of the small map as a picture of its own, drawn once for a view and theme. */
+function mapPicture(dag, map) {
+  const known = dag.mapPicture;
+  if (known && known.w === map.w && known.h === map.h) return known.canvas;
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.ceil(map.w * dag.dpr);
+  canvas.height = Math.ceil(map.h * dag.dpr);
+  const ctx = canvas.getContext("2d");
+  const scale = map.scale * dag.dpr;
+  for (const box of dag.view.boxes) {
+    if (box.open) continue;
+    ctx.fillStyle = alpha(dag.colours[box.colour], 0.75);
+    ctx.fillRect(box.x * scale, box.y * scale, Math.max(1, box.w * scale), Math.max(1, box.h * scale));
+  }
+  dag.mapPicture = { canvas, w: map.w, h: map.h };
+  return canvas;
+}
+
 function drawMap(dag) {
   const map = mapOf(dag);
   if (!map) return;
-  const { ctx, view, theme, zoom } = dag;
+  const { ctx, theme, zoom } = dag;
   ctx.fillStyle = alpha(theme.background, 0.9);
   ctx.strokeStyle = theme.rule;
   ctx.lineWidth = 1;
@@ -246,16 +454,7 @@ function drawMap(dag) {
   ctx.roundRect(map.x - 5, map.y - 5, map.w + 10, map.h + 10, 6);
   ctx.fill();
   ctx.stroke();
-  for (const box of view.boxes) {
-    if (box.open) continue;
-    ctx.fillStyle = alpha(dag.colours[box.colour], 0.75);
-    ctx.fillRect(
-      map.x + box.x * map.scale,
-      map.y + box.y * map.scale,
-      Math.max(1, box.w * map.scale),
-      Math.max(1, box.h * map.scale),
-    );
-  }
+  ctx.drawImage(mapPicture(dag, map), map.x, map.y, map.w, map.h);
   const x = Math.max(map.x - 3, map.x - (dag.x / zoom) * map.scale);
   const y = Math.max(map.y - 3, map.y - (dag.y / zoom) * map.scale);
   const right = Math.min(map.x + map.w + 3, map.x + ((dag.width - dag.x) / zoom) * map.scale);

@@ -16,6 +16,9 @@ const KEYS = {
   enter: (dag) => dag.act(dag.focusBox()),
   " ": (dag) => dag.act(dag.focusBox()),
   escape: (dag) => dag.clear(),
+  "[": (dag) => dag.repeat.step(-1),
+  "]": (dag) => dag.repeat.step(1),
+  e: (dag) => dag.edges.next(),
   "/": (dag) => dag.search.focus(),
 };
 
@@ -55,8 +58,7 @@ function listenDag(dag, signal) {
       canvas.style.cursor = "grabbing";
       dag.x = drag.startX + x - drag.x;
       dag.y = drag.startY + y - drag.y;
-      dag.hide();
-      dag.draw();
+      dag.move();
     },
     { signal },
   );
@@ -67,7 +69,7 @@ function listenDag(dag, signal) {
       const clicked = drag && !drag.moved && !drag.map;
       drag = null;
       canvas.style.cursor = "";
-      if (clicked) dag.act(dag.boxAt(x, y));
+      if (clicked) dag.clickAt(x, y);
     },
     { signal },
   );
