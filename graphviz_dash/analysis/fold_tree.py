@@ -153,11 +153,14 @@ def mirrored(
     found = set()
     for ident in wanted:
         here: str | None = ident
-        depth = 1
+        depth, of_parts = 1, False
         while here is not None and depth < here.count(".") + 1:
             outer = by_id[".".join(here.split(".")[:depth])]
-            if outer.kind is FoldKind.REPEAT and shown.get(outer.id, 0) >= 0:
+            # Where one block stands for all, the parts of the repeat are not seen.
+            of_parts = of_parts and outer.part
+            if outer.kind is FoldKind.REPEAT and shown.get(outer.id, 0) >= 0 and not of_parts:
                 here = _in_block(outer, by_id[here], shown.get(outer.id, 0), by_id)
+                of_parts = True
             depth += 1
         if here is not None:
             found.add(here)

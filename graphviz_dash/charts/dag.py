@@ -289,9 +289,10 @@ def _automatic(root: Group, ratio: float) -> set[str]:
         group, above = queue.popleft()
         if not isinstance(group, Group) or len(order) >= MOST_BOXES:
             continue
-        # A long row of single nodes says little more unfolded than its strip does, unless it
+        # Single nodes say little more unfolded than their strip does, unless the row of them
         # stands for many.
-        if group.kind is not FoldKind.RUN or above.kind is FoldKind.REPEAT:
+        single = group.kind is FoldKind.REPEAT and isinstance(group.blocks[0], Leaf)
+        if not single and (group.kind is not FoldKind.RUN or above.kind is FoldKind.REPEAT):
             order.append(group.id)
             queue.extend((one, group) for one in shown_children(group, {}))
     if root.count <= _SMALL:

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from graphviz_dash.analysis.eager_change import EagerChange, EagerNode
 from graphviz_dash.analysis.lanes import Ints
 from graphviz_dash.analysis.measured_graph import NOT_SEEN, MeasuredGraph
 from graphviz_dash.analysis.names import short_name
@@ -57,10 +58,15 @@ class NodeCard:
 
 
 def node_card(
-    table: NodeTable, index: int, samples: Ints, measured: MeasuredGraph | None = None
+    table: NodeTable,
+    index: int,
+    samples: Ints,
+    measured: MeasuredGraph | None = None,
+    eager: EagerNode | None = None,
 ) -> NodeCard:
     """The card of node ``index`` (IndexError if there is none); ``samples`` are its durations in
-    ns, shape (replays,); ``measured`` is the graph that is launched, which tells its slack."""
+    ns, shape (replays,); ``measured`` is the graph that is launched, which tells its slack;
+    ``eager`` what the node is to eager code, if that is known."""
     row = table.rows[index]
     label = printable(row.node.label)
     parent = table.graph.parent
@@ -73,7 +79,10 @@ def node_card(
         sections=(
             ("Where it comes from", _origin(row)),
             ("Launch", _launch(row)),
-            ("Time over replays", (*_times(row, table), *_slack(table, index, measured))),
+            (
+                "Time over replays",
+                (*_times(row, table), *_slack(table, index, measured), *_eager(eager)),
+            ),
             ("Dependencies", (*_edges(table, index), *_holder(table))),
         ),
         bins=_histogram(samples),
@@ -222,6 +231,21 @@ def _slack(table: NodeTable, index: int, measured: MeasuredGraph | None) -> tupl
             "from the end of the last node that it waits for to its start, median",
         ),
     )
+
+
+def _eager(found: EagerNode | None) -> tuple[Field, ...]:
+    """The eager work in the node's place."""
+    if found is None:
+        return ()
+    if found.eager_ns is None:
+        return (Field("Eager", _ABSENT, found.change.value),)
+    names = printable(", ".join(short_name(name) for name in found.names))
+    together = f", with {found.together - 1} nodes beside it" if found.together > 1 else ""
+    change = (found.graph_ns - found.eager_ns) / found.eager_ns if found.eager_ns else 0.0
+    said = f"{change:+.0%} in the graph's traced step{together}"
+    if found.change is EagerChange.OTHER:
+        said += f"; eager runs {names}"
+    return (Field("Eager", format_ns(found.eager_ns), said),)
 
 
 def _edges(table: NodeTable, index: int) -> tuple[Field, ...]:

@@ -51,6 +51,22 @@ def remember(page: str) -> None:
     visited[page] = parameters()
 
 
+def carry(page: str, values: Mapping[str, str | None]) -> None:
+    """Has ``page`` show, when it is next gone to, what was chosen on this one: parameters of its
+    address, None to leave one out."""
+    visited: dict[str, Parameters] = st.session_state.setdefault(_VISITED, {})
+    name = value(EXPERIMENT)
+    if name is None:
+        return
+    kept = visited.get(page, {})
+    found = dict(kept) if kept.get(EXPERIMENT) == [name] else {EXPERIMENT: [name]}
+    for parameter, new in values.items():
+        found.pop(parameter, None)
+        if new is not None:
+            found[parameter] = [new]
+    visited[page] = found
+
+
 def experiment() -> str | None:
     """The experiment that the address names, else the one that this session saw last."""
     named = value(EXPERIMENT)

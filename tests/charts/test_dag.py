@@ -301,6 +301,17 @@ def test_of_equal_blocks_one_is_shown_for_all() -> None:
     assert [one.open for one in blocks(every)] == [True] + [False] * (repeat.repeats - 1)
 
 
+def test_another_block_of_a_repeat_in_parts_is_unfolded_alike() -> None:
+    modules: list[str | None] = [f"Net.layers.{index // 4}" for index in range(1_000)]
+    made = table(1_000, line(1_000), modules, [f"k{index % 4}" for index in range(1_000)])
+    graph = folded(WholeGraph.of(made))
+    view = dag_view(graph, ColourBy.CATEGORY, RATIO)
+    other = dag_view(graph, ColourBy.CATEGORY, RATIO, view.expanded, shown={"g.0": 130})
+    check(other)
+    assert [box.label for box in other.boxes[1:]] == ["layers.130", "k0", "k1", "k2", "k3"]
+    assert [box.node for box in other.boxes[2:]] == list(range(520, 524))
+
+
 def test_a_node_of_another_block_is_shown_with_its_block() -> None:
     graph = folded(WholeGraph.of(recorded("transformer-train")))
     view = dag_view(graph, ColourBy.CATEGORY, RATIO)

@@ -45,7 +45,7 @@ def click(page: Page, canvas: Locator, which: str) -> None:
 
 def test_a_group_unfolds_where_it_is_and_folds_again(page: Page, dashboard: str) -> None:
     canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph")
-    group = ask(canvas, "dag.view.boxes.find(box => box.repeats === 4 && !box.open).id")
+    group = ask(canvas, "dag.view.boxes.find(box => box.label === 'layers.0' && !box.open).id")
     before = ask(canvas, f"dag.positionOf({group!r})")
     shown = int(canvas.get_attribute("data-boxes") or 0)
     click(page, canvas, repr(group))
@@ -144,5 +144,6 @@ def test_colours_follow_the_theme_and_the_choice(page: Page, dashboard: str) -> 
     canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph&colour=phase")
     labels = ask(canvas, "dag.view.legend.map(entry => entry.label)")
     assert labels == ["forward", "backward", "optimizer"]
-    page.get_by_role("radio", name="time").click()
+    page.get_by_role("combobox", name="Colour by").click()
+    page.get_by_role("option", name="time").click()
     expect(page.locator(".dag .legend")).to_contain_text("under 2 us")

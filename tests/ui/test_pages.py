@@ -288,7 +288,7 @@ def test_another_run_forgets_the_graph_and_node_of_the_one_before(roots: Path) -
     page = shown("graph", experiment="toy", node="3", colour="time")
     rerun(chosen(page, "run").set_value("callables"))
     assert page.query_params == {"experiment": "toy", "run": "callables", "colour": "time"}
-    rerun(chosen(page, "colour").set_value("category"))
+    rerun(page.selectbox(key="choice-colour").set_value("category"))
     assert page.query_params == {"experiment": "toy", "run": "callables"}
 
 

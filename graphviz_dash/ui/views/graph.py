@@ -6,17 +6,17 @@ from typing import Final
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.analysis.graph_pair import launch_answer, launch_sentence
 from graphviz_dash.analysis.graph_union import FIRST, GraphUnion
-from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.charts.node_card import node_card
 from graphviz_dash.errors import printable
-from graphviz_dash.model.graph import KernelParams
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui import address
 from graphviz_dash.ui.components.dag import dag_view
+from graphviz_dash.ui.components.dag.preparing import LARGE, is_ready, nodes_of
 from graphviz_dash.ui.concurrency_panel import concurrency_panel
 from graphviz_dash.ui.frame import Chosen, choose_run, chosen_experiment, empty, theme, why_no_graph
 from graphviz_dash.ui.graph_comparison import (
@@ -26,14 +26,16 @@ from graphviz_dash.ui.graph_comparison import (
     graph_label,
     outcome,
 )
+from graphviz_dash.ui.graph_tables import FIND, line_table, node_table
 from graphviz_dash.ui.markup import element, show, text
 from graphviz_dash.ui.navigation import link
-from graphviz_dash.ui.node_panel import longest_nodes, node_panel, selecting
+from graphviz_dash.ui.node_panel import longest_nodes, node_panel
 from graphviz_dash.ui.results import (
     GraphAddress,
     comparison,
     concurrency,
     device_launch,
+    eager_nodes,
     graph_pair,
     graph_union,
     measured,
@@ -41,9 +43,9 @@ from graphviz_dash.ui.results import (
     nodes,
     whole,
 )
+from graphviz_dash.ui.store import STORE
 from graphviz_dash.units import format_count, format_ns, format_percent
 
-_COLOURS: Final = ("category", "kind", "time", "slack", "module", "phase")
 _CHANGE: Final = "change"
 _HEIGHT: Final = 640
 
@@ -72,16 +74,28 @@ def render() -> None:
             )
         of = (chosen.key, run.name, graph_id)
         against = choose_earlier(chosen.key, runs, of)
-        shades = _COLOURS if against is None else (_CHANGE, *_COLOURS)
-        colour = address.choose("colour", "Colour by", shades)
-    found = whole(*of)
-    if against is None:
-        union = None
-        show(element("p", text(_summary(found)), "muted"))
-        _life(chosen.key, run, found)
-    else:
-        union = graph_union(of, against)
-        outcome(graph_pair(of, against))
+        shades = _shades(chosen, against)
+        colour = address.choose(
+            "colour",
+            "Colour by",
+            list(shades),
+            width=180,
+            format_func=lambda one: shades[one],
+        )
+    count = nodes_of(run, graph_id)
+    # A large graph that nobody has seen yet is prepared by the drawing, which says how far it is.
+    ready = is_ready(of, against) or count < LARGE
+    with st.container(key="graph-said", gap="small"):
+        if not ready:
+            show(element("p", f"{format_count(count)} nodes, being prepared", "muted"))
+            count += nodes_of(*_earlier(chosen, against)) if against else 0
+        elif against is not None:
+            count = len(graph_union(of, against).whole.owner)
+            outcome(graph_pair(of, against))
+        else:
+            found = whole(*of)
+            show(element("p", text(_summary(found)), "muted"))
+            _life(chosen.key, run, found)
     left, right = st.columns([0.7, 0.3], gap="small")
     identity = "-".join((*of, *(against or ())))
     with left:
@@ -89,12 +103,33 @@ def render() -> None:
             *of,
             against=against,
             color_by=colour,
-            selected=_asked(len((union.whole if union else found).owner)),
+            selected=_asked(count),
             on_select=_select,
+            find=address.value(FIND) or "",
+            on_find=_find,
+            ready=ready,
             key=f"dag-{identity}",
             height=_HEIGHT,
         )
     _select(selected)
+    if not ready:
+        with right, st.container(border=True, height=_HEIGHT, key="node-panel"):
+            show(element("p", "The longest nodes are listed here in a moment.", "muted"))
+        return
+    _prepared(chosen, of, against, right, selected, identity)
+
+
+def _prepared(
+    chosen: Chosen,
+    of: GraphAddress,
+    against: GraphAddress | None,
+    right: DeltaGenerator,
+    selected: int | None,
+    identity: str,
+) -> None:
+    """What is told beside and under the drawing."""
+    found = whole(*of)
+    union = None if against is None else graph_union(of, against)
     with right, st.container(border=True, height=_HEIGHT, key="node-panel"):
         if selected is None:
             longest_nodes(found.table, identity)
@@ -103,7 +138,27 @@ def render() -> None:
     if against is not None:
         differences(graph_pair(of, against), nodes(*against), nodes(*of), identity)
     concurrency_panel(concurrency(*of), found, theme())
-    _table(found, identity)
+    own = selected if union is None else None
+    node_table(found, identity, own)
+    line_table(found, identity, own)
+
+
+def _shades(chosen: Chosen, against: GraphAddress | None) -> dict[str, str]:
+    """What the colours can tell."""
+    shades = {"category": "category of work"}
+    shades |= {one: one for one in ("kind", "op", "module", "phase", "time", "slack")}
+    shades["op"] = "operator"
+    if any(not run.graphs for run in chosen.experiment.runs):
+        shades["eager"] = "eager against graph"
+    return shades if against is None else {_CHANGE: "change to the earlier", **shades}
+
+
+def _earlier(chosen: Chosen, against: GraphAddress) -> tuple[Run, str]:
+    return STORE.run(chosen.key, against[1]), against[2]
+
+
+def _find(wanted: str) -> None:
+    address.change({FIND: wanted or None})
 
 
 def _home(
@@ -126,16 +181,32 @@ def _node(chosen: Chosen, home: tuple[str, str, int]) -> None:
     run, graph, index = home
     matched = node_replays(chosen.key, run)
     durations = matched.samples(graph, index) if matched else np.zeros(0)
-    times = measured(chosen.key, run, _top(chosen, run, graph))
+    top = _top(chosen, run, graph)
+    times = measured(chosen.key, run, top)
+    table = nodes(chosen.key, run, graph)
     card = node_card(
-        nodes(chosen.key, run, graph),
+        table,
         index,
         np.asarray(durations, dtype=np.int64),
         None if isinstance(times, str) else times,
+        eager_nodes(chosen.key, run, top).get(whole(chosen.key, run, top).place(graph, index) or 0),
     )
     show(node_panel(card, theme()))
     query = {"select": f"{run}/{graph}#{index}"}
+    # The timeline shows the same slice, however it is gone to.
+    address.carry("timeline", query)
     link("timeline", "Show in the timeline", {"experiment": chosen.entry.name} | query)
+    source = table.rows[index].origin.source
+    if source is not None:
+        st.button(
+            "Find all of its source line",
+            icon=":material/code:",
+            key="same-line",
+            type="tertiary",
+            on_click=_find,
+            args=(source,),
+            help="Marks the nodes in the graph that the same line launched.",
+        )
 
 
 def _top(chosen: Chosen, run_name: str, graph_id: str) -> str:
@@ -219,70 +290,3 @@ def _summary(whole: WholeGraph) -> str:
         )
         parts.append(f"{format_ns(whole.work_ns)} of GPU work, sum of the nodes' medians")
     return " · ".join(parts)
-
-
-def _name(found: WholeGraph, place: int) -> str:
-    """A node's index, with its graph where that lies inside the one shown."""
-    graph, index = found.owner[place]
-    return str(index) if place < len(found.top) else f"{index} of {graph}"
-
-
-def _table(found: WholeGraph, identity: str) -> None:
-    # A row for each of 50,000 nodes is built and sent only where it is seen.
-    table = st.expander(
-        "All nodes as a table",
-        icon=":material/table_rows:",
-        expanded=address.value("search") is not None,
-        key=f"table-{identity}",
-        on_change="rerun",
-    )
-    if not table.open:
-        return
-    with table:
-        wanted = address.search(
-            "search", "Search nodes", "Search by name, operator, module or source line"
-        )
-        rows = [
-            row
-            for row in found.table.rows
-            if not wanted
-            or any(
-                wanted in (part or "").lower()
-                for part in (row.node.label, row.origin.op, row.origin.module, row.origin.source)
-            )
-        ]
-        st.dataframe(
-            {
-                "Node": [
-                    _name(found, row.node.index) if found.bodies else row.node.index for row in rows
-                ],
-                "Kind": [row.node.kind.value for row in rows],
-                "Name": [
-                    short_name(printable(row.node.label))
-                    if isinstance(row.node.params, KernelParams)
-                    else row.node.label
-                    for row in rows
-                ],
-                "Median, us": [
-                    None if row.times.median_ns is None else row.times.median_ns / 1e3
-                    for row in rows
-                ],
-                "Operator": [printable(row.origin.op or "") for row in rows],
-                "Module": [printable(row.origin.module or "") for row in rows],
-                "Source": [printable(row.origin.source or "") for row in rows],
-                "Phase": [row.origin.phase for row in rows],
-                "Stream": [row.times.stream for row in rows],
-                "Confidence": [row.times.confidence for row in rows],
-            },
-            column_config={
-                "Median, us": st.column_config.NumberColumn(format="%.2f"),
-                "Confidence": st.column_config.NumberColumn(format="percent"),
-                "Name": st.column_config.TextColumn(width="medium"),
-            },
-            hide_index=True,
-            height=420,
-            key=f"nodes-{identity}-{wanted}",
-            on_select=selecting(f"nodes-{identity}-{wanted}", [row.node.index for row in rows]),
-            selection_mode="single-cell",
-            placeholder="–",
-        )

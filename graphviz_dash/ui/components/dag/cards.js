@@ -64,7 +64,7 @@ class RepeatBar {
     };
     const at = card.block < 0 ? `all ${card.repeats.toLocaleString("en")}` :
       `${(card.block + 1).toLocaleString("en")} of ${card.repeats.toLocaleString("en")}`;
-    const bars = part("div", "bars", card.bars.map(([first, last, height, differs]) => {
+    const bars = part("div", card.bars.length > 40 ? "bars many" : "bars", card.bars.map(([first, last, height, differs]) => {
       const here = card.block >= first && card.block <= last;
       const bar = part("i", `${here ? "here" : ""} ${differs ? "differs" : ""}`.trim());
       bar.style.height = `${Math.max(8, height * 100)}%`;

@@ -251,6 +251,7 @@ function drawHead(dag, ctx, box) {
   const name = fitText(ctx, box.label, room);
   const left = room - textWidth(ctx, name) - 14;
   ctx.textAlign = "left";
+  clearUnder(ctx, theme, box.x + 22, y, textWidth(ctx, name));
   ctx.fillStyle = theme.text;
   ctx.fillText(name, box.x + 22, y);
   ctx.font = `11px ${theme.mono}`;
@@ -258,7 +259,17 @@ function drawHead(dag, ctx, box) {
   ctx.textAlign = "right";
   const facts = [`${box.note} · ${box.time}`, box.time].map((text) => text.replace(/ · $/, ""));
   const shown = facts.find((text) => text && textWidth(ctx, text) <= left);
-  if (shown) ctx.fillText(shown, box.x + 22 + room + 3, y);
+  if (!shown) return;
+  const right = box.x + 25 + room;
+  clearUnder(ctx, theme, right - textWidth(ctx, shown), y, textWidth(ctx, shown));
+  ctx.fillStyle = theme.muted;
+  ctx.fillText(shown, right, y);
+}
+
+/** Takes away the link that may run where text will stand. */
+function clearUnder(ctx, theme, x, y, width) {
+  ctx.fillStyle = theme.background;
+  ctx.fillRect(x - 2, y - 7, width + 4, 14);
 }
 
 /** Which block of a repeat is shown, with arrows to the ones beside it; returns the room taken. */
@@ -273,6 +284,7 @@ function drawBlock(dag, ctx, box, y, most) {
   const right = box.x + box.w - 9;
   const left = right - room + 8;
   ctx.textAlign = "left";
+  clearUnder(ctx, theme, left, y, room - 10);
   ctx.fillStyle = box.differ ? theme.critical : theme.primary;
   ctx.fillText(text, left + arrows, y);
   if (arrows) {
