@@ -88,7 +88,7 @@ TICKETS: Final = Tickets()
 
 def is_ready(of: GraphAddress, against: GraphAddress | None) -> bool:
     """Whether a view of the graph is there without work."""
-    return STORE.built(of[0], _slot(of, against))
+    return STORE.has(of[0], _slot(of, against))
 
 
 def prepared(
