@@ -131,7 +131,9 @@ def _launches(
 def _launch(row: NodeRow) -> str:
     match row.node.params:
         case KernelParams() as kernel:
-            grid, block = (" x ".join(map(str, size)) for size in (kernel.grid, kernel.block))
+            grid, block = (
+                " x ".join(map(str, size or "–")) for size in (kernel.grid, kernel.block)
+            )
             return f"grid {grid}, block {block}, {kernel.dynamic_shared} B shared"
         case MemcpyParams(bytes=size) | MemsetParams(bytes=size):
             return f"{size} B"

@@ -19,6 +19,7 @@ from graphviz_dash.charts.dag_edges import EdgeList, edges_between
 from graphviz_dash.charts.dag_layout import ALL
 from graphviz_dash.charts.dag_repeat import RepeatCard, repeat_card
 from graphviz_dash.charts.still_dag import view_file
+from graphviz_dash.progress import CancelledError
 from graphviz_dash.ui.answers import (
     BadParameterError,
     answering,
@@ -27,13 +28,14 @@ from graphviz_dash.ui.answers import (
     integer,
     one,
 )
-from graphviz_dash.ui.components.dag.preparing import TICKETS, GivenUpError, prepared
+from graphviz_dash.ui.components.dag.preparing import cancel, prepared, standing
+from graphviz_dash.ui.jobs import Standing
+from graphviz_dash.ui.results import GraphAddress
 from graphviz_dash.ui.store import UnknownKeyError
 
 _GROUP: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}")
 _BOX: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}|n[0-9]{1,9}")
 _SHOWN: Final = re.compile(r"g(\.[0-9]{1,6}){1,64}:(-1|[0-9]{1,7})")
-_TICKET: Final = re.compile(r"[0-9a-z]{8,32}")
 _MAX_EXPANDED: Final = 400
 _MAX_STEM: Final = 80
 _MAX_GRAPH_ID: Final = 120
@@ -52,14 +54,6 @@ class Hits(msgspec.Struct, frozen=True):
     leaves: list[int]
 
 
-class Progress(msgspec.Struct, frozen=True):
-    """Stage ``number`` (from 0) of ``count`` of what is done under a ticket; 0 of 0 for none."""
-
-    number: int
-    count: int
-    what: str
-
-
 class Drawing(msgspec.Struct, frozen=True):
     """A file to save: its name, media type and text."""
 
@@ -69,7 +63,7 @@ class Drawing(msgspec.Struct, frozen=True):
 
 
 def routes() -> list[Route]:
-    """What is seen, found and told of a graph; and giving up what takes long."""
+    """What is seen, found and told of a graph; how far its preparation is, and ending that."""
     answers: dict[str, Callable[[Request], msgspec.Struct]] = {
         "view": _view,
         "search": _search,
@@ -83,7 +77,7 @@ def routes() -> list[Route]:
             Route(f"/api/dag/{name}", answering(answer), methods=["GET"])
             for name, answer in answers.items()
         ),
-        Route("/api/dag/give-up", answering(_give_up), methods=["POST"]),
+        Route("/api/dag/cancel", answering(_cancel), methods=["POST"]),
     ]
 
 
@@ -146,36 +140,28 @@ def _drawing(request: Request) -> Drawing:
     return Drawing(f"{stem}.dot", "text/vnd.graphviz", view_dot(view, name))
 
 
-def _progress(request: Request) -> Progress:
-    return Progress(*TICKETS.stage(_ticket(request) or ""))
+def _progress(request: Request) -> Standing:
+    return standing(*_addresses(request))
 
 
-def _give_up(request: Request) -> Progress:
-    ticket = _ticket(request)
-    if ticket is None:
-        raise BadParameterError("ticket: none given")
-    TICKETS.give_up(ticket)
-    return Progress(*TICKETS.stage(ticket))
-
-
-def _ticket(request: Request) -> str | None:
-    """What the browser calls its request."""
-    text = request.query_params.get("ticket")
-    if text is not None and not _TICKET.fullmatch(text):
-        raise BadParameterError("ticket: expected 8 to 32 letters and digits")
-    return text
+def _cancel(request: Request) -> Standing:
+    return cancel(*_addresses(request))
 
 
 def _graph(request: Request) -> FoldedGraph:
-    of = (experiment_key(request), checked_name(one(request, "run")), _graph_id(request, "graph"))
-    against = None
-    if "against" in request.query_params:
-        run = checked_name(one(request, "against_run"))
-        against = experiment_key(request, "against"), run, _graph_id(request, "against_graph")
     try:
-        return prepared(of, against, _ticket(request))
-    except GivenUpError as stage:
-        raise BadParameterError(f"given up before {stage}") from stage
+        return prepared(*_addresses(request))
+    except CancelledError as cancelled:
+        raise BadParameterError("preparing the graph was cancelled") from cancelled
+
+
+def _addresses(request: Request) -> tuple[GraphAddress, GraphAddress | None]:
+    """The graph that is asked for, and the earlier one that it is compared with."""
+    of = (experiment_key(request), checked_name(one(request, "run")), _graph_id(request, "graph"))
+    if "against" not in request.query_params:
+        return of, None
+    run = checked_name(one(request, "against_run"))
+    return of, (experiment_key(request, "against"), run, _graph_id(request, "against_graph"))
 
 
 def _graph_id(request: Request, name: str) -> str:

@@ -163,18 +163,17 @@ class Waiting {
   }
 
   begin() {
-    this.end();
-    const ticket = Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36).padStart(7, "0")).join("");
-    this.ticket = ticket;
+    clearInterval(this.timer);
+    const ticket = (this.ticket = {});
     this.timer = setInterval(() => this.look(ticket), 250);
     return ticket;
   }
 
   async look(ticket) {
-    const { number, count, what } = await asked("progress", new URLSearchParams({ ticket })).catch(() => ({ count: 0 }));
-    if (this.ticket !== ticket || !count) return;
-    this.words.textContent = `Preparing the graph: ${what} (${number + 1} of ${count})`;
-    Object.assign(this.progress, { max: count, value: number });
+    const job = await asked("progress", new URLSearchParams(this.dag.query)).catch(() => null);
+    if (this.ticket !== ticket || !job || job.state !== "running") return;
+    this.words.textContent = `Preparing the graph: ${job.what.toLowerCase()}`;
+    Object.assign(this.progress, { max: 1, value: job.share });
     this.panel.hidden = false;
   }
 
@@ -186,15 +185,15 @@ class Waiting {
   }
 
   giveUp() {
-    const { dag, ticket } = this;
-    if (!ticket) return;
-    fetch(`/api/dag/give-up?${new URLSearchParams({ ticket })}`, { method: "POST" });
+    const { dag } = this;
+    fetch(`/api/dag/cancel?${new URLSearchParams(dag.query)}`, { method: "POST" });
     dag.request.abort();
     this.end();
-    dag.problem.replaceChildren("Preparing the graph was cancelled. ", dagButton("Try again", "Prepare the graph", () => {
+    const again = dagButton("Try again", "Prepare the graph", () => {
       dag.problem.hidden = true;
       dag.load(dag.last);
-    }));
+    });
+    dag.problem.replaceChildren("Preparing the graph was cancelled. ", again);
     dag.problem.hidden = false;
   }
 }

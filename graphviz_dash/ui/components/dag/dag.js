@@ -120,7 +120,6 @@ class Dag {
     this.last = { fresh, expanded, shown, first, keep, focus, fit };
     const begin = performance.now();
     const ticket = this.waiting.begin();
-    query.set("ticket", ticket);
     try {
       const response = await fetch(`/api/dag/view?${query}`, { signal: request.signal });
       const body = await response.json();

@@ -1,19 +1,14 @@
-"""The work before a graph's first view, in stages that are told and can be given up between.
-
-A browser draws a ticket and sends it with its requests: under it the stage is asked for, and the
-work is given up. What a stage made is kept whatever happens, so that nothing is done twice.
-"""
+"""The work before the first view of a large graph: a job in stages, told and cancelled as such."""
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from graphviz_dash.analysis.measured_graph import MeasuredGraph
 from graphviz_dash.charts.dag import FoldedGraph, folded
 from graphviz_dash.model.run import Run
+from graphviz_dash.progress import CancelledError
+from graphviz_dash.ui.jobs import JOBS, Standing, State, Task
 from graphviz_dash.ui.results import (
     GraphAddress,
     eager_nodes,
@@ -24,66 +19,13 @@ from graphviz_dash.ui.results import (
     nodes,
     whole,
 )
-from graphviz_dash.ui.store import STORE
+from graphviz_dash.ui.store import STORE, UnknownKeyError
 
-_MOST_TICKETS: Final = 256
 LARGE: Final = 5_000
 """Nodes from which on a page does not wait for a graph that was not prepared before."""
 
-
-class GivenUpError(Exception):
-    """The browser that asked for a view has given it up."""
-
-
-class Tickets:
-    """What is being prepared, by ticket; safe to use from threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._stages: OrderedDict[str, tuple[int, int, str]] = OrderedDict()
-        self._given_up: OrderedDict[str, None] = OrderedDict()
-
-    def begin(self, ticket: str | None, number: int, count: int, what: str) -> None:
-        """Notes that stage ``number`` of ``count`` begins.
-
-        Raises:
-            GivenUpError: the ticket was given up.
-        """
-        if ticket is None:
-            return
-        with self._lock:
-            if ticket in self._given_up:
-                del self._given_up[ticket]
-                self._stages.pop(ticket, None)
-                raise GivenUpError(what)
-            self._stages[ticket] = (number, count, what)
-            _trim(self._stages)
-
-    def stage(self, ticket: str) -> tuple[int, int, str]:
-        """The stage of a ticket; 0 of 0 where nothing is being done for it."""
-        with self._lock:
-            return self._stages.get(ticket, (0, 0, ""))
-
-    def done(self, ticket: str | None) -> None:
-        """Forgets a ticket."""
-        if ticket is not None:
-            with self._lock:
-                self._stages.pop(ticket, None)
-                self._given_up.pop(ticket, None)
-
-    def give_up(self, ticket: str) -> None:
-        """The work of a ticket ends before its next stage."""
-        with self._lock:
-            self._given_up[ticket] = None
-            _trim(self._given_up)
-
-
-def _trim(known: OrderedDict[str, Any]) -> None:
-    while len(known) > _MOST_TICKETS:
-        known.popitem(last=False)
-
-
-TICKETS: Final = Tickets()
+_PATIENCE: Final = 60.0
+"""Seconds between two looks at a job, which wakes who waits for it when it ends."""
 
 
 def is_ready(of: GraphAddress, against: GraphAddress | None) -> bool:
@@ -91,45 +33,67 @@ def is_ready(of: GraphAddress, against: GraphAddress | None) -> bool:
     return STORE.has(of[0], _slot(of, against))
 
 
-def prepared(
-    of: GraphAddress, against: GraphAddress | None = None, ticket: str | None = None
-) -> FoldedGraph:
-    """A graph, or two as one, folded and ready for views; built once.
+def prepared(of: GraphAddress, against: GraphAddress | None = None) -> FoldedGraph:
+    """A graph, or two as one, folded and ready for views; built once, a large one by a job.
 
     Raises:
         UnknownKeyError: no such experiment, run or graph.
         InputError: an experiment cannot be read.
-        GivenUpError: the ticket was given up meanwhile.
+        CancelledError: the job was cancelled meanwhile.
     """
-    if not is_ready(of, against):
-        stages = _single(of) if against is None else _both(of, against)
-        for number, (what, work) in enumerate(stages):
-            TICKETS.begin(ticket, number, len(stages), what)
-            work()
-        TICKETS.done(ticket)
+    if not is_ready(of, against) and _size(of) >= LARGE:
+        job = JOBS.begin(_job(of, against), _tasks(of, against), again=True)
+        while (standing := job.wait(_PATIENCE)).state is State.RUNNING:
+            pass
+        if standing.state is State.CANCELLED:
+            raise CancelledError
     return _folded(of) if against is None else _compared(of, against)
 
 
-def _single(of: GraphAddress) -> list[tuple[str, Callable[[], object]]]:
+def standing(of: GraphAddress, against: GraphAddress | None) -> Standing:
+    """How far the preparation of a graph is."""
+    job = JOBS.of(_job(of, against))
+    return Standing(State.DONE, "", 1.0) if job is None else job.standing
+
+
+def cancel(of: GraphAddress, against: GraphAddress | None) -> Standing:
+    """Ends the preparation of a graph before its next stage; what was made is kept."""
+    job = JOBS.of(_job(of, against))
+    if job is not None:
+        job.cancel()
+    return standing(of, against)
+
+
+def _job(of: GraphAddress, against: GraphAddress | None) -> tuple[object, ...]:
+    return ("graph", of, against)
+
+
+def _size(of: GraphAddress) -> int:
+    run = STORE.run(of[0], of[1])
+    if of[2] not in {graph.id for graph in run.graphs}:
+        raise UnknownKeyError(of[2])
+    return nodes_of(run, of[2])
+
+
+def _tasks(of: GraphAddress, against: GraphAddress | None) -> list[Task]:
     key, run_name, _ = of
-    return [
-        ("reading the bundles", lambda: STORE.experiment(key)),
-        ("matching the replays with the nodes", lambda: node_replays(key, run_name)),
-        ("looking for operators and source lines", lambda: nodes(*of)),
-        ("putting the graphs inside it in place", lambda: whole(*of)),
-        ("looking for the critical path", lambda: measured(*of)),
-        ("folding", lambda: _folded(of)),
+    own: list[Task] = [
+        ("Matching the replays with the nodes", lambda: node_replays(key, run_name)),
+        ("Finding operators and source lines", lambda: nodes(*of)),
     ]
-
-
-def _both(of: GraphAddress, against: GraphAddress) -> list[tuple[str, Callable[[], object]]]:
+    if against is None:
+        return [
+            *own,
+            ("Putting in place the graphs inside it", lambda: whole(*of)),
+            ("Finding the critical path", lambda: measured(*of)),
+            ("Folding", lambda: _folded(of)),
+        ]
     return [
-        ("reading the bundles", lambda: STORE.experiment(of[0])),
-        ("looking for operators and source lines", lambda: nodes(*of)),
-        ("those of the earlier graph", lambda: nodes(*against)),
-        ("comparing the graphs", lambda: graph_pair(of, against)),
-        ("putting them together", lambda: graph_union(of, against)),
-        ("folding", lambda: _compared(of, against)),
+        *own,
+        ("Finding those of the earlier graph", lambda: nodes(*against)),
+        ("Comparing the graphs", lambda: graph_pair(of, against)),
+        ("Putting them together", lambda: graph_union(of, against)),
+        ("Folding", lambda: _compared(of, against)),
     ]
 
 
