@@ -108,6 +108,12 @@ def _run_name(_context: click.Context, _option: click.Parameter, value: str | No
     help="Also record replays with cupti-python, whose records name the node of each kernel.",
 )
 @click.option(
+    "--observers",
+    is_flag=True,
+    help="Also time the step under each tool that could watch it: CUDA events, torch.profiler, "
+    "CUPTI by graph and by node; and with nothing attached.",
+)
+@click.option(
     "--skip",
     default=SKIP,
     show_default=True,
@@ -139,6 +145,7 @@ def collect(
     seed: int,
     timeout: int | None,
     node_ids: bool,
+    observers: bool,
     skip: int,
     steps: int,
     attribute: bool,
@@ -149,7 +156,8 @@ def collect(
     For each mode: a clean pass, in which no profiler is ever attached; a capture pass under
     torch.profiler, which reads the graph from the driver; a traced pass; and a memory pass under
     torch's memory recorder. Each runs in a process of its own. A mode that fails is kept with its
-    cause, and the others are collected. With --node-ids there is one more, under cupti-python.
+    cause, and the others are collected. With --node-ids there is one more, under cupti-python; with
+    --observers the step is timed in six more processes, each with another tool attached.
 
     \b
     Under torchrun each rank collects its own runs, all ranks pass by pass together:
@@ -167,6 +175,8 @@ def collect(
         raise MissingRequirementError(
             f"--node-ids needs cupti-python, not installed here: {_INSTALL_NODE_IDS}"
         )
+    if observers and place is not None:
+        raise click.UsageError("--observers is for a single process, not for ranks.")
     if program:
         if workload is not None:
             raise click.UsageError("Give --workload or a program after --, not both.")
@@ -188,6 +198,7 @@ def collect(
             timeout_s=timeout,
             settings=settings,
             node_ids=node_ids,
+            observers=observers,
             name=name,
         ),
         say,

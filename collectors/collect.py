@@ -18,6 +18,7 @@ import msgspec
 
 from collectors.doctor.ask import STEPS, examine_workload
 from collectors.lifeline import PARENT
+from collectors.observing import ABOUT, observers_of
 from collectors.parameters import WorkloadFacts
 from collectors.processes import Limit, run_worker
 from collectors.ranks import Peers, Place, meeting, worker_settings
@@ -30,6 +31,7 @@ from collectors.requests import (
     MEMORY_PASS_FILE,
     NO_SPACE,
     NODE_IDS_FILE,
+    OBSERVERS_FILE,
     REPLAY_IDS_FILE,
     TRACE_FILE,
     UPDATES_FILE,
@@ -45,6 +47,7 @@ from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
+from graphviz_dash.model.observers import Observed, Observer, ObserverPass
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
@@ -82,7 +85,7 @@ class Collection:
     """What to collect. ``command`` is what the user typed, kept in the manifest; ``settings`` are
     ``name=value`` of the workload's parameters. ``name`` is what a single run is called instead of
     by its mode. A pass that takes longer than ``timeout_s`` is ended; None: it may take as long as
-    it likes. ``node_ids``: with the node-id pass."""
+    it likes. ``node_ids``: with the node-id pass; ``observers``: with the observers pass."""
 
     workload: str
     modes: tuple[ExecutionMode, ...]
@@ -96,13 +99,15 @@ class Collection:
     settings: tuple[str, ...] = ()
     name: str | None = None
     node_ids: bool = False
+    observers: bool = False
 
     def passes(self, mode: ExecutionMode) -> tuple[Pass, ...]:
         """The passes of a mode, in their order."""
+        watching = (Pass.OBSERVERS,) if self.observers else ()
         if mode is ExecutionMode.EAGER:
-            return (Pass.CLEAN, Pass.TRACED, Pass.MEMORY)
-        passes = (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY)
-        return (*passes, Pass.NODE_IDS) if self.node_ids else passes
+            return (Pass.CLEAN, Pass.TRACED, Pass.MEMORY, *watching)
+        naming = (Pass.NODE_IDS,) if self.node_ids else ()
+        return (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY, *naming, *watching)
 
 
 @dataclass(frozen=True)
@@ -226,7 +231,10 @@ def _collect_mode(
         folder.mkdir()
         progress.begin(f"{mode.value}: {kind.value} pass")
         begin = time.monotonic()
-        failure = _run_pass(what, factory, mode, kind, folder, peers)
+        if kind is Pass.OBSERVERS:
+            failure = _observe(what, factory, mode, folder, progress)
+        else:
+            failure = _run_pass(what, factory, mode, kind, folder, peers)
         took = time.monotonic() - begin
         if failure is None:
             folders[kind] = folder
@@ -330,6 +338,7 @@ def _run_pass(
     kind: Pass,
     folder: Path,
     peers: Peers | None,
+    observer: Observer | None = None,
 ) -> Failure | None:
     """The failure of the pass, which with several ranks is that of any of them."""
     name = f"{mode.value}-{kind.value}"
@@ -345,6 +354,7 @@ def _run_pass(
         out=str(folder),
         group=peers.group(name, timeout_s or _RANKS_TIMEOUT_S) if peers else None,
         settings=what.settings,
+        observer=observer,
     )
     request_file = folder / "request.json"
     request_file.write_bytes(msgspec.json.encode(request))
@@ -352,6 +362,37 @@ def _run_pass(
     process = _worker(str(request_file), place=peers.place if peers else None, limit=limit)
     failure = _failure_of(process, folder, kind, limit)
     return peers.settle(name, failure, kind) if peers else failure
+
+
+def _observe(
+    what: Collection, factory: str, mode: ExecutionMode, folder: Path, progress: _Progress
+) -> Failure | None:
+    """Times the step under each observer, in a process each, and joins what they found; how the
+    process failed to which nothing was attached. What another could not do is absent."""
+    found: list[Observed] = []
+    absent: list[Absent] = []
+    wanted, missing = observers_of(mode)
+    absent += missing
+    for number, observer in enumerate(wanted):
+        place = folder / str(number)
+        place.mkdir()
+        failure = _run_pass(what, factory, mode, Pass.OBSERVERS, place, None, observer)
+        if failure is None:
+            rows = _read(place / OBSERVERS_FILE, tuple[Observed, ...])
+            found += [msgspec.structs.replace(row, process=number) for row in rows]
+            continue
+        if observer is Observer.NONE:
+            return failure
+        first = failure.message.partition("\n")[0]
+        reason = f"its process failed: {failure.error}: {printable(first)}"
+        absent.append(Absent(f"observer {observer.value}", reason))
+        progress.note(f"{mode.value}: {ABOUT[observer]} failed: {printable(first)}")
+    series = [row for row in found if row.steps]
+    iterations = max(len(row.steps) for row in series)
+    joined = ObserverPass(iterations=iterations, observed=tuple(series))
+    (folder / OBSERVERS_FILE).write_bytes(msgspec.json.encode(joined))
+    (folder / ABSENT_FILE).write_bytes(msgspec.json.encode(absent))
+    return None
 
 
 def _failure_of(
@@ -444,6 +485,8 @@ def _add_parts(writer: BundleWriter, folders: dict[Pass, Path]) -> None:
     if captured and (named := folders.get(Pass.NODE_IDS)):
         packed = gzip.decompress((named / NODE_IDS_FILE).read_bytes())
         writer.add_node_ids(msgspec.json.decode(packed, type=NodeIdPass))
+    if observed := folders.get(Pass.OBSERVERS):
+        writer.add_observers(_read(observed / OBSERVERS_FILE, ObserverPass))
 
 
 def _read(file: Path, kind: type[T]) -> T:

@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from graphviz_dash.model.observers import Observer
 from graphviz_dash.model.run import ExecutionMode, Pass
 
 FAILURE_FILE: Final = "failure.json"
@@ -24,6 +25,7 @@ ABSENT_FILE: Final = "absent.json"
 """What a pass could not find out, as a list of Absent; not there where nothing is."""
 REPLAY_IDS_FILE: Final = "replay-ids.json"
 NODE_IDS_FILE: Final = "node-ids.json.gz"
+OBSERVERS_FILE: Final = "observers.json"
 
 NO_SPACE: Final = 3
 """Exit code of a pass that could not write because the disk is full; the last line of its stderr
@@ -46,7 +48,8 @@ class GroupRequest(Struct, frozen=True):
 
 class PassRequest(Struct, frozen=True):
     """One pass of one run. ``out`` is an existing empty folder for its results; ``group`` is None
-    for a single process; ``settings`` are the ``name=value`` of the workload's parameters."""
+    for a single process; ``settings`` are the ``name=value`` of the workload's parameters;
+    ``observer`` is what an observers pass attaches."""
 
     kind: Pass
     mode: ExecutionMode
@@ -58,3 +61,4 @@ class PassRequest(Struct, frozen=True):
     out: str
     group: GroupRequest | None = None
     settings: tuple[str, ...] = ()
+    observer: Observer | None = None

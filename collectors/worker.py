@@ -86,6 +86,7 @@ def _run(request: PassRequest) -> int:
         Pass.TRACED: traced.run,
         Pass.MEMORY: memory.run,
         Pass.NODE_IDS: _node_ids,
+        Pass.OBSERVERS: _observers,
     }
     try:
         if request.group is None:
@@ -102,7 +103,7 @@ def _run(request: PassRequest) -> int:
         return error.exit_code
     if request.group is not None:
         _leave_group(0)
-    if request.kind is Pass.NODE_IDS:
+    if request.kind in (Pass.NODE_IDS, Pass.OBSERVERS):
         # cupti-python's callback is still called when the process ends, which crashed once the
         # interpreter had been torn down.
         os._exit(0)
@@ -113,6 +114,12 @@ def _node_ids(request: PassRequest) -> None:
     from collectors.passes import node_ids
 
     node_ids.run(request)
+
+
+def _observers(request: PassRequest) -> None:
+    from collectors.passes import observers
+
+    observers.run(request)
 
 
 def _leave_group(code: int) -> NoReturn:

@@ -14,6 +14,7 @@ from cuda.bindings import driver
 from collectors.life import ask_update
 from collectors.modes import Replays, make_ready
 from collectors.passes.executor import LifeListener, absent_from, prepare
+from collectors.passes.launches import with_launches
 from collectors.quiet import no_collection
 from collectors.recorder import recording
 from collectors.requests import (
@@ -43,19 +44,19 @@ def run(request: PassRequest) -> None:
     """Writes clean.json and memory.json into ``request.out``."""
     step, warmup_ns = prepare(request)
     listener = LifeListener()
-    with recording(listener):
+    with recording(listener) as graphs:
         iterate = make_ready(request.mode, step)
     with no_collection():
         steps = _synchronised(iterate, request.iterations)
         intervals = _back_to_back(iterate, request.iterations)
-    clean = CleanTimings(
-        warmup_ns=warmup_ns, steps=steps, back_to_back_ns=intervals, graphs=listener.lives()
-    )
+    memory = memory_use()
+    lives, unmeasured = with_launches(listener.lives(), graphs, listener.handles)
+    clean = CleanTimings(warmup_ns=warmup_ns, steps=steps, back_to_back_ns=intervals, graphs=lives)
     out = Path(request.out)
     (out / CLEAN_FILE).write_bytes(msgspec.json.encode(clean))
-    absent = (*absent_from(step), *listener.absent)
+    absent = (*absent_from(step), *listener.absent, *unmeasured)
     (out / ABSENT_FILE).write_bytes(msgspec.json.encode(absent))
-    (out / MEMORY_FILE).write_bytes(msgspec.json.encode(memory_use()))
+    (out / MEMORY_FILE).write_bytes(msgspec.json.encode(memory))
     if isinstance(iterate, Replays):
         (out / UPDATES_FILE).write_bytes(msgspec.json.encode(_updates(listener.handles)))
 

@@ -84,7 +84,7 @@ class LifeListener:
     def __init__(self) -> None:
         self._known: dict[str, dict[str, int]] = {}
         self.handles: dict[str, int] = {}
-        self._uploads: dict[str, int | None] = {}
+        self._uploads: dict[str, tuple[int, int] | None] = {}
 
     def begins(self, graph_id: str) -> None:
         """Nothing to do: the recorder has the time."""
@@ -125,18 +125,19 @@ class LifeListener:
                 nodes=known["nodes"],
                 capture_ns=known["capture_ns"],
                 instantiate_ns=known["instantiate_ns"],
-                upload_ns=self._uploads[graph],
+                upload_ns=(self._uploads[graph] or (None, None))[1],
                 first_launch_cpu_ns=known["first_launch_cpu_ns"],
                 first_launch_ns=known["first_launch_ns"],
+                upload_cpu_ns=(self._uploads[graph] or (None, None))[0],
             )
             for graph, known in self._known.items()
             if "first_launch_ns" in known
         )
 
 
-def _upload_ns(graph: int) -> int | None:
-    """cudaGraphUpload to its completion, on an executable graph of its own; None where the driver
-    allows no second one, as it does for graphs with memory nodes.
+def _upload_ns(graph: int) -> tuple[int, int] | None:
+    """cudaGraphUpload to its return and to its completion, on an executable graph of its own; None
+    where the driver allows no second one, as it does for graphs with memory nodes.
 
     Uploading the one that is replayed would change what its first launch costs.
     """
@@ -151,7 +152,8 @@ def _upload_ns(graph: int) -> int | None:
         torch.cuda.synchronize()
         begin = time.perf_counter_ns()
         call(runtime.cudaGraphUpload, executable, stream)
+        returned = time.perf_counter_ns()
         torch.cuda.synchronize()
-        return time.perf_counter_ns() - begin
+        return returned - begin, time.perf_counter_ns() - begin
     finally:
         call(runtime.cudaGraphExecDestroy, executable)

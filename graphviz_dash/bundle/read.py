@@ -33,6 +33,7 @@ from graphviz_dash.model.graph import (
 )
 from graphviz_dash.model.memory import MemoryPass, Stage
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
+from graphviz_dash.model.observers import Observer, ObserverPass
 from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import (
     FORMAT_NAME,
@@ -67,6 +68,7 @@ class BundleContents:
     recording: Recording | None = None
     doctor: DoctorReport | None = None
     updates: GraphUpdates | None = None
+    observers: ObserverPass | None = None
 
 
 class _Envelope(msgspec.Struct):
@@ -152,6 +154,7 @@ def read_bundle(path: Path) -> BundleContents:
             recording=recorded,
             doctor=_read_part(doctor, DoctorReport) if doctor else None,
             updates=_read_updates(single.get(FileRole.UPDATES), graphs),
+            observers=_read_observers(single.get(FileRole.OBSERVERS)),
         )
 
 
@@ -187,6 +190,25 @@ def _read_updates(file: Path | None, graphs: tuple[CapturedGraph, ...]) -> Graph
         if at is None or (node is not None and node >= len(at.nodes)):
             raise InputError(file, f"node {node} of {pair.answer.graph!r}", "a node of the bundle")
     return updates
+
+
+def _read_observers(file: Path | None) -> ObserverPass | None:
+    """Refuses a series without a step, one with more rows than steps, and a pass in which nothing
+    was timed without an observer: then there is nothing to compare with."""
+    if file is None:
+        return None
+    found = _read_part(file, ObserverPass)
+    for one in found.observed:
+        rows = len(one.steps), len(one.device_ns), len(one.reported_ns)
+        if not rows[0] or max(rows) > found.iterations:
+            raise InputError(
+                file,
+                f"{max(rows):,} rows of {one.observer.value!r} for {rows[0]:,} steps",
+                f"from 1 step to {found.iterations:,}, and no more rows than that",
+            )
+    if not any(one.observer is Observer.NONE for one in found.observed):
+        raise InputError(file, "every series is observed", "one with nothing attached")
+    return found
 
 
 def _checked_files(path: Path, manifest: Manifest) -> list[tuple[FileRole, Path]]:

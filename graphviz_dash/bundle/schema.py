@@ -22,6 +22,7 @@ PLACES: Final = {
     FileRole.MEMORY_PASS: "memory-pass.json",
     FileRole.DOCTOR: "doctor.json",
     FileRole.UPDATES: "updates.json",
+    FileRole.OBSERVERS: "observers.json",
     FileRole.CAPTURE_TRACE: "traces/capture.json.gz",
     FileRole.REPLAY_TRACE: "traces/replay.json.gz",
     FileRole.REPLAY_IDS: "traces/replay-ids.json",

@@ -19,6 +19,7 @@ from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
+from graphviz_dash.model.observers import ObserverPass
 from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import (
     CleanTimings,
@@ -91,6 +92,10 @@ class BundleWriter:
     def add_updates(self, updates: GraphUpdates) -> None:
         """Adds what the driver answered to updates of one graph to another."""
         self._add(FileRole.UPDATES, PLACES[FileRole.UPDATES], msgspec.json.encode(updates))
+
+    def add_observers(self, found: ObserverPass) -> None:
+        """Adds the step as timed under each observer."""
+        self._add(FileRole.OBSERVERS, PLACES[FileRole.OBSERVERS], msgspec.json.encode(found))
 
     def add_graph(self, graph: CapturedGraph) -> None:
         """Adds one captured graph."""

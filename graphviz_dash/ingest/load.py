@@ -45,6 +45,7 @@ def load_run(path: Path, limits: Limits = DEFAULT_LIMITS) -> Run:
         recording=contents.recording,
         doctor=contents.doctor,
         updates=contents.updates,
+        observers=contents.observers,
     )
 
 

@@ -19,6 +19,7 @@ from graphviz_dash.model.memory import MemoryPass
 
 if TYPE_CHECKING:
     from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
+    from graphviz_dash.model.observers import ObserverPass
     from graphviz_dash.model.recording import Recording
     from graphviz_dash.model.trace import Trace, TraceProblem
 
@@ -49,6 +50,7 @@ class Pass(StrEnum):
     TRACED = "traced"
     MEMORY = "memory"
     NODE_IDS = "node-ids"
+    OBSERVERS = "observers"
     RECORDED = "recorded"
     """No pass of a collection: a program that ran once, watched by the recorder."""
 
@@ -67,6 +69,7 @@ class FileRole(StrEnum):
     RECORDING = "recording"
     DOCTOR = "doctor"
     UPDATES = "updates"
+    OBSERVERS = "observers"
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -218,6 +221,11 @@ class GraphLife(Struct, frozen=True, forbid_unknown_fields=True):
     ``instantiate_ns``: cudaGraphInstantiate. ``upload_ns``: cudaGraphUpload to its completion.
     ``first_launch_cpu_ns`` and ``first_launch_ns``: the first replay, to the call's return and to
     completion.
+
+    After the timed series, by cudaGraphLaunch itself: ``repeat_launches`` into an empty stream, to
+    the call's return and to completion; ``repeat_launch_device_ns`` between CUDA events behind a
+    kernel that spins. On further executables of the graph: ``upload_cpu_ns`` to the return of
+    cudaGraphUpload, ``upload_device_ns`` and ``first_launch_device_ns`` behind such a kernel.
     """
 
     graph: str
@@ -227,6 +235,11 @@ class GraphLife(Struct, frozen=True, forbid_unknown_fields=True):
     upload_ns: Nanoseconds | None
     first_launch_cpu_ns: Nanoseconds
     first_launch_ns: Nanoseconds
+    upload_cpu_ns: Nanoseconds | None = None
+    upload_device_ns: Nanoseconds | None = None
+    first_launch_device_ns: Nanoseconds | None = None
+    repeat_launches: tuple[StepTiming, ...] = ()
+    repeat_launch_device_ns: tuple[Nanoseconds, ...] = ()
 
 
 class CleanTimings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -304,6 +317,7 @@ class Run:
     recording: Recording | None = None
     doctor: DoctorReport | None = None
     updates: GraphUpdates | None = None
+    observers: ObserverPass | None = None
 
     @property
     def mode(self) -> ExecutionMode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import msgspec
 from hypothesis import strategies as st
 
 from graphviz_dash.bundle.write import BundleWriter
@@ -53,6 +54,7 @@ from graphviz_dash.model.memory import (
     Stage,
 )
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass, NodeIdRow, NodeLook
+from graphviz_dash.model.observers import Observed, Observer, ObserverPass
 from graphviz_dash.model.recording import RecordedGraph, Recording, StepRung
 from graphviz_dash.model.run import (
     Absent,
@@ -194,6 +196,7 @@ def write_bundle(
     recording: Recording | None = None,
     doctor: DoctorReport | None = None,
     updates: GraphUpdates | None = None,
+    observers: ObserverPass | None = None,
 ) -> Path:
     """Writes a bundle with the writer that the collectors use and returns its path."""
     with BundleWriter(target) as writer:
@@ -209,6 +212,8 @@ def write_bundle(
             writer.add_doctor(doctor)
         if updates is not None:
             writer.add_updates(updates)
+        if observers is not None:
+            writer.add_observers(observers)
         for graph in graphs:
             writer.add_graph(graph)
         for role in traces:
@@ -388,8 +393,40 @@ cleans = st.builds(
     steps=_tuples(st.builds(StepTiming, counts, counts)),
     back_to_back_ns=_tuples(counts),
     graphs=_tuples(
-        st.builds(GraphLife, texts, counts, counts, counts, maybe() | counts, counts, counts)
+        st.builds(
+            GraphLife,
+            texts,
+            counts,
+            counts,
+            counts,
+            maybe() | counts,
+            counts,
+            counts,
+            maybe() | counts,
+            maybe() | counts,
+            maybe() | counts,
+            _tuples(st.builds(StepTiming, counts, counts)),
+            _tuples(counts),
+        )
     ),
+)
+
+_observed = st.builds(
+    Observed,
+    st.sampled_from(Observer),
+    counts,
+    maybe() | texts,
+    st.lists(st.builds(StepTiming, counts, counts), min_size=1, max_size=3).map(tuple),
+    counts,
+    _tuples(counts, most=3),
+    _tuples(counts, most=3),
+    maybe() | counts,
+)
+
+observer_passes = st.builds(
+    lambda nothing, others: ObserverPass(3, (nothing, *others)),
+    _observed.map(lambda one: msgspec.structs.replace(one, observer=Observer.NONE)),
+    _tuples(_observed, most=3),
 )
 
 memories = st.builds(

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from graphviz_dash.bundle.schema import MANIFEST, PLACES, graph_place
-from graphviz_dash.model import doctor, graph, marks, memory, node_ids, recording, run
+from graphviz_dash.model import doctor, graph, marks, memory, node_ids, observers, recording, run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bundle-format.md").read_text(encoding="utf-8")
 
@@ -52,6 +52,7 @@ CHAPTERS = {
         doctor.OutputCheck,
     ),
     "## updates.json": (run.GraphUpdates, run.GraphUpdate),
+    "## observers.json": (observers.ObserverPass, observers.Observed),
     "## graphs/": (
         graph.CapturedGraph,
         graph.DriverAnswer,
@@ -78,7 +79,7 @@ def _classes(base: type) -> set[type]:
     """The classes of the format that derive from ``base``."""
     return {
         member
-        for module in (run, graph, memory, node_ids, recording, doctor)
+        for module in (run, graph, memory, node_ids, observers, recording, doctor)
         for _, member in inspect.getmembers(module, inspect.isclass)
         if issubclass(member, base) and member.__module__ == module.__name__
     }

@@ -13,6 +13,7 @@ from graphviz_dash.bundle.read import is_bundle, read_bundle, read_manifest
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.memory import MemoryPass
+from graphviz_dash.model.observers import ObserverPass
 from graphviz_dash.model.run import CleanTimings, FileRole, GraphUpdates, Manifest, MemoryUse
 from tests.bundle.examples import (
     CLEAN,
@@ -27,6 +28,7 @@ from tests.bundle.examples import (
     manifests,
     memories,
     memory_passes,
+    observer_passes,
     write_bundle,
 )
 
@@ -40,6 +42,7 @@ from tests.bundle.examples import (
     graph=st.none() | graphs(),
     doctor=st.none() | doctors,
     updates=st.none() | graph_updates,
+    observers=st.none() | observer_passes,
 )
 def test_any_run_is_read_as_it_was_written(
     manifest: Manifest,
@@ -49,6 +52,7 @@ def test_any_run_is_read_as_it_was_written(
     graph: CapturedGraph | None,
     doctor: DoctorReport | None,
     updates: GraphUpdates | None,
+    observers: ObserverPass | None,
 ) -> None:
     # What updates say of graphs is checked against those of the bundle, see test_updates.py.
     updates = None if graph else updates
@@ -64,6 +68,7 @@ def test_any_run_is_read_as_it_was_written(
             traces=(),
             doctor=doctor,
             updates=updates,
+            observers=observers,
         )
 
         found = read_bundle(path)
@@ -74,6 +79,7 @@ def test_any_run_is_read_as_it_was_written(
         assert found.doctor == doctor
         assert found.graphs == parts
         assert found.updates == updates
+        assert found.observers == observers
         assert found.capture_trace is None
         assert found.replay_trace is None
         listed = {entry.path for entry in found.manifest.files}

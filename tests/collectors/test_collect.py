@@ -23,6 +23,7 @@ from collectors.requests import (
     GRAPHS_FILE,
     MEMORY_FILE,
     MEMORY_PASS_FILE,
+    OBSERVERS_FILE,
     TRACE_FILE,
     WORKLOAD_FILE,
     PassRequest,
@@ -31,6 +32,7 @@ from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
+from graphviz_dash.model.observers import Observed, Observer
 from graphviz_dash.model.run import (
     CleanTimings,
     Environment,
@@ -150,6 +152,58 @@ def test_each_mode_becomes_a_bundle_and_progress_is_told(
     assert eager.memory_pass == graph.memory_pass == MEMORY_PASS
     assert any("[5/7] graph: capture pass done" in line for line in lines)
     assert sorted(p.name for p in (tmp_path / "x").iterdir()) == ["eager", "graph"]
+
+
+def observed(request: PassRequest) -> list[Observed]:
+    """What the process of an observer leaves."""
+    observer = request.observer or Observer.NONE
+    return [Observed(observer, 0, None, (StepTiming(9, 3),), 8, (), (), None)]
+
+
+def test_the_step_is_timed_under_each_observer_between_two_that_watch_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[tuple[str, str]] = []
+
+    def note(request: PassRequest) -> subprocess.CompletedProcess[str] | None:
+        if request.kind is not Pass.OBSERVERS:
+            return None
+        order.append((request.mode.value, str(request.observer)))
+        if request.observer is Observer.NODE_LEVEL:
+            return ended(-11)
+        content = msgspec.json.encode(observed(request))
+        (Path(request.out) / OBSERVERS_FILE).write_bytes(content)
+        return None
+
+    monkeypatch.setattr(module, "_worker", worker_that(note))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    runs = collect(replace(collection(tmp_path / "x"), observers=True), lambda _: None)
+    eager = ["none", "events", "torch-profiler", "cupti-node", "none"]
+    graph = ["none", "events", "torch-profiler", "cupti-graph", "cupti-node", "none"]
+    assert order == [("eager", name) for name in eager] + [("graph", name) for name in graph]
+    contents = read_bundle(runs[1].path)
+    assert contents.observers is not None
+    found = [(one.observer.value, one.process) for one in contents.observers.observed]
+    assert found == [(name, place) for place, name in enumerate(graph) if name != "cupti-node"]
+    assert contents.manifest.status == "complete"
+    (why,) = (one for one in contents.manifest.absent if one.fact == "observer cupti-node")
+    assert "SIGSEGV" in why.reason
+
+
+def test_an_observers_pass_needs_a_process_without_an_observer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        module,
+        "_worker",
+        worker_that(lambda request: ended(-11) if request.kind is Pass.OBSERVERS else None),
+    )
+    runs = collect(replace(collection(tmp_path / "x"), observers=True), lambda _: None)
+    for run in runs:
+        contents = read_bundle(run.path)
+        assert contents.observers is None
+        assert [failure.during for failure in contents.manifest.failures] == [Pass.OBSERVERS]
+        assert contents.clean is not None
 
 
 def test_settings_reach_every_pass_and_what_it_found_the_manifest(

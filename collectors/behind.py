@@ -1,0 +1,45 @@
+"""GPU time of work by itself: queued behind a kernel that spins, so that no launch is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import torch
+
+_CALIBRATION_CYCLES: Final = 2_000_000
+_MARGIN_NS: Final = 100_000
+_LONGEST_NS: Final = 100_000_000
+
+
+class Behind:
+    """Queues work behind a kernel that spins for a time on the current stream.
+
+    The kernel ends by itself: work whose launch waits for the GPU is late, never stuck.
+    """
+
+    def __init__(self) -> None:
+        self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self._cycles_per_ns = 1.0
+        # The first run loads the kernel.
+        for _ in range(2):
+            self._begin.record()
+            torch.cuda._sleep(_CALIBRATION_CYCLES)
+            self._end.record()
+            torch.cuda.synchronize()
+        took_ns = self._begin.elapsed_time(self._end) * 1e6
+        self._cycles_per_ns = _CALIBRATION_CYCLES / took_ns
+
+    def device_ns(self, work: Callable[[], object], launch_ns: float) -> int | None:
+        """GPU time of ``work`` between two events in ns; ``launch_ns`` is what its launch takes of
+        the CPU, about. None where it took so much longer that the GPU did not wait for nothing.
+        """
+        torch.cuda.synchronize()
+        hold_ns = min(2 * launch_ns + _MARGIN_NS, _LONGEST_NS)
+        torch.cuda._sleep(int(hold_ns * self._cycles_per_ns))
+        self._begin.record()
+        work()
+        late = self._begin.query()
+        self._end.record()
+        torch.cuda.synchronize()
+        return None if late else round(self._begin.elapsed_time(self._end) * 1e6)

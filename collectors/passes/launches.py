@@ -1,0 +1,108 @@
+"""Launches of every captured graph by itself, after the timed series of the clean pass.
+
+The measures are those of the toy graphs (:mod:`collectors.launch.measure`), by cudaGraphLaunch on
+the graph's own executable, so that a program's graph can be set beside a chain of its size.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import torch
+from cuda.bindings import runtime
+from msgspec.structs import replace
+
+from collectors.behind import Behind
+from collectors.driver import DriverError, call
+from collectors.quiet import no_collection
+from collectors.recorder import executable_of
+from graphviz_dash.model.run import Absent, GraphLife, StepTiming
+
+REPEATS: Final = 40
+"""Launches of each series. A number, not a time: ranks must launch a collective as often."""
+
+_SETTLE: Final = 3
+
+
+def with_launches(
+    lives: Iterable[GraphLife], graphs: Mapping[str, Any], handles: Mapping[str, int]
+) -> tuple[tuple[GraphLife, ...], tuple[Absent, ...]]:
+    """``lives`` with what later launches of each graph take, and what could not be measured.
+
+    ``graphs`` are the torch.cuda.CUDAGraph by id that are still alive, ``handles`` the CUgraphs.
+    The step's own data go through as many more launches.
+    """
+    found: list[GraphLife] = []
+    absent: list[Absent] = []
+    behind = Behind()
+    with no_collection():
+        for life in lives:
+            name = life.graph
+            executable = executable_of(graphs[name]) if name in graphs else None
+            if executable is None:
+                reason = "the program no longer holds the graph, or this torch does not give it"
+                absent.append(Absent(f"repeat launches of {name}", reason))
+                found.append(life)
+                continue
+            later = life
+            try:
+                later = _repeated(life, runtime.cudaGraphExec_t(executable), behind)
+                later = _anew(later, runtime.cudaGraph_t(handles[name]), behind)
+            except DriverError as error:
+                what = "repeat launches" if later is life else "first launch on the GPU"
+                absent.append(Absent(f"{what} of {name}", _why(error)))
+            found.append(later)
+    return tuple(found), tuple(absent)
+
+
+def _why(error: DriverError) -> str:
+    if error.status == runtime.cudaError_t.cudaErrorNotSupported.name:
+        return "it allocates memory, and of such a graph only one executable can exist"
+    return str(error)
+
+
+def _repeated(life: GraphLife, executable: Any, behind: Behind) -> GraphLife:
+    stream = runtime.cudaStream_t(torch.cuda.current_stream().cuda_stream)
+    launch, wait, clock = runtime.cudaGraphLaunch, torch.cuda.synchronize, time.perf_counter_ns
+    for _ in range(_SETTLE):
+        call(launch, executable, stream)
+    rows = []
+    for _ in range(REPEATS):
+        wait()
+        begin = clock()
+        (status,) = launch(executable, stream)
+        returned = clock()
+        wait()
+        done = clock()
+        call(lambda: (status,))  # noqa: B023  # called at once
+        rows.append(StepTiming(done - begin, returned - begin))
+    usual = sorted(row.launch_cpu_ns for row in rows)[REPEATS // 2]
+    device = (
+        behind.device_ns(lambda: call(launch, executable, stream), usual) for _ in range(REPEATS)
+    )
+    return replace(
+        life,
+        repeat_launches=tuple(rows),
+        repeat_launch_device_ns=tuple(value for value in device if value is not None),
+    )
+
+
+def _anew(life: GraphLife, graph: Any, behind: Behind) -> GraphLife:
+    """The measures that only a new executable has: its upload, and its first launch."""
+    stream = runtime.cudaStream_t(torch.cuda.current_stream().cuda_stream)
+    found: dict[str, int | None] = {}
+    for measure, work in (
+        ("first_launch_device_ns", runtime.cudaGraphLaunch),
+        ("upload_device_ns", runtime.cudaGraphUpload),
+    ):
+        executable = call(runtime.cudaGraphInstantiate, graph, 0)
+        try:
+            found[measure] = behind.device_ns(
+                lambda work=work, executable=executable: call(work, executable, stream),  # type: ignore[misc]
+                life.first_launch_cpu_ns,
+            )
+        finally:
+            call(runtime.cudaGraphExecDestroy, executable)
+    return replace(life, **found)

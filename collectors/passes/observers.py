@@ -1,0 +1,196 @@
+"""The observers pass: the same step timed with one observer attached, in a process of its own."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from collectors.behind import Behind
+from collectors.modes import make_ready
+from collectors.passes.executor import prepare
+from collectors.quiet import no_collection
+from collectors.requests import OBSERVERS_FILE, PassRequest
+from collectors.workloads import Step
+from graphviz_dash.model.observers import Observed, Observer
+from graphviz_dash.model.run import StepTiming
+
+MOST_ITERATIONS: Final = 100
+"""Steps of each series at most: under a profiler each leaves hundreds of records."""
+
+_SETTLE: Final = 3
+_BUFFER: Final = 8 << 20
+
+Interval: TypeAlias = tuple[int, int]
+"""Begin and end of work on the GPU, in ns."""
+
+
+def run(request: PassRequest) -> None:
+    """Writes a list of Observed into ``request.out``."""
+    step, _ = prepare(request)
+    iterate = make_ready(request.mode, step)
+    count = min(request.iterations, MOST_ITERATIONS)
+    observe = {
+        Observer.NONE: _nothing,
+        Observer.EVENTS: _events,
+        Observer.PROFILER: _profiler,
+        Observer.GRAPH_LEVEL: _graph_level,
+        Observer.NODE_LEVEL: _node_level,
+    }[request.observer or Observer.NONE]
+    with no_collection():
+        found = observe(iterate, count)
+    (Path(request.out) / OBSERVERS_FILE).write_bytes(msgspec.json.encode(found))
+
+
+def _nothing(iterate: Step, count: int) -> list[Observed]:
+    steps = _synchronised(iterate, count)
+    interval = _interval(iterate, count)
+    return [Observed(Observer.NONE, 0, None, steps, interval, (), (), None)]
+
+
+def _events(iterate: Step, count: int) -> list[Observed]:
+    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    reported: list[int] = []
+
+    def between() -> None:
+        before.record()
+        iterate()
+        after.record()
+
+    def read() -> None:
+        reported.append(round(before.elapsed_time(after) * 1e6))
+
+    steps = _synchronised(between, count, read)
+    interval = _interval(between, count)
+    device = _device(iterate, steps)
+    source = f"CUDA events of torch {torch.__version__}"
+    return [Observed(Observer.EVENTS, 0, source, steps, interval, device, tuple(reported), None)]
+
+
+def _profiler(iterate: Step, count: int) -> list[Observed]:
+    # Its records have the time of day; the step's begin is taken on the same clock.
+    begins: list[int] = []
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        steps = _synchronised(iterate, count, before=lambda: begins.append(time.time_ns()))
+        end = time.time_ns()
+        interval = _interval(iterate, count)
+        device = _device(iterate, steps)
+    work = [
+        (event.start_ns(), event.start_ns() + event.duration_ns())
+        for event in profiler.profiler.kineto_results.events()
+        if event.device_type() == torch.autograd.DeviceType.CUDA
+    ]
+    source = f"torch.profiler of torch {torch.__version__}"
+    reported, records = _reported(work, begins, end)
+    watched = Observed(Observer.PROFILER, 0, source, steps, interval, device, reported, records)
+    steps = _synchronised(iterate, count)
+    interval = _interval(iterate, count)
+    stopped = Observed(
+        Observer.STOPPED, 0, source, steps, interval, _device(iterate, steps), (), None
+    )
+    return [watched, stopped]
+
+
+def _graph_level(iterate: Step, count: int) -> list[Observed]:
+    from cupti import cupti
+
+    # As Nsight Systems does at this level: the nodes of a graph are not recorded one by one then.
+    return [_cupti(iterate, count, Observer.GRAPH_LEVEL, (cupti.ActivityKind.GRAPH_TRACE,))]
+
+
+def _node_level(iterate: Step, count: int) -> list[Observed]:
+    return [_cupti(iterate, count, Observer.NODE_LEVEL, ())]
+
+
+def _cupti(iterate: Step, count: int, observer: Observer, besides: tuple[Any, ...]) -> Observed:
+    from cupti import cupti
+
+    kind = cupti.ActivityKind
+    work: list[Interval] = []
+
+    def completed(activities: list[Any]) -> None:
+        work.extend((one.start, one.end) for one in activities)
+
+    kinds = (*besides, kind.CONCURRENT_KERNEL, kind.MEMCPY, kind.MEMSET)
+    cupti.activity_register_callbacks(lambda: (_BUFFER, 0), completed)
+    for one in kinds:
+        cupti.activity_enable(one)
+    begins: list[int] = []
+    steps = _synchronised(iterate, count, before=lambda: begins.append(int(cupti.get_timestamp())))
+    end = int(cupti.get_timestamp())
+    interval = _interval(iterate, count)
+    device = _device(iterate, steps)
+    cupti.activity_flush_all(1)
+    for one in kinds:
+        cupti.activity_disable(one)
+    reported, records = _reported(work, begins, end)
+    source = f"cupti-python {version('cupti-python')}"
+    return Observed(observer, 0, source, steps, interval, device, reported, records)
+
+
+def _synchronised(
+    iterate: Callable[[], object],
+    count: int,
+    after: Callable[[], object] = lambda: None,
+    before: Callable[[], object] = lambda: None,
+) -> tuple[StepTiming, ...]:
+    """``count`` steps, each waited for; ``before`` and ``after`` run between them, untimed."""
+    for _ in range(_SETTLE):
+        iterate()
+    rows = []
+    for _ in range(count):
+        torch.cuda.synchronize()
+        before()
+        begin = time.perf_counter_ns()
+        iterate()
+        returned = time.perf_counter_ns()
+        torch.cuda.synchronize()
+        rows.append(StepTiming(time.perf_counter_ns() - begin, returned - begin))
+        after()
+    return tuple(rows)
+
+
+def _interval(iterate: Callable[[], object], count: int) -> int:
+    """Wall time of a step among ``count`` that are only waited for at the end."""
+    torch.cuda.synchronize()
+    begin = time.perf_counter_ns()
+    for _ in range(count):
+        iterate()
+    torch.cuda.synchronize()
+    return (time.perf_counter_ns() - begin) // count
+
+
+def _device(iterate: Step, steps: Sequence[StepTiming]) -> tuple[int, ...]:
+    behind = Behind()
+    launch_ns = median(step.launch_cpu_ns for step in steps)
+    found = (behind.device_ns(iterate, launch_ns) for _ in range(len(steps)))
+    return tuple(value for value in found if value is not None)
+
+
+def _reported(
+    work: Iterable[Interval], begins: Sequence[int], end: int
+) -> tuple[tuple[int, ...], int]:
+    """From the begin of the first to the end of the last piece of work of each step, and how many
+    pieces there were in all; a step without any has no span.
+
+    Steps end synchronised, so work belongs to the step in which it began.
+    """
+    spans: dict[int, Interval] = {}
+    count = 0
+    for first, last in work:
+        place = bisect_right(begins, first) - 1
+        # CUPTI gives 0 for what it could not time.
+        if place < 0 or not 0 < first <= last or first >= end:
+            continue
+        count += 1
+        known = spans.get(place, (first, last))
+        spans[place] = min(known[0], first), max(known[1], last)
+    return tuple(spans[place][1] - spans[place][0] for place in sorted(spans)), count
