@@ -1,10 +1,12 @@
 """Launch costs measured from Python beside NVIDIA's C++ sample, in one run on one GPU.
 
-    python -m benchmarks.launch_vs_sample PROGRAM [--trials 60]
+    python -m benchmarks.launch_vs_sample PROGRAM [--trials 60] [--patient PROGRAM]
 
 PROGRAM is cudaGraphsPerfScaling of NVIDIA's cuda-samples, built with ``nvcc -O3 -arch=native``;
-its source is not part of this repository. The two take turns, so that what changes over time
-changes both.
+its source is not part of this repository. The two take turns, a process of each for each graph,
+so that what changes over time changes both.
+With ``--patient`` another build of the sample takes the same turns, in which the waiting kernel
+waits longer: its device times are printed beside.
 Prints medians in us and which goals they miss; exit code 1 if any.
 """
 
@@ -17,7 +19,7 @@ import sys
 from collections import defaultdict
 from typing import Final
 
-from collectors.launch.run import measure
+from collectors.launch.processes import run_process
 from graphviz_dash.model.launch import LaunchMeasure, Topology
 
 COLUMNS: Final = {
@@ -59,16 +61,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("program")
     parser.add_argument("--trials", type=int, default=60)
+    parser.add_argument("--patient")
     arguments = parser.parse_args()
     ours: Series = defaultdict(list)
     theirs: Series = defaultdict(list)
+    patient: Series = defaultdict(list)
     for _ in range(TURNS):
         each = arguments.trials // TURNS
         for graph in GRAPHS:
             run_sample(arguments.program, graph, each, theirs)
-        for graph, series in zip(GRAPHS, measure(GRAPHS, each, lambda _: None).series, strict=True):
-            for kind, values in series.samples.items():
-                ours[graph, kind] += [value / 1e3 for value in values]
+            if arguments.patient:
+                run_sample(arguments.patient, graph, each, patient)
+            run_ours(graph, each, ours)
     missed = 0
     for kind in COLUMNS:
         print(f"\n{kind.value}, median us\n")
@@ -83,6 +87,8 @@ def main() -> int:
                 f"| {graph.width} x {graph.length} | {cpp:.2f} | {quartiles(left)} | {python:.2f} "
                 f"| {quartiles(right)} | {python - cpp:+.2f} | {python / cpp:.2f} | {verdict} |"
             )
+    if patient:
+        print_patient(patient, ours)
     print(f"\n{missed} goals missed")
     return int(missed > 0)
 
@@ -100,6 +106,27 @@ def quartiles(values: list[float]) -> str:
     """The 25th to the 75th percentile."""
     low, _, high = statistics.quantiles(values, n=4)
     return f"{low:.2f} to {high:.2f}"
+
+
+def run_ours(graph: Topology, trials: int, found: Series) -> None:
+    """Adds the trials of one process of ours, in us."""
+    measured = run_process((graph,), trials)
+    if measured is None:
+        raise KeyboardInterrupt
+    for kind, values in measured.series[0].samples.items():
+        found[graph, kind] += [value / 1e3 for value in values]
+
+
+def print_patient(patient: Series, ours: Series) -> None:
+    """Device times of the build that waits longer, beside ours."""
+    print("\nDevice times, median us, where the sample's kernel waits longer\n")
+    print("| graph | measure | C++ | Python | Python / C++ |")
+    print("| --- | --- | ---: | ---: | ---: |")
+    for kind in (LaunchMeasure.FIRST_LAUNCH_DEVICE, LaunchMeasure.REPEAT_LAUNCH_DEVICE):
+        for graph in GRAPHS:
+            cpp, python = (statistics.median(one[graph, kind]) for one in (patient, ours))
+            name = f"{graph.width} x {graph.length}"
+            print(f"| {name} | {kind.value} | {cpp:.2f} | {python:.2f} | {python / cpp:.2f} |")
 
 
 def run_sample(program: str, graph: Topology, trials: int, found: Series) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +12,8 @@ import click
 
 from collectors.cli import require
 from collectors.collect import machine_environment
+from collectors.launch import processes as running
+from collectors.launch import requests
 from graphviz_dash import __version__
 from graphviz_dash.bundle.launch import LAUNCH_FILE, write_launch
 from graphviz_dash.errors import InputError
@@ -52,7 +53,20 @@ def bench() -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help=f"Folder for the recording, {LAUNCH_FILE}.",
 )
-@click.option("--trials", default=60, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--trials",
+    default=12,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Trials of each graph in each process.",
+)
+@click.option(
+    "--processes",
+    default=5,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Processes, one after the other: their difference is part of the spread.",
+)
 @click.option(
     "--lengths",
     callback=_counts,
@@ -77,6 +91,7 @@ def bench() -> None:
 def launch(
     output: Path,
     trials: int,
+    processes: int,
     lengths: tuple[int, ...] | None,
     width: int,
     chain_lengths: tuple[int, ...] | None,
@@ -84,12 +99,10 @@ def launch(
 ) -> None:
     """Time the life of toy graphs: creation, instantiation, upload, first and repeat launch.
 
-    Follows NVIDIA's sample cudaGraphsPerfScaling, through cuda-python, in a process to which no
-    profiler is attached. Every sample is kept. An interrupt keeps the rounds that were finished.
+    Follows NVIDIA's sample cudaGraphsPerfScaling, through cuda-python, in processes to which no
+    profiler is attached. Every sample is kept. An interrupt keeps what was measured by then.
     """
     require("torch", "cuda.bindings")
-    from collectors.launch import run
-
     if (output / LAUNCH_FILE).exists():
         raise InputError(
             output / LAUNCH_FILE,
@@ -99,13 +112,16 @@ def launch(
         )
     with tempfile.TemporaryDirectory() as scratch:
         environment = machine_environment(Path(scratch))
-    wanted = run.topologies(
-        lengths or run.LENGTHS, width, chain_lengths or run.CHAIN_LENGTHS, widths or run.WIDTHS
+    wanted = requests.topologies(
+        lengths or requests.LENGTHS,
+        width,
+        chain_lengths or requests.CHAIN_LENGTHS,
+        widths or requests.WIDTHS,
     )
-    click.echo(f"{environment.gpu_name}: {len(wanted)} graphs, {trials} trials each", err=True)
-    measured = run.measure(wanted, trials, _progress(trials))
-    complete = measured.trials == trials
-    if measured.trials:
+    whole = trials * processes
+    click.echo(f"{environment.gpu_name}: {len(wanted)} graphs, {whole} trials each", err=True)
+    measured = running.measure(wanted, trials, processes, lambda line: click.echo(line, err=True))
+    if measured.series:
         write_launch(
             output,
             LaunchRecording(
@@ -115,23 +131,17 @@ def launch(
                 created=datetime.now(UTC).isoformat(timespec="seconds"),
                 command=("graphviz-dash", *sys.argv[1:]),
                 environment=environment,
-                trials=trials,
-                complete=complete,
+                trials=whole,
+                complete=measured.whole,
                 call_ns=measured.call_ns,
                 clock_ns=measured.clock_ns,
                 series=measured.series,
+                process_trials=trials,
             ),
         )
         click.echo(output)
         click.echo(f"Look at it: graphviz-dash launch {shlex.quote(str(output))}", err=True)
-    if not complete:
-        click.echo(f"interrupted after {measured.trials} of {trials} trials", err=True)
+    if not measured.whole:
+        kept = sum(len(one.samples) > 0 for one in measured.series)
+        click.echo(f"interrupted; kept what there was of {kept} of {len(wanted)} graphs", err=True)
         raise click.exceptions.Exit(_INTERRUPTED)
-
-
-def _progress(trials: int) -> Callable[[int], None]:
-    def report(done: int) -> None:
-        if done % max(1, trials // 10) == 0:
-            click.echo(f"{done} of {trials} trials", err=True)
-
-    return report

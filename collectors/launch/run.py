@@ -1,100 +1,92 @@
-"""A recording of launch costs: which graphs, how often, in which order."""
+"""What one process measures of toy graphs: ``python -m collectors.launch.run REQUEST.json``.
+
+Exit codes: 0 done, or ended early by SIGINT with what there was; 1 failed, the last line of stderr
+says why.
+"""
 
 from __future__ import annotations
 
+import signal
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from pathlib import Path
+from typing import Final
 
+import msgspec
 from cuda.bindings import runtime
 
+from collectors.driver import DriverError
 from collectors.launch.measure import MOST_QUEUED, Bench
+from collectors.launch.requests import Measured, Request
+from collectors.lifeline import die_with_parent
 from collectors.quiet import no_collection
 from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
-
-LENGTHS: Final = (1, 2, 4, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024, 1025, 2000, 2048)
-"""Powers of two, and the lengths for which figures have been published."""
-
-CHAIN_LENGTHS: Final = (10, 100, 256)
-WIDTHS: Final = (1, 2, 4, 8, 16, 32)
-OTHERS: Final[tuple[Literal["Memcpy", "Memset", "Host"], ...]] = ("Memcpy", "Memset", "Host")
 
 _OVERHEAD_SAMPLES: Final = 2_000
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What was measured; ``trials`` were taken of every series."""
+def main(arguments: list[str]) -> int:
+    """Measures what the request file asks for and writes it beside."""
+    die_with_parent()
+    interrupted = False
 
-    trials: int
-    call_ns: tuple[int, ...]
-    clock_ns: tuple[int, ...]
-    series: tuple[LaunchSeries, ...]
+    def stop(*_: object) -> None:
+        nonlocal interrupted
+        interrupted = True
 
-
-def topologies(
-    lengths: Sequence[int], width: int, chain_lengths: Sequence[int], widths: Sequence[int]
-) -> tuple[Topology, ...]:
-    """The graphs to measure, each once.
-
-    Straight lines of all ``lengths``; ``width`` parallel chains of ``chain_lengths``, with a root
-    each and with a single one; ``widths`` chains of 10, for the cost of a root; a line of 100 with
-    another kind of node in its middle. ``nodes`` is left at 0: the driver counts them.
-    """
-    wanted = [Topology(1, length, False, None, 0) for length in lengths]
-    for length in chain_lengths:
-        wanted += [Topology(width, length, single, None, 0) for single in (False, True)]
-    wanted += [Topology(count, 10, False, None, 0) for count in widths]
-    wanted += [Topology(1, 100, False, other, 0) for other in OTHERS]
-    return tuple(dict.fromkeys(wanted))
+    # Not an exception: a trial that is interrupted in its middle would leave a kernel waiting.
+    signal.signal(signal.SIGINT, stop)
+    request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Request)
+    try:
+        found = measure(request.wanted, request.trials, lambda: interrupted)
+    except DriverError as error:
+        print(error, file=sys.stderr)
+        return 1
+    Path(request.out).write_bytes(msgspec.json.encode(found))
+    return 0
 
 
-def measure(wanted: Sequence[Topology], trials: int, report: Callable[[int], None]) -> Measured:
-    """Measures ``wanted``, a trial of each in turn, so that what changes over time changes all.
+def measure(
+    wanted: Sequence[Topology], trials: int, stopped: Callable[[], bool] = lambda: False
+) -> Measured:
+    """Measures ``wanted`` one after the other, ``trials`` times each after one that is not kept.
 
-    ``report`` gets the number of finished rounds. An interrupt ends it early with what it has.
+    As NVIDIA's sample does: trials of one graph follow each other, so that the driver has seen its
+    like. ``stopped`` is asked before each trial; what was measured by then is kept.
 
     Raises:
         DriverError: a call of the driver failed.
     """
     bench = Bench(max(topology.width for topology in wanted))
-    counted = [
-        Topology(one.width, one.length, one.single_root, one.other, bench.count_nodes(one))
-        for one in wanted
-    ]
     call_ns, clock_ns = _overheads()
-    rounds: list[list[dict[LaunchMeasure, int]]] = []
+    series: list[LaunchSeries] = []
     with no_collection():
-        try:
-            for topology in counted:
-                bench.measure(topology)
-            for number in range(trials):
-                rounds.append([bench.measure(topology) for topology in counted])
-                report(number + 1)
-        except KeyboardInterrupt:
-            # An unfinished round is not in ``rounds``: each series has as many samples.
-            pass
-    series = tuple(
-        _series(topology, [one[place] for one in rounds]) for place, topology in enumerate(counted)
-    )
-    return Measured(len(rounds), call_ns, clock_ns, series)
+        for one in wanted:
+            nodes = bench.count_nodes(one)
+            topology = Topology(one.width, one.length, one.single_root, one.other, nodes)
+            bench.measure(topology)
+            rows: list[dict[LaunchMeasure, int]] = []
+            while len(rows) < trials and not stopped():
+                rows.append(bench.measure(topology))
+            if rows:
+                series.append(_series(topology, rows))
+            if stopped():
+                break
+    whole = len(series) == len(wanted) and not stopped()
+    return Measured(whole, call_ns, clock_ns, tuple(series))
 
 
 def _series(topology: Topology, rows: Sequence[dict[LaunchMeasure, int]]) -> LaunchSeries:
     samples: dict[LaunchMeasure, list[int]] = defaultdict(list)
     for row in rows:
-        for measure, value in row.items():
-            samples[measure].append(value)
-    absent = {
-        measure: _why_absent(measure, topology)
-        for measure in LaunchMeasure
-        if rows and measure not in samples
-    }
-    return LaunchSeries(
-        topology, {measure: tuple(values) for measure, values in samples.items()}, absent
-    )
+        for kind, value in row.items():
+            samples[kind].append(value)
+    # All or none: samples are told apart by their number of a process.
+    kept = {kind: tuple(values) for kind, values in samples.items() if len(values) == len(rows)}
+    absent = {kind: _why_absent(kind, topology) for kind in LaunchMeasure if kind not in kept}
+    return LaunchSeries(topology, kept, absent)
 
 
 def _why_absent(measure: LaunchMeasure, topology: Topology) -> str:
@@ -115,3 +107,7 @@ def _overheads() -> tuple[tuple[int, ...], tuple[int, ...]]:
             begin = clock()
             clocks.append(clock() - begin)
     return tuple(calls), tuple(clocks)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

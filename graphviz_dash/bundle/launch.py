@@ -11,11 +11,13 @@ from graphviz_dash.bundle.schema import MAX_PART_BYTES
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.launch import (
     LAUNCH_FORMAT_NAME,
-    LAUNCH_FORMAT_VERSION,
     LaunchRecording,
 )
 
 LAUNCH_FILE: Final = "launch.json"
+
+READABLE: Final = (1, 2)
+"""The versions that this tool reads; it writes the last."""
 
 
 class _Envelope(msgspec.Struct):
@@ -78,11 +80,11 @@ def read_launch(path: Path) -> LaunchRecording:
             raise InputError(
                 file, f"format {envelope.format[:80]!r}", f"format {LAUNCH_FORMAT_NAME!r}"
             )
-        if envelope.version != LAUNCH_FORMAT_VERSION:
+        if envelope.version not in READABLE:
             raise InputError(
                 file,
                 f"version {envelope.version}",
-                f"version {LAUNCH_FORMAT_VERSION}, the only one this graphviz-dash reads",
+                f"version {' or '.join(map(str, READABLE))}, which this graphviz-dash reads",
             )
         recording = msgspec.json.decode(content, type=LaunchRecording)
     except msgspec.MsgspecError as error:

@@ -7,15 +7,15 @@ defines each.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from graphviz_dash.model.graph import Count
 from graphviz_dash.model.run import Environment, Nanoseconds
 
 LAUNCH_FORMAT_NAME: Final = "graphviz-dash-launch"
-LAUNCH_FORMAT_VERSION: Final = 1
+LAUNCH_FORMAT_VERSION: Final = 2
 
 
 class LaunchMeasure(StrEnum):
@@ -64,13 +64,16 @@ class LaunchSeries(Struct, frozen=True, forbid_unknown_fields=True):
 
 class LaunchRecording(Struct, frozen=True, forbid_unknown_fields=True):
     """launch.json. ``trials`` is how many were asked for; ``complete`` whether all were taken.
+    ``process_trials``: so many of each series, in their order, are of one process, the next of
+    another, each of which took them of one graph after the other; None: one process took all, a
+    trial of each graph in turn (version 1).
 
     ``call_ns``: cudaRuntimeGetVersion through cuda-python, which does nothing: what calling from
     Python adds to each CPU time at most. ``clock_ns``: two readings of the clock in a row.
     """
 
     format: Literal["graphviz-dash-launch"]
-    version: Literal[1]
+    version: Literal[1, 2]
     tool_version: str
     created: str
     command: tuple[str, ...]
@@ -80,3 +83,4 @@ class LaunchRecording(Struct, frozen=True, forbid_unknown_fields=True):
     call_ns: tuple[Nanoseconds, ...]
     clock_ns: tuple[Nanoseconds, ...]
     series: tuple[LaunchSeries, ...]
+    process_trials: Annotated[int, Meta(ge=1)] | None = None

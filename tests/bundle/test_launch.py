@@ -46,7 +46,8 @@ def test_the_sample_is_read() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda d: d.update(version=2), "version 2.*version 1"),
+        (lambda d: d.update(version=3), "version 3.*version 1 or 2"),
+        (lambda d: d.update(process_trials=0), "process_trials|>= 1"),
         (lambda d: d.update(format="other"), "format 'other'"),
         (lambda d: d.update(odd=1), "unknown field `odd`"),
         (lambda d: d.pop("trials"), "trials"),

@@ -14,14 +14,15 @@ from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries
 def test_all_measures(tmp_path: Path) -> None:
     from collectors.launch.cli import bench
 
-    arguments = ["launch", "-o", str(tmp_path), "--trials", "5", "--lengths", "1,100,1000"]
+    arguments = ["launch", "-o", str(tmp_path), "--trials", "5", "--processes", "2"]
+    arguments += ["--lengths", "1,100,1000"]
     result = CliRunner().invoke(bench, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     recording = read_launch(tmp_path)
     assert recording.complete
     for series in recording.series:
         assert {*series.samples, *series.absent} == set(LaunchMeasure)
-        assert {len(values) for values in series.samples.values()} == {5}
+        assert {len(values) for values in series.samples.values()} == {10}
         assert series.topology.nodes == (
             series.topology.width * series.topology.length + series.topology.single_root
         )

@@ -1,0 +1,38 @@
+"""Stands for ``python -m collectors.launch.run``: made-up samples, no GPU, the same ways to end.
+
+``GRAPHVIZ_DASH_TEST_LAUNCH`` says how: ``slow`` takes a while for each graph, ``fail`` fails.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from collectors.launch.requests import Measured, Request
+from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries
+
+how = os.environ.get("GRAPHVIZ_DASH_TEST_LAUNCH", "")
+interrupted = []
+signal.signal(signal.SIGINT, lambda *_: interrupted.append(1))
+request = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Request)
+if how == "fail":
+    sys.exit("cudaGraphLaunch returned cudaErrorLaunchFailure (719)")
+series = []
+for number, topology in enumerate(request.wanted):
+    if how == "slow" and number == 1:
+        Path(os.environ["GRAPHVIZ_DASH_TEST_STARTED"]).touch()
+        for _ in range(500):
+            time.sleep(0.02)
+            if interrupted:
+                break
+    if interrupted:
+        break
+    samples = {LaunchMeasure.CAPTURE: tuple(range(1, request.trials + 1))}
+    series.append(LaunchSeries(topology, samples, {}))
+found = Measured(not interrupted, (140,), (60,), tuple(series))
+Path(request.out).write_bytes(msgspec.json.encode(found))
