@@ -7,7 +7,7 @@ the graph's own executable, so that a program's graph can be set beside a chain 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -27,13 +27,15 @@ _SETTLE: Final = 3
 
 
 def with_launches(
-    lives: Iterable[GraphLife], graphs: Mapping[str, Any], handles: Mapping[str, int]
+    lives: Sequence[GraphLife], graphs: Mapping[str, Any], handles: Mapping[str, int]
 ) -> tuple[tuple[GraphLife, ...], tuple[Absent, ...]]:
     """``lives`` with what later launches of each graph take, and what could not be measured.
 
     ``graphs`` are the torch.cuda.CUDAGraph by id that are still alive, ``handles`` the CUgraphs.
     The step's own data go through as many more launches.
     """
+    if not lives:
+        return (), ()
     found: list[GraphLife] = []
     absent: list[Absent] = []
     behind = Behind()
