@@ -80,7 +80,7 @@ def bench() -> None:
     "--chain-lengths",
     callback=_counts,
     metavar="LIST",
-    help="Nodes of each of the parallel chains.  [default: 10,100,256]",
+    help="Nodes of each of the parallel chains.  [default: 10,50,100,256]",
 )
 @click.option(
     "--widths",

@@ -12,7 +12,7 @@ from graphviz_dash.model.launch import LaunchSeries, Topology
 LENGTHS: Final = (1, 2, 4, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024, 1025, 2000, 2048)
 """Powers of two, and the lengths for which figures have been published."""
 
-CHAIN_LENGTHS: Final = (10, 100, 256)
+CHAIN_LENGTHS: Final = (10, 50, 100, 256)
 WIDTHS: Final = (1, 2, 4, 8, 16, 32)
 OTHERS: Final[tuple[Literal["Memcpy", "Memset", "Host"], ...]] = ("Memcpy", "Memset", "Host")
 

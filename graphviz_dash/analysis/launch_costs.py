@@ -1,20 +1,27 @@
 """What a recording of launch costs says: medians, how launch time grows with the graph, a verdict.
 
-Launch time is fitted by a straight part and a rising one: ``base + slope * max(0, nodes - knee)``.
-``knee`` is 0 or one of the sizes that were measured; of these the one is taken whose fit leaves the
-smallest sum of squared relative residuals of the medians. Intervals come from refitting 300
-resamples of the trials.
+How times grow is fitted by :mod:`graphviz_dash.analysis.launch_fit`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from graphviz_dash.analysis.samples import Floats, Spread, Summary, interval, summarise
+from graphviz_dash.analysis.launch_fit import (
+    FEWEST_SIZES,
+    RESAMPLES,
+    Extra,
+    Fit,
+    difference,
+    fit,
+    slope_of,
+    table,
+)
+from graphviz_dash.analysis.samples import Spread, SpreadKind, Summary, summarise
 from graphviz_dash.model.launch import LaunchMeasure, LaunchRecording, LaunchSeries, Topology
 from graphviz_dash.units import format_count, format_ns
 
@@ -83,23 +90,30 @@ def launch_measures() -> str:
         "\nThe fit of a measure over straight lines is `base + slope * max(0, nodes - knee)`; "
         "`knee` is 0 or a\nmeasured size, whichever leaves the smallest squared relative "
         "residuals of the medians. A repeat launch\nis said to take constant time up to a slope "
-        f"of {CONSTANT_SLOPE_NS:.0f} ns a node. Intervals come from refitting {_RESAMPLES}\n"
-        "resamples of the trials.\n"
+        f"of {CONSTANT_SLOPE_NS:.0f} ns a node. Intervals come from refitting {RESAMPLES}\n"
+        "resamples of the processes and of the trials within them. The spread of a median is from "
+        "the smallest to\nthe largest median of a process; of a recording of one process, its "
+        "quartiles.\n"
     )
     return "".join(lines)
 
 
-_RESAMPLES: Final = 300
-_SEED: Final = 20_240_601
-_FEWEST_SIZES: Final = 4
-
-
 @dataclass(frozen=True)
 class Timing:
-    """One measure of one topology in ns: the median with its quartiles, and the shortest."""
+    """One measure of one topology in ns: the median with its quartiles, and the shortest.
+
+    ``between``: the smallest and the largest median of a process, where several measured it. A
+    further recording of the same machine is expected to lie closer than these are apart.
+    """
 
     summary: Summary
     shortest: int
+    between: Spread | None = None
+
+    @property
+    def spread(self) -> Spread:
+        """The spread that is shown: between processes, or quartiles where there was one process."""
+        return self.between or self.summary.spread
 
 
 @dataclass(frozen=True)
@@ -117,33 +131,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Fit:
-    """``base_ns + slope_ns * max(0, nodes - knee)``, with 95% intervals of both."""
-
-    base_ns: float
-    slope_ns: float
-    knee: int
-    base_interval: Spread
-    slope_interval: Spread
-
-    def at(self, nodes: int) -> float:
-        """The fitted time of a graph of so many nodes, in ns."""
-        return self.base_ns + self.slope_ns * max(0, nodes - self.knee)
-
-
-@dataclass(frozen=True)
-class Extra:
-    """What something adds to the CPU time of a repeat launch, in ns, with a 95% interval."""
-
-    ns: float
-    interval: Spread
-
-
-@dataclass(frozen=True)
 class LaunchCosts:
     """The analysis of one recording.
 
-    ``lines`` are fits over straight lines by measure. ``constant``: whether a repeat launch of a
+    ``lines`` are fits over straight lines by measure, ``chains`` those over parallel chains of one
+    width, by what they are called. ``constant``: whether a repeat launch of a
     line takes constant time, None without enough sizes. ``root``: what each further root costs.
     ``others``: what one node of that kind in the middle of a line of kernels costs.
     ``call``: a call through cuda-python that does nothing; ``clock``: reading the clock.
@@ -152,6 +144,7 @@ class LaunchCosts:
     recording: LaunchRecording
     rows: tuple[Row, ...]
     lines: Mapping[LaunchMeasure, Fit]
+    chains: Mapping[str, Mapping[LaunchMeasure, Fit]]
     constant: bool | None
     root: Extra | None
     others: Mapping[str, Extra]
@@ -163,13 +156,15 @@ class LaunchCosts:
 def launch_costs(recording: LaunchRecording) -> LaunchCosts:
     """The analysis of ``recording``; deterministic."""
     lines = _lines(recording)
-    fits = {measure: fit for measure in LaunchMeasure if (fit := _fit(lines, measure)) is not None}
+    each = recording.process_trials
+    fits = _fits(lines, each)
     repeat = fits.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     constant = None if repeat is None else repeat.slope_ns <= CONSTANT_SLOPE_NS
     return LaunchCosts(
         recording=recording,
-        rows=tuple(_row(series) for series in recording.series),
+        rows=tuple(_row(series, each) for series in recording.series),
         lines=fits,
+        chains=_chains(recording),
         constant=constant,
         root=_root(recording),
         others=_others(recording, lines),
@@ -216,13 +211,23 @@ def ends(spread: Spread) -> str:
     return f"{format_ns(spread.low)} to {format_ns(spread.high)}"
 
 
-def _row(series: LaunchSeries) -> Row:
+def _row(series: LaunchSeries, each: int | None) -> Row:
     timings = {
-        measure: Timing(summary, min(values))
+        measure: Timing(summary, min(values), _between(values, each))
         for measure, values in series.samples.items()
         if (summary := summarise(values)) is not None
     }
     return Row(series.topology, timings, series.absent)
+
+
+def _between(values: Sequence[int], each: int | None) -> Spread | None:
+    """From the smallest to the largest median of ``each`` samples, which are of one process."""
+    if each is None or len(values) <= each:
+        return None
+    medians = [
+        float(np.median(values[first : first + each])) for first in range(0, len(values), each)
+    ]
+    return Spread(min(medians), max(medians), SpreadKind.PROCESSES, len(medians))
 
 
 def _lines(recording: LaunchRecording) -> list[LaunchSeries]:
@@ -237,64 +242,37 @@ def _lines(recording: LaunchRecording) -> list[LaunchSeries]:
     return sorted(found, key=lambda series: series.topology.nodes)
 
 
-def _fit(lines: Sequence[LaunchSeries], measure: LaunchMeasure) -> Fit | None:
-    """The fit of one measure over the lines that have it; None for too few sizes."""
-    known = [series for series in lines if measure in series.samples]
-    if len(known) < _FEWEST_SIZES:
+def _fit(listed: Sequence[LaunchSeries], measure: LaunchMeasure, each: int | None) -> Fit | None:
+    """The fit of one measure over the graphs that have it; None for too few sizes."""
+    known = [series for series in listed if measure in series.samples]
+    if len(known) < FEWEST_SIZES:
         return None
-    nodes = np.array([series.topology.nodes for series in known], dtype=np.float64)
-    samples = _table(series.samples[measure] for series in known)
-    # Two sizes above a knee at the least, or the slope would be one measurement's noise.
-    knees = np.array([0.0, *nodes[:-2]])
-    (base,), (slope,), (knee,) = _hinges(nodes, np.median(samples, axis=1)[None, :], knees)
-    bases, slopes, _ = _hinges(nodes, _resampled(samples), knees)
-    trials = samples.shape[1]
-    return Fit(
-        float(base),
-        float(slope),
-        int(knee),
-        interval(bases, trials),
-        interval(slopes, trials),
-    )
+    nodes = [series.topology.nodes for series in known]
+    return fit(nodes, table(series.samples[measure] for series in known), each)
 
 
-def _table(rows: Iterable[Sequence[int]]) -> Floats:
-    """The samples as (sizes, trials); the shortest row decides where one lost trials."""
-    listed = [*rows]
-    trials = min(len(row) for row in listed)
-    return np.array([row[:trials] for row in listed], dtype=np.float64)
+def _fits(listed: Sequence[LaunchSeries], each: int | None) -> dict[LaunchMeasure, Fit]:
+    return {
+        measure: one
+        for measure in LaunchMeasure
+        if (one := _fit(listed, measure, each)) is not None
+    }
 
 
-def _hinges(nodes: Floats, times: Floats, knees: Floats) -> tuple[Floats, Floats, Floats]:
-    """Base, slope and knee of the best fit to each row of ``times``, each of shape (rows,).
-
-    Least squares with weights of one over the time, for every knee at once: ``nodes`` (sizes,),
-    ``times`` (rows, sizes), ``knees`` (knees,).
-    """
-    rise = np.maximum(0.0, nodes - knees[:, None])[:, None, :]
-    weight = 1.0 / times**2
-    ones, along, square = (
-        weight.sum(axis=1),
-        (weight * rise).sum(axis=2),
-        (weight * rise**2).sum(axis=2),
-    )
-    flat, steep = (weight * times).sum(axis=1), (weight * times * rise).sum(axis=2)
-    determinant = ones * square - along**2
-    slope = (ones * steep - along * flat) / determinant
-    base = (flat - slope * along) / ones
-    residual = ((base[:, :, None] + slope[:, :, None] * rise) / times - 1.0) ** 2
-    best = residual.sum(axis=2).argmin(axis=0)
-    row = np.arange(len(times))
-    return base[best, row], slope[best, row], knees[best]
-
-
-def _resampled(samples: Floats) -> Floats:
-    """Medians by size of resamples of the trials, shape (resamples, sizes); a trial is drawn for
-    all sizes together, because what disturbs the machine disturbs neighbours alike."""
-    generator = np.random.Generator(np.random.PCG64(_SEED))
-    trials = samples.shape[1]
-    drawn = generator.integers(0, trials, (_RESAMPLES, trials))
-    return np.asarray(np.median(samples[:, drawn], axis=2).T)
+def _chains(recording: LaunchRecording) -> dict[str, dict[LaunchMeasure, Fit]]:
+    """Fits over parallel chains of one width, by how they begin."""
+    families: dict[str, list[LaunchSeries]] = {}
+    for series in recording.series:
+        one = series.topology
+        if one.width > 1 and one.other is None:
+            begin = "one root" if one.single_root else "a root each"
+            families.setdefault(f"{one.width} chains, {begin}", []).append(series)
+    each = recording.process_trials
+    found = {
+        name: _fits(sorted(listed, key=lambda one: one.topology.nodes), each)
+        for name, listed in families.items()
+    }
+    return {name: fits for name, fits in found.items() if fits}
 
 
 def _root(recording: LaunchRecording) -> Extra | None:
@@ -306,14 +284,11 @@ def _root(recording: LaunchRecording) -> Extra | None:
         if one.other is None and not one.single_root and measure in series.samples:
             by_length.setdefault(one.length, []).append(series)
     widest = max(by_length.values(), key=len, default=[])
-    if len(widest) < _FEWEST_SIZES:
+    if len(widest) < FEWEST_SIZES:
         return None
-    widths = np.array([series.topology.width for series in widest], dtype=np.float64)
-    samples = _table(series.samples[measure] for series in widest)
-    straight = np.zeros(1)
-    (slope,) = _hinges(widths, np.median(samples, axis=1)[None, :], straight)[1]
-    again = _hinges(widths, _resampled(samples), straight)[1]
-    return Extra(float(slope), interval(again, samples.shape[1]))
+    widths = [series.topology.width for series in widest]
+    samples = table(series.samples[measure] for series in widest)
+    return slope_of(widths, samples, recording.process_trials)
 
 
 def _others(recording: LaunchRecording, lines: Sequence[LaunchSeries]) -> dict[str, Extra]:
@@ -324,12 +299,8 @@ def _others(recording: LaunchRecording, lines: Sequence[LaunchSeries]) -> dict[s
         base = plain.get(series.topology.nodes)
         if series.topology.other is None or base is None or measure not in series.samples:
             continue
-        samples = _table((base.samples[measure], series.samples[measure]))
-        before, after = np.median(samples, axis=1)
-        again = np.diff(_resampled(samples), axis=1)[:, 0]
-        found[series.topology.other] = Extra(
-            float(after - before), interval(again, samples.shape[1])
-        )
+        samples = table((base.samples[measure], series.samples[measure]))
+        found[series.topology.other] = difference(samples, recording.process_trials)
     return found
 
 
@@ -347,8 +318,8 @@ def _sentence(
     until = f" up to {format_count(repeat.knee)} nodes" if repeat.knee else ""
     text = (
         f"{gpu} launches straight lines in {how} time: a repeat launch takes "
-        f"{format_ns(repeat.base_ns)} of the CPU{until} and {repeat.slope_ns:.1f} ns more for "
-        f"each {'further ' if repeat.knee else ''}node"
+        f"{format_ns(repeat.base_ns)} of the CPU{until} and {repeat.slope_ns:.1f} ns (95%: "
+        f"{ends(repeat.slope_interval)}) more for each {'further ' if repeat.knee else ''}node"
     )
     if stream is None:
         return f"{text}."

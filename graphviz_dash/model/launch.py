@@ -84,3 +84,42 @@ class LaunchRecording(Struct, frozen=True, forbid_unknown_fields=True):
     clock_ns: tuple[Nanoseconds, ...]
     series: tuple[LaunchSeries, ...]
     process_trials: Annotated[int, Meta(ge=1)] | None = None
+
+
+class PublishedFigure(Struct, frozen=True, forbid_unknown_fields=True):
+    """A time of a straight line of so many nodes with the toolkits before and after, in us as it
+    was published. ``quoted_by``: how many documents that quote it were read."""
+
+    measure: LaunchMeasure
+    nodes: Count
+    before_us: Count
+    after_us: Count
+    quoted_by: Count
+
+
+class PublishedLine(Struct, frozen=True, forbid_unknown_fields=True):
+    """``base_ns + slope_ns`` for each node of a straight line of ``from_nodes`` or more."""
+
+    measure: LaunchMeasure
+    toolkit: str
+    base_ns: Count
+    slope_ns: Count
+    from_nodes: Count
+    quoted_by: Count
+
+
+class PublishedLaunch(Struct, frozen=True, forbid_unknown_fields=True):
+    """Launch costs that others published, with their source and what of them is not here.
+
+    ``read_as`` says how they came to be known. Toolkits are 11.8 before and 12.6 after.
+    """
+
+    title: str
+    authors: str
+    address: str
+    gpu: str
+    cpu: str
+    read_as: str
+    figures: tuple[PublishedFigure, ...]
+    lines: tuple[PublishedLine, ...]
+    absent: tuple[str, ...]
