@@ -8,13 +8,19 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from graphviz_dash.analysis.launch_costs import TITLES, LaunchCosts, Row, name_of
-from graphviz_dash.charts.palette import MODULES
+from graphviz_dash.analysis.launch_costs import TITLES, LaunchCosts, Row, Timing, name_of
+from graphviz_dash.analysis.own_graph import OwnGraph
+from graphviz_dash.charts.palette import ACCENT, MODULES, Shade
 from graphviz_dash.charts.themed import Theme, dress, shade
-from graphviz_dash.model.launch import LaunchMeasure
+from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
 from graphviz_dash.units import format_count, format_ns
 
-_HEIGHT: Final = 380
+_HEIGHT: Final = 420
+_PUBLISHED: Final = Shade("#8a8f98", "#a3a9b3")
+_POINTS: Final = 40
+"""Places along a published line at which it is drawn: a straight one bends on logarithmic axes."""
+
+_DASHES: Final = {"11.8": "dot", "12.6": "dash"}
 _FAMILIES: Final[tuple[tuple[str, str, str, Callable[[Row], bool]], ...]] = (
     ("lines", "circle", "solid", lambda row: row.topology.width == 1),
     (
@@ -33,10 +39,19 @@ _FAMILIES: Final[tuple[tuple[str, str, str, Callable[[Row], bool]], ...]] = (
 
 
 def launch_chart(
-    recordings: Mapping[str, LaunchCosts], measure: LaunchMeasure, theme: Theme, *, log: bool
+    recordings: Mapping[str, LaunchCosts],
+    measure: LaunchMeasure,
+    theme: Theme,
+    *,
+    log: bool,
+    own: Sequence[OwnGraph] = (),
+    published: PublishedLaunch | None = None,
 ) -> go.Figure | None:
-    """Medians with their quartiles over the nodes of the graph: straight lines, and parallel chains
-    of the width that has most lengths. Both axes logarithmic or linear. None without samples."""
+    """Medians with their spread over the nodes of the graph: straight lines, and parallel chains
+    of the width that has most lengths. Both axes logarithmic or linear. None without samples.
+
+    ``own`` graphs are marks of their own; ``published`` figures of straight lines are dashed.
+    """
     figure = go.Figure()
     for colour, (name, costs) in zip(
         _colours(len(recordings), theme), recordings.items(), strict=True
@@ -50,7 +65,7 @@ def launch_chart(
                 name=label,
                 x=[row.topology.nodes for row in rows],
                 y=[_us(row, measure) for row in rows],
-                error_y=_quartiles(rows, measure),
+                error_y=_spreads(rows, measure),
                 mode="lines+markers",
                 line={"color": colour, "width": 2, "dash": dash},
                 marker={"symbol": symbol, "size": 7},
@@ -59,6 +74,9 @@ def launch_chart(
             )
     if not figure.data:
         return None
+    if published is not None:
+        _add_published(figure, published, measure, theme, max(_sizes(recordings)))
+    _add_own(figure, own, measure, theme)
     kind = "log" if log else "linear"
     figure.update_xaxes(title="nodes of the graph", type=kind, dtick=1 if log else None)
     figure.update_yaxes(
@@ -81,8 +99,78 @@ def _us(row: Row, measure: LaunchMeasure) -> float:
     return row.timings[measure].summary.median / 1e3
 
 
-def _quartiles(rows: Sequence[Row], measure: LaunchMeasure) -> dict[str, object]:
-    spreads = [row.timings[measure].summary.spread for row in rows]
+def _sizes(recordings: Mapping[str, LaunchCosts]) -> list[int]:
+    return [row.topology.nodes for costs in recordings.values() for row in costs.rows]
+
+
+def _add_own(
+    figure: go.Figure, own: Sequence[OwnGraph], measure: LaunchMeasure, theme: Theme
+) -> None:
+    known = [one for one in own if measure in one.timings]
+    if not known:
+        return
+    figure.add_scatter(
+        name="your graphs",
+        x=[one.nodes for one in known],
+        y=[one.timings[measure].summary.median / 1e3 for one in known],
+        mode="markers",
+        marker={
+            "symbol": "star",
+            "size": 13,
+            "color": shade(ACCENT, theme),
+            "line": {"width": 1, "color": "#ffffff"},
+        },
+        text=[
+            f"<b>{escape(one.name)}</b> of {escape(one.run)}, {format_count(one.nodes)} nodes<br>"
+            f"{format_ns(one.timings[measure].summary.median)}"
+            for one in known
+        ],
+        hovertemplate="%{text}<extra></extra>",
+    )
+
+
+def _add_published(
+    figure: go.Figure,
+    published: PublishedLaunch,
+    measure: LaunchMeasure,
+    theme: Theme,
+    largest: int,
+) -> None:
+    """Lines where a base and a slope were published, marks where single sizes were."""
+    colour = shade(_PUBLISHED, theme)
+    source = f"{escape(published.gpu)}, {escape(published.cpu)}; published by NVIDIA, 2024"
+    for one in published.lines:
+        if one.measure is not measure:
+            continue
+        ratio = largest / one.from_nodes
+        sizes = [one.from_nodes * ratio ** (place / _POINTS) for place in range(_POINTS + 1)]
+        figure.add_scatter(
+            name=f"published, toolkit {escape(one.toolkit)}",
+            x=sizes,
+            y=[(one.base_ns + one.slope_ns * size) / 1e3 for size in sizes],
+            mode="lines",
+            line={"color": colour, "width": 1.5, "dash": _DASHES[one.toolkit]},
+            hovertemplate=(
+                f"toolkit {escape(one.toolkit)}: {one.base_ns / 1e3:g} us and {one.slope_ns} ns a "
+                f"node<br>{source}<extra></extra>"
+            ),
+        )
+    figures = [one for one in published.figures if one.measure is measure]
+    for toolkit, dash in _DASHES.items() if figures else ():
+        before = toolkit == "11.8"
+        figure.add_scatter(
+            name=f"published, toolkit {toolkit}",
+            x=[one.nodes for one in figures],
+            y=[one.before_us if before else one.after_us for one in figures],
+            mode="lines+markers",
+            line={"color": colour, "width": 1, "dash": dash},
+            marker={"symbol": "cross", "size": 8, "color": colour},
+            hovertemplate=f"toolkit {toolkit}: %{{y}} us<br>{source}<extra></extra>",
+        )
+
+
+def _spreads(rows: Sequence[Row], measure: LaunchMeasure) -> dict[str, object]:
+    spreads = [row.timings[measure].spread for row in rows]
     return {
         "type": "data",
         "symmetric": False,
@@ -105,7 +193,17 @@ def _hover(row: Row, measure: LaunchMeasure) -> str:
         f"{escape(name_of(row.topology))}, {format_count(row.topology.nodes)} nodes<br>"
         f"median <b>{format_ns(timing.summary.median)}</b>, "
         f"p25 to p75 {format_ns(spread.low)} to {format_ns(spread.high)}<br>"
-        f"shortest {format_ns(timing.shortest)}, {spread.samples} samples"
+        f"shortest {format_ns(timing.shortest)}, {spread.samples} samples{_processes(timing)}"
+    )
+
+
+def _processes(timing: Timing) -> str:
+    between = timing.between
+    if between is None:
+        return ""
+    return (
+        f"<br>medians of {between.samples} processes: {format_ns(between.low)} to "
+        f"{format_ns(between.high)}"
     )
 
 

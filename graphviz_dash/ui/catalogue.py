@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from graphviz_dash.bundle.launch import find_launches
+from graphviz_dash.bundle.references import reference_launches
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import find_experiments
 from graphviz_dash.ui.store import STORE
@@ -68,13 +69,15 @@ def catalogue() -> Catalogue:
 
 
 def launches() -> dict[str, Path]:
-    """The recordings of launch costs under the same folders, by name."""
+    """The recordings of launch costs under the same folders by name, and those that ship."""
     found: dict[str, Path] = {}
     for root in roots():
         for path in find_launches(root):
             name = path.relative_to(root).as_posix() if path != root else path.name
             found.setdefault(name, path)
-    return found
+    seen = {path.resolve() for path in found.values()}
+    shipped = reference_launches()
+    return found | {name: path for name, path in shipped.items() if path.resolve() not in seen}
 
 
 def _name(path: Path, root: Path, taken: dict[str, Entry]) -> str:

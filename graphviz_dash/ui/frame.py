@@ -26,7 +26,7 @@ _OF_ONE_EXPERIMENT: Final = ("graph", "node", "against", "select", "step", "runs
 _UNTITLED: Final = ("graph", "timeline", "doctor", "export")
 """Pages whose views begin at once: only who hears them needs a title."""
 
-_OF_NO_EXPERIMENT: Final = ("overview", "launch")
+_OF_NO_EXPERIMENT: Final = ("overview",)
 """Pages that show no single experiment."""
 
 
@@ -91,6 +91,14 @@ def _experiment_picker() -> None:
 def _experiment_chosen() -> None:
     if name := st.session_state.get("choice-experiment"):
         address.change({address.EXPERIMENT: name} | dict.fromkeys(_OF_ONE_EXPERIMENT))
+
+
+def chosen_entry() -> Entry | None:
+    """The experiment that the address names, else the one seen last, else the first; None where
+    there is none, or none of that name."""
+    entries = catalogue().entries
+    name = address.experiment() or next(iter(entries), None)
+    return None if name is None else entries.get(name)
 
 
 def chosen_experiment() -> Chosen:

@@ -17,6 +17,7 @@ from graphviz_dash.analysis.kernels import KernelTable, kernel_table
 from graphviz_dash.analysis.measured_graph import MeasuredGraph, measure_graph
 from graphviz_dash.analysis.memory import MemoryComparison, compare_memory
 from graphviz_dash.analysis.nodes import NodeTable, build_node_table
+from graphviz_dash.analysis.observer_effect import ObserverEffect, observer_effect
 from graphviz_dash.analysis.ranks import ModeRanks, rank_comparison
 from graphviz_dash.analysis.replays import ReplayMatch, known_of, match_replays, timed_replays
 from graphviz_dash.analysis.whole import WholeGraph, assemble
@@ -42,6 +43,15 @@ def creation_orders(key: str) -> tuple[OrderEffect, ...]:
     """The runs whose graphs differ in the order of creation only."""
     compared = comparison(key)
     return STORE.derived(key, "creation-orders", lambda _: order_effects(compared))
+
+
+def observer_effects(key: str) -> dict[str, ObserverEffect | str]:
+    """What watching costs each run of the experiment, or why that is not known."""
+    return STORE.derived(
+        key,
+        "observers",
+        lambda experiment: {run.name: observer_effect(run) for run in experiment.runs},
+    )
 
 
 def kernels(key: str) -> KernelTable:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.launch_comparison import compare_launches
 from graphviz_dash.analysis.launch_costs import (
     MEANINGS,
     TITLES,
@@ -15,31 +17,34 @@ from graphviz_dash.analysis.launch_costs import (
     launch_costs,
     name_of,
 )
+from graphviz_dash.analysis.own_graph import OwnGraph, own_graphs
 from graphviz_dash.bundle.launch import read_launch
+from graphviz_dash.bundle.references import published_launch
 from graphviz_dash.charts.launch import launch_chart
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.launch import LaunchMeasure
 from graphviz_dash.ui import address
-from graphviz_dash.ui.catalogue import launches
-from graphviz_dash.ui.frame import draw, empty, theme, trouble
+from graphviz_dash.ui.catalogue import Entry, launches
+from graphviz_dash.ui.frame import chosen_entry, draw, empty, theme, trouble
+from graphviz_dash.ui.launch_panels import (
+    comparison_panel,
+    observer_panel,
+    own_panel,
+    published_panel,
+)
 from graphviz_dash.ui.markup import element, plain, show, text
 from graphviz_dash.ui.pieces import tiles
+from graphviz_dash.ui.store import STORE
 from graphviz_dash.units import format_count, format_ns
 
 _LOG, _LINEAR = "logarithmic", "linear"
+_OWN, _PUBLISHED = "your graphs", "published"
 _MEASURES: Final = {title: measure for measure, title in TITLES.items()}
 
 
 def render() -> None:
     """The page."""
     found = launches()
-    if not found:
-        empty(
-            "No recording of launch costs yet",
-            "Make one on a machine with a CUDA GPU; it takes less than a minute:",
-            "graphviz-dash bench launch -o experiments/launch",
-        )
-        return
     names = [*found]
     wanted = names[:1] if len(names) == 1 else _several(names)
     recordings: dict[str, LaunchCosts] = {}
@@ -48,26 +53,58 @@ def render() -> None:
             recordings[name] = _costs(str(found[name]), found[name].stat().st_mtime_ns)
         except InputError as error:
             trouble("This recording cannot be read", str(error))
+    entry = chosen_entry()
+    own = _own(entry, found, recordings) if entry is not None else ()
+    if recordings:
+        first = next(iter(recordings.values()))
+        show(element("h1", "Launch costs"), element("p", text(first.sentence), "sentence"))
+        show(_tiles(first))
+        _chart(recordings, own)
+        show(element("p", text(" ".join(extras(first)))))
+    else:
+        empty(
+            "No recording of launch costs yet",
+            "Make one on a machine with a CUDA GPU; it takes less than two minutes:",
+            "graphviz-dash bench launch -o experiments/launch",
+        )
+    if entry is not None:
+        own_panel(entry.name, own)
+        observer_panel(entry)
     if not recordings:
         return
-    first = next(iter(recordings.values()))
-    show(element("h1", "Launch costs"), element("p", text(first.sentence), "sentence"))
-    show(_tiles(first))
-    _chart(recordings)
-    show(element("p", text(" ".join(extras(first)))))
+    comparison_panel(compare_launches(recordings))
+    published_panel(recordings)
     for name, costs in recordings.items():
+        _fits(name, costs)
         _table(name, costs)
     st.caption(
-        "Timed through cuda-python in a process to which no profiler was attached, following "
+        "Timed through cuda-python in processes to which no profiler was attached, following "
         "NVIDIA's sample cudaGraphsPerfScaling: empty kernels, captured from streams. Error bars "
-        "are the 25th to the 75th percentile. Hover a heading for what it times."
+        "are from the smallest to the largest median of a process, or the 25th to the 75th "
+        "percentile of a recording of one process. Hover a heading for what it times."
     )
+
+
+def _own(
+    entry: Entry, found: dict[str, Path], recordings: dict[str, LaunchCosts]
+) -> tuple[OwnGraph, ...]:
+    """The graphs of an experiment beside chains of any recording that can be read."""
+    references = dict(recordings)
+    for name, path in found.items():
+        if name not in references:
+            try:
+                references[name] = _costs(str(path), path.stat().st_mtime_ns)
+            except InputError:
+                continue
+    try:
+        return own_graphs(STORE.experiment(entry.key), references)
+    except InputError as error:
+        trouble("This experiment cannot be read", str(error))
+        return ()
 
 
 @st.cache_data(max_entries=32, show_spinner="Reading the recording")
 def _costs(path: str, _changed_ns: int) -> LaunchCosts:
-    from pathlib import Path
-
     return launch_costs(read_launch(Path(path)))
 
 
@@ -99,18 +136,58 @@ def _tiles(costs: LaunchCosts) -> str:
     return tiles(found)
 
 
-def _chart(recordings: dict[str, LaunchCosts]) -> None:
+def _chart(recordings: dict[str, LaunchCosts], own: tuple[OwnGraph, ...]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         standard = TITLES[LaunchMeasure.REPEAT_LAUNCH_CPU]
         title = address.choose("measure", "Measure", [*_MEASURES], default=standard, width=260)
         scale = address.choose("scale", "Scale", [_LOG, _LINEAR])
+        beside = address.choose_several("beside", "Beside", [_OWN, _PUBLISHED], [_OWN])
     measure = _MEASURES[title]
-    figure = launch_chart(recordings, measure, theme(), log=scale == _LOG)
+    figure = launch_chart(
+        recordings,
+        measure,
+        theme(),
+        log=scale == _LOG,
+        own=own if _OWN in beside else (),
+        published=published_launch() if _PUBLISHED in beside else None,
+    )
     if figure is None:
         empty("Not measured", f"No recording has samples of: {MEANINGS[measure]}.")
         return
     draw(figure, "launch")
     st.caption(f"{title}: {MEANINGS[measure]}.")
+
+
+def _fits(name: str, costs: LaunchCosts) -> None:
+    """The fits as a table: every measure over lines, and the launch over chains."""
+    with st.expander(f"How each measure of {plain(name)} grows: base and slope with 95% intervals"):
+        families = {"straight lines": costs.lines, **costs.chains}
+        rows = [
+            (family, measure, fit)
+            for family, fits in families.items()
+            for measure, fit in fits.items()
+        ]
+        st.dataframe(
+            {
+                "Over": [family for family, _, _ in rows],
+                "Measure": [TITLES[measure] for _, measure, _ in rows],
+                "Base, us": [fit.base_ns / 1e3 for *_, fit in rows],
+                "Base, 95%": [ends(fit.base_interval) for *_, fit in rows],
+                "A node, ns": [fit.slope_ns for *_, fit in rows],
+                "A node, 95%": [ends(fit.slope_interval) for *_, fit in rows],
+                "From nodes": [fit.knee for *_, fit in rows],
+                "From, 95%": [
+                    f"{fit.knee_interval.low:,.0f} to {fit.knee_interval.high or 0:,.0f}"
+                    for *_, fit in rows
+                ],
+            },
+            hide_index=True,
+            column_config={
+                "Base, us": st.column_config.NumberColumn(format="%.2f"),
+                "A node, ns": st.column_config.NumberColumn(format="%.2f"),
+            },
+            alt="Base, slope and knee of every measure with their intervals",
+        )
 
 
 def _table(name: str, costs: LaunchCosts) -> None:
