@@ -26,7 +26,8 @@ _SYMBOLS: Final = {
     "device": "diamond",
     "reported": "diamond-open",
 }
-_ROW: Final = 46
+_ROW: Final = 58
+_APART: Final = 0.13
 _AROUND: Final = 120
 
 
@@ -44,7 +45,8 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
         figure.add_scatter(
             name=title,
             x=[one.ratio for _, one in known],
-            y=[escape(row.title) for row, _ in known],
+            # Side by side within a row: most measures lie near each other.
+            y=[rows.index(row) + _APART * (place - len(COLUMNS) // 2) for row, _ in known],
             mode="markers",
             marker={
                 "symbol": _SYMBOLS[measure],
@@ -56,21 +58,24 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
             text=[_hover(row, one, title, meaning) for row, one in known],
             hovertemplate="%{text}<extra></extra>",
         )
+    for place in range(1, len(rows)):
+        figure.add_hline(y=place - 0.5, line_width=1, line_color="#808896", opacity=0.25)
     noise = max(effect.noise["step"], 1.005)
     figure.add_vrect(x0=1 / noise, x1=noise, opacity=0.14, line_width=0, fillcolor="#808896")
     figure.add_vline(x=1, line_width=1, line_color="#808896")
     dress(figure, theme, _AROUND + _ROW * len(rows))
     figure.update_yaxes(
-        categoryorder="array",
-        categoryarray=[escape(row.title) for row in rows],
-        autorange="reversed",
+        tickvals=[*range(len(rows))],
+        ticktext=[escape(row.title) for row in rows],
+        range=[len(rows) - 0.5, -0.5],
+        showgrid=False,
         ticksuffix="  ",
         tickfont={"family": "Inter, sans-serif", "size": 13},
     )
     figure.update_xaxes(
         title_text="times as long as with nothing attached (on the GPU: as under CUDA events)",
         type="log",
-        dtick="D1",
+        dtick="D2",
         ticksuffix="x",
     )
     return figure

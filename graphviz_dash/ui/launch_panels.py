@@ -85,8 +85,8 @@ def own_panel(experiment: str, graphs: Sequence[OwnGraph]) -> None:
     missing = sorted({own.expected for own in graphs if isinstance(own.expected, str)})
     st.caption(
         plain(
-            "Times of the clean pass, to which no profiler was attached; what a graph does once was "
-            f"measured once. {' '.join(f'Without a chain: {one}.' for one in missing)}"
+            "Times of the clean pass, to which no profiler was attached; what a graph does once "
+            f"was measured once. {' '.join(f'Without a chain: {one}.' for one in missing)}"
         )
     )
 
