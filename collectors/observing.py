@@ -26,13 +26,14 @@ def observers_of(mode: ExecutionMode) -> tuple[tuple[Observer, ...], tuple[Absen
     """
     absent = []
     wanted = [Observer.NONE, Observer.EVENTS, Observer.PROFILER]
-    cupti = importlib.util.find_spec("cupti") is not None
-    for observer in (Observer.GRAPH_LEVEL, Observer.NODE_LEVEL):
-        fact = f"observer {observer.value}"
-        if observer is Observer.GRAPH_LEVEL and mode is ExecutionMode.EAGER:
-            absent.append(Absent(fact, "mode eager launches no graph"))
-        elif not cupti:
-            absent.append(Absent(fact, "cupti-python was not installed"))
-        else:
-            wanted.append(observer)
+    if mode is ExecutionMode.EAGER:
+        fact = f"observer {Observer.GRAPH_LEVEL.value}"
+        absent.append(Absent(fact, "mode eager launches no graph"))
+    else:
+        wanted.append(Observer.GRAPH_LEVEL)
+    if importlib.util.find_spec("cupti") is None:
+        fact = f"observer {Observer.NODE_LEVEL.value}"
+        absent.append(Absent(fact, "cupti-python was not installed"))
+    else:
+        wanted.append(Observer.NODE_LEVEL)
     return (*wanted, Observer.NONE), tuple(absent)

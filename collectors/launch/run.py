@@ -12,7 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from cuda.bindings import runtime
@@ -25,6 +25,15 @@ from collectors.quiet import no_collection
 from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
 
 _OVERHEAD_SAMPLES: Final = 2_000
+
+_OF_STREAMS: Final = (
+    LaunchMeasure.STREAM_CPU,
+    LaunchMeasure.STREAM,
+    LaunchMeasure.STREAM_DEVICE,
+)
+
+Row: TypeAlias = dict[LaunchMeasure, int]
+"""The measures of one trial, in ns."""
 
 
 def main(arguments: list[str]) -> int:
@@ -66,25 +75,43 @@ def measure(
         for one in wanted:
             nodes = bench.count_nodes(one)
             topology = Topology(one.width, one.length, one.single_root, one.other, nodes)
-            bench.measure(topology)
-            rows: list[dict[LaunchMeasure, int]] = []
-            while len(rows) < trials and not stopped():
-                rows.append(bench.measure(topology))
+            # Not in turns: thousands of launches into streams before a trial would be felt in it.
+            rows = _trials(bench.measure, topology, trials, stopped)
+            streams = _trials(bench.measure_streams, topology, trials, stopped)
             if rows:
-                series.append(_series(topology, rows))
+                series.append(_series(topology, rows, streams))
             if stopped():
                 break
     whole = len(series) == len(wanted) and not stopped()
     return Measured(whole, call_ns, clock_ns, tuple(series))
 
 
-def _series(topology: Topology, rows: Sequence[dict[LaunchMeasure, int]]) -> LaunchSeries:
+def _trials(
+    measure: Callable[[Topology], Row],
+    topology: Topology,
+    trials: int,
+    stopped: Callable[[], bool],
+) -> list[Row]:
+    """What ``trials`` trials gave after one that is not kept; fewer once ``stopped``."""
+    rows: list[Row] = []
+    measure(topology)
+    while len(rows) < trials and not stopped():
+        rows.append(measure(topology))
+    return rows
+
+
+def _series(topology: Topology, rows: Sequence[Row], streams: Sequence[Row]) -> LaunchSeries:
     samples: dict[LaunchMeasure, list[int]] = defaultdict(list)
-    for row in rows:
+    for row in (*rows, *streams):
         for kind, value in row.items():
             samples[kind].append(value)
-    # All or none: samples are told apart by their number of a process.
-    kept = {kind: tuple(values) for kind, values in samples.items() if len(values) == len(rows)}
+    # All or none: samples are told apart by their number of a process. What an interrupt cut short
+    # is shorter than that, and the last.
+    kept = {
+        kind: tuple(values)
+        for kind, values in samples.items()
+        if len(values) == (len(streams) if kind in _OF_STREAMS else len(rows))
+    }
     absent = {kind: _why_absent(kind, topology) for kind in LaunchMeasure if kind not in kept}
     return LaunchSeries(topology, kept, absent)
 

@@ -15,6 +15,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from collectors.behind import Behind
+from collectors.graph_level import GraphLevel
 from collectors.modes import make_ready
 from collectors.passes.executor import prepare
 from collectors.quiet import no_collection
@@ -35,19 +36,33 @@ Interval: TypeAlias = tuple[int, int]
 
 def run(request: PassRequest) -> None:
     """Writes a list of Observed into ``request.out``."""
+    watch = None
+    if request.observer is Observer.GRAPH_LEVEL:
+        # Before there is any graph: what is instantiated is prepared for being recorded.
+        watch = GraphLevel(str(torch.version.cuda).partition(".")[0])
+        watch.start()
     step, _ = prepare(request)
     iterate = make_ready(request.mode, step)
     count = min(request.iterations, MOST_ITERATIONS)
-    observe = {
-        Observer.NONE: _nothing,
-        Observer.EVENTS: _events,
-        Observer.PROFILER: _profiler,
-        Observer.GRAPH_LEVEL: _graph_level,
-        Observer.NODE_LEVEL: _node_level,
-    }[request.observer or Observer.NONE]
     with no_collection():
-        found = observe(iterate, count)
+        found = _observed(request.observer, iterate, count, watch)
     (Path(request.out) / OBSERVERS_FILE).write_bytes(msgspec.json.encode(found))
+
+
+def _observed(
+    observer: Observer | None, iterate: Step, count: int, watch: GraphLevel | None
+) -> list[Observed]:
+    if watch is not None:
+        return _cupti_graphs(iterate, count, watch)
+    match observer:
+        case Observer.EVENTS:
+            return _events(iterate, count)
+        case Observer.PROFILER:
+            return _profiler(iterate, count)
+        case Observer.NODE_LEVEL:
+            return _cupti_nodes(iterate, count)
+        case _:
+            return _nothing(iterate, count)
 
 
 def _nothing(iterate: Step, count: int) -> list[Observed]:
@@ -99,18 +114,19 @@ def _profiler(iterate: Step, count: int) -> list[Observed]:
     return [watched, stopped]
 
 
-def _graph_level(iterate: Step, count: int) -> list[Observed]:
-    from cupti import cupti
+def _cupti_graphs(iterate: Step, count: int, watch: GraphLevel) -> list[Observed]:
+    begins: list[int] = []
+    steps = _synchronised(iterate, count, before=lambda: begins.append(watch.now()))
+    end = watch.now()
+    interval = _interval(iterate, count)
+    device = _device(iterate, steps)
+    watch.stop()
+    reported, records = _reported(watch.work, begins, end)
+    source = f"CUPTI {watch.version}"
+    return [Observed(Observer.GRAPH_LEVEL, 0, source, steps, interval, device, reported, records)]
 
-    # As Nsight Systems does at this level: the nodes of a graph are not recorded one by one then.
-    return [_cupti(iterate, count, Observer.GRAPH_LEVEL, (cupti.ActivityKind.GRAPH_TRACE,))]
 
-
-def _node_level(iterate: Step, count: int) -> list[Observed]:
-    return [_cupti(iterate, count, Observer.NODE_LEVEL, ())]
-
-
-def _cupti(iterate: Step, count: int, observer: Observer, besides: tuple[Any, ...]) -> Observed:
+def _cupti_nodes(iterate: Step, count: int) -> list[Observed]:
     from cupti import cupti
 
     kind = cupti.ActivityKind
@@ -119,7 +135,7 @@ def _cupti(iterate: Step, count: int, observer: Observer, besides: tuple[Any, ..
     def completed(activities: list[Any]) -> None:
         work.extend((one.start, one.end) for one in activities)
 
-    kinds = (*besides, kind.CONCURRENT_KERNEL, kind.MEMCPY, kind.MEMSET)
+    kinds = (kind.CONCURRENT_KERNEL, kind.MEMCPY, kind.MEMSET)
     cupti.activity_register_callbacks(lambda: (_BUFFER, 0), completed)
     for one in kinds:
         cupti.activity_enable(one)
@@ -133,7 +149,7 @@ def _cupti(iterate: Step, count: int, observer: Observer, besides: tuple[Any, ..
         cupti.activity_disable(one)
     reported, records = _reported(work, begins, end)
     source = f"cupti-python {version('cupti-python')}"
-    return Observed(observer, 0, source, steps, interval, device, reported, records)
+    return [Observed(Observer.NODE_LEVEL, 0, source, steps, interval, device, reported, records)]
 
 
 def _synchronised(

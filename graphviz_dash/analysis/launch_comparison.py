@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from graphviz_dash.analysis.launch_costs import TITLES, LaunchCosts, Row, Timing
 from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch, Topology
 from graphviz_dash.units import format_count
+
+_BY_EVENTS: Final = (
+    LaunchMeasure.FIRST_LAUNCH_DEVICE,
+    LaunchMeasure.REPEAT_LAUNCH_DEVICE,
+    LaunchMeasure.UPLOAD_DEVICE,
+    LaunchMeasure.STREAM_DEVICE,
+)
+
+_EVENT_NS: Final = 500.0
+"""What CUDA's documentation of cudaEventElapsedTime gives as its resolution."""
 
 
 @dataclass(frozen=True)
 class Difference:
     """One measure of one graph in all recordings, in their order. ``medians`` and ``ratios`` to the
     first; ``apart`` is the largest difference of any two medians, ``shown`` the widest of their
-    spreads, from end to end; ``within``: whether the medians lie no further apart than that."""
+    spreads, from end to end (of what events time at least their resolution); ``within``: whether
+    the medians lie no further apart than that."""
 
     topology: Topology
     measure: LaunchMeasure
@@ -73,6 +85,8 @@ def _timings(
 def _difference(topology: Topology, measure: LaunchMeasure, timings: list[Timing]) -> Difference:
     medians = tuple(one.summary.median for one in timings)
     shown = max((one.spread.high or one.spread.low) - one.spread.low for one in timings)
+    if measure in _BY_EVENTS:
+        shown = max(shown, _EVENT_NS)
     apart = max(medians) - min(medians)
     ratios = tuple(median / medians[0] for median in medians)
     return Difference(topology, measure, medians, ratios, apart, shown, apart <= shown)

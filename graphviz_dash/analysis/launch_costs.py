@@ -91,9 +91,8 @@ def launch_measures() -> str:
         "`knee` is 0 or a\nmeasured size, whichever leaves the smallest squared relative "
         "residuals of the medians. A repeat launch\nis said to take constant time up to a slope "
         f"of {CONSTANT_SLOPE_NS:.0f} ns a node. Intervals come from refitting {RESAMPLES}\n"
-        "resamples of the processes and of the trials within them. The spread of a median is from "
-        "the smallest to\nthe largest median of a process; of a recording of one process, its "
-        "quartiles.\n"
+        "resamples of the processes and of the trials within them. The spread that is shown is the "
+        "middle 80% of\nall samples (10th to 90th percentile), over all processes.\n"
     )
     return "".join(lines)
 
@@ -102,18 +101,23 @@ def launch_measures() -> str:
 class Timing:
     """One measure of one topology in ns: the median with its quartiles, and the shortest.
 
-    ``between``: the smallest and the largest median of a process, where several measured it. A
-    further recording of the same machine is expected to lie closer than these are apart.
+    ``spread``: the 10th to the 90th percentile of all samples of all processes. A further recording
+    of the same machine is expected to have its median no further away than that is wide.
     """
 
     summary: Summary
     shortest: int
-    between: Spread | None = None
+    spread: Spread
 
-    @property
-    def spread(self) -> Spread:
-        """The spread that is shown: between processes, or quartiles where there was one process."""
-        return self.between or self.summary.spread
+    @classmethod
+    def of(cls, values: Sequence[int]) -> Timing | None:
+        """The timing of ``values``; None without any."""
+        summary = summarise(values)
+        if summary is None:
+            return None
+        low, high = (float(end) for end in np.percentile(values, (10, 90)))
+        spread = Spread(low, high, SpreadKind.MIDDLE, len(values))
+        return cls(summary, min(values), spread)
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ def launch_costs(recording: LaunchRecording) -> LaunchCosts:
     constant = None if repeat is None else repeat.slope_ns <= CONSTANT_SLOPE_NS
     return LaunchCosts(
         recording=recording,
-        rows=tuple(_row(series, each) for series in recording.series),
+        rows=tuple(_row(series) for series in recording.series),
         lines=fits,
         chains=_chains(recording),
         constant=constant,
@@ -211,23 +215,13 @@ def ends(spread: Spread) -> str:
     return f"{format_ns(spread.low)} to {format_ns(spread.high)}"
 
 
-def _row(series: LaunchSeries, each: int | None) -> Row:
+def _row(series: LaunchSeries) -> Row:
     timings = {
-        measure: Timing(summary, min(values), _between(values, each))
+        measure: timing
         for measure, values in series.samples.items()
-        if (summary := summarise(values)) is not None
+        if (timing := Timing.of(values)) is not None
     }
     return Row(series.topology, timings, series.absent)
-
-
-def _between(values: Sequence[int], each: int | None) -> Spread | None:
-    """From the smallest to the largest median of ``each`` samples, which are of one process."""
-    if each is None or len(values) <= each:
-        return None
-    medians = [
-        float(np.median(values[first : first + each])) for first in range(0, len(values), each)
-    ]
-    return Spread(min(medians), max(medians), SpreadKind.PROCESSES, len(medians))
 
 
 def _lines(recording: LaunchRecording) -> list[LaunchSeries]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from graphviz_dash.analysis.launch_costs import LaunchCosts, Timing
-from graphviz_dash.analysis.samples import summarise
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.launch import LaunchMeasure
 from graphviz_dash.model.run import Environment, Experiment, GraphLife, Run
@@ -224,12 +223,11 @@ def _timings(life: GraphLife) -> dict[LaunchMeasure, Timing]:
         one.UPLOAD_CPU: [life.upload_cpu_ns],
         one.UPLOAD_DEVICE: [life.upload_device_ns],
     }
-    found = {}
-    for measure, listed in series.items():
-        values = [value for value in listed if value is not None]
-        if (summary := summarise(values)) is not None:
-            found[measure] = Timing(summary, min(values))
-    return found
+    return {
+        measure: timing
+        for measure, listed in series.items()
+        if (timing := Timing.of([value for value in listed if value is not None])) is not None
+    }
 
 
 def _expected(

@@ -26,7 +26,7 @@ class SpreadKind(StrEnum):
 
     QUARTILES = "p25-p75"
     INTERVAL = "95% interval"
-    PROCESSES = "medians of the processes"
+    MIDDLE = "p10-p90"
 
 
 @dataclass(frozen=True)

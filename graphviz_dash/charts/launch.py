@@ -8,7 +8,7 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from graphviz_dash.analysis.launch_costs import TITLES, LaunchCosts, Row, Timing, name_of
+from graphviz_dash.analysis.launch_costs import TITLES, LaunchCosts, Row, name_of
 from graphviz_dash.analysis.own_graph import OwnGraph
 from graphviz_dash.charts.palette import ACCENT, MODULES, Shade
 from graphviz_dash.charts.themed import Theme, dress, shade
@@ -188,22 +188,12 @@ def _spreads(rows: Sequence[Row], measure: LaunchMeasure) -> dict[str, object]:
 
 def _hover(row: Row, measure: LaunchMeasure) -> str:
     timing = row.timings[measure]
-    spread = timing.summary.spread
+    spread = timing.spread
     return (
         f"{escape(name_of(row.topology))}, {format_count(row.topology.nodes)} nodes<br>"
         f"median <b>{format_ns(timing.summary.median)}</b>, "
-        f"p25 to p75 {format_ns(spread.low)} to {format_ns(spread.high)}<br>"
-        f"shortest {format_ns(timing.shortest)}, {spread.samples} samples{_processes(timing)}"
-    )
-
-
-def _processes(timing: Timing) -> str:
-    between = timing.between
-    if between is None:
-        return ""
-    return (
-        f"<br>medians of {between.samples} processes: {format_ns(between.low)} to "
-        f"{format_ns(between.high)}"
+        f"p10 to p90 {format_ns(spread.low)} to {format_ns(spread.high)}<br>"
+        f"shortest {format_ns(timing.shortest)}, {spread.samples} samples"
     )
 
 

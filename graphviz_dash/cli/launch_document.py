@@ -117,11 +117,11 @@ def _fits(fits: Mapping[LaunchMeasure, Fit]) -> dict[str, object]:
 
 
 def _timing(timing: Timing) -> dict[str, object]:
-    between = timing.between
     return {
         **(_summary(timing.summary) or {}),
         "min": timing.shortest,
-        "processes": None if between is None else [*_ends(between), between.samples],
+        "p10": timing.spread.low,
+        "p90": timing.spread.high,
     }
 
 
@@ -175,10 +175,7 @@ def _own(own: OwnGraph) -> dict[str, object]:
         "nodes": own.nodes,
         "sentence": own.sentence,
         "shape": None if own.shape is None else _shape(own.shape),
-        "measures": {
-            measure.value: {**(_summary(timing.summary) or {}), "min": timing.shortest}
-            for measure, timing in own.timings.items()
-        },
+        "measures": {measure.value: _timing(timing) for measure, timing in own.timings.items()},
         "expected": None
         if isinstance(own.expected, str)
         else {

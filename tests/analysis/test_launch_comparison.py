@@ -20,27 +20,35 @@ def costs(*samples: int, each: int | None) -> LaunchCosts:
     return launch_costs(replace(one, process_trials=each))
 
 
-def test_the_spread_of_a_median_is_between_the_processes() -> None:
-    timing = costs(10, 10, 10, 20, 20, 20, each=3).rows[0].timings[REPEAT]
-    assert (timing.spread.low, timing.spread.high, timing.spread.samples) == (10, 20, 2)
-    alone = costs(10, 10, 10, 20, 20, 20, each=None).rows[0].timings[REPEAT]
-    assert alone.between is None
-    assert alone.spread == alone.summary.spread
+def test_the_spread_is_the_middle_of_all_samples_of_all_processes() -> None:
+    timing = costs(*range(101), each=10).rows[0].timings[REPEAT]
+    assert (timing.spread.low, timing.spread.high, timing.spread.samples) == (10, 90, 101)
 
 
 def test_medians_apart_by_less_than_the_spread_are_within_it() -> None:
-    first = costs(100, 100, 110, 110, each=2)
-    near, far = costs(110, 110, 114, 114, each=2), costs(130, 130, 131, 131, each=2)
+    first = costs(*range(100, 201), each=None)
+    near, far = costs(*range(170, 271), each=None), costs(*range(300, 401), each=None)
     found = compare_launches({"a": first, "b": near})
     assert found is not None
     (one,) = found.differences
-    assert one.medians == (105, 112)
-    assert one.ratios == (1, pytest.approx(112 / 105))
-    assert (one.apart, one.shown, one.within) == (7, 10, True)
+    assert one.medians == (150, 220)
+    assert one.ratios == (1, pytest.approx(220 / 150))
+    assert (one.apart, one.shown, one.within) == (70, 80, True)
     assert "1 of 1" in found.sentence
     beyond = compare_launches({"a": first, "b": near, "c": far})
     assert beyond is not None
-    assert [(one.apart, one.within) for one in beyond.of(REPEAT)] == [(25.5, False)]
+    assert [(one.apart, one.within) for one in beyond.of(REPEAT)] == [(200, False)]
+
+
+def test_what_events_time_is_no_finer_than_events() -> None:
+    measure = LaunchMeasure.REPEAT_LAUNCH_DEVICE
+    near, far = (
+        launch_costs(recording(LaunchSeries(LINE, {measure: (time,) * 9}, {})))
+        for time in (1_000, 1_400)
+    )
+    found = compare_launches({"a": near, "b": far})
+    assert found is not None
+    assert [(one.apart, one.shown, one.within) for one in found.differences] == [(400, 500, True)]
 
 
 def test_only_what_all_recordings_have_is_compared() -> None:

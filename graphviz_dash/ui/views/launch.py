@@ -80,8 +80,8 @@ def render() -> None:
     st.caption(
         "Timed through cuda-python in processes to which no profiler was attached, following "
         "NVIDIA's sample cudaGraphsPerfScaling: empty kernels, captured from streams. Error bars "
-        "are from the smallest to the largest median of a process, or the 25th to the 75th "
-        "percentile of a recording of one process. Hover a heading for what it times."
+        "are the middle 80% of all samples (10th to 90th percentile). Hover a heading for what "
+        "it times."
     )
 
 

@@ -1,0 +1,104 @@
+"""CUPTI's records of whole graph launches, read from the library that torch has loaded.
+
+cupti-python ends the process when it is asked for these records (13.0.1, driver 580), so CUPTI is
+called directly. Source of numbers and layout: cupti_activity.h of CUDA 13.0; the first four fields
+of CUpti_ActivityGraphTrace2 are those of CUpti_ActivityGraphTrace before it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Final
+
+_GRAPH_TRACE: Final = 51
+"""CUPTI_ACTIVITY_KIND_GRAPH_TRACE."""
+
+_BUFFER: Final = 1 << 20
+_FORCED: Final = 1
+"""CUPTI_ACTIVITY_FLAG_FLUSH_FORCED."""
+
+_Requested = ctypes.CFUNCTYPE(
+    None,
+    ctypes.POINTER(ctypes.c_void_p),
+    ctypes.POINTER(ctypes.c_size_t),
+    ctypes.POINTER(ctypes.c_size_t),
+)
+_Completed = ctypes.CFUNCTYPE(
+    None,
+    ctypes.c_void_p,
+    ctypes.c_uint32,
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_size_t,
+)
+
+
+class _GraphTrace(ctypes.Structure):
+    """The begin of CUpti_ActivityGraphTrace2; times in ns."""
+
+    _fields_ = [
+        ("kind", ctypes.c_uint32),
+        ("correlation", ctypes.c_uint32),
+        ("start", ctypes.c_uint64),
+        ("end", ctypes.c_uint64),
+    ]
+
+
+class GraphLevel:
+    """Records of graph launches from :meth:`start` on.
+
+    Raises, from every method:
+        OSError: there is no such library, or CUPTI refused; the message has its result code.
+    """
+
+    def __init__(self, cuda_major: str) -> None:
+        self._cupti = ctypes.CDLL(f"libcupti.so.{cuda_major}")
+        self._buffers: dict[int, ctypes.Array[ctypes.c_char]] = {}
+        self.work: list[tuple[int, int]] = []
+        # Kept, for CUPTI calls them as long as the process lives.
+        self._requested = _Requested(self._lend)
+        self._completed = _Completed(self._take)
+
+    def start(self) -> None:
+        """Turns the records on."""
+        self._call("cuptiActivityRegisterCallbacks", self._requested, self._completed)
+        self._call("cuptiActivityEnable", _GRAPH_TRACE)
+
+    def stop(self) -> None:
+        """Hands over the records that are left, and turns them off."""
+        self._call("cuptiActivityFlushAll", _FORCED)
+        self._call("cuptiActivityDisable", _GRAPH_TRACE)
+
+    def now(self) -> int:
+        """The time on the clock of the records, in ns."""
+        time = ctypes.c_uint64()
+        self._call("cuptiGetTimestamp", ctypes.byref(time))
+        return time.value
+
+    @property
+    def version(self) -> int:
+        """CUPTI's API version."""
+        found = ctypes.c_uint32()
+        self._call("cuptiGetVersion", ctypes.byref(found))
+        return found.value
+
+    def _call(self, function: str, *arguments: object) -> None:
+        result = getattr(self._cupti, function)(*arguments)
+        if result != 0:
+            raise OSError(f"{function} returned {result}")
+
+    def _lend(self, buffer: object, size: object, most: object) -> None:
+        place = ctypes.create_string_buffer(_BUFFER)
+        address = ctypes.addressof(place)
+        self._buffers[address] = place
+        buffer[0], size[0], most[0] = address, _BUFFER, 0  # type: ignore[index]
+
+    def _take(self, _context: int, _stream: int, buffer: int, _size: int, valid: int) -> None:
+        record = ctypes.c_void_p()
+        following = self._cupti.cuptiActivityGetNextRecord
+        arguments = ctypes.c_void_p(buffer), ctypes.c_size_t(valid), ctypes.byref(record)
+        while valid and following(*arguments) == 0:
+            found = _GraphTrace.from_address(record.value or 0)
+            if found.kind == _GRAPH_TRACE:
+                self.work.append((found.start, found.end))
+        self._buffers.pop(buffer, None)
