@@ -181,13 +181,13 @@ def reference_for(
     same = {
         name: costs
         for name, costs in fitted.items()
-        if costs.recording.environment.gpu.name == machine.gpu.name
+        if costs.recording.environment.gpu_name == machine.gpu_name
         and costs.recording.environment.driver == machine.driver
     }
     if same:
         return max(same.items(), key=lambda item: item[1].recording.created)
     return (
-        f"no recording of launch costs of {machine.gpu.name} with driver "
+        f"no recording of launch costs of {machine.gpu_name} with driver "
         f"{machine.driver or 'unknown'}: make one with graphviz-dash bench launch"
     )
 

@@ -52,7 +52,7 @@ def _recording(costs: LaunchCosts) -> dict[str, object]:
     recording = costs.recording
     return {
         "sentence": costs.sentence,
-        "gpu": recording.environment.gpu.name,
+        "gpu": recording.environment.gpu_name,
         "driver": recording.environment.driver,
         "created": recording.created,
         "trials": recording.trials,
