@@ -10,11 +10,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.figures import Figure
+from graphviz_dash.analysis.headline import when
 from graphviz_dash.errors import printable
 from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent, format_ratio
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
+    from graphviz_dash.model.run import Failure, Run
 
 
 class Evidence(StrEnum):
@@ -24,14 +25,18 @@ class Evidence(StrEnum):
     WATERFALL = "waterfall"
     BREAK_EVEN = "break-even"
     FIGURES = "figures"
+    WHERE = "where-the-time-goes"
+    FAILURES = "failures"
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of the sentence; ``evidence`` for one that holds a figure."""
+    """A stretch of the sentence; ``evidence`` for one that holds a figure, and ``metric`` where
+    that is one of the registry, which the figures show by itself."""
 
     text: str
     evidence: Evidence | None = None
+    metric: str | None = None
 
 
 _WORTH: Final = 1.02
@@ -75,6 +80,28 @@ def answer(run: Run, against: Run | None, figures: Mapping[str, Figure]) -> tupl
     return (*pieces, Piece(_IN_ITS_LOOP)) if run.recording else tuple(pieces)
 
 
+def unanswered(
+    name: str, failure: Failure, baseline: str, step_ns: float, idle_ns: float | None
+) -> tuple[Piece, ...]:
+    """The answer where the run ``name`` failed and nothing was compared: what stands in the way,
+    and what there is to gain: idle time of the GPU in a step of ``baseline`` (both in ns)."""
+    where = f" at {failure.location}" if failure.location else ""
+    pieces = [
+        Piece("Not as it stands: "),
+        Piece(printable(f"{name} failed {when(failure)}{where}"), Evidence.FAILURES),
+        Piece(f". A step of {printable(baseline)} takes "),
+        Piece(format_ns(step_ns), Evidence.ITERATIONS),
+    ]
+    if idle_ns:
+        idle = f"{format_ns(idle_ns)} ({format_percent(idle_ns / step_ns)})"
+        pieces += [
+            Piece(", in which the GPU is idle for "),
+            Piece(idle, Evidence.WHERE),
+            Piece(", which is what graphs could save"),
+        ]
+    return (*pieces, Piece("."))
+
+
 def _pieces(
     name: str,
     baseline: str,
@@ -91,16 +118,17 @@ def _pieces(
         yield times
         yield Piece(" (")
         low, high = (format_ratio(end) for end in (spread.low, spread.high)) if spread else ("", "")
-        yield Piece(f"95% interval of the speedup {low} to {high}", Evidence.FIGURES)
+        interval = f"95% interval of the speedup {low} to {high}"
+        yield Piece(interval, Evidence.FIGURES, speedup.metric.id)
         yield Piece(")")
     elif ratio < 1:
         yield Piece(f"No: {name} makes a step ")
-        yield Piece(f"{format_ratio(1 / ratio)} slower", Evidence.FIGURES)
+        yield Piece(f"{format_ratio(1 / ratio)} slower", Evidence.FIGURES, speedup.metric.id)
         yield Piece(" than " + baseline + ", ")
         yield times
     else:
         yield Piece(f"{'Yes' if ratio >= _WORTH else 'Hardly'}: {name} makes a step ")
-        yield Piece(f"{speedup.text} faster", Evidence.FIGURES)
+        yield Piece(f"{speedup.text} faster", Evidence.FIGURES, speedup.metric.id)
         yield Piece(f" than {baseline}, ")
         yield times
     yield from _why(figures, saving)
@@ -119,8 +147,8 @@ def _why(figures: Mapping[str, Figure], saving: float) -> Iterator[Piece]:
     share = format_percent(min(1.0, largest / abs(saving)))
     verb = "less" if sign > 0 else "more"
     yield Piece("; ")
-    yield Piece(f"{format_ns(largest)} {verb} {words}", Evidence.WATERFALL)
-    yield Piece(f" ({share} of the difference)" if largest <= abs(saving) else "")
+    of = f" ({share} of the difference)" if largest <= abs(saving) else ""
+    yield Piece(f"{format_ns(largest)} {verb} {words}{of}", Evidence.WATERFALL)
 
 
 def _cost(figures: Mapping[str, Figure], even: bool) -> Iterator[Piece]:
@@ -139,7 +167,7 @@ def _cost(figures: Mapping[str, Figure], even: bool) -> Iterator[Piece]:
         yield Piece(". What the compilation costs once was not timed")
     if memory is not None:
         yield Piece(", and " if cost.value is not None else "; ")
-        yield Piece(_memory(memory), Evidence.FIGURES)
+        yield Piece(_memory(memory), Evidence.FIGURES, "peak_reserved_change")
 
 
 def _memory(change: float) -> str:

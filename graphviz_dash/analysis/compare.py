@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from graphviz_dash import progress
-from graphviz_dash.analysis.answer import Piece, answer
+from graphviz_dash.analysis.answer import Piece, answer, unanswered
 from graphviz_dash.analysis.baselines import family, partner, ran_eagerly
 from graphviz_dash.analysis.break_even import BreakEven, break_even
 from graphviz_dash.analysis.coverage import Coverage, coverage
@@ -137,6 +137,20 @@ class Comparison:
     def __getitem__(self, name: str) -> RunComparison:
         """The run called ``name`` (KeyError if there is none)."""
         return {run.name: run for run in self.runs}[name]
+
+    @property
+    def answer(self) -> tuple[Piece, ...]:
+        """Whether graphs are worth it: the answer of the fastest run; where none was compared, what
+        stands in the way; empty where nothing does, and no run was to be compared."""
+        best = self.best
+        if best is not None:
+            return best.answer
+        base = self[self.baseline] if self.baseline else None
+        failed = next((run for run in self.runs if run.failures and run is not base), None)
+        if failed is None or base is None or base.step.value is None:
+            return ()
+        idle = base.where.idle_ns if base.where else None
+        return unanswered(failed.name, failed.failures[0], base.name, base.step.value, idle)
 
     @property
     def best(self) -> RunComparison | None:

@@ -89,8 +89,8 @@ def _print(
 
     count, parts = most
     click.echo(result.headline)
-    if result.best is not None:
-        click.echo(answer_text(result.best.answer))
+    if result.answer:
+        click.echo(answer_text(result.answer))
     for text in dict.fromkeys(_where_made(run.run.manifest) for run in result.runs):
         click.echo(printable(text))
     print_figures([(run.name, run.figures) for run in result.runs])

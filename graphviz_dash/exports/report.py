@@ -86,7 +86,7 @@ def _sections(
 ) -> Iterator[str]:
     best = comparison.best
     yield f"<h1>{_text(comparison.experiment.name)}</h1>"
-    yield _answer(comparison, best)
+    yield _answer(comparison)
     yield from _where_made(comparison)
     yield from _failures(comparison)
     if best is not None:
@@ -125,12 +125,12 @@ def _sections(
     )
 
 
-def _answer(comparison: Comparison, best: RunComparison | None) -> str:
-    if best is None or not best.answer:
+def _answer(comparison: Comparison) -> str:
+    if not comparison.answer:
         return f'<p class="answer">{_text(comparison.headline)}</p>'
     parts = (
         f"<b>{_text(piece.text)}</b>" if piece.evidence else _text(piece.text)
-        for piece in best.answer
+        for piece in comparison.answer
     )
     return f'<p class="answer">{"".join(parts)}</p>'
 

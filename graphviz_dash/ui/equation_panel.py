@@ -25,15 +25,25 @@ _MOST_PAIRS: Final = 10_000
 
 
 def answer_markup(pieces: tuple[Piece, ...], there: frozenset[Evidence]) -> str:
-    """The answer as a paragraph; each figure leads to its evidence, where the page has it."""
+    """The answer as a paragraph; each figure leads to its evidence, where the page has it, and what
+    is a figure of its own to its row in their table. No markup without an answer."""
+    if not pieces:
+        return ""
     parts = []
     for piece in pieces:
         if piece.evidence is None:
             parts.append(text(piece.text))
             continue
-        goal = piece.evidence if piece.evidence in there else Evidence.FIGURES
-        parts.append(element("a", text(piece.text), href=f"#{goal.value}"))
+        goal = (piece.evidence if piece.evidence in there else Evidence.FIGURES).value
+        if piece.metric is not None:
+            goal = figure_anchor(piece.metric)
+        parts.append(element("a", text(piece.text), href=f"#{goal}"))
     return element("p", "".join(parts), "answer")
+
+
+def figure_anchor(metric: str) -> str:
+    """The anchor of a metric's row among the figures."""
+    return f"figure-{metric}"
 
 
 def equation_panel(result: Comparison, run: RunComparison) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphviz_dash.analysis.answer import Evidence, answer_text
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison, compare
 from graphviz_dash.analysis.metrics import METRICS, Source
@@ -300,6 +301,23 @@ class TestAbsence:
         assert run.sentence == (
             "graph failed in its clean pass at model.py:12: RuntimeError: first line"
         )
+
+    def test_where_nothing_could_be_compared_the_answer_says_why_and_what_is_to_gain(self) -> None:
+        broken = make_run("graph", failures=(failure(),))
+        found = compare(make_experiment(eager(), broken))
+        assert answer_text(found.answer) == (
+            "Not as it stands: graph failed in its clean pass at model.py:12. A step of eager "
+            "takes 1.00 ms, in which the GPU is idle for 925 us (92.5%), which is what graphs could "
+            "save."
+        )
+        assert [piece.evidence for piece in found.answer if piece.evidence] == [
+            Evidence.FAILURES,
+            Evidence.ITERATIONS,
+            Evidence.WHERE,
+        ]
+        assert compare(make_experiment(eager())).answer == ()
+        assert compare(make_experiment(broken)).answer == ()
+        assert both().answer == both()["graph"].answer
 
     def test_a_failed_baseline_is_named(self) -> None:
         broken = make_run("eager", failures=(failure(),))

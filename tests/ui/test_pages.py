@@ -4,6 +4,7 @@ of names that would do harm if they were more than text."""
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from graphviz_dash.analysis.compare import RunComparison, compare
+from graphviz_dash.analysis.answer import Piece
+from graphviz_dash.analysis.compare import compare
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph
@@ -182,13 +184,20 @@ def test_an_address_of_an_experiment_that_is_not_there_says_so(roots: Path, name
     assert "&lt;gone&gt;" in told
 
 
-def _answers(page: AppTest, run: RunComparison) -> None:
-    """The page says first what became of the run, and every figure leads to its evidence."""
+def _answers(page: AppTest, answer: tuple[Piece, ...]) -> None:
+    """The page says the answer first, and every figure of it leads to its evidence, which is on the
+    page."""
     told = markup(page)
-    assert run.answer
-    for piece in run.answer:
+    assert answer
+    anchors = {heading.proto.anchor for heading in page.header}
+    anchors |= set(re.findall(r' id="([^"]+)"', told))
+    for piece in answer:
         wanted = escape(piece.text)
         assert (f">{wanted}</a>" if piece.evidence else wanted) in told
+        assert piece.evidence or not re.search(r"\d", piece.text)
+    led = re.findall(r'href="#([^"]+)"', told)
+    assert len(led) == sum(piece.evidence is not None for piece in answer)
+    assert set(led) <= anchors
 
 
 def test_compare_shows_the_figures_of_the_comparison(roots: Path) -> None:
@@ -208,9 +217,9 @@ def test_compare_holds_the_run_of_the_address_against_the_baseline(roots: Path) 
     path = make_experiment(roots / "toy", ("eager", "graph", "compile"))
     result = compare(load_experiment(path))
     page = shown("compare", experiment="toy", run="compile")
-    _answers(page, result["compile"])
+    _answers(page, result["compile"].answer)
     rerun(chosen(page, "run").set_value("graph"))
-    _answers(page, result["graph"])
+    _answers(page, result["graph"].answer)
     assert "run" not in page.query_params  # the fastest is what an address without it means
     rerun(chosen(page, "run").set_value("compile"))
     assert page.query_params["run"] == "compile"
@@ -395,6 +404,7 @@ def test_what_failed_is_shown_with_its_cause(roots: Path, name: str) -> None:
         assert "speedup" not in told.lower()
     if name == "compare":
         assert page.code[0].value == FAILURE.traceback
+        _answers(page, compare(load_experiment(roots / "sync")).answer)
     if name == "graph":
         assert "This experiment holds no captured graph" in told
         assert "graph failed in its clean pass at model.py:15: RuntimeError" in told

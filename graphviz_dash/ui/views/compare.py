@@ -21,7 +21,7 @@ from graphviz_dash.charts.comparison import (
 )
 from graphviz_dash.errors import printable
 from graphviz_dash.ui import address
-from graphviz_dash.ui.equation_panel import answer_markup, equation_panel
+from graphviz_dash.ui.equation_panel import answer_markup, equation_panel, figure_anchor
 from graphviz_dash.ui.frame import chosen_experiment, draw, empty, theme
 from graphviz_dash.ui.markup import element, plain, show, table, text
 from graphviz_dash.ui.navigation import link
@@ -51,9 +51,10 @@ def render() -> None:
     with title:
         show(
             element("h1", text(chosen.entry.name)),
-            answer_markup(run.answer, _evidence(run)) if run else "",
+            answer_markup(run.answer if run else result.answer, _evidence(result, run)),
         )
-    show(failure_notes(result))
+    if notes := failure_notes(result):
+        show(element("div", notes, id=Evidence.FAILURES.value))
     show(doctor_notes(chosen.experiment.runs))
     examined = [one for one in chosen.experiment.runs if one.doctor and one.doctor.findings]
     for one in examined:
@@ -86,12 +87,14 @@ def render() -> None:
         _stayed_eager(run)
 
 
-def _evidence(run: RunComparison) -> frozenset[Evidence]:
+def _evidence(result: Comparison, run: RunComparison | None) -> frozenset[Evidence]:
     """What the page shows of the evidence of the answer."""
     lacking = set()
-    if run.waterfall is None:
+    if run is None or run.waterfall is None:
         lacking.add(Evidence.WATERFALL)
-    if run["break_even"].value is None:
+    if all(one.where is None for one in result.runs):
+        lacking.add(Evidence.WHERE)
+    if run is None or run["break_even"].value is None:
         lacking.add(Evidence.BREAK_EVEN)
     return frozenset(Evidence) - lacking
 
@@ -141,7 +144,7 @@ def _tiles(result: Comparison, run: RunComparison) -> str:
 def _charts(result: Comparison, run: RunComparison | None) -> None:
     where = where_time_goes_chart(result, theme())
     if where is not None:
-        st.header("Where the time of a step goes", anchor=False)
+        st.header("Where the time of a step goes", anchor=Evidence.WHERE.value)
         draw(where, "where")
     left, right = st.columns(2, gap="large")
     iterations = iterations_chart(result, theme())
@@ -204,7 +207,9 @@ def _row(result: Comparison, metric: Metric) -> list[str]:
         for run in result.runs
     ]
     title = f"{metric.title}, est." if metric.estimate else metric.title
-    name = element("abbr", text(title), title=metric.formula, tabindex="0")
+    name = element(
+        "abbr", text(title), id=figure_anchor(metric.id), title=metric.formula, tabindex="0"
+    )
     return [name, *cells, element("span", text(metric.source.value), "pass")]
 
 
