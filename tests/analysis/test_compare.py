@@ -307,8 +307,8 @@ class TestAbsence:
         found = compare(make_experiment(eager(), broken))
         assert answer_text(found.answer) == (
             "Not as it stands: graph failed in its clean pass at model.py:12. A step of eager "
-            "takes 1.00 ms, in which the GPU is idle for 925 us (92.5%), which is what graphs could "
-            "save."
+            "takes 1.00 ms, in which the GPU is idle for 925 us (92.5%), which is what graphs "
+            "could save."
         )
         assert [piece.evidence for piece in found.answer if piece.evidence] == [
             Evidence.FAILURES,
