@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from graphviz_dash.analysis.compare import Comparison, RunComparison
+from graphviz_dash.analysis.figures import clean_step_ns
 from graphviz_dash.analysis.graph_diff import Change, diff_graphs
 from graphviz_dash.analysis.lanes import column, encode
 from graphviz_dash.analysis.steps import exclusive_ns, steps
 from graphviz_dash.model.graph import CapturedGraph
-from graphviz_dash.model.run import Run
+from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.units import format_ns, format_percent
 
 _COPY: Final = "memcpy"
@@ -48,14 +48,14 @@ class OrderEffect:
         return f"{text}, with {least} against {most} of the copies' time behind kernels (traced)."
 
 
-def order_effects(comparison: Comparison) -> tuple[OrderEffect, ...]:
-    """Each pair of runs of the experiment whose one graph is the same but for the order in which
+def order_effects(experiment: Experiment) -> tuple[OrderEffect, ...]:
+    """Each pair of runs of ``experiment`` whose one graph is the same but for the order in which
     its nodes were created, in the order of the experiment."""
-    single = [run for run in comparison.runs if len(run.run.graphs) == 1]
+    single = [run for run in experiment.runs if len(run.graphs) == 1]
     return tuple(
         effect
         for first, second in combinations(single, 2)
-        if _reordered(first.run.graphs[0], second.run.graphs[0])
+        if _reordered(first.graphs[0], second.graphs[0])
         if (effect := _effect(first, second)) is not None
     )
 
@@ -63,16 +63,18 @@ def order_effects(comparison: Comparison) -> tuple[OrderEffect, ...]:
 def _reordered(a: CapturedGraph, b: CapturedGraph) -> bool:
     if len(a.nodes) != len(b.nodes) or len(a.edges) != len(b.edges):
         return False
+    if a.nodes == b.nodes and a.edges == b.edges:
+        return False
     diff = diff_graphs([a], [b])
     return diff.same and any(node.change is Change.SAME and node.a != node.b for node in diff.nodes)
 
 
-def _effect(first: RunComparison, second: RunComparison) -> OrderEffect | None:
-    times = first["step_time"].value, second["step_time"].value
+def _effect(first: Run, second: Run) -> OrderEffect | None:
+    times = clean_step_ns(first), clean_step_ns(second)
     if times[0] is None or times[1] is None:
         return None
     slow, fast = (first, second) if times[0] >= times[1] else (second, first)
-    shares = hidden_copies(slow.run), hidden_copies(fast.run)
+    shares = hidden_copies(slow), hidden_copies(fast)
     return OrderEffect(
         slow.name,
         fast.name,

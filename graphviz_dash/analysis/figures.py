@@ -63,6 +63,20 @@ def step_figures(run: Run) -> Iterable[Figure]:
     yield _median("launch_cpu_time", launch, "no synchronised iteration was timed")
 
 
+def clean_step_ns(run: Run) -> float | None:
+    """The median step time of the clean pass, in ns; None where no iteration was timed."""
+    return next(iter(step_figures(run))).value
+
+
+def observer_effect(run: Run, taken: tuple[Step, ...]) -> float | None:
+    """Traced over clean step time, both medians; ``taken`` are the steps of the run's trace."""
+    clean = clean_step_ns(run)
+    if not clean or not taken or taken[0].method is StepMethod.WHOLE:
+        return None
+    traced = summarise([step.duration_ns for step in taken])
+    return None if traced is None else traced.median / clean
+
+
 def life_figures(run: Run) -> Iterable[Figure]:
     """What the run's graphs cost once, from the clean pass; sums over its graphs."""
     metrics: dict[str, Callable[[GraphLife], int | None]] = {

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphviz_dash.analysis.calls import CallClass, call_class
-from graphviz_dash.analysis.lanes import Ints, column, encode, link_launches
+from graphviz_dash.analysis.lanes import Ints, Links, column, encode, trace_links
 from graphviz_dash.model.marks import STEP
 
 if TYPE_CHECKING:
@@ -74,8 +74,9 @@ class Step:
         return self.kernel_launches + self.graph_launches + self.copy_calls
 
 
-def steps(trace: Trace) -> tuple[Step, ...]:
-    """The steps of ``trace`` in the order of time; near-linear in the rows of the trace.
+def steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
+    """The steps of ``trace`` in the order of time; near-linear in the rows of the trace. ``links``
+    are its launches, where they are known already.
 
     Taken from the ranges ``graphviz_dash.step#i``; without any from ``ProfilerStep#i``, which need
     not end synchronised; without these the whole trace is one step. ``Step.method`` says which.
@@ -83,7 +84,8 @@ def steps(trace: Trace) -> tuple[Step, ...]:
     index, start, end, method = _ranges(trace)
     launched = column(trace.runtime, "ts")
     step_of_call = _locate(launched, start, end)
-    owner, linked = _owners(trace, step_of_call, start, end, method)
+    launch = (links or trace_links(trace)).launch
+    owner, linked = _owners(trace, launch, step_of_call, start, end, method)
     kind = _coded(trace.gpu["kind"], _kind_place)
     call = _coded(trace.runtime["name"], _call_place)
     begin = column(trace.gpu, "ts")
@@ -163,12 +165,9 @@ def _locate(instants: Ints, start: Ints, end: Ints) -> Ints:
 
 
 def _owners(
-    trace: Trace, step_of_call: Ints, start: Ints, end: Ints, method: StepMethod
+    trace: Trace, launch: Ints, step_of_call: Ints, start: Ints, end: Ints, method: StepMethod
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """The step of each GPU row, or -1, and whether it was told by its launch."""
-    launch = link_launches(
-        column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
-    ).launch
     linked = launch >= 0
     if method is StepMethod.WHOLE:
         return np.zeros(len(launch), dtype=np.int64), linked

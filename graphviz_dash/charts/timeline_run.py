@@ -64,24 +64,28 @@ class RunTimeline:
     shared: SharedSteps | None = None
 
 
-def run_timeline(run: Run, shared: SharedSteps | None = None) -> RunTimeline:
+def run_timeline(
+    run: Run, shared: SharedSteps | None = None, taken: tuple[Step, ...] | None = None
+) -> RunTimeline:
     """The timeline of ``run``, from its traced pass; its slices are not matched to nodes yet.
 
     Args:
         run: a run; one without a replay trace gives a timeline that says so.
         shared: the steps of its rank on the clock of all ranks, or None.
+        taken: the steps of its trace, where they are known already.
     """
     trace = run.replay_trace
     if trace is None:
         return _without_trace(run)
     lanes = trace_lanes(trace)
+    taken = steps(trace, lanes.links) if taken is None else taken
     shown = [each for each in (lanes.gpu, lanes.cpu) if len(each.start)]
     return RunTimeline(
         run=run.name,
         mode=drawn_mode(run).value,
         problem=None if shown else "the trace holds no GPU work and no launch",
         lanes=lanes,
-        steps=tuple(one for one in steps(trace) if one.method is not StepMethod.WHOLE),
+        steps=tuple(one for one in taken if one.method is not StepMethod.WHOLE),
         begin=min((int(each.start.min()) for each in shown), default=0),
         end=max((int(each.end.max()) for each in shown), default=0),
         gpu_labels=_gpu_labels(trace.gpu),

@@ -20,6 +20,7 @@ from graphviz_dash.analysis.nodes import NodeTable, build_node_table
 from graphviz_dash.analysis.observer_effect import ObserverEffect, observer_effect
 from graphviz_dash.analysis.ranks import ModeRanks, rank_comparison
 from graphviz_dash.analysis.replays import ReplayMatch, known_of, match_replays, timed_replays
+from graphviz_dash.analysis.steps import Step, steps
 from graphviz_dash.analysis.whole import WholeGraph, assemble
 from graphviz_dash.analysis.work import StepWork, step_work
 from graphviz_dash.analysis.work_pairs import WorkPairs, pair_work
@@ -41,8 +42,15 @@ def memory(key: str) -> MemoryComparison:
 
 def creation_orders(key: str) -> tuple[OrderEffect, ...]:
     """The runs whose graphs differ in the order of creation only."""
-    compared = comparison(key)
-    return STORE.derived(key, "creation-orders", lambda _: order_effects(compared))
+    return STORE.derived(key, "creation-orders", order_effects)
+
+
+def traced_steps(key: str, run_name: str) -> tuple[Step, ...]:
+    """The steps of a run's trace; none for a run without one."""
+    trace = STORE.run(key, run_name).replay_trace
+    if trace is None:
+        return ()
+    return STORE.derived(key, ("steps", run_name), lambda _: steps(trace))
 
 
 def observer_effects(key: str) -> dict[str, ObserverEffect | str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from graphviz_dash.analysis.compare import compare
 from graphviz_dash.analysis.creation_order import hidden_copies, order_effects
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge
@@ -23,7 +22,7 @@ def recorded() -> Experiment:
 
 
 def test_the_sample_shows_the_effect(recorded: Experiment) -> None:
-    (effect,) = order_effects(compare(recorded))
+    (effect,) = order_effects(recorded)
     assert (effect.slower, effect.faster) == ("longest-copy-first", "shortest-copy-first")
     before, after = effect.step_ns
     assert after < 0.75 * before
@@ -50,9 +49,9 @@ def _with(recorded: Experiment, graph: CapturedGraph) -> Experiment:
 def test_a_graph_that_differs_in_more_is_not_one_created_otherwise(recorded: Experiment) -> None:
     graph = recorded.runs[2].graphs[0]
     other = msgspec.structs.replace(graph, edges=(*graph.edges[1:], GraphEdge(0, 2)))
-    assert order_effects(compare(_with(recorded, other))) == ()
+    assert order_effects(_with(recorded, other)) == ()
 
 
 def test_the_same_order_has_no_effect(recorded: Experiment) -> None:
     same = _with(recorded, recorded.runs[1].graphs[0])
-    assert order_effects(compare(same)) == ()
+    assert order_effects(same) == ()

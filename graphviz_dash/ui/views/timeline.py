@@ -6,16 +6,18 @@ from typing import Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.figures import clean_step_ns, observer_effect
 from graphviz_dash.analysis.rank_steps import shared_steps
-from graphviz_dash.analysis.steps import StepMethod, steps
-from graphviz_dash.model.run import Run
+from graphviz_dash.analysis.steps import StepMethod
+from graphviz_dash.model.run import ExecutionMode, Run
 from graphviz_dash.ui import address
 from graphviz_dash.ui.components.timeline import timeline_view
 from graphviz_dash.ui.frame import Chosen, chosen_experiment, empty
 from graphviz_dash.ui.markup import element, show, text
 from graphviz_dash.ui.navigation import link
-from graphviz_dash.ui.results import comparison, creation_orders
+from graphviz_dash.ui.results import creation_orders, traced_steps
 from graphviz_dash.ui.store import STORE
+from graphviz_dash.units import format_ratio
 
 _MOST_RUNS: Final = 8
 _TYPICAL: Final = "typical"
@@ -30,8 +32,8 @@ def render() -> None:
         return
     names = [run.name for run in runs]
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        shown = address.choose_several("runs", "Runs", names, _usual(chosen, names))[:_MOST_RUNS]
-        most = max(_step_count(chosen, run) for run in runs if run.name in shown)
+        shown = address.choose_several("runs", "Runs", names, _usual(chosen, runs))[:_MOST_RUNS]
+        most = max(_step_count(chosen, name) for name in shown)
         step = address.choose(
             "step",
             "Step",
@@ -71,25 +73,34 @@ def _select(token: str | None) -> None:
     address.change({"select": token})
 
 
-def _usual(chosen: Chosen, names: list[str]) -> list[str]:
-    """The baseline, the fastest run and that of the selected slice, as far as they are traced; else
-    the first two. Two orders of creation are there to be compared with each other."""
+def _usual(chosen: Chosen, runs: list[Run]) -> list[str]:
+    """The baseline, the fastest other run of its rank and that of the selected slice. Two orders
+    of creation are there to be compared with each other.
+
+    Told from clean timings alone: comparing the runs takes seconds where traces are large.
+    """
+    names = [run.name for run in runs]
     orders = {
         name for effect in creation_orders(chosen.key) for name in (effect.slower, effect.faster)
     }
     if orders:
         return [name for name in names if name in orders]
-    result = comparison(chosen.key)
+    first = next((run for run in runs if run.mode is ExecutionMode.EAGER), runs[0])
+    times = {
+        run.name: time
+        for run in runs
+        if run is not first
+        and run.manifest.rank == first.manifest.rank
+        and (time := clean_step_ns(run)) is not None
+    }
+    fastest = min(times, key=lambda name: times[name], default=None)
     selected = (address.value("select") or "").partition("/")[0]
-    pair = {result.baseline, result.best.name if result.best else None, selected}
-    return [name for name in names if name in pair] or names[:2]
+    shown = {first.name, fastest, selected}
+    return [name for name in names if name in shown] if fastest else names[:2]
 
 
-def _step_count(chosen: Chosen, run: Run) -> int:
-    trace = run.replay_trace
-    if trace is None:
-        return 0
-    taken = STORE.derived(chosen.key, ("steps", run.name), lambda _: steps(trace))
+def _step_count(chosen: Chosen, run_name: str) -> int:
+    taken = traced_steps(chosen.key, run_name)
     return sum(step.method is not StepMethod.WHOLE for step in taken)
 
 
@@ -103,9 +114,9 @@ def _reasons(chosen: Chosen) -> list[str]:
 
 def _note(chosen: Chosen) -> str:
     effects = [
-        f"{run.name} {run['observer_effect'].text}"
-        for run in comparison(chosen.key).runs
-        if run["observer_effect"].value is not None
+        f"{run.name} {format_ratio(effect)}"
+        for run in chosen.experiment.runs
+        if (effect := observer_effect(run, traced_steps(chosen.key, run.name))) is not None
     ]
     said = f" Traced over clean step time: {', '.join(effects)}." if effects else ""
     if STORE.derived(chosen.key, "shared steps", shared_steps):

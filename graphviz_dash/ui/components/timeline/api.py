@@ -46,7 +46,14 @@ from graphviz_dash.ui.answers import (
     one,
 )
 from graphviz_dash.ui.jobs import JOBS, Task
-from graphviz_dash.ui.results import comparison, nodes, replays, replays_known, work_pairs
+from graphviz_dash.ui.results import (
+    comparison,
+    nodes,
+    replays,
+    replays_known,
+    traced_steps,
+    work_pairs,
+)
 from graphviz_dash.ui.store import STORE, UnknownKeyError
 
 _PATIENCE_S: Final = 0.25
@@ -80,7 +87,8 @@ def timeline_of(key: str, run_name: str, *, nodes: bool = False) -> RunTimeline:
     """
     run = STORE.run(key, run_name)
     shared = STORE.derived(key, "shared steps", shared_steps).get(run_name)
-    base = STORE.derived(key, ("timeline", run_name), lambda _: run_timeline(run, shared))
+    taken = traced_steps(key, run_name)
+    base = STORE.derived(key, ("timeline", run_name), lambda _: run_timeline(run, shared, taken))
     if not nodes and not replays_known(key, run_name):
         return base
     found = replays(key, run_name)
