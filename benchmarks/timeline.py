@@ -1,23 +1,17 @@
 """Measures the timeline: building, views, and what the reader waits for in a real browser.
 
-    python benchmarks/timeline.py [--slices 100000] [--repeats 12]
+    python benchmarks/timeline.py [--slices 100000] [--trace synthetic] [--repeats 12]
 
-Prints a table of medians; the numbers of benchmarks/README.md come from it. Needs playwright and a
-Chromium; the browser draws without a GPU.
+Prints a table of medians and longest; the numbers of benchmarks/README.md come from it. Needs
+playwright and a Chromium; the browser draws without a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
-import socket
-import statistics
-import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -26,38 +20,69 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import msgspec
-from playwright.sync_api import Page, sync_playwright
-from timeline_traces import experiment
+from playwright.sync_api import Browser, Page, sync_playwright
+from served import Row, mark, p95, resident_mb, row, served, show
+from timeline_traces import large_experiment
 
 from graphviz_dash.analysis.lanes import trace_lanes
+from graphviz_dash.analysis.replays import known_of, match_replays
 from graphviz_dash.charts.timeline import timeline_view
 from graphviz_dash.charts.timeline_run import ChosenRun, choose, run_timeline
+from graphviz_dash.ingest.load import load_experiment
 
-_SITE = Path(__file__).parent / "timeline_site"
-Row = tuple[str, str, str]
+ROOT = Path(__file__).parents[1]
+SITE = Path(__file__).parent / "timeline_site"
+PARTS = ("server", "browser", "memory")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--slices", type=int, default=100_000)
+    parser.add_argument("--sample", default="transformer-train", help="the recorded experiment")
+    parser.add_argument(
+        "--trace",
+        choices=("recorded", "synthetic"),
+        default="recorded",
+        help="its own traces repeated, or synthetic ones",
+    )
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS[:2])
     parser.add_argument("--repeats", type=int, default=12)
     options = parser.parse_args()
-    rows = build_and_view(options.slices, options.repeats)
-    rows += in_browser(options.slices, options.repeats)
-    print(f"2 runs of {options.slices:,} GPU slices, {options.repeats} repeats")
-    for what, median, worst in rows:
-        print(f"| {what} | {median} | {worst} |")
+    sample = ROOT / "sample_traces" / options.sample
+    what = f"{options.sample}, {options.trace}, 2 runs of {options.slices:,} GPU slices"
+    if "server" in options.parts:
+        synthetic = options.trace == "synthetic"
+        show(f"{what}, on the server", on_the_server(sample, options.slices, synthetic))
+    environment = {
+        "TIMELINE_SAMPLE": str(sample),
+        "TIMELINE_SLICES": str(options.slices),
+        "TIMELINE_TRACE": options.trace,
+        "GRAPHVIZ_DASH_PATHS": str(sample.parent),
+    }
+    for part, act in (("browser", in_browser), ("memory", in_memory)):
+        if part not in options.parts:
+            continue
+        with served(SITE, environment) as (address, process, _), sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+            )
+            rows = act(browser, address, process, options.sample, options.repeats)
+            show(f"{what}, {part}", rows)
 
 
-def build_and_view(slices: int, repeats: int) -> list[Row]:
-    made = experiment(slices)
-    trace = made.runs[0].replay_trace
-    assert trace is not None
+def on_the_server(sample: Path, slices: int, synthetic: bool) -> list[Row]:
+    made = large_experiment(load_experiment(sample), slices, synthetic=synthetic)
+    eager, graph = made.runs[:2]
     rows = [
-        _timed("lanes of one run (analysis/lanes.py)", repeats, lambda: trace_lanes(trace)),
-        _timed("one run made ready", repeats, lambda: run_timeline(made.runs[0])),
+        _timed(f"lanes of {eager.name} (analysis/lanes.py)", lambda: trace_lanes(_trace(eager))),
+        _timed(f"{eager.name} made ready", lambda: run_timeline(eager)),
+        _timed(f"{graph.name} made ready", lambda: run_timeline(graph)),
+        _timed(
+            f"slices of {graph.name} matched with nodes",
+            lambda: match_replays(graph.graphs, _trace(graph), known_of(graph)),
+        ),
     ]
-    runs = [choose(run_timeline(run), None) for run in made.runs]
+    runs = [choose(run_timeline(run), None) for run in (eager, graph)]
     end = runs[0].timeline.end
     windows = {
         "whole trace": (0, end),
@@ -69,103 +94,114 @@ def build_and_view(slices: int, repeats: int) -> list[Row]:
         view = timeline_view(runs, window, 1200)
         size = len(msgspec.json.encode(view))
         label = f"view, {what} ({view.level}, {size / 1000:.1f} kB)"
-        rows.append(_timed(label, repeats, partial(_encoded, runs, window)))
+        rows.append(_timed(label, partial(_encoded, runs, window)))
     return rows
+
+
+def _trace(run: Any) -> Any:
+    return run.replay_trace
 
 
 def _encoded(runs: list[ChosenRun], window: tuple[int, int] | None) -> bytes:
     return msgspec.json.encode(timeline_view(runs, window, 1200))
 
 
-def _timed(what: str, repeats: int, act: Callable[[], object]) -> Row:
+def _timed(what: str, act: Callable[[], object], repeats: int = 10) -> Row:
     times = []
     for _ in range(repeats):
         begun = time.perf_counter()
         act()
         times.append((time.perf_counter() - begun) * 1000)
-    return _row(what, times)
+    middle = sorted(times)[len(times) // 2]
+    return what, f"{middle:.1f} ms", f"{max(times):.1f} ms"
 
 
-def _row(what: str, ms: list[float]) -> Row:
-    return what, f"{statistics.median(ms):.1f} ms", f"{max(ms):.1f} ms"
-
-
-def in_browser(slices: int, repeats: int) -> list[Row]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}"]
-    command += ["--server.address=127.0.0.1", "--server.headless=true"]
-    command += ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
-    server = subprocess.Popen(
-        command, cwd=_SITE, env=os.environ | {"TIMELINE_SLICES": str(slices)}, stdout=sys.stderr
-    )
-    try:
-        _wait_for(f"http://127.0.0.1:{port}/_stcore/health")
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
-            )
-            page = browser.new_page(viewport={"width": 1360, "height": 800})
-            return measure(page, f"http://127.0.0.1:{port}", repeats)
-    finally:
-        server.terminate()
-        server.wait(10)
-
-
-def _wait_for(address: str) -> None:
-    for _ in range(600):
-        try:
-            with urllib.request.urlopen(address, timeout=2):
-                return
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            time.sleep(0.1)
-    raise SystemExit(f"{address} did not answer within a minute")
-
-
-def measure(page: Page, address: str, repeats: int) -> list[Row]:
-    page.goto(f"{address}/timeline")
-    first = _mark(page, "timeline:painted", 0)
-    loads, switches = [], []
+def in_browser(browser: Browser, address: str, _: int, sample: str, repeats: int) -> list[Row]:
+    page = browser.new_page(viewport={"width": 1360, "height": 860})
+    here = f"{address}/timeline?experiment={sample}"
+    page.goto(here)
+    mark(page, "timeline:painted", 0)
+    _complete(page)
+    first = [_first_view(page, address, sample) for _ in range(repeats)]
+    _complete(page)
+    again = []
     for _ in range(repeats):
-        page.goto(f"{address}/timeline")
-        loads.append(_mark(page, "timeline:painted", 0))
-        page.get_by_role("link", name="start").click()
-        page.get_by_text("The other page.").wait_for()
-        link = page.get_by_role("link", name="timeline")
-        clicked = link.evaluate("l => { const now = performance.now(); l.click(); return now; }")
-        switches.append(_mark(page, "timeline:painted", clicked) - clicked)
+        _leave(page)
+        again.append(_enter(page))
     rows = [
-        ("page loaded in a new tab -> painted, first of the server", f"{first:.0f} ms", ""),
-        _row("page loaded again -> painted", loads),
-        _row("switch from another page -> painted", switches),
+        row("another page -> first view of these runs, nothing known", [one[0] for one in first]),
+        row("   ... to nodes and differences", [one[1] for one in first]),
+        row("another page -> timeline, seen before", again),
     ]
-    canvas = page.locator("canvas[aria-label^='Timeline of']")
+    canvas = page.locator(".timeline canvas")
+    rows += _moved(page, canvas, repeats)
+    rows.append(row("click on a slice -> card", _cards(page, canvas, repeats)))
+    kilobytes = [one / 1000 for one in canvas.evaluate("c => c.__timeline.sizes")]
+    rows.append(("kB of a view, median / most", *(f"{one:.1f} kB" for one in _spread(kilobytes))))
+    return rows
+
+
+def _spread(values: list[float]) -> tuple[float, float]:
+    return sorted(values)[len(values) // 2], max(values)
+
+
+def _complete(page: Page) -> None:
+    page.locator(".timeline canvas[data-complete='yes']").wait_for(timeout=60_000)
+
+
+def _leave(page: Page) -> None:
+    page.get_by_role("link", name="Export", exact=True).click()
+    page.locator(".timeline").wait_for(state="detached")
+    page.locator(".perfetto").first.wait_for()
+    page.wait_for_timeout(300)
+
+
+def _enter(page: Page) -> float:
+    link = page.get_by_role("link", name="Timeline", exact=True)
+    clicked = link.evaluate("l => { const now = performance.now(); l.click(); return now; }")
+    return mark(page, "timeline:painted", clicked) - clicked
+
+
+def _first_view(page: Page, address: str, sample: str) -> tuple[float, float]:
+    """ms to the first view of runs that nothing is known of, and to its nodes and differences."""
+    _leave(page)
+    page.request.get(f"{address}/forget")
+    painted = _enter(page)
+    begun = time.perf_counter()
+    _complete(page)
+    return painted, painted + (time.perf_counter() - begun) * 1000
+
+
+def _moved(page: Page, canvas: Any, repeats: int) -> list[Row]:
     refined, waited, deltas, drawing = [], [], [], []
     for turn in range(repeats):
         place = {"x": 500 + 20 * turn, "y": 120}
         canvas.hover(position={"x": place["x"], "y": place["y"]})
-        frames = canvas.evaluate(_WHEEL, {**place, "count": 40, "delta": -28 if turn % 2 else 28})
+        frames = canvas.evaluate(_WHEEL, {**place, "count": 40, "delta": 28 if turn % 2 else -28})
         deltas += frames["deltas"]
         drawing += frames["drawing"]
-        waited.append(_mark(page, "timeline:refined", frames["last"]) - frames["last"])
+        waited.append(mark(page, "timeline:refined", frames["last"]) - frames["last"])
         refined.append(float(canvas.get_attribute("data-refine-ms") or "nan"))
         page.wait_for_timeout(150)
-    rows += [
-        _row("refine after a zoom: request -> drawn", refined),
-        _row("refine after a zoom: last wheel event -> drawn (60 ms wait in it)", waited),
-        (
-            "frames while zooming, p95 between frames / longest",
-            f"{_p95(deltas):.1f} ms",
-            f"{max(deltas):.1f} ms",
-        ),
-        (
-            "drawing one frame, p95 / longest",
-            f"{_p95(drawing):.1f} ms",
-            f"{max(drawing):.1f} ms",
-        ),
+    panned = []
+    canvas.focus()
+    for turn in range(repeats):
+        begun = page.evaluate("performance.now()")
+        page.keyboard.press("d" if turn % 2 else "a")
+        mark(page, "timeline:refined", begun)
+        panned.append(float(canvas.get_attribute("data-refine-ms") or "nan"))
+        page.wait_for_timeout(250)
+    return [
+        row("refine after a zoom, request -> drawn", refined),
+        row("refine after a zoom, last wheel event -> drawn (60 ms wait in it)", waited),
+        row("refine after a pan, request -> drawn", panned),
+        ("between two frames while zooming, p95 / longest", *_ms(deltas)),
+        ("drawing one frame, p95 / longest", *_ms(drawing)),
     ]
-    return [*rows, _row("click on a slice -> card", _cards(page, canvas, repeats))]
+
+
+def _ms(values: list[float]) -> tuple[str, str]:
+    return f"{p95(values):.1f} ms", f"{max(values):.1f} ms"
 
 
 def _cards(page: Page, canvas: Any, repeats: int) -> list[float]:
@@ -173,7 +209,7 @@ def _cards(page: Page, canvas: Any, repeats: int) -> list[float]:
     page.wait_for_timeout(400)
     names = canvas.evaluate(
         "c => c.__timeline.slices().filter(s => s.token[0] === 'g' && s.start > 1000000"
-        " && s.start + s.dur < 1400000 && s.dur > 4000)"
+        " && s.start + s.dur < 1400000 && s.dur > 2000)"
     )
     times = []
     for one in names[:repeats]:
@@ -183,8 +219,73 @@ def _cards(page: Page, canvas: Any, repeats: int) -> list[float]:
         page.mouse.click(
             where["x"] + box["x"] + box["width"] / 2, where["y"] + box["y"] + box["height"] / 2
         )
-        times.append(_mark(page, "timeline:card", begun) - begun)
+        times.append(mark(page, "timeline:card", begun) - begun)
+        page.wait_for_timeout(200)
     return times
+
+
+def in_memory(browser: Browser, address: str, process: int, sample: str, repeats: int) -> list[Row]:
+    """The server's memory before, with the first view, with all that is found out, and over
+    ``repeats`` interactions of each kind, of which there are eight."""
+    rows = [("server, both traces loaded", f"{resident_mb(process):.0f} MB", "")]
+    page = browser.new_page(viewport={"width": 1360, "height": 860})
+    page.goto(f"{address}/timeline?experiment={sample}")
+    mark(page, "timeline:painted", 0)
+    rows.append(("   ... first view", f"{resident_mb(process):.0f} MB", ""))
+    _complete(page)
+    rows.append(("   ... nodes and differences", f"{resident_mb(process):.0f} MB", ""))
+    count = 0
+    for turn in range(repeats):
+        for act in (_zoomed_in, _selected, _stepped, _panned, _measured, _cleared, _fitted, _away):
+            act(page)
+            count += 1
+        if (turn + 1) % max(1, repeats // 5) == 0:
+            rows.append((f"after {count} interactions", f"{resident_mb(process):.0f} MB", ""))
+    return rows
+
+
+def _zoomed_in(page: Page) -> None:
+    page.locator(".timeline canvas").focus()
+    for _ in range(6):
+        page.keyboard.press("w")
+    page.wait_for_timeout(60)
+
+
+def _selected(page: Page) -> None:
+    page.keyboard.press(".")
+    page.wait_for_timeout(60)
+
+
+def _stepped(page: Page) -> None:
+    page.keyboard.press(".")
+    page.wait_for_timeout(60)
+
+
+def _panned(page: Page) -> None:
+    page.keyboard.press("d")
+    page.wait_for_timeout(60)
+
+
+def _measured(page: Page) -> None:
+    page.keyboard.press("m")
+    page.keyboard.press("m")
+    page.wait_for_timeout(60)
+
+
+def _cleared(page: Page) -> None:
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(60)
+
+
+def _fitted(page: Page) -> None:
+    page.keyboard.press("f")
+    page.wait_for_timeout(60)
+
+
+def _away(page: Page) -> None:
+    _leave(page)
+    _enter(page)
 
 
 _WHEEL = """
@@ -206,23 +307,6 @@ async (canvas, { x, y, count, delta }) => {
   return { deltas, drawing: canvas.__timeline.frames.slice(), last };
 }
 """
-
-
-def _mark(page: Page, name: str, after: float) -> float:
-    """When the mark ``name`` was set last, in ms of the page, waiting for one after ``after``."""
-    found = page.wait_for_function(
-        "([name, after]) => { const all = performance.getEntriesByName(name);"
-        " const last = all[all.length - 1];"
-        " return last && last.startTime > after ? last.startTime : null; }",
-        arg=[name, after],
-        polling=5,
-        timeout=30_000,
-    )
-    return float(found.json_value())
-
-
-def _p95(values: list[float]) -> float:
-    return sorted(values)[int(len(values) * 0.95)]
 
 
 if __name__ == "__main__":

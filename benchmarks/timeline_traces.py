@@ -1,18 +1,18 @@
-"""Synthetic runs for the timeline's benchmark: an eager one with gaps, a graphed one without."""
+"""Large traces for the timeline's benchmark. Synthetic: an eager one with gaps, a graphed one
+without, on three streams in 40 steps."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
+from timeline_enlarged import enlarged
 
 from graphviz_dash.model import trace as tables
-from graphviz_dash.model.run import ExecutionMode, Experiment, Run
+from graphviz_dash.model.run import Experiment
 
-PATH = Path("/synthetic/timeline")
 _KINDS = ("ampere_gemm", "flash_fwd", "vectorized_elementwise", "reduce", "layer_norm", "cat")
 _TYPES: dict[str, Any] = {
     "int64": pl.Int64,
@@ -23,15 +23,17 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def experiment(slices: int) -> Experiment:
-    """Two runs of ``slices`` GPU slices each."""
-    return Experiment(PATH, (_run("eager", slices), _run("graph", slices)))
-
-
-def _run(mode: str, slices: int) -> Run:
-    manifest = SimpleNamespace(mode=ExecutionMode(mode), absent=(), failures=())
-    made = synthetic_trace(slices, graphed=mode == "graph")
-    return Run(PATH / mode, cast(Any, manifest), None, (), None, None, made)
+def large_experiment(recorded: Experiment, slices: int, *, synthetic: bool) -> Experiment:
+    """``recorded`` with traces of ``slices`` GPU slices for each run: its own, enlarged, or
+    synthetic ones. Its graphs and clean timings stay."""
+    if not synthetic:
+        return enlarged(recorded, slices)
+    runs = tuple(
+        replace(run, replay_trace=synthetic_trace(slices, graphed=run.mode.value == "graph"))
+        for run in recorded.runs
+        if run.replay_trace is not None
+    )
+    return replace(recorded, runs=runs)
 
 
 def synthetic_trace(slices: int, *, graphed: bool, steps: int = 40) -> tables.Trace:

@@ -29,6 +29,7 @@ from graphviz_dash.exports.scene import (
 from graphviz_dash.exports.slices import Arg, ArgKind, SliceTable
 from graphviz_dash.exports.wire import Mask, Part, Ragged, Wire, constant, message, tag, varint
 from graphviz_dash.model.run import Experiment
+from graphviz_dash.progress import tell
 
 _SEQUENCE: Final = 1
 _CHUNK: Final = 1 << 14
@@ -82,6 +83,7 @@ class _Writer:
         self.overflowed = 0
         self.flow_marks = 0
         self.counters = 0
+        self.expected = 1
 
     def write(self) -> None:
         """Writes everything; what refers to a name or track comes after it."""
@@ -92,6 +94,7 @@ class _Writer:
         root.process_ordering = proto.TrackDescriptor.PROCESS_ORDERING_EXPLICIT
         root.thread_ordering = proto.TrackDescriptor.THREAD_ORDERING_EXPLICIT
         self._put_descriptor(root)
+        self.expected = max(1, sum(len(one.table) for one in tables))
         for run, cpu, gpu in zip(self.scene.runs, tables[::2], tables[1::2], strict=True):
             self._write_run(run, cpu, gpu)
 
@@ -237,13 +240,13 @@ class _Writer:
 
     def _write_lane(self, lane: Lane, uuid: int, coded: _Coded) -> None:
         table, count = coded.table, len(lane.rows)
-        self.slices += count
         self.overflowed += count if lane.overflow else 0
         begin, end = event_places(table.start[lane.rows], table.end[lane.rows])
         events = np.empty(2 * count, dtype=np.int64)
         events[begin] = np.arange(count)
         events[end] = np.arange(count) + count
         for at in range(0, len(events), _CHUNK):
+            tell((self.slices + at / 2) / self.expected)
             chosen = events[at : at + _CHUNK]
             begins = chosen < count
             row = lane.rows[np.where(begins, chosen, chosen - count)]
@@ -251,6 +254,7 @@ class _Writer:
             self.flow_marks += len(flows.data) // _FLOW_BYTES
             ts = np.where(begins, table.start[row], table.end[row])
             self.target.write(_packets(ts, coded.event(row, begins, uuid), flows).data)
+        self.slices += count
 
 
 _EVENT: Final = proto.TrackEvent

@@ -28,13 +28,16 @@ class BadParameterError(ValueError):
     """A parameter of a request is missing or not what it should be."""
 
 
-def answering(handler: Callable[[Request], msgspec.Struct]) -> Callable[[Request], Response]:
-    """``handler`` as an endpoint that answers JSON, errors too. It is not a coroutine function, so
-    it runs on a thread and never holds up the pages."""
+def answering(
+    handler: Callable[[Request], msgspec.Struct | Response],
+) -> Callable[[Request], Response]:
+    """``handler`` as an endpoint that answers JSON, errors too; a response goes as it is. It is not
+    a coroutine function, so it runs on a thread and never holds up the pages."""
 
     def endpoint(request: Request) -> Response:
         try:
-            return _json(handler(request), 200)
+            found = handler(request)
+            return found if isinstance(found, Response) else _json(found, 200)
         except BadParameterError as problem:
             return _error(400, "bad-parameter", str(problem))
         except UnknownKeyError as problem:

@@ -60,6 +60,11 @@ class Job:
         """Where the job stands now."""
         return self._standing
 
+    @property
+    def ended(self) -> bool:
+        """Whether it runs no more, for whatever reason."""
+        return self._standing.state is not State.RUNNING
+
     def cancel(self) -> None:
         """Asks the work to end; it is told where it stands soon after."""
         self._stop.set()
@@ -118,10 +123,11 @@ class Jobs:
         with self._lock:
             return self._jobs.get(slot)
 
-    def forget(self, slot: Hashable) -> None:
-        """Drops the job of ``slot``, which must have ended."""
+    def clear(self) -> None:
+        """Drops all jobs that have ended, so that their work can be begun anew."""
         with self._lock:
-            self._jobs.pop(slot, None)
+            for slot in [k for k, job in self._jobs.items() if job.ended]:
+                del self._jobs[slot]
 
 
 JOBS: Final = Jobs()

@@ -74,7 +74,7 @@ def test_a_cancelled_job_ends_where_its_work_tells_progress_and_can_be_begun_aga
     again = jobs.begin("slot", [("work", work)], again=True)
     assert _wait(again) is State.DONE
     assert jobs.of("slot") is again
-    jobs.forget("slot")
+    jobs.clear()
     assert jobs.of("slot") is None
 
 

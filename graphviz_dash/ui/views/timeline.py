@@ -9,10 +9,14 @@ import streamlit as st
 from graphviz_dash.analysis.figures import clean_step_ns, observer_effect
 from graphviz_dash.analysis.rank_steps import shared_steps
 from graphviz_dash.analysis.steps import StepMethod
+from graphviz_dash.charts.timeline_run import choose
+from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import ExecutionMode, Run
 from graphviz_dash.ui import address
+from graphviz_dash.ui.components.perfetto import Part, perfetto_button
 from graphviz_dash.ui.components.timeline import timeline_view
-from graphviz_dash.ui.frame import Chosen, chosen_experiment, empty
+from graphviz_dash.ui.components.timeline.api import timeline_of
+from graphviz_dash.ui.frame import Chosen, chosen_experiment, empty, trouble
 from graphviz_dash.ui.markup import element, show, text
 from graphviz_dash.ui.navigation import link
 from graphviz_dash.ui.results import creation_orders, traced_steps
@@ -64,9 +68,31 @@ def render() -> None:
                 "node": str(selection.node),
             },
         )
+    _perfetto(chosen, shown, step)
     for effect in creation_orders(chosen.key):
         show(element("p", text(effect.sentence)))
     show(element("p", text(_note(chosen)), "muted"))
+
+
+def _perfetto(chosen: Chosen, shown: list[str], step: str) -> None:
+    """The shown steps, opened in Perfetto by one click."""
+    picked = [(name, _step_of(chosen, name, step)) for name in shown]
+    try:
+        perfetto_button(
+            chosen.key,
+            Part(tuple(picked)),
+            label="Open these steps in Perfetto",
+            small=True,
+            key=f"perfetto-{chosen.key}-{'-'.join(f'{name}.{at}' for name, at in picked)}",
+        )
+    except InputError as error:
+        trouble("These steps cannot be opened in Perfetto", str(error))
+
+
+def _step_of(chosen: Chosen, run_name: str, step: str) -> int | None:
+    wanted = None if step == _TYPICAL else int(step)
+    found = choose(timeline_of(chosen.key, run_name), wanted).step
+    return found.index if found else None
 
 
 def _select(token: str | None) -> None:

@@ -17,6 +17,7 @@ import streamlit as st
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.alignment import align
+from graphviz_dash.exports.excerpt import WHOLE, Part, excerpt
 from graphviz_dash.ui.components.perfetto.api import (
     LOCAL_UI_PATH,
     TRACE_PATH,
@@ -26,7 +27,7 @@ from graphviz_dash.ui.components.perfetto.api import (
 )
 from graphviz_dash.ui.store import STORE
 
-__all__ = ["perfetto_button", "public_ui", "routes"]
+__all__ = ["Part", "perfetto_button", "public_ui", "routes"]
 
 PUBLIC_UI: Final = "https://ui.perfetto.dev"
 UI_VARIABLE: Final = "GRAPHVIZ_DASH_PERFETTO_UI"
@@ -46,39 +47,49 @@ _HTML: Final = """
     <a class="download chrome" download>Download Chrome JSON</a>
   </div>
   <p class="status" role="status" aria-live="polite" hidden></p>
+  <div class="going" hidden><progress max="1" aria-label="Writing the trace"></progress>
+    <button class="cancel" type="button">Cancel</button></div>
 </div>
 """
 
 
 def perfetto_button(
-    experiment_key: str, *, key: str = "perfetto", timeout_ms: int = _TIMEOUT_MS
+    experiment_key: str,
+    part: Part = WHOLE,
+    *,
+    label: str = "Open in Perfetto",
+    small: bool = False,
+    key: str = "perfetto",
+    timeout_ms: int = _TIMEOUT_MS,
 ) -> None:
-    """Shows the buttons for the experiment of ``experiment_key``.
+    """Shows the buttons for a part of the experiment of ``experiment_key``.
 
     Args:
         experiment_key: key of the experiment in the store.
+        part: what of it is opened.
+        label: what the main button says, before the host of the UI.
+        small: whether the buttons stand in one row, small, as beside other things.
         key: key of the widget.
         timeout_ms: how long Perfetto may take to answer before the reader is told.
 
     Raises:
         UnknownKeyError: nothing is open under the key.
-        InputError: the experiment has no trace, or UI_VARIABLE holds no address.
+        InputError: the experiment has no such part or no trace, or UI_VARIABLE holds no address.
     """
     experiment = STORE.experiment(experiment_key)
-    first, last = STORE.derived(
-        experiment_key, "perfetto first step", lambda made: align(made).first_step
-    )
-    margin = round((last - first) * _MARGIN)
-    view = _opening_view(max(0, first - margin), last + margin)
+    view = _opening_view(_first_step(experiment_key, part))
     public = public_ui()
-    stem = file_stem(experiment.name)
+    stem = file_stem(f"{experiment.name} {part.words}")
     _component()(
         data={
-            "trace": _trace_address(experiment_key, "pftrace.gz"),
-            "native": _trace_address(experiment_key, "pftrace"),
-            "chrome": _trace_address(experiment_key, "json"),
+            "path": TRACE_PATH,
+            "trace": _query(experiment_key, part, "pftrace.gz"),
+            "native": _query(experiment_key, part, "pftrace"),
+            "chrome": _query(experiment_key, part, "json"),
             "stem": stem,
-            "title": experiment.name,
+            "title": f"{experiment.name} {part.words}".strip(),
+            "label": label,
+            "small": small,
             "public": f"{public}/#!/?{view}",
             "host": urlsplit(public).netloc,
             # The viewer's address: at the bare one this build looks for a trace of its own.
@@ -106,21 +117,32 @@ def public_ui() -> str:
     return address.partition("#")[0].rstrip("/")
 
 
-def _opening_view(begin: int, end: int) -> str:
-    """What the UI shows first: every track open, and the first step of all runs."""
-    expand = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": ["."]}]
-    return urlencode(
-        {
-            "hideSidebar": "true",
-            "visStart": begin,
-            "visEnd": end,
-            "startupCommands": json.dumps(expand, separators=(",", ":")),
-        }
+def _first_step(key: str, part: Part) -> tuple[int, int] | None:
+    """Where the first step of all runs lies, with some air; None where the trace is one step."""
+    if part.runs and all(step is not None for _, step in part.runs):
+        return None
+    first, last = STORE.derived(
+        key, ("perfetto first step", part), lambda made: align(excerpt(made, part)).first_step
     )
+    margin = round((last - first) * _MARGIN)
+    return max(0, first - margin), last + margin
 
 
-def _trace_address(key: str, form: str) -> str:
-    return f"{TRACE_PATH}?{urlencode({'experiment': key, 'format': form})}"
+def _opening_view(span: tuple[int, int] | None) -> str:
+    """What the UI shows first: every track open, and ``span`` or all of it."""
+    expand = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": ["."]}]
+    shown = {} if span is None else {"visStart": span[0], "visEnd": span[1]}
+    commands = json.dumps(expand, separators=(",", ":"))
+    return urlencode({"hideSidebar": "true", **shown, "startupCommands": commands})
+
+
+def _query(key: str, part: Part, form: str) -> str:
+    asked = [("experiment", key), ("format", form)]
+    for run, step in part.runs:
+        asked += [("run", run), ("step", "" if step is None else str(step))]
+    if part.graph is not None:
+        asked.append(("graph", part.graph))
+    return urlencode(asked)
 
 
 @cache

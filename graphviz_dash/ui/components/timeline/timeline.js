@@ -25,6 +25,7 @@ class Timeline {
     this.selected = null;
     this.asked = undefined;
     this.frames = [];
+    this.sizes = [];
     this.painted = 0;
     this.fetches = 0;
     this.ruler = new Ruler(this, root.querySelector(".ruler"));
@@ -199,6 +200,8 @@ class Timeline {
     const marks = this.canvas.dataset;
     marks.level = view.level;
     marks.bytes = String(bytes);
+    this.sizes.push(bytes);
+    if (this.sizes.length > 600) this.sizes.shift();
     marks.complete = view.complete ? "yes" : "no";
     marks.refineMs = elapsed.toFixed(1);
     const words = view.runs.map((run) => `${run.run}: ${run.summary || run.problem || ""}`);
