@@ -122,8 +122,7 @@ def in_browser(browser: Browser, address: str, _: int, sample: str, repeats: int
     page.goto(here)
     mark(page, "timeline:painted", 0)
     _complete(page)
-    first = [_first_view(page, address, sample) for _ in range(repeats)]
-    _complete(page)
+    first = [_first_view(page, address) for _ in range(repeats)]
     again = []
     for _ in range(repeats):
         _leave(page)
@@ -162,7 +161,7 @@ def _enter(page: Page) -> float:
     return mark(page, "timeline:painted", clicked) - clicked
 
 
-def _first_view(page: Page, address: str, sample: str) -> tuple[float, float]:
+def _first_view(page: Page, address: str) -> tuple[float, float]:
     """ms to the first view of runs that nothing is known of, and to its nodes and differences."""
     _leave(page)
     page.request.get(f"{address}/forget")

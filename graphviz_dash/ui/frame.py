@@ -20,7 +20,7 @@ from graphviz_dash.ui.pieces import incomplete_notes, variables
 from graphviz_dash.ui.reading import experiment_read, read_button
 
 ASSETS: Final = Path(__file__).parent / "assets"
-_OF_ONE_EXPERIMENT: Final = ("graph", "node", "against", "select", "step", "runs", "ruler")
+_OF_ONE_EXPERIMENT: Final = ("graph", "node", "against", "select", "step", "runs", "ruler", "trace")
 """Parameters that mean nothing in another experiment."""
 
 _UNTITLED: Final = ("graph", "timeline", "doctor", "export")

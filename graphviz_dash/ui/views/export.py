@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from typing import Final
 
 import polars as pl
 import streamlit as st
@@ -14,10 +15,12 @@ from graphviz_dash.exports.dot import as_dot
 from graphviz_dash.exports.report import report
 from graphviz_dash.exports.tables import as_csv, as_parquet, kernel_frame, node_frame
 from graphviz_dash.ui import address
-from graphviz_dash.ui.components.perfetto import perfetto_button
+from graphviz_dash.ui.components.perfetto import Part, perfetto_button
 from graphviz_dash.ui.frame import Chosen, choose_run, chosen_experiment, empty, trouble
 from graphviz_dash.ui.markup import element, show, text
 from graphviz_dash.ui.results import comparison, kernels, measured, whole
+
+_ALL: Final = "all"
 
 
 def render() -> None:
@@ -39,12 +42,16 @@ def _trace(chosen: Chosen) -> None:
         empty("This experiment holds no trace", "Its traced passes failed or were not run.")
         return
     st.markdown(
-        "All runs side by side, aligned at their first traced step: CPU threads, GPU streams, "
+        "Runs side by side, aligned at their first traced step: CPU threads, GPU streams, "
         "launches linked to their kernels, and how busy the GPU was. Each kernel carries its "
-        "operator, module and source line, and the node of the graph it is."
+        "operator, module and source line, and the node of the graph it is. The Timeline opens "
+        "the steps that it shows, the Graph page the launches of one graph."
     )
     try:
-        perfetto_button(chosen.key, key=f"perfetto-{chosen.key}")
+        names = [_ALL, *(run.name for run in traced)]
+        picked = address.choose("trace", "Runs in it", names)
+        part = Part() if picked == _ALL else Part(((picked, None),))
+        perfetto_button(chosen.key, part, key=f"perfetto-{chosen.key}-{picked}")
     except InputError as error:
         trouble("The Perfetto UI cannot be opened", str(error))
     st.caption(

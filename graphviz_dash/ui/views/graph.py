@@ -12,13 +12,22 @@ from graphviz_dash.analysis.graph_pair import launch_answer, launch_sentence
 from graphviz_dash.analysis.graph_union import FIRST, GraphUnion
 from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.charts.node_card import node_card
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import InputError, printable
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui import address
 from graphviz_dash.ui.components.dag import dag_view
 from graphviz_dash.ui.components.dag.preparing import LARGE, is_ready, nodes_of
+from graphviz_dash.ui.components.perfetto import Part, perfetto_button
 from graphviz_dash.ui.concurrency_panel import concurrency_panel
-from graphviz_dash.ui.frame import Chosen, choose_run, chosen_experiment, empty, theme, why_no_graph
+from graphviz_dash.ui.frame import (
+    Chosen,
+    choose_run,
+    chosen_experiment,
+    empty,
+    theme,
+    trouble,
+    why_no_graph,
+)
 from graphviz_dash.ui.graph_comparison import (
     AGAINST,
     choose_earlier,
@@ -137,10 +146,28 @@ def _prepared(
             _node(chosen, _home(of, against, union, found, selected))
     if against is not None:
         differences(graph_pair(of, against), nodes(*against), nodes(*of), identity)
+    _perfetto(of)
     concurrency_panel(concurrency(*of), found, theme())
     own = selected if union is None else None
     node_table(found, identity, own)
     line_table(found, identity, own)
+
+
+def _perfetto(of: GraphAddress) -> None:
+    """The traced launches of the graph, opened in Perfetto by one click."""
+    key, run_name, graph_id = of
+    if STORE.run(key, run_name).replay_trace is None:
+        return
+    try:
+        perfetto_button(
+            key,
+            Part(((run_name, None),), graph_id),
+            label="Open its launches in Perfetto",
+            small=True,
+            key=f"perfetto-{'-'.join(of)}",
+        )
+    except InputError as error:
+        trouble("Perfetto cannot be opened", str(error))
 
 
 def _shades(chosen: Chosen, against: GraphAddress | None) -> dict[str, str]:

@@ -118,8 +118,8 @@ def public_ui() -> str:
 
 
 def _first_step(key: str, part: Part) -> tuple[int, int] | None:
-    """Where the first step of all runs lies, with some air; None where the trace is one step."""
-    if part.runs and all(step is not None for _, step in part.runs):
+    """Where the first step of all runs lies, with some air; None where all of it is to be seen."""
+    if part.graph is not None or (part.runs and all(step is not None for _, step in part.runs)):
         return None
     first, last = STORE.derived(
         key, ("perfetto first step", part), lambda made: align(excerpt(made, part)).first_step

@@ -1,6 +1,6 @@
 // The difference lanes: where the first run loses time against another.
 
-const LOSS = ["lost: GPU idle for longer", "lost: work takes longer", "caught up"];
+const LOSS = ["lost: GPU idle", "lost: longer work", "caught up"];
 
 /** Colours of what is lost while idle, of what is lost at work, and of what is gained. */
 function lossColours(t, run) {
