@@ -74,8 +74,30 @@ PUBLISHED: Final = (
 """What is known of others' activation overhead in mode partial; the source is on that page."""
 
 
+class _InParts:
+    """Device memory, or more or less of it, in parts; of all processes where not ``alone``."""
+
+    parts: Mapping[Part, int]
+    alone: bool
+
+    @property
+    def total(self) -> int:
+        """All parts together."""
+        return sum(self.parts.values())
+
+    @property
+    def reserved(self) -> int:
+        """What of it the allocator holds while the run iterates."""
+        return self.total - self.parts[Part.OUTSIDE]
+
+    @property
+    def own(self) -> int:
+        """What is surely this process's: ``total``, or ``reserved`` where it is not ``alone``."""
+        return self.total if self.alone else self.reserved
+
+
 @dataclass(frozen=True)
-class MemoryReport:
+class MemoryReport(_InParts):
     """The memory of one run. ``parts`` has every Part and adds up to ``total``, in bytes.
 
     ``alone``: the driver told the memory of this process; else ``total`` has other processes too.
@@ -90,29 +112,14 @@ class MemoryReport:
     method: str
     alone: bool
 
-    @property
-    def total(self) -> int:
-        """Device memory of the process; of all processes where ``alone`` is False."""
-        return sum(self.parts.values())
-
     def stage(self, stage: Stage) -> MemoryStage:
         """One stage of the pass."""
         return {row.stage: row for row in self.stages}[stage]
 
-    @property
-    def reserved(self) -> int:
-        """What the allocator holds while the run iterates."""
-        return self.total - self.parts[Part.OUTSIDE]
-
-    @property
-    def own(self) -> int:
-        """What is surely this process's: ``total``, or ``reserved`` where it is not ``alone``."""
-        return self.total if self.alone else self.reserved
-
 
 @dataclass(frozen=True)
-class MemoryDifference:
-    """A run against its baseline, in bytes.
+class MemoryDifference(_InParts):
+    """A run against its baseline, in bytes: what it needs more, negative where it needs less.
 
     ``parts`` add up to ``total``; ``alone``: both know the memory of their own process.
     ``activation_overhead`` is None where the baseline has no activations, and in mode compile; see
@@ -124,21 +131,6 @@ class MemoryDifference:
     parts: Mapping[Part, int]
     activation_overhead: float | None
     alone: bool
-
-    @property
-    def total(self) -> int:
-        """What the run needs more than the baseline; negative when it needs less."""
-        return sum(self.parts.values())
-
-    @property
-    def reserved(self) -> int:
-        """The same of what the allocator holds."""
-        return self.total - self.parts[Part.OUTSIDE]
-
-    @property
-    def own(self) -> int:
-        """What is surely due to the run: ``total``, or ``reserved`` where not ``alone``."""
-        return self.total if self.alone else self.reserved
 
 
 @dataclass(frozen=True)
