@@ -69,7 +69,8 @@ def needless_edges(
     took = np.maximum(duration, 0)
     if graph is not None and knows_memory(graph):
         shown = duration >= 0
-        needed, alone = _needed(graph, shown, groups), _needed(graph, shown, ())
+        needed = _needed(graph, shown, groups)
+        alone = _needed(graph, shown, ()) if groups else needed
         if needed is not None and alone is not None:
             gone = _lacking(edges, needed)
             path = critical_path(Dependencies.of(count, needed), took).length
