@@ -36,6 +36,11 @@ _MOST_PIECES: Final = 5_000_000
 """Pieces of memory, summed over the nodes that reach them."""
 
 
+_MOST_LOOKS: Final = 10_000_000
+"""Chains that are looked at, summed over the pieces of memory and the nodes that reach them: some
+seconds."""
+
+
 def knows_memory(graph: CapturedGraph) -> bool:
     """Whether any node of the graph tells what memory it reaches."""
     return any(node.operands for node in graph.nodes)
@@ -61,7 +66,7 @@ def memory_edges(graph: CapturedGraph, apart: Apart) -> Ints | None:
     if clocks is None:
         return None
     pieces = _pieces(graph.nodes)
-    if pieces is None:
+    if pieces is None or _looks(pieces, clocks) > _MOST_LOOKS:
         return None
     needed: set[tuple[int, int]] = set()
     rank = np.empty(count, dtype=np.int64)
@@ -130,6 +135,10 @@ def _pieces(nodes: Sequence[GraphNode]) -> list[list[int]] | None:
             for piece in range(first, last):
                 reached[one.allocation, piece].append(place)
     return [list(one) for one in {tuple(found) for found in reached.values() if len(found) > 1}]
+
+
+def _looks(pieces: list[list[int]], clocks: _Clocks) -> int:
+    return sum(len(nodes) * len({clocks.chain[node] for node in nodes}) for nodes in pieces)
 
 
 def _follow(

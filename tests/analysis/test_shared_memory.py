@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import combinations
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphviz_dash.analysis import shared_memory
 from graphviz_dash.analysis.shared_memory import knows_memory, memory_edges, unknown_nodes
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind, Operand
 from tests.analysis.scenes import graph_of
@@ -70,6 +72,16 @@ def test_parts_of_a_group_need_not_follow_each_other() -> None:
     graph = touching(*[shared] * 5)
     parts = {1: (0, 0), 2: (0, 0), 3: (0, 1)}
     assert needed(graph, parts) == {(0, 1), (1, 2), (0, 3), (2, 4), (3, 4)}
+
+
+def test_too_many_branches_around_the_same_memory_are_not_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared = (at(0),)
+    wide = touching(*[shared] * 40, edges=[])
+    assert needed(wide) == set()
+    monkeypatch.setattr(shared_memory, "_MOST_LOOKS", 40 * 40 - 1)
+    assert memory_edges(wide, {}) is None
 
 
 def test_a_graph_whose_nodes_tell_nothing_is_known_not_to() -> None:
