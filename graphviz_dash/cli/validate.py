@@ -87,6 +87,9 @@ def _contents(run: Run, entry: FileEntry) -> str:
                 if entry.path == f"graphs/{graph.id}.json":
                     nodes, edges = len(graph.nodes), len(graph.edges)
                     return f"{format_count(nodes)} nodes, {format_count(edges)} edges"
+        case FileRole.OBSERVERS if run.observers is not None:
+            series = run.observers.observed
+            return f"{len(series)} series of {len({one.observer for one in series})} observers"
         case FileRole.CAPTURE_TRACE if run.capture_trace is not None:
             return _trace_text(run.capture_trace)
         case FileRole.REPLAY_TRACE if run.replay_trace is not None:
