@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -20,7 +19,7 @@ _NAME_LENGTH: Final = 72
 
 
 @click.command("compare")
-@click.argument("experiment", type=click.Path(path_type=Path))
+@click.argument("experiment")
 @click.option(
     "--baseline",
     metavar="MODE",
@@ -41,11 +40,25 @@ _NAME_LENGTH: Final = 72
     type=click.IntRange(0),
     help="Modules and operators of the fastest run to list, largest difference first; 0 for none.",
 )
+@click.option(
+    "--scheduler", metavar="ADDRESS", help="Import foreign files on the Dask cluster at ADDRESS."
+)
+@click.option(
+    "--workers", type=click.IntRange(1), metavar="N", help="Processes that import foreign files."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
 def compare_command(
-    experiment: Path, baseline: str | None, count: int, parts: int, as_json: bool
+    experiment: str,
+    baseline: str | None,
+    count: int,
+    parts: int,
+    scheduler: str | None,
+    workers: int | None,
+    as_json: bool,
 ) -> None:
     """Compare the runs of an EXPERIMENT, a folder that holds a run bundle for each mode.
+
+    It may be an address (s3://bucket/experiment), or a folder of traces that are imported first.
 
     Prints whether the fastest run is worth it, every figure with its spread and the pass it was
     measured in, where the difference to the baseline went, what makes figures weak, what is absent
@@ -55,19 +68,20 @@ def compare_command(
     from graphviz_dash.analysis.kernels import kernel_table
     from graphviz_dash.analysis.ranks import rank_comparison
     from graphviz_dash.cli.documents import comparison_document
-    from graphviz_dash.cli.loading import loaded_experiment
+    from graphviz_dash.cli.loading import experiment_at, loaded_experiment
     from graphviz_dash.cli.output import print_json
     from graphviz_dash.cli.ranks import ranks_document
 
-    loaded = loaded_experiment(experiment)
-    result = compare(loaded, baseline)
-    kernels = kernel_table(loaded, result.baseline)
-    ranks = rank_comparison(loaded)
-    if as_json:
-        document = comparison_document(result, kernels) | {"ranks": ranks_document(ranks)}
-        print_json("compare", SCHEMA_VERSION, document)
-        return
-    _print(result, kernels, ranks, (count, parts))
+    with experiment_at(experiment, scheduler, workers) as folder:
+        loaded = loaded_experiment(folder)
+        result = compare(loaded, baseline)
+        kernels = kernel_table(loaded, result.baseline)
+        ranks = rank_comparison(loaded)
+        if as_json:
+            document = comparison_document(result, kernels) | {"ranks": ranks_document(ranks)}
+            print_json("compare", SCHEMA_VERSION, document)
+            return
+        _print(result, kernels, ranks, (count, parts))
 
 
 def _print(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,13 +10,15 @@ import click
 
 if TYPE_CHECKING:
     from graphviz_dash.imports.bundles import Imported
+    from graphviz_dash.imports.many import NotImported
 
 SCHEMA_VERSION = 1
+_SHOWN = 20
 _MODES = ("recorded", "eager", "graph", "callables", "partial", "compile")
 
 
 @click.command("import")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True)
 @click.option(
     "-o",
     "--output",
@@ -32,38 +35,110 @@ _MODES = ("recorded", "eager", "graph", "callables", "partial", "compile")
     help="How the program ran: eager makes the run the one that others are compared with.",
 )
 @click.option("--join", is_flag=True, help="All FILES are of one run, whatever they are called.")
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Import on the Dask cluster at ADDRESS (tcp://host:8786), which must see DIR too.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Processes of this machine for folders and addresses (default: one for each CPU).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def import_command(
-    files: tuple[Path, ...], output: Path, mode: str, join: bool, as_json: bool
+    files: tuple[str, ...],
+    output: Path,
+    mode: str,
+    join: bool,
+    scheduler: str | None,
+    workers: int | None,
+    as_json: bool,
 ) -> None:
-    """Make run bundles of FILES in the folder DIR.
+    """Make run bundles of FILES in the folder DIR; folders and addresses (s3://, gs://) too.
 
     Takes Kineto traces, the driver's debug DOT, SQLite exports of Nsight Systems, graph data and
     memory snapshots of torch, and tells them apart by their content. The trace of a capture, that
     of its replays and a DOT whose names differ in no other word are joined into one run.
     """
     from graphviz_dash.cli.output import print_json, shown
+    from graphviz_dash.imports.many import NotImported
+    from graphviz_dash.imports.places import is_address
+
+    single = not any(is_address(one) or Path(one).is_dir() for one in files)
+    if join or (single and scheduler is None):
+        results: list[Imported | NotImported] = [*_together(files, output, mode, join)]
+    else:
+        results = _each(files, output, mode, scheduler, workers)
+    written = [one for one in results if not isinstance(one, NotImported)]
+    passed = [one for one in results if isinstance(one, NotImported)]
+    if as_json:
+        documents = [_document(one, shown(one.path)) for one in written]
+        left = [{"files": list(one.files), "reason": one.reason} for one in passed]
+        print_json("import", SCHEMA_VERSION, {"runs": documents, "not_imported": left})
+    else:
+        for run in written:
+            _print(run)
+    _say_passed(passed)
+    if not written:
+        raise click.exceptions.Exit(2)
+
+
+def _together(files: tuple[str, ...], output: Path, mode: str, join: bool) -> tuple[Imported, ...]:
+    """All files in this process: nothing is written if one of them is bad."""
     from graphviz_dash.imports.bundles import import_files
     from graphviz_dash.model.run import ExecutionMode
 
-    written = import_files(
-        files,
+    paths = [Path(file) for file in files]
+    return import_files(
+        paths,
         output,
         mode=ExecutionMode(mode),
         join=join,
         # File names only: a bundle records no path of its maker's machine.
         command=(
-            *("graphviz-dash", "import", *(file.name for file in files), "--mode", mode),
+            *("graphviz-dash", "import", *(path.name for path in paths), "--mode", mode),
             *(("--join",) if join else ()),
         ),
         tell=lambda line: click.echo(line, err=True),
     )
-    if as_json:
-        documents = [_document(one, shown(one.path)) for one in written]
-        print_json("import", SCHEMA_VERSION, {"runs": documents})
-        return
-    for one in written:
-        _print(one)
+
+
+def _each(
+    files: tuple[str, ...], output: Path, mode: str, scheduler: str | None, workers: int | None
+) -> list[Imported | NotImported]:
+    """Each run by itself, in parallel."""
+    from graphviz_dash.imports.many import import_many
+    from graphviz_dash.imports.places import find_places
+    from graphviz_dash.imports.tasks import executor_for
+    from graphviz_dash.model.run import ExecutionMode
+
+    places = find_places(files)
+    results: list[Imported | NotImported] = []
+    for result in import_many(
+        places, output, lambda: executor_for(scheduler, workers), mode=ExecutionMode(mode)
+    ):
+        results.append(result)
+        if sys.stderr.isatty():
+            click.echo(f"\r{len(results):,} done of {len(places):,} files", nl=False, err=True)
+    if sys.stderr.isatty():
+        click.echo(err=True)
+    return sorted(results, key=_order)
+
+
+def _order(result: Imported | NotImported) -> tuple[bool, str]:
+    path = getattr(result, "path", None)
+    return path is None, str(path or "")
+
+
+def _say_passed(passed: list[NotImported]) -> None:
+    from graphviz_dash.errors import printable
+
+    for one in passed[:_SHOWN]:
+        click.echo(printable(f"not imported: {', '.join(one.files)}: {one.reason}"), err=True)
+    if len(passed) > _SHOWN:
+        click.echo(f"and {len(passed) - _SHOWN:,} more", err=True)
 
 
 def _print(written: Imported) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,37 @@ def loaded_experiment(path: Path) -> Experiment:
     for run in experiment.runs:
         _tell(run)
     return experiment
+
+
+@contextmanager
+def experiment_at(text: str, scheduler: str | None, workers: int | None) -> Iterator[Path]:
+    """The folder of the experiment that ``text`` names: a folder of bundles as it is; at an address
+    a copy of it, and of a folder of foreign files what importing them makes, both until the end.
+
+    Raises:
+        InputError: nothing there that makes a run.
+    """
+    from graphviz_dash.imports.many import NotImported, import_many
+    from graphviz_dash.imports.places import fetch, find_places, is_address
+    from graphviz_dash.imports.tasks import executor_for
+    from graphviz_dash.ingest.load import find_experiments
+
+    here = Path(text)
+    if not is_address(text) and (not here.is_dir() or find_experiments(here)):
+        yield here
+        return
+    places = find_places([text])
+    with tempfile.TemporaryDirectory(prefix="graphviz-dash-compare-") as scratch:
+        folder = Path(scratch) / (text.rstrip("/").rpartition("/")[2] or "experiment")
+        for place in places:
+            if place.bundle:
+                fetch(place.address, folder / place.name, folder=True)
+        if not any(place.bundle for place in places):
+            for one in import_many(places, folder, lambda: executor_for(scheduler, workers)):
+                if isinstance(one, NotImported):
+                    said = f"not imported: {', '.join(one.files)}: {one.reason}"
+                    click.echo(printable(said), err=True)
+        yield folder
 
 
 def loaded_run(path: Path) -> Run:

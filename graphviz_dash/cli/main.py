@@ -26,6 +26,7 @@ _COMMANDS: Final = {
     "export": "graphviz_dash.cli.export:export",
     "import": "graphviz_dash.cli.imports:import_command",
     "launch": "graphviz_dash.cli.launch:launch_command",
+    "fleet": "graphviz_dash.cli.fleet:fleet_command",
     "gate": "graphviz_dash.cli.gate:gate_command",
     "ls": "graphviz_dash.cli.ls:ls",
     "memory": "graphviz_dash.cli.memory:memory_command",

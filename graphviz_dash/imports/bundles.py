@@ -18,9 +18,10 @@ from isal import igzip
 from graphviz_dash import __version__
 from graphviz_dash.analysis.captured_order import captured_launches, captured_order
 from graphviz_dash.analysis.steps import StepMethod, steps
+from graphviz_dash.bundle.read import is_bundle, read_manifest
 from graphviz_dash.bundle.write import BundleWriter, sha256_of
 from graphviz_dash.errors import GraphvizDashError, InputError
-from graphviz_dash.imports.group import Group, Part, grouped, twice
+from graphviz_dash.imports.group import Group, Part, grouped, run_name, twice
 from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.debug_dot import read_debug_dot
 from graphviz_dash.ingest.graph_data import graph_data, read_graph_data
@@ -86,9 +87,13 @@ def import_files(
     command: Sequence[str] = (),
     limits: Limits = DEFAULT_LIMITS,
     tell: Callable[[str], None] = lambda _: None,
+    prefix: str = "",
+    again: bool = False,
 ) -> tuple[Imported, ...]:
     """Makes run bundles of ``files`` in ``folder``, an experiment; files that belong to one run are
     joined (see :mod:`graphviz_dash.imports.group`). ``tell`` is called with a line for each step.
+    ``prefix`` stands before the names of the runs. With ``again`` a run that is there already, of
+    the same files, is taken for done.
 
     All files are read before the first bundle is written; a bundle is written whole or not at all.
 
@@ -111,12 +116,19 @@ def import_files(
                 "at most one of each for one run",
                 "Import them without --join.",
             )
-        ready = [(group, _targeted(group, folder), _found(group, limits)) for group in groups]
+        if prefix:
+            groups = [replace(group, name=run_name(prefix + group.name)) for group in groups]
+        done = {group.name: _done(group, folder) if again else None for group in groups}
+        ready = [
+            (group, _targeted(group, folder), _found(group, limits))
+            for group in groups
+            if done[group.name] is None
+        ]
         names = [target for _, target, _ in ready]
         if len(set(names)) < len(names):
             several = next(target.name for target in names if names.count(target) > 1)
             raise InputError(several, "two files of this name", "a different name for each run")
-        written = []
+        written = [one for one in done.values() if one is not None]
         for group, target, found in ready:
             tell(f"Writing {target.name}")
             written.append(_write(group, target, found, mode, tuple(command), Path(scratch)))
@@ -152,13 +164,29 @@ def _trace_part(
     return Part(path, source, kind, trace, role, label)
 
 
-def _targeted(group: Group, folder: Path) -> Path:
+def _done(group: Group, folder: Path) -> Imported | None:
+    """The run of these very files, if it is there already."""
+    target = _target(group, folder)
+    if not is_bundle(target):
+        return None
+    manifest = read_manifest(target)
+    known = {source.sha256 for source in manifest.sources}
+    if not known or known != {_source(part).sha256 for part in _once(group.parts)}:
+        return None
+    return Imported(target, manifest.sources, manifest.absent)
+
+
+def _target(group: Group, folder: Path) -> Path:
     replay = group.trace(FileRole.REPLAY_TRACE) or group.trace(FileRole.CAPTURE_TRACE)
     rank = read_head(replay.file).rank if replay else None
     name = group.name
     if rank is not None and f"rank{rank.rank}" not in name:
         name += f"-rank{rank.rank}"
-    target = folder / name
+    return folder / name
+
+
+def _targeted(group: Group, folder: Path) -> Path:
+    target = _target(group, folder)
     if target.exists() or target.is_symlink():
         advice = "Choose another folder, or remove that run."
         raise InputError(target, "a run is already there", "a new place", advice)

@@ -1,0 +1,359 @@
+"""Many ranks at once: one summary of each trace, and what the summaries of all of them say.
+
+A summary is a few rows, so that a thousand ranks are a table that one query goes through. All times
+are traced, medians over the steps of a trace, in ns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from graphviz_dash.analysis.collectives import collective_of
+from graphviz_dash.analysis.kernels import kernel_uses
+from graphviz_dash.analysis.lanes import Ints, column, encode, link_launches
+from graphviz_dash.analysis.replays import launched_rows
+from graphviz_dash.analysis.steps import Step, StepMethod, exclusive_ns, steps
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.trace import Trace
+
+MOST_KERNELS: Final = 50
+"""Kernels of a summary, those that take longest."""
+
+SLOW_BY: Final = 0.05
+"""A rank is slow from this much above the median of all ranks, and ...."""
+
+SLOW_DEVIATIONS: Final = 5.0
+"""... this many median absolute deviations, so that noise of equal ranks calls none slow."""
+
+RANKS: Final = pl.Schema(
+    {
+        "name": pl.String,  # the run's, unique in the fleet
+        "source": pl.String,  # the file or folder it was read from
+        "rank": pl.Int64,  # null: the trace does not tell
+        "world_size": pl.Int64,
+        "gpu": pl.String,  # null: the trace does not tell
+        "events": pl.Int64,
+        "steps": pl.Int64,
+        "marked": pl.Boolean,  # whether steps are marked; else the whole trace is one
+        "step_ns": pl.Float64,
+        "step_p95_ns": pl.Float64,
+        "busy_ns": pl.Float64,  # any work on the GPU
+        "compute_ns": pl.Float64,  # busy less what only communication takes
+        "communication_ns": pl.Float64,  # only communication runs: exposed, waiting included
+        "launch_bound_ns": pl.Float64,  # the GPU is idle and the call that launches has not ended
+        "kernels": pl.Float64,
+        "graph_launches": pl.Float64,
+        "other_launches": pl.Float64,
+        "incomplete": pl.Boolean,
+        "problems": pl.String,  # codes, separated by spaces
+    }
+)
+"""A row for each rank."""
+
+GRAPHS: Final = pl.Schema(
+    {
+        "name": pl.String,
+        "rank": pl.Int64,
+        "graph": pl.String,  # what its replays look like: equal for equal graphs
+        "kernels": pl.Int64,  # rows of a replay
+        "replays": pl.Int64,
+        "span_ns": pl.Float64,  # from the first start to the last end of a replay
+        "first": pl.String,  # name of its first row
+    }
+)
+"""A row for each graph that a rank replays."""
+
+KERNELS: Final = pl.Schema(
+    {
+        "name": pl.String,
+        "rank": pl.Int64,
+        "kernel": pl.String,
+        "count": pl.Float64,  # in a step
+        "total_ns": pl.Float64,  # in a step
+    }
+)
+"""A row for each of the longest kernels of a rank."""
+
+TABLES: Final = {"ranks": RANKS, "graphs": GRAPHS, "kernels": KERNELS}
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class RankSummary:
+    """The rows of one rank, by table."""
+
+    ranks: Rows
+    graphs: Rows
+    kernels: Rows
+
+
+@dataclass(frozen=True)
+class SlowRank:
+    """A rank that takes longer for what it does itself: its ``compute_ns``, that of the median
+    rank, and the kernel that takes most of the difference."""
+
+    name: str
+    rank: int | None
+    compute_ns: float
+    median_ns: float
+    kernel: str | None
+    kernel_ns: float
+
+
+@dataclass(frozen=True)
+class OddGraph:
+    """A graph that not all ranks replay: what it looks like, how many have it, and the names of
+    those that do, or where they are the most of those that do not (``lacking``)."""
+
+    graph: str
+    first: str
+    kernels: int
+    owners: int
+    lacking: bool
+    ranks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FleetAnswer:
+    """What the tables say of ``ranks`` ranks.
+
+    ``step_ns`` is the median of the ranks' steps. ``launch_bound`` are the shares of a step at the
+    least, the median, the 95th percentile and the greatest of all ranks; ``launch_bound_worst``
+    names the last. ``odd`` are graphs that some ranks have and others do not, of ``graphs`` in all.
+    ``unmarked`` and ``incomplete`` count ranks whose figures are of a whole trace or of a part.
+    """
+
+    ranks: int
+    step_ns: float | None
+    slow: tuple[SlowRank, ...]
+    graphs: int
+    odd: tuple[OddGraph, ...]
+    launch_bound: tuple[float, float, float, float] | None
+    launch_bound_worst: str | None
+    unmarked: int
+    incomplete: int
+
+
+def summarise(
+    trace: Trace, name: str, source: str, rank: int | None, world_size: int | None
+) -> RankSummary:
+    """The summary of one rank's trace."""
+    found = steps(trace)
+    gpu = trace.gpu
+    begin = column(gpu, "ts")
+    end = begin + np.maximum(column(gpu, "dur"), 0)
+    communicates = _communicates(trace)
+    missing = _launch_missing(trace, begin, end)
+    rows: Rows = []
+    compute, exposed, bound = [], [], []
+    for step in found:
+        own = step.gpu_rows
+        computing = own[~communicates[own]]
+        busy = int(exclusive_ns(begin[computing], end[computing]).sum())
+        compute.append(busy)
+        exposed.append(step.busy_ns - busy)
+        bound.append(int(missing[own].sum()))
+    problems = [problem.code for problem in trace.info.problems]
+    names = trace.info.device_names
+    rows.append(
+        {
+            "name": name,
+            "source": source,
+            "rank": rank,
+            "world_size": world_size,
+            "gpu": names[0] if names else None,
+            "events": trace.info.events,
+            "steps": len(found),
+            "marked": bool(found) and found[0].method is not StepMethod.WHOLE,
+            "step_ns": _median([step.duration_ns for step in found]),
+            "step_p95_ns": _p95([step.duration_ns for step in found]),
+            "busy_ns": _median([step.busy_ns for step in found]),
+            "compute_ns": _median(compute),
+            "communication_ns": _median(exposed),
+            "launch_bound_ns": _median(bound),
+            "kernels": _median([step.kernels for step in found]),
+            "graph_launches": _median([step.graph_launches for step in found]),
+            "other_launches": _median([s.kernel_launches + s.copy_calls for s in found]),
+            "incomplete": bool(trace.info.incomplete),
+            "problems": " ".join(problems),
+        }
+    )
+    return RankSummary(rows, _graphs(trace, name, rank), _kernels(trace, found, name, rank))
+
+
+def _median(values: list[int]) -> float | None:
+    return float(np.median(values)) if values else None
+
+
+def _p95(values: list[int]) -> float | None:
+    return float(np.percentile(values, 95)) if values else None
+
+
+def _communicates(trace: Trace) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    codes, names = encode(trace.gpu["name"])
+    known = np.array([collective_of(name) is not None for name in names], dtype=np.bool_)
+    return known[codes] if len(names) else np.zeros(trace.gpu.height, np.bool_)
+
+
+def _launch_missing(trace: Trace, begin: Ints, end: Ints) -> Ints:
+    """For each row how long the GPU was idle before it while the call that launched it had not
+    ended; 0 for a row whose call is not known. Of a graph's rows the first alone waits for it."""
+    if not len(begin):
+        return np.zeros(0, dtype=np.int64)
+    reach = np.concatenate((begin[:1], np.maximum.accumulate(end)[:-1]))
+    link = link_launches(
+        column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
+    ).launch
+    known = link >= 0
+    called = column(trace.runtime, "ts") + np.maximum(column(trace.runtime, "dur"), 0)
+    until = np.where(known, called[link], 0) if len(called) else np.zeros(len(begin), np.int64)
+    return np.asarray(np.maximum(np.minimum(begin, until) - reach, 0) * known, dtype=np.int64)
+
+
+def _graphs(trace: Trace, name: str, rank: int | None) -> Rows:
+    launches, _ = launched_rows(trace)
+    gpu = trace.gpu
+    begin = column(gpu, "ts")
+    end = begin + np.maximum(column(gpu, "dur"), 0)
+    names = gpu["name"].cast(pl.String).to_list()
+    kinds = gpu["kind"].cast(pl.String).to_list()
+    shapes = [column(gpu, one) for one in ("grid_x", "grid_y", "grid_z", "block_x", "bytes")]
+    spans: dict[str, list[int]] = {}
+    first: dict[str, tuple[str, int]] = {}
+    for rows in launches:
+        # Sorted, for branches interleave in another order each time.
+        looks = sorted(
+            (kinds[row], names[row], *(int(shape[row]) for shape in shapes))
+            for row in rows.tolist()
+        )
+        ident = hashlib.sha256(repr(looks).encode()).hexdigest()[:16]
+        first.setdefault(ident, (names[int(rows[0])], len(rows)))
+        spans.setdefault(ident, []).append(int(end[rows].max() - begin[rows].min()))
+    return [
+        {
+            "name": name,
+            "rank": rank,
+            "graph": ident,
+            "kernels": first[ident][1],
+            "replays": len(found),
+            "span_ns": _median(found),
+            "first": first[ident][0],
+        }
+        for ident, found in spans.items()
+    ]
+
+
+def _kernels(trace: Trace, found: tuple[Step, ...], name: str, rank: int | None) -> Rows:
+    if not found:
+        return []
+    uses = kernel_uses(trace, found)
+    longest = sorted(uses.items(), key=lambda item: -item[1].total_ns)[:MOST_KERNELS]
+    return [
+        {
+            "name": name,
+            "rank": rank,
+            "kernel": kernel,
+            "count": use.count,
+            "total_ns": use.total_ns,
+        }
+        for (_, kernel), use in longest
+    ]
+
+
+def fleet_answer(ranks: pl.LazyFrame, graphs: pl.LazyFrame, kernels: pl.LazyFrame) -> FleetAnswer:
+    """What the tables of a fleet say; each of the three questions is one query over them."""
+    share = pl.col("launch_bound_ns") / pl.col("step_ns")
+    overall = ranks.select(
+        count=pl.len(),
+        step=pl.col("step_ns").median(),
+        least=share.min(),
+        half=share.median(),
+        most=share.quantile(0.95, "linear"),
+        worst=share.max(),
+        # The first of equals, by name, so that the answer does not depend on the order of files.
+        worst_name=pl.col("name").sort_by(share.fill_null(-1), "name", descending=[True, False])
+        .first(),
+        unmarked=(~pl.col("marked")).sum(),
+        incomplete=pl.col("incomplete").sum(),
+    ).collect().row(0, named=True)  # fmt: skip
+    odd, count = _odd(ranks, graphs)
+    bound = tuple(overall[key] for key in ("least", "half", "most", "worst"))
+    known = len(bound) == 4 and None not in bound
+    return FleetAnswer(
+        ranks=overall["count"],
+        step_ns=overall["step"],
+        slow=_slow(ranks, kernels),
+        graphs=count,
+        odd=odd,
+        launch_bound=(bound[0], bound[1], bound[2], bound[3]) if known else None,
+        launch_bound_worst=overall["worst_name"] if known else None,
+        unmarked=overall["unmarked"] or 0,
+        incomplete=overall["incomplete"] or 0,
+    )
+
+
+def _slow(ranks: pl.LazyFrame, kernels: pl.LazyFrame) -> tuple[SlowRank, ...]:
+    """In a step that ends together the slow rank is not the one with the longest step but the one
+    whose own work takes longest: the others wait for it in their collectives."""
+    own = pl.col("compute_ns")
+    middle = own.median()
+    deviation = (own - middle).abs().median()
+    slow = (
+        ranks.select("name", "rank", "compute_ns", middle=middle, deviation=deviation)
+        .filter(own > pl.col("middle") * (1 + SLOW_BY))
+        .filter(own > pl.col("middle") + SLOW_DEVIATIONS * pl.col("deviation"))
+    )
+    usual = kernels.group_by("kernel").agg(usual=pl.col("total_ns").median())
+    more = (
+        kernels.join(slow.select("name"), on="name", how="semi")
+        .join(usual, on="kernel", how="left")
+        .with_columns(more=pl.col("total_ns") - pl.col("usual"))
+        .sort("more", "kernel", descending=[True, False])
+        .group_by("name")
+        .agg(kernel=pl.col("kernel").first(), more=pl.col("more").first())
+    )
+    found = slow.join(more, on="name", how="left").sort(
+        "compute_ns", "name", descending=[True, False]
+    )
+    return tuple(
+        SlowRank(
+            row["name"],
+            row["rank"],
+            row["compute_ns"],
+            row["middle"],
+            row["kernel"] if (row["more"] or 0) > 0 else None,
+            max(row["more"] or 0.0, 0.0),
+        )
+        for row in found.collect().iter_rows(named=True)
+    )
+
+
+def _odd(ranks: pl.LazyFrame, graphs: pl.LazyFrame) -> tuple[tuple[OddGraph, ...], int]:
+    by_graph = graphs.group_by("graph").agg(
+        owners=pl.col("name").unique().sort(),
+        first=pl.col("first").first(),
+        kernels=pl.col("kernels").first(),
+    )
+    found = (
+        by_graph.join(ranks.select(all=pl.len()), how="cross")
+        .with_columns(count=pl.col("owners").list.len())
+        .sort("count", "graph")
+        .collect()
+    )
+    odd = found.filter(pl.col("count") < pl.col("all"))
+    every = set(ranks.select("name").collect()["name"].to_list()) if odd.height else set()
+    return tuple(_odd_graph(row, every) for row in odd.iter_rows(named=True)), found.height
+
+
+def _odd_graph(row: dict[str, Any], every: set[str]) -> OddGraph:
+    owners = row["owners"]
+    lacking = 2 * len(owners) > len(every)
+    listed = tuple(sorted(every - set(owners))) if lacking else tuple(owners)
+    return OddGraph(row["graph"], row["first"], row["kernels"], len(owners), lacking, listed)

@@ -1,0 +1,121 @@
+"""Work on many files: local processes, or a Dask cluster by its address, with nothing lost.
+
+There is no engine here: tasks run on any ``concurrent.futures.Executor``. A worker that is killed
+takes its tasks with it, and they are run again; tasks must therefore leave nothing behind by halves
+and come to the same result twice, as those here do.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+RETRIES: Final = 3
+"""How often Dask begins a task anew after its worker died."""
+
+DIED: Final = "the process that read it died each time (out of memory?)"
+
+
+@contextmanager
+def executor_for(scheduler: str | None, workers: int | None = None) -> Iterator[Executor]:
+    """Processes of this machine, ``workers`` of them (default: one for each CPU), or the workers of
+    the Dask cluster whose scheduler is at the address ``scheduler``.
+
+    Raises:
+        MissingRequirementError: dask.distributed is not installed, or nobody answers there.
+    """
+    if scheduler is None:
+        count = workers or os.cpu_count() or 1
+        # Forked copies of a process with Polars' threads may wait for ever.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(count, mp_context=context) as pool:
+            yield pool
+        return
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise MissingRequirementError(
+            "--scheduler needs dask.distributed: pip install 'graphviz-dash[fleet]'"
+        ) from error
+    try:
+        client = Client(scheduler, timeout=15)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise MissingRequirementError(f"No Dask scheduler at {scheduler}: {error}") from error
+    with client:
+        # Each task is of its own: the same arguments twice are two tasks.
+        yield client.get_executor(  # type: ignore[no-untyped-call]
+            pure=False, retries=RETRIES
+        )
+
+
+def run_all(
+    function: Callable[[T], R],
+    items: Sequence[T],
+    make: Callable[[], Any],
+    failed: Callable[[T, str], R],
+) -> Iterator[R]:
+    """``function`` of each item, in the order in which they are done, on the executors that
+    ``make`` gives (each a context manager; a new one after one broke).
+
+    An item whose task raises one of our errors, or whose worker dies each time, is given to
+    ``failed`` with the reason instead; so there is exactly one result for each item.
+    """
+    waiting = dict(enumerate(items))
+    suspects: list[T] = []
+    while waiting:
+        try:
+            with make() as executor:
+                futures = {executor.submit(function, item): key for key, item in waiting.items()}
+                for future in as_completed(futures):
+                    key = futures[future]
+                    result = _result(future, waiting[key], failed)
+                    del waiting[key]
+                    yield result
+        except BrokenExecutor:
+            # Begun in their order, so the one whose worker died is among the first.
+            first = list(waiting)[: 1 + (os.cpu_count() or 1)]
+            suspects += [waiting.pop(key) for key in first]
+    for item in suspects:
+        yield _alone(function, item, make, failed)
+
+
+def _alone(
+    function: Callable[[T], R], item: T, make: Callable[[], Any], failed: Callable[[T, str], R]
+) -> R:
+    """A task by itself, twice if it must be, so that only its own death counts against it."""
+    for _ in range(2):
+        try:
+            with make() as executor:
+                return _result(executor.submit(function, item), item, failed)
+        except BrokenExecutor:
+            continue
+    return failed(item, DIED)
+
+
+def _result(future: Any, item: T, failed: Callable[[T, str], R]) -> R:
+    try:
+        result: R = future.result()
+    except GraphvizDashError as error:
+        return failed(item, str(error))
+    except _deaths():
+        return failed(item, DIED)
+    return result
+
+
+def _deaths() -> tuple[type[BaseException], ...]:
+    """What Dask raises for a task whose workers died; nothing where it was never imported."""
+    if "distributed" not in sys.modules:
+        return ()
+    from distributed import KilledWorker
+
+    return (KilledWorker,)

@@ -1,0 +1,279 @@
+"""Many ranks at once: summaries, the three questions, and workers that die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import fsspec
+import polars as pl
+import pytest
+
+from graphviz_dash.analysis.fleet import summarise
+from graphviz_dash.errors import InputError
+from graphviz_dash.imports.fleet import (
+    Fleet,
+    answer,
+    collect_fleet,
+    is_fleet,
+    read_fleet,
+    write_fleet,
+)
+from graphviz_dash.imports.many import NotImported, import_many
+from graphviz_dash.imports.places import find_places
+from graphviz_dash.imports.tasks import DIED, executor_for, run_all
+from graphviz_dash.ingest.kineto import read_trace
+from tests.imports.test_bundles import capture, replay
+from tests.trace_builder import TraceBuilder
+
+US = 1_000
+RANKS = 8
+
+
+def rank(
+    folder: Path, number: int, *, slow_us: int = 0, extra: bool = False, late_us: int = 0
+) -> Path:
+    """Three steps of 1 ms: two kernels of 100 us from a graph, then an all-reduce that ends with
+    the step. ``late_us``: the launch is called so much later."""
+    trace = TraceBuilder()
+    trace.fields["distributedInfo"] = {"rank": number, "world_size": RANKS}
+    for step in range(3):
+        begin = step * 1_000 * US
+        trace.annotation(f"ProfilerStep#{step}", begin, 999 * US)
+        launched = begin + (10 + late_us) * US
+        correlation = trace.runtime("cudaGraphLaunch", launched, 5 * US)
+        at = launched + 10 * US
+        for name in ("norm", "gemm", *(("more",) if extra else ())):
+            duration = (100 + (slow_us if name == "gemm" else 0)) * US
+            trace.kernel(name, at, duration, correlation=correlation)
+            at += duration + 1 * US
+        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+        trace.kernel(name, at, begin + 990 * US - at, correlation=correlation)
+    folder.mkdir(exist_ok=True)
+    return trace.write(folder / f"rank{number}.json.gz")
+
+
+@contextmanager
+def threads() -> Iterator[Executor]:
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
+
+
+def fleet_of(folder: Path) -> Fleet:
+    return collect_fleet(find_places([str(folder)]), threads)
+
+
+class TestSummary:
+    def test_times_of_a_step(self, tmp_path: Path) -> None:
+        trace = read_trace(rank(tmp_path, 3))
+        found = summarise(trace, "r", "file", 3, RANKS)
+        (row,) = found.ranks
+        assert (row["steps"], row["marked"], row["rank"]) == (3, True, 3)
+        assert row["step_ns"] == 999 * US
+        assert row["compute_ns"] == 200 * US
+        assert row["communication_ns"] == 990 * US - 222 * US
+        assert (row["kernels"], row["graph_launches"], row["other_launches"]) == (3, 1, 0)
+        # Idle from the end of the all-reduce at 990 us to the end of the call at 1,015 us.
+        assert row["launch_bound_ns"] == 25 * US
+
+    def test_graphs_and_kernels(self, tmp_path: Path) -> None:
+        found = summarise(read_trace(rank(tmp_path, 3)), "r", "file", 3, RANKS)
+        (graph,) = found.graphs
+        assert (graph["kernels"], graph["replays"], graph["first"]) == (3, 3, "norm")
+        assert {row["kernel"]: row["total_ns"] for row in found.kernels}["gemm"] == 100 * US
+
+
+class TestQuestions:
+    @pytest.fixture
+    def fleet(self, tmp_path: Path) -> Fleet:
+        for number in range(RANKS):
+            rank(
+                tmp_path / "traces",
+                number,
+                slow_us=80 if number == 5 else 0,
+                extra=number == 2,
+                late_us=300 if number == 6 else 0,
+            )
+        return fleet_of(tmp_path / "traces")
+
+    def test_which_ranks_are_slow(self, fleet: Fleet) -> None:
+        slow = {one.name: one for one in answer(fleet).slow}
+        assert slow.keys() == {"rank2", "rank5"}
+        assert (slow["rank5"].rank, slow["rank5"].kernel) == (5, "gemm")
+        assert slow["rank5"].kernel_ns == 80 * US
+        assert slow["rank5"].median_ns == 200 * US
+
+    def test_which_graphs_differ(self, fleet: Fleet) -> None:
+        said = answer(fleet)
+        assert said.graphs == 2
+        odd = {(one.kernels, one.owners, one.lacking, one.ranks) for one in said.odd}
+        assert odd == {(4, 1, False, ("rank2",)), (3, 7, True, ("rank2",))}
+
+    def test_how_far_launches_bound_them(self, fleet: Fleet) -> None:
+        said = answer(fleet)
+        assert said.launch_bound is not None
+        assert said.launch_bound[1] == pytest.approx(25 / 999)
+        assert said.launch_bound[3] == pytest.approx(325 / 999)
+        assert said.launch_bound_worst == "rank6"
+
+    def test_equal_ranks_are_not_slow(self, tmp_path: Path) -> None:
+        for number in range(3):
+            rank(tmp_path / "traces", number)
+        said = answer(fleet_of(tmp_path / "traces"))
+        assert (said.ranks, said.slow, said.odd, said.unmarked) == (3, (), (), 0)
+
+    def test_tables_are_kept_and_read_again(self, fleet: Fleet, tmp_path: Path) -> None:
+        write_fleet(fleet, tmp_path / "tables")
+        assert is_fleet(tmp_path / "tables")
+        again = read_fleet(tmp_path / "tables")
+        assert answer(again) == answer(fleet)
+        assert all(again.tables[name].equals(table) for name, table in fleet.tables.items())
+
+    def test_a_damaged_table(self, fleet: Fleet, tmp_path: Path) -> None:
+        write_fleet(fleet, tmp_path / "tables")
+        (tmp_path / "tables" / "ranks.parquet").write_bytes(b"PAR1 no")
+        with pytest.raises(InputError, match="a table that graphviz-dash fleet wrote"):
+            read_fleet(tmp_path / "tables")
+        pl.DataFrame({"name": ["x"]}).write_parquet(tmp_path / "tables" / "ranks.parquet")
+        with pytest.raises(InputError, match="other columns"):
+            read_fleet(tmp_path / "tables")
+
+
+def test_what_cannot_be_read_is_told_and_spoils_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "traces"
+    rank(folder, 0)
+    (folder / "bad.json").write_text("{]")
+    (folder / "notes.txt").write_text("no trace, and need not be")
+    fleet = fleet_of(folder)
+    assert fleet.tables["ranks"]["name"].to_list() == ["rank0"]
+    (failed,) = fleet.failed
+    assert failed.source.endswith("bad.json")
+
+
+def test_names_are_as_long_as_they_must_be(tmp_path: Path) -> None:
+    for node in ("n0", "n1"):
+        rank(tmp_path / node, 0)
+    assert fleet_of(tmp_path).tables["ranks"]["name"].to_list() == ["n0/rank0", "n1/rank0"]
+
+
+def test_an_address(tmp_path: Path) -> None:
+    system = fsspec.filesystem("memory")
+    system.pipe_file("/fleet/rank0.json.gz", rank(tmp_path, 0).read_bytes())
+    fleet = collect_fleet(find_places(["memory://fleet"]), threads)
+    assert fleet.tables["ranks"]["source"].to_list() == ["memory://fleet/rank0.json.gz"]
+    system.rm("/fleet", recursive=True)
+
+
+def test_local_processes(tmp_path: Path) -> None:
+    for number in range(3):
+        rank(tmp_path / "traces", number)
+    places = find_places([str(tmp_path / "traces")])
+    fleet = collect_fleet(places, partial(executor_for, None, 2))
+    assert fleet.tables["ranks"].height == 3
+
+
+class TestMany:
+    def test_each_run_by_itself(self, tmp_path: Path) -> None:
+        folder = tmp_path / "files"
+        folder.mkdir()
+        capture(folder / "a-capture.json.gz")
+        replay(folder / "a-replay.json.gz")
+        replay(folder / "b.json.gz")
+        (folder / "bad.dot").write_text("digraph {}")
+        (folder / "notes.txt").write_text("hello")
+        results = list(import_many(find_places([str(folder)]), tmp_path / "out", threads))
+        made = sorted(one.path.name for one in results if not isinstance(one, NotImported))
+        assert made == ["a", "b"]
+        reasons = [one.reason for one in results if isinstance(one, NotImported)]
+        assert len(reasons) == 2
+
+    def test_the_same_again_goes_on_where_it_was(self, tmp_path: Path) -> None:
+        folder = tmp_path / "files"
+        folder.mkdir()
+        replay(folder / "a.json.gz")
+        places = find_places([str(folder)])
+        (first,) = import_many(places, tmp_path / "out", threads)
+        replay(folder / "b.json.gz")
+        again = list(import_many(find_places([str(folder)]), tmp_path / "out", threads))
+        assert first in again
+        assert len(again) == 2
+        replay(folder / "a.json.gz", ("other",))
+        (refused,) = import_many(places, tmp_path / "out", threads)
+        assert isinstance(refused, NotImported)
+        assert "a run is already there" in refused.reason
+
+    def test_files_of_one_name_in_two_folders(self, tmp_path: Path) -> None:
+        for node in ("n0", "n1"):
+            (tmp_path / "files" / node).mkdir(parents=True)
+            replay(tmp_path / "files" / node / "t-1.json.gz", (node,))
+        results = import_many(find_places([str(tmp_path / "files")]), tmp_path / "out", threads)
+        assert {getattr(one, "path", tmp_path).name for one in results} == {"n0-t-1", "n1-t-1"}
+
+
+def _die_once(item: tuple[int, Path]) -> int:
+    """Ends its own process the first time it is asked for item 2, as the kernel does to one that
+    takes too much memory."""
+    number, folder = item
+    if number == 2 and not (folder / "died").exists():
+        (folder / "died").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def _die_always(item: tuple[int, Path]) -> int:
+    if item[0] == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item[0]
+
+
+def _said(item: tuple[int, Path], reason: str) -> int:
+    assert reason == DIED
+    return -item[0]
+
+
+class TestWorkersThatDie:
+    def test_a_local_one_takes_nothing_with_it(self, tmp_path: Path) -> None:
+        items = [(number, tmp_path) for number in range(6)]
+        found = run_all(_die_once, items, partial(executor_for, None, 2), _said)
+        assert sorted(found) == list(range(6))
+        assert (tmp_path / "died").exists()
+
+    def test_a_file_that_kills_each_worker_is_told(self, tmp_path: Path) -> None:
+        items = [(number, tmp_path) for number in range(4)]
+        found = run_all(_die_always, items, partial(executor_for, None, 1), _said)
+        assert sorted(found) == [-2, 0, 1, 3]
+
+
+def test_a_dask_cluster_loses_nothing_when_a_worker_is_killed(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    folder = tmp_path / "traces"
+    for number in range(40):
+        rank(folder, number, slow_us=80 if number == 5 else 0)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+    ) as cluster:
+        with distributed.Client(cluster) as client:
+            victim = next(iter(client.run(os.getpid).values()))
+        killed = threading.Event()
+
+        def tell(done: int, _: int) -> None:
+            if done == 3:
+                os.kill(victim, signal.SIGKILL)
+                killed.set()
+                time.sleep(0.1)
+
+        places = find_places([str(folder)])
+        make = partial(executor_for, cluster.scheduler_address)
+        fleet = collect_fleet(places, make, tell=tell)
+    assert killed.is_set()
+    assert fleet.failed == ()
+    assert fleet.tables["ranks"].height == 40
+    assert fleet.tables["ranks"]["name"].n_unique() == 40
+    assert [one.rank for one in answer(fleet).slow] == [5]
