@@ -29,6 +29,13 @@ STEP_LEVEL: Final = "(whole step)"
 NO_OPERATOR: Final = "(no operator)"
 
 
+_RANKS_METHOD: Final = (
+    "Waiting for ranks is what collectives take longer than the shortest kernel among the ranks "
+    "for the same one: as traced where the last rank's GPU worked for longer, scaled like the CPU "
+    "where it idled for longer."
+)
+
+
 class Cause(StrEnum):
     """The parts of a difference, in the order in which they are shown."""
 
@@ -113,12 +120,16 @@ class Waterfall:
     @property
     def causes(self) -> tuple[tuple[Cause, int], ...]:
         """What was saved by cause, in order; waiting for ranks only where there was any."""
-        any_wait = self.before.ranks or self.after.ranks
         return tuple(
             (cause, value)
             for cause, value in self.saved.items()
-            if any_wait or cause is not Cause.RANKS
+            if self.ranks_method or cause is not Cause.RANKS
         )
+
+    @property
+    def ranks_method(self) -> str:
+        """How waiting for ranks was told; empty where there was none."""
+        return _RANKS_METHOD if self.before.ranks or self.after.ranks else ""
 
     @property
     def remainder_share(self) -> float:

@@ -71,6 +71,8 @@ def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, 
     click.echo()
     for one in found:
         click.echo(f"  {pairing_text(one)}")
+    for method in dict.fromkeys(one.ranks_method for one in found if one.ranks_method):
+        click.echo(f"  {method}")
     divided = best.waterfall if best is not None else None
     if divided is not None and count:
         _print_shares(divided, "module", divided.modules, count)

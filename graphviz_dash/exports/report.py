@@ -181,7 +181,7 @@ def _difference(run: RunComparison, pictures: Mapping[str, str]) -> Iterator[str
     note = (
         "Clean medians are the whole, and the parts add up to their difference; the traced passes "
         f"only divide it. The remainder, {format_percent(found.remainder_share)} of the step of "
-        f"{found.baseline}, is what they do not explain."
+        f"{found.baseline}, is what they do not explain. {found.ranks_method}".rstrip()
     )
     yield _picture(title, pictures.get("waterfall"), note)
     for by, shares in (("Module", found.modules), ("Operator", found.operators)):

@@ -104,7 +104,7 @@ def _method(found: Waterfall) -> str:
         f"instants of the CPU scaled by {found.scales[0]:.2f} and {found.scales[1]:.2f} (clean "
         "over traced launch CPU time). The remainder, "
         f"{format_percent(found.remainder_share)} of the step of {plain(found.baseline)}, is what "
-        "that does not explain."
+        f"that does not explain. {found.ranks_method}".rstrip()
     )
 
 
