@@ -19,7 +19,7 @@ INSTALL := $(PIP) hatchling editables && $(PIP) --no-build-isolation
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check format docs pictures constraints clean python-matches
+.PHONY: help run test check audit format docs pictures constraints clean python-matches
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -31,11 +31,14 @@ test: check ## Run the checks and every test, those in a real browser included (
 	@sh tests/chromium.sh $(IN_VENV)
 	$(IN_VENV) -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
-check: $(VENV)/.dev python-matches ## Lint, format, types and import walls, changing nothing
+check: audit $(VENV)/.dev python-matches ## Lint, format, types, import walls and audit, changing nothing
 	$(IN_VENV) -m ruff check .
 	$(IN_VENV) -m ruff format --check .
 	$(IN_VENV) -m mypy
 	$(VENV)/bin/lint-imports
+
+audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned packages (says so without a network)
+	@$(IN_VENV) scripts/audit.py
 
 format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 	$(IN_VENV) -m ruff check --fix .

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -32,11 +33,40 @@ class Limits:
     def refuse(self, where: Path | str, limit: str, found: str) -> InputError:
         """The error that says that ``limit``, a field of this class, was passed."""
         bound = getattr(self, limit)
-        return InputError(where, found, f"at most {bound:,} (limit {limit})")
+        advice = f"If you trust the file, raise it: {VARIABLE}={limit}=NUMBER in the environment."
+        return InputError(where, found, f"at most {bound:,} (limit {limit})", advice)
 
 
-DEFAULT_LIMITS: Final = Limits()
-"""What fits a machine with 16 GB of memory; real traces of a few steps have 10 to 500 MB."""
+VARIABLE: Final = "GRAPHVIZ_DASH_LIMITS"
+"""Environment variable: other bounds, such as ``events=100000000,nesting=128``."""
+
+
+def limits_from(text: str) -> Limits:
+    """The usual limits with those changed that ``text`` names, ``name=number`` between commas.
+
+    Raises:
+        InputError: a name that is no limit, or no positive whole number.
+    """
+    known = [field.name for field in fields(Limits)]
+    changed: dict[str, int] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = part.partition("=")
+        if name.strip() not in known:
+            expected = f"one of {', '.join(known)}, each as name=number"
+            raise InputError(VARIABLE, f"the limit {name.strip()!r}", expected)
+        try:
+            number = int(value)
+        except ValueError:
+            number = 0
+        if number <= 0:
+            raise InputError(VARIABLE, f"{part!r}", "a positive whole number")
+        changed[name.strip()] = number
+    return replace(Limits(), **changed)
+
+
+DEFAULT_LIMITS: Final = limits_from(os.environ.get(VARIABLE, ""))
+"""What fits a machine with 16 GB of memory, as VARIABLE changes it; real traces of a few steps have
+10 to 500 MB."""
 
 EXPANSION_FROM_BYTES: Final = 64 << 20
 """Decompressed size from which ``Limits.expansion`` is looked at."""

@@ -1,0 +1,61 @@
+"""Limits are named in the error, and can be changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.kineto import read_trace
+from graphviz_dash.ingest.limits import VARIABLE, Limits, limits_from
+from tests.imports.test_bundles import replay
+
+
+def test_each_can_be_changed() -> None:
+    for field in fields(Limits):
+        changed = limits_from(f"{field.name}=7")
+        assert getattr(changed, field.name) == 7
+        others = [other.name for other in fields(Limits) if other.name != field.name]
+        assert all(getattr(changed, name) == getattr(Limits(), name) for name in others)
+
+
+def test_several_and_none() -> None:
+    assert limits_from("") == Limits()
+    assert limits_from(" events=5 , nesting=6, ") == Limits(events=5, nesting=6)
+
+
+@pytest.mark.parametrize("text", ["event=5", "events", "events=", "events=-1", "events=lots"])
+def test_what_is_no_limit(text: str) -> None:
+    with pytest.raises(InputError, match=VARIABLE):
+        limits_from(text)
+
+
+def test_the_error_says_how(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"raise it: {VARIABLE}=events=NUMBER"):
+        read_trace(replay(tmp_path / "a.json.gz"), Limits(events=3))
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "said"),
+    [("events=3", 2, "limit events"), ("event=3", 2, "the limit 'event'"), ("", 0, "")],
+)
+def test_commands_take_it_from_the_environment(
+    tmp_path: Path, value: str, code: int, said: str
+) -> None:
+    file = replay(tmp_path / "a.json.gz")
+    program = "import sys; from graphviz_dash.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    ran = subprocess.run(
+        [sys.executable, "-c", program, "import", str(file), "-o", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, VARIABLE: value},
+    )
+    assert ran.returncode == code, ran.stderr
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr
