@@ -175,9 +175,10 @@ def _database() -> bytes:
 
 def _archive(run: Path) -> bytes:
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(run.rglob("*")):
-            if file.is_file():
+            # No traces: what is larger than the fuzzer's inputs would be cut.
+            if file.suffix == ".json":
                 archive.write(file, f"x/eager/{file.relative_to(run)}")
     return packed.getvalue()
 
