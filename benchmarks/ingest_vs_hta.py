@@ -1,15 +1,22 @@
-"""How long loading a Kineto trace takes, beside HolisticTraceAnalysis, in the same run.
+"""How long loading a Kineto trace takes, beside other readers, on the same file in the same run.
 
-    python benchmarks/ingest_vs_hta.py --peer-python /tmp/hta-venv/bin/python [--trace PATH]
+    python benchmarks/ingest_vs_hta.py --hta /tmp/hta-venv/bin/python [--tracelens PYTHON]
+        [--simdjson DIR] [--trace PATH | --megabytes N [--source PATH]] [--only NAME,...]
 
-Each load runs in a fresh process, ours and the peer's in turn, and is timed inside that process
-from after the imports to the finished tables; the import times are printed beside. The peer is
-loaded as its own documentation does (``Trace.parse_traces``), with its memory profiling off, which
-is in its favour. Without ``--trace`` a trace of 25 MB is made: copies of a sample trace of this
-repository, one behind the other in time, with ids of their own.
+Each load runs in a fresh process, one reader after the other and again from the first, and is timed
+inside that process from after the imports to the finished tables. Memory is the most that the
+process and all that it started held at a time.
 
-The peer is not a dependency: install it in an environment of its own,
-``python -m venv /tmp/hta-venv && /tmp/hta-venv/bin/pip install HolisticTraceAnalysis``.
+The peers are loaded as their own documentation does: HolisticTraceAnalysis by
+``Trace.parse_traces``, with its memory profiling off, which is in its favour; TraceLens by
+``TreePerfAnalyzer.from_file``. They are no dependencies: each has an environment of its own
+(``python -m venv /tmp/hta-venv && /tmp/hta-venv/bin/pip install HolisticTraceAnalysis``; TraceLens
+from its sources), whose interpreter is given. DIR holds simdjson.h and simdjson.cpp; with g++ it
+makes the reference of ``ondemand.cpp``: decompressed and split as ours, but columns filled in C++,
+in one process.
+
+Without ``--trace`` a trace is made: copies of a sample trace of this repository, or of
+``--source``, one behind the other in time, with ids of their own.
 """
 
 from __future__ import annotations
@@ -23,6 +30,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,81 +40,244 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = ROOT / "sample_traces/mlp-train/eager/traces/replay.json.gz"
 MEGABYTE = 1_000_000
-GOAL = 5.0
 IDS = ("correlation", "External id", "Ev Idx", "Sequence number")
+OURS = "graphviz-dash"
+_BETWEEN = 0.1  # seconds between two looks at memory
 
-OURS = """
+# Around each: seconds of the load, of all processors, events or rows, those on the GPU, memory.
+_BEFORE = """
+import resource
+def used():
+    both = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in both)
+"""
+_AFTER = """
+cpu = used() - before
+memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(done - begun, cpu, events, on_gpu, memory)
+"""
+_READ = """
 import sys, time
-start = time.perf_counter()
 from pathlib import Path
 from graphviz_dash.ingest.kineto import read_trace
-imported = time.perf_counter()
-trace = read_trace(Path(sys.argv[1]))
+before = used()
+begun = time.perf_counter()
+trace = read_trace(Path(sys.argv[1]){options})
 done = time.perf_counter()
-print(imported - start, done - imported, trace.info.events, trace.gpu.height)
+events, on_gpu = trace.info.events, trace.gpu.height
 """
-
-REOPENED = """
-import sys, tempfile, time
-start = time.perf_counter()
+_REOPENED = """
+import os, sys, time
 from pathlib import Path
 from graphviz_dash.ingest.cache import TraceCache, open_trace
-imported = time.perf_counter()
-with tempfile.TemporaryDirectory() as folder:
-    cache = TraceCache(Path(folder))
-    open_trace(Path(sys.argv[1]), cache=cache)
-    opened = time.perf_counter()
-    trace = open_trace(Path(sys.argv[1]), cache=cache)
-    done = time.perf_counter()
-    assert cache.entries()
-print(imported - start, done - opened, trace.info.events, trace.gpu.height)
+path, cache = Path(sys.argv[1]), TraceCache(Path(os.environ["BENCHMARK_CACHE"]))
+{before}
+before = used()
+begun = time.perf_counter()
+trace = open_trace(path, cache=cache)
+done = time.perf_counter()
+assert cache.entries()
+events, on_gpu = trace.info.events, trace.gpu.height
 """
-
-PEER = """
+_HTA = """
 import logging, sys, time
-start = time.perf_counter()
 from hta.common.trace import Trace
 logging.disable(logging.CRITICAL)
-imported = time.perf_counter()
+before = used()
+begun = time.perf_counter()
 trace = Trace(trace_files={0: sys.argv[1]}, trace_dir="/")
 trace.parse_traces(use_multiprocessing=False, use_memory_profiling=False)
 done = time.perf_counter()
 frame = trace.traces[0]
-print(imported - start, done - imported, len(frame), int((frame["stream"] >= 0).sum()))
+events, on_gpu = len(frame), int((frame["stream"] >= 0).sum())
+"""
+_TRACELENS = """
+import contextlib, logging, os, sys, time
+from TraceLens import TreePerfAnalyzer
+logging.disable(logging.CRITICAL)
+before = used()
+begun = time.perf_counter()
+with contextlib.redirect_stdout(None):
+    analyzer = TreePerfAnalyzer.from_file(sys.argv[1])
+done = time.perf_counter()
+events = len(analyzer.tree.events)
+gpu = ("kernel", "gpu_memcpy", "gpu_memset")
+on_gpu = sum(event.get("cat") in gpu for event in analyzer.tree.events)
+"""
+_SIMDJSON = """
+import ctypes, os, sys, time
+from pathlib import Path
+from graphviz_dash.ingest.byte_stream import ByteStream
+from graphviz_dash.ingest.json_stream import ArrayReader
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS
+library = ctypes.CDLL(os.environ["BENCHMARK_ONDEMAND"])
+library.make.restype = ctypes.c_void_p
+library.add.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
+library.add.restype = library.rows.restype = ctypes.c_int64
+library.rows.argtypes = [ctypes.c_void_p]
+columns = library.make()
+padding = b" " * 64
+events = 0
+
+def decoded(piece):
+    global events
+    found = library.add(columns, piece + padding, len(piece))
+    if found < 0:
+        raise UnicodeDecodeError("utf-8", b"", 0, 0, "not JSON")
+    events += found
+    return [None]
+
+before = used()
+begun = time.perf_counter()
+with ByteStream(Path(sys.argv[1]), DEFAULT_LIMITS) as stream:
+    for _ in ArrayReader(stream, "traceEvents", decoded, decoded, DEFAULT_LIMITS):
+        pass
+done = time.perf_counter()
+on_gpu = 0
 """
 
 
+@dataclass(frozen=True)
+class Reader:
+    """A way to load a trace: the interpreter and what it runs."""
+
+    name: str
+    python: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Load:
+    """One load: seconds, those of all processors together, events or rows, those on the GPU, bytes
+    of memory at most."""
+
+    seconds: float
+    cpu: float
+    events: int
+    on_gpu: int
+    memory: int
+
+
 def main() -> int:
-    """Prints both times and their ratio; exit code 1 when the goal is missed."""
+    """Prints what each reader took, and how often ours fits into it."""
     options = _options()
     with tempfile.TemporaryDirectory() as scratch:
-        trace = options.trace or made_trace(Path(scratch), int(options.megabytes * MEGABYTE))
+        folder = Path(scratch)
+        size = int(options.megabytes * MEGABYTE)
+        trace = options.trace or made_trace(folder, size, options.source)
         size = json_bytes(trace)
         print(f"{platform.node() and platform.machine()}, {os.cpu_count()} cores, ", end="")
         print(f"Python {platform.python_version()}, {datetime.now(UTC):%Y-%m-%d}")
-        print(f"trace: {trace.name}, {size / MEGABYTE:.1f} MB of JSON")
-        ours, again, peers = [], [], []
-        for _ in range(options.repeats):
-            ours.append(_timed(sys.executable, OURS, trace))
-            again.append(_timed(sys.executable, REOPENED, trace))
-            if options.peer_python:
-                peers.append(_timed(options.peer_python, PEER, trace))
-        mine = _told("graphviz-dash read_trace", ours, size)
-        reopened = _told("graphviz-dash, from its cache", again, size)
-        if not peers:
-            print("no --peer-python given: nothing to compare with")
-            return 0
-        theirs = _told("HolisticTraceAnalysis", peers, size)
-        ratio = theirs / mine
-        print(f"ratio: {ratio:.1f}x (goal: at least {GOAL:.0f}x)", end="")
-        print(f", from the cache {theirs / reopened:.0f}x")
-        return 0 if ratio >= GOAL else 1
+        print(f"trace: {trace.name}, {size / MEGABYTE:.1f} MB of JSON, ", end="")
+        print(f"{trace.stat().st_size / MEGABYTE:.1f} MB on disk", flush=True)
+        environment = {"BENCHMARK_CACHE": str(folder / "cache")}
+        if options.simdjson:
+            environment["BENCHMARK_ONDEMAND"] = str(_compiled(options.simdjson, folder))
+        readers = [
+            reader
+            for reader in _readers(options)
+            if not options.only or reader.name in options.only.split(",")
+        ]
+        loads: dict[str, list[Load]] = {reader.name: [] for reader in readers}
+        for turn in range(options.repeats):
+            for reader in readers:
+                if turn and loads[reader.name][0].seconds > options.once_over:
+                    continue
+                loads[reader.name].append(_load(reader, trace, environment))
+                if options.verbose:
+                    print(reader.name, loads[reader.name][-1], flush=True)
+        _tell(loads, size)
+    return 0
 
 
-def made_trace(folder: Path, size: int) -> Path:
-    """Whole copies of the sample until there are ``size`` bytes of JSON, gzip-compressed; the same
+def _readers(options: argparse.Namespace) -> Iterator[Reader]:
+    yield Reader(OURS, sys.executable, _READ.format(options=""))
+    yield Reader("one process", sys.executable, _READ.format(options=", processes=1"))
+    warm = "open_trace(path, cache=cache)"
+    yield Reader("reopened", sys.executable, _REOPENED.format(before=warm))
+    yield Reader("reopened, new process", sys.executable, _REOPENED.format(before=""))
+    if options.simdjson:
+        yield Reader("simdjson on-demand", sys.executable, _SIMDJSON)
+    if options.hta:
+        yield Reader("HolisticTraceAnalysis", options.hta, _HTA)
+    if options.tracelens:
+        yield Reader("TraceLens", options.tracelens, _TRACELENS)
+
+
+def _compiled(simdjson: Path, folder: Path) -> Path:
+    library = folder / "ondemand.so"
+    source = Path(__file__).with_name("ondemand.cpp")
+    flags = ["-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", "-I", str(simdjson)]
+    command = ["g++", *flags, str(source), str(simdjson / "simdjson.cpp"), "-o", str(library)]
+    subprocess.run(command, check=True)
+    return library
+
+
+def _load(reader: Reader, trace: Path, more: dict[str, str]) -> Load:
+    environment = os.environ | more | {"PYTHONPATH": str(ROOT)}
+    if reader.python != sys.executable:
+        environment.pop("PYTHONPATH")
+    command = [reader.python, "-c", _BEFORE + reader.code + _AFTER, str(trace)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        most = _most_memory(process)
+        assert process.stdout is not None
+        told = process.stdout.read().split()[-5:]
+    if process.returncode:
+        raise SystemExit(f"{reader.name} ended with exit code {process.returncode}")
+    seconds, cpu, events, on_gpu, memory = map(float, told)
+    return Load(seconds, cpu, int(events), int(on_gpu), max(int(memory), most))
+
+
+def _most_memory(process: subprocess.Popen[str]) -> int:
+    """The most bytes that a process and all that it started held at a time, pages that they share
+    counted once (Linux; elsewhere 0). Waits for its end."""
+    most = 0
+    while process.poll() is None:
+        most = max(most, sum(map(_proportional_bytes, _family(process.pid))))
+        time.sleep(_BETWEEN)
+    return most
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            children = Path(f"/proc/{pid}/task/{task}/children").read_text()
+            for child in children.split():
+                yield from _family(int(child))
+    except OSError:  # it has ended
+        return
+
+
+def _proportional_bytes(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+
+
+def _tell(loads: dict[str, list[Load]], size: int) -> None:
+    ours = statistics.median(load.seconds for load in loads[OURS]) if OURS in loads else None
+    print("| reader | median (least to most) | CPU | MB/s | memory | events or rows | over ours |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name, found in loads.items():
+        seconds = sorted(load.seconds for load in found)
+        median = statistics.median(seconds)
+        memory = max(load.memory for load in found) / size
+        again = f"{median / ours:.2f}" if ours else ""
+        cpu = statistics.median(load.cpu for load in found)
+        print(
+            f"| {name}, {len(found)}x | {median:.3f} s ({seconds[0]:.3f} to {seconds[-1]:.3f}) "
+            f"| {cpu:.3f} s | {size / MEGABYTE / median:,.0f} | {memory:.2f} of the JSON "
+            f"| {found[0].events:,} | {again} |"
+        )
+
+
+def made_trace(folder: Path, size: int, source: Path = SAMPLE) -> Path:
+    """Whole copies of ``source`` until there are ``size`` bytes of JSON, gzip-compressed; the same
     whenever it is made."""
-    with gzip.open(SAMPLE, "rb") as file:
+    with gzip.open(source, "rb") as file:
         document = json.load(file)
     events = document.pop("traceEvents")
     slices = [event for event in events if "ts" in event]
@@ -117,21 +290,21 @@ def made_trace(folder: Path, size: int) -> Path:
         if name in IDS and isinstance(value, int)
     )
     written = [f'"{key}": {json.dumps(value)}' for key, value in document.items()]
-    text = ["{\n  " + ",\n  ".join(written) + ',\n  "traceEvents": [\n  ']
-    total = 0
-    copy = 0
-    while total < size:
-        for event in events:
-            # Metadata once: threads keep their names.
-            if copy and event.get("ph") == "M":
-                continue
-            line = _laid_out(_shifted(event, span * copy, step * copy))
-            text.append(("" if total == 0 else ",\n  ") + line)
-            total += len(line) + 4
-        copy += 1
-    text.append("\n  ]\n}\n")
     path = folder / "made.json.gz"
-    path.write_bytes(gzip.compress("".join(text).encode(), 6, mtime=0))
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as out:
+        out.write(("{\n  " + ",\n  ".join(written) + ',\n  "traceEvents": [\n  ').encode())
+        total = copy = 0
+        while total < size:
+            # Metadata once: threads keep their names.
+            lines = [
+                _laid_out(_shifted(event, span * copy, step * copy))
+                for event in events
+                if not copy or event.get("ph") != "M"
+            ]
+            text = ((",\n  " if copy else "") + ",\n  ".join(lines)).encode()
+            total += out.write(text)
+            copy += 1
+        out.write(b"\n  ]\n}\n")
     return path
 
 
@@ -166,40 +339,18 @@ def json_bytes(path: Path) -> int:
         return sum(len(chunk) for chunk in iter(lambda: file.read(1 << 20), b""))
 
 
-def _timed(python: str, code: str, trace: Path) -> tuple[float, float, int, int]:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    if python != sys.executable:
-        environment.pop("PYTHONPATH")
-    answer = subprocess.run(
-        [python, "-c", code, str(trace)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment,
-    ).stdout.split()
-    return float(answer[0]), float(answer[1]), int(answer[2]), int(answer[3])
-
-
-def _told(name: str, times: list[tuple[float, float, int, int]], size: int) -> float:
-    loads = sorted(load for _, load, _, _ in times)
-    median = statistics.median(loads)
-    imports = statistics.median(spent for spent, _, _, _ in times)
-    _, _, rows, on_gpu = times[0]
-    print(
-        f"{name}: load {median * 1000:,.0f} ms (median of {len(loads)}, "
-        f"{loads[0] * 1000:,.0f} to {loads[-1] * 1000:,.0f}), "
-        f"{size / MEGABYTE / median:,.0f} MB/s, import {imports * 1000:,.0f} ms; "
-        f"{rows:,} events or rows, {on_gpu:,} on the GPU"
-    )
-    return median
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--trace", type=Path, help="a Kineto trace, .json or .json.gz")
+    parser.add_argument("--source", type=Path, default=SAMPLE, help="what a made trace repeats")
     parser.add_argument("--megabytes", type=float, default=25, help="size of the made trace")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--peer-python", help="interpreter that has HolisticTraceAnalysis")
+    parser.add_argument("--once-over", type=float, default=60, help="seconds not to be repeated")
+    parser.add_argument("--hta", help="interpreter that has HolisticTraceAnalysis")
+    parser.add_argument("--tracelens", help="interpreter that has TraceLens")
+    parser.add_argument("--simdjson", type=Path, help="folder of simdjson.h and simdjson.cpp")
+    parser.add_argument("--only", help="names of readers, as they are printed, by commas")
+    parser.add_argument("--verbose", action="store_true", help="print each load")
     return parser.parse_args()
 
 

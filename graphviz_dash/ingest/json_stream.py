@@ -33,7 +33,7 @@ _VALUE = re.compile(rb"\s*:\s*(\S)")
 _SPACE = b" \t\r\n"
 _CONTROL = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 _BOM = b"\xef\xbb\xbf"
-_WINDOW = 64 << 10  # where the last cuts of a piece are looked for
+_WINDOWS = (4 << 10, 64 << 10)  # from the end: where the last cuts of a piece are looked for
 _TRIES = 6  # such cuts tried, each at the cost of decoding a piece
 _LONGEST_WORD = 400  # digits of a number, or letters of a word, that a chunk's end may cut
 _END_TRIES = 64  # array ends tried; each "} ]" in the fields behind the array costs one
@@ -514,8 +514,12 @@ _FIELD = re.compile(r',\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 def _near_cuts(buffer: bytes) -> list[int]:
     """The last places where a piece could end, the last one first; nearly always it is right."""
-    window = max(0, len(buffer) - _WINDOW)
-    return [match.end() for match in _CUT.finditer(buffer, window)][: -_TRIES - 1 : -1]
+    cuts: list[int] = []
+    for window in _WINDOWS:
+        cuts = [match.end() for match in _CUT.finditer(buffer, max(0, len(buffer) - window))]
+        if len(cuts) >= _TRIES:
+            break
+    return cuts[: -_TRIES - 1 : -1]
 
 
 def _scanned_cuts(buffer: bytes) -> Iterator[int]:

@@ -125,6 +125,7 @@ class _Reading:
             for columns, refused in self.workers.finish():
                 parts.append(columns)
                 unreadable.update(refused)
+            self.workers.close()  # what they hold is not needed twice
         return self._finish(reader, parts, unreadable)
 
     def _read(self, reader: ArrayReader[Event], stream: ByteStream) -> None:

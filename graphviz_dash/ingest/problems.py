@@ -154,13 +154,24 @@ def _shared_correlations(launches: pl.DataFrame, gpu: pl.DataFrame) -> Iterator[
 
 
 def _early_starts(runtime: pl.DataFrame, gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
-    calls = (
-        runtime.drop_nulls("correlation")
-        .select("correlation", call="ts")
-        .unique("correlation", keep="first", maintain_order=True)
+    # A call of the same id that came earlier explains the start; there are few such.
+    suspects = (
+        gpu.lazy()
+        .select("correlation", "ts", row=pl.int_range(pl.len()))
+        .join(runtime.lazy().select("correlation", call="ts"), on="correlation")
+        .filter(pl.col("ts") < pl.col("call") - slack)
+        .collect()
     )
-    early = gpu.join(calls, on="correlation", how="inner").filter(
-        pl.col("ts") < pl.col("call") - slack
+    rows = suspects["row"].unique()
+    first = (
+        runtime.filter(pl.col("correlation").is_in(suspects["correlation"].unique().implode()))
+        .group_by("correlation")
+        .agg(call=pl.col("ts").min())
+    )
+    early = (
+        gpu.select("correlation", "ts")[rows]
+        .join(first, on="correlation")
+        .filter(pl.col("ts") < pl.col("call") - slack)
     )
     if early.height:
         worst = early.select((pl.col("call") - pl.col("ts")).max()).item()
