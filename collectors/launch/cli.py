@@ -14,6 +14,7 @@ from collectors.cli import require
 from collectors.collect import machine_environment
 from collectors.launch import processes as running
 from collectors.launch import requests
+from collectors.predict.cli import predict
 from graphviz_dash import __version__
 from graphviz_dash.bundle.launch import LAUNCH_FILE, write_launch
 from graphviz_dash.errors import InputError
@@ -43,6 +44,9 @@ def _counts(
 @click.group()
 def bench() -> None:
     """Measure this machine with programs of our own."""
+
+
+bench.add_command(predict)
 
 
 @bench.command()

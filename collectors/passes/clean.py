@@ -46,9 +46,7 @@ def run(request: PassRequest) -> None:
     listener = LifeListener()
     with recording(listener) as graphs:
         iterate = make_ready(request.mode, step)
-    with no_collection():
-        steps = _synchronised(iterate, request.iterations)
-        intervals = _back_to_back(iterate, request.iterations)
+    steps, intervals = time_steps(iterate, request.iterations)
     memory = memory_use()
     lives, unmeasured = with_launches(listener.lives(), graphs, listener.handles)
     clean = CleanTimings(warmup_ns=warmup_ns, steps=steps, back_to_back_ns=intervals, graphs=lives)
@@ -59,6 +57,14 @@ def run(request: PassRequest) -> None:
     (out / MEMORY_FILE).write_bytes(msgspec.json.encode(memory))
     if isinstance(iterate, Replays):
         (out / UPDATES_FILE).write_bytes(msgspec.json.encode(_updates(listener.handles)))
+
+
+def time_steps(
+    iterate: Callable[[], object], iterations: int
+) -> tuple[tuple[StepTiming, ...], tuple[int, ...]]:
+    """Both series of ``iterations``: synchronised, and back to back in ns by CUDA events."""
+    with no_collection():
+        return _synchronised(iterate, iterations), _back_to_back(iterate, iterations)
 
 
 def _updates(handles: Mapping[str, int]) -> GraphUpdates:

@@ -32,6 +32,8 @@ _LIBRARY_FRAME: Final = re.compile(
     r"|multiprocessing/.*|runpy|threading|typing|weakref)\.py\()"
     r"|site-packages|dist-packages"
 )
+_MODULE: Final = "nn.Module: "
+_MODULE_FRAME: Final = re.compile(f"^{_MODULE}")
 _FRAME: Final = re.compile(r"(.+)\((\d+)\): ")
 
 
@@ -154,6 +156,16 @@ class Frames:
         library = self._names.which(_LIBRARY_FRAME)
         self.is_own = ~library & self._names.which(_FRAME)
         self.is_backward = self._names.which(_BACKWARD_FRAME)
+        self.is_module = self._names.which(_MODULE_FRAME)
+
+    def modules(self, row: int) -> tuple[str, ...]:
+        """The calls of modules around and at ``row``, outermost first, such as ``Linear_3``."""
+        found: list[str] = []
+        while row != NONE:
+            if self.is_module[row]:
+                found.append(self._names[row].removeprefix(_MODULE))
+            row = int(self.nesting.parent[row])
+        return tuple(reversed(found))
 
     def line(self, row: int) -> str | None:
         """``file:line`` of the function's first line."""

@@ -32,6 +32,7 @@ from graphviz_dash.analysis.headline import fastest, headline, sentence
 from graphviz_dash.analysis.measured import measured
 from graphviz_dash.analysis.memory import memory_pass_figures
 from graphviz_dash.analysis.metrics import METRICS
+from graphviz_dash.analysis.predict import Prediction
 from graphviz_dash.analysis.rank_waits import rank_waits
 from graphviz_dash.analysis.recorded import (
     recorded_figures,
@@ -39,6 +40,7 @@ from graphviz_dash.analysis.recorded import (
     recorded_weaknesses,
 )
 from graphviz_dash.analysis.relative import EQUATION, relative_figures
+from graphviz_dash.analysis.scored import prediction_figures, prediction_for
 from graphviz_dash.analysis.steps import Step, steps
 from graphviz_dash.analysis.throughput import throughput_figures
 from graphviz_dash.analysis.waterfall import Cause, Waterfall, waterfall
@@ -63,7 +65,8 @@ class RunComparison:
     ``sentence`` says the outcome in words. ``waterfall`` (where the difference to the baseline
     went) is None with a reason in ``waterfall_reason``. ``answer`` says whether the run is worth
     it, in pieces that lead to their evidence. ``pays`` (what it costs once, in parts, and when that
-    is paid back) is None with a reason in ``pays_reason``.
+    is paid back) is None with a reason in ``pays_reason``. ``prediction`` (what the eager run alone
+    says of it) is None with a reason in ``prediction_reason``.
     """
 
     run: Run
@@ -81,6 +84,8 @@ class RunComparison:
     answer: tuple[Piece, ...]
     pays: BreakEven | None
     pays_reason: str | None
+    prediction: Prediction | None
+    prediction_reason: str | None
 
     @property
     def name(self) -> str:
@@ -244,6 +249,10 @@ def _compare_run(
     }
     equation = _equation(run, against, works)
     figures |= {figure.metric.id: figure for figure in _equation_figures(run, equation)}
+    foretold = prediction_for(run, against)
+    figures |= {
+        figure.metric.id: figure for figure in prediction_figures(foretold, figures["step_time"])
+    }
     where, where_reason = _where(run, figures, taken)
     pays = against if isinstance(against, str) else break_even(run, against, figures)
     return RunComparison(
@@ -262,6 +271,8 @@ def _compare_run(
         answer=answer(run, base, figures),
         pays=None if isinstance(pays, str) else pays,
         pays_reason=pays if isinstance(pays, str) else None,
+        prediction=None if isinstance(foretold, str) else foretold,
+        prediction_reason=foretold if isinstance(foretold, str) else None,
     )
 
 

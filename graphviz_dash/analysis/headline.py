@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.baselines import family
 from graphviz_dash.analysis.figures import Figure
@@ -109,6 +109,9 @@ def same_unit(first: float, second: float) -> tuple[str, str]:
     return f"{significant(first / size)} {unit}", f"{significant(second / size)} {unit}"
 
 
+_INTERVALS: Final = {SpreadKind.INTERVAL: "95%: ", SpreadKind.PREDICTION: "90%: "}
+
+
 def spread_text(figure: Figure) -> str:
     """The spread of a figure; nothing for what was measured once, or where all values agree."""
     spread = figure.spread
@@ -121,7 +124,7 @@ def spread_text(figure: Figure) -> str:
         text = f"{low.partition(' ')[0]} to {high}"
     else:
         text = f"{figure.metric.format(spread.low)} to {figure.metric.format(spread.high)}"
-    return f"95%: {text}" if spread.kind is SpreadKind.INTERVAL else text
+    return _INTERVALS.get(spread.kind, "") + text
 
 
 def _verdict(name: str, baseline: str, own: float, before: float, speedup: Figure) -> str:

@@ -37,7 +37,8 @@ class Unit(StrEnum):
 
 
 class Source(StrEnum):
-    """The pass that a figure comes from. ``BOTH`` divides one pass by the other, and says so."""
+    """The pass that a figure comes from. ``BOTH`` divides one pass by the other, and says so;
+    ``PREDICTED`` comes from the eager run alone."""
 
     CLEAN = "clean"
     TRACED = "traced"
@@ -45,6 +46,7 @@ class Source(StrEnum):
     MEMORY = "memory"
     MEMORY_PASS = "memory pass"
     RECORDED = "recorded"
+    PREDICTED = "predicted"
     BOTH = "traced and clean"
 
 
@@ -479,10 +481,27 @@ _GRAPH = (
     ),
 )  # fmt: skip
 
+_PREDICTION = (
+    Metric(
+        "predicted_step_time", "Predicted step time", _NS, Source.PREDICTED, _NONE,
+        "What the step of a whole-step graph was to take by the eager run of the experiment alone: "
+        "the kernels of its trace along the longest way through their streams, with the gaps that "
+        "remain between the nodes of a replay by their kinds, and its launch, as the calibration "
+        "of a machine tells them. The spread is the interval that is to hold nine of ten measured "
+        "times. docs/predict.md has the model and its errors.",
+    ),
+    Metric(
+        "prediction_error", "Prediction off by", _F, Source.PREDICTED, _NONE,
+        "The predicted step time less the measured step time of the clean pass, over the measured "
+        "one: negative where the graph is slower than was predicted.",
+    ),
+)  # fmt: skip
+
 SECTIONS: Final = {
     "Step": _STEP,
     "Throughput": _THROUGHPUT,
     "Where the difference went": _EQUATION,
+    "Predicted from the eager trace": _PREDICTION,
     "Recorded program": _PROGRAM,
     "One-off costs": _ONE_OFF,
     "Memory": _MEM,

@@ -38,6 +38,9 @@ EQUATION = (
 )
 """Those of the equation, which need one too, in the order of waterfall.Cause."""
 
+PREDICTED = ("predicted_step_time", "prediction_error")
+"""Those that an eager run tells of a run with graphs."""
+
 
 @dataclass(frozen=True)
 class _Pair:

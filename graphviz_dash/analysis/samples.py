@@ -27,6 +27,7 @@ class SpreadKind(StrEnum):
     QUARTILES = "p25-p75"
     INTERVAL = "95% interval"
     MIDDLE = "p10-p90"
+    PREDICTION = "90% interval"
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,7 @@ def _print(
     print_ranks(ranks)
     print_waterfalls(result.runs, result.best, parts)
     _print_break_even(result.best)
+    _print_predictions(result)
     print_failures([run.run for run in result.runs])
     print_weaknesses(result.runs)
     if count:
@@ -146,6 +147,16 @@ def _print_break_even(run: RunComparison | None) -> None:
             *(cell(format_ns(value)) for value in (middle, low, high)),
         )
     print_table(table)
+
+
+def _print_predictions(result: Comparison) -> None:
+    from graphviz_dash.analysis.scored import scored_text
+    from graphviz_dash.cli.output import print_heading
+
+    for run in result.runs:
+        if run.prediction is not None:
+            print_heading(f"{run.name}, as predicted")
+            click.echo(f"  {scored_text(run.prediction, run['step_time'].value)}")
 
 
 def _print_coverage(result: Comparison) -> None:

@@ -89,7 +89,23 @@ def run_document(run: RunComparison) -> dict[str, object]:
         "waterfall_reason": run.waterfall_reason,
         "break_even": break_even_document(run.pays) if run.pays is not None else None,
         "break_even_reason": run.pays_reason,
+        "prediction": scored_document(run),
+        "prediction_reason": run.prediction_reason,
         "weaknesses": weaknesses_document(run),
+    }
+
+
+def scored_document(run: RunComparison) -> dict[str, object] | None:
+    """The prediction of the run's step beside the measurement, in ns; the error is a fraction."""
+    found = run.prediction
+    if found is None:
+        return None
+    return {
+        "predicted": number(found.step_ns.value),
+        "low": number(found.step_ns.low),
+        "high": number(found.step_ns.high),
+        "measured": number(run["step_time"].value),
+        "error": run["prediction_error"].value,
     }
 
 

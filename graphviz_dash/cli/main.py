@@ -20,6 +20,7 @@ from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, pri
 
 _COMMANDS: Final = {
     "cache": "graphviz_dash.cli.cache:cache_command",
+    "calibrate": "graphviz_dash.cli.calibrate:calibrate_command",
     "compare": "graphviz_dash.cli.compare:compare_command",
     "diff": "graphviz_dash.cli.diff:diff_command",
     "doctor": "graphviz_dash.cli.doctor:doctor",
@@ -30,6 +31,7 @@ _COMMANDS: Final = {
     "gate": "graphviz_dash.cli.gate:gate_command",
     "ls": "graphviz_dash.cli.ls:ls",
     "memory": "graphviz_dash.cli.memory:memory_command",
+    "predict": "graphviz_dash.cli.predict:predict_command",
     "serve": "graphviz_dash.cli.serve:serve",
     "show": "graphviz_dash.cli.show:show",
     "validate": "graphviz_dash.cli.validate:validate",

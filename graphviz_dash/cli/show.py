@@ -58,9 +58,10 @@ def show(run: Path, count: int, as_json: bool) -> None:
 
 def _own_figures(result: RunComparison) -> list[Figure]:
     """The figures that need no baseline: one run by itself has none."""
-    from graphviz_dash.analysis.relative import EQUATION, RELATIVE
+    from graphviz_dash.analysis.relative import EQUATION, PREDICTED, RELATIVE
 
-    return [figure for figure in result.figures if figure.metric.id not in (*RELATIVE, *EQUATION)]
+    others = (*RELATIVE, *EQUATION, *PREDICTED)
+    return [figure for figure in result.figures if figure.metric.id not in others]
 
 
 def _print(result: RunComparison, tables: list[NodeTable], measured: Measured, count: int) -> None:

@@ -14,6 +14,7 @@ from graphviz_dash.analysis.headline import failure_text, spread_text
 from graphviz_dash.analysis.kernels import KernelTable
 from graphviz_dash.analysis.metrics import SECTIONS
 from graphviz_dash.analysis.names import short_name
+from graphviz_dash.analysis.scored import scored_text
 from graphviz_dash.analysis.waterfall import Cause, Share
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.files import replacing
@@ -101,6 +102,10 @@ def _sections(
     if best is not None and best.pays is not None:
         title = f"When {best.name} has paid for itself"
         yield _picture(title, pictures.get("break-even"), pays_text(best.pays))
+    for run in comparison.runs:
+        if run.prediction is not None:
+            told = scored_text(run.prediction, run["step_time"].value)
+            yield f"<h2>{_text(run.name)}, as predicted</h2><p>{_text(told)}</p>"
     yield _figures(comparison)
     yield _picture(
         "One step of each run",

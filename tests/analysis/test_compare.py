@@ -36,12 +36,12 @@ ELSEWHERE = {
     *(
         metric.id
         for metric in METRICS.values()
-        if metric.source in (Source.MEMORY_PASS, Source.RECORDED)
+        if metric.source in (Source.MEMORY_PASS, Source.RECORDED, Source.PREDICTED)
     ),
     *THROUGHPUT,
 }
-"""Metrics of facts that these runs lack; test_memory, test_throughput and test_recorded have
-those."""
+"""Metrics of facts that these runs lack; test_memory, test_throughput, test_recorded and
+test_scored have those."""
 
 
 def eager(**changes: object) -> Run:

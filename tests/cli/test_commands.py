@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.analysis.compare import compare
-from graphviz_dash.analysis.relative import EQUATION, RELATIVE
+from graphviz_dash.analysis.relative import EQUATION, PREDICTED, RELATIVE
 from graphviz_dash.cli.serve import require_free, server_command
 from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.ingest.cache import TraceCache
@@ -72,7 +72,9 @@ class TestCompare:
         shown = json.loads(invoke("show", "sample_traces/mlp-train/graph", "--json").out)
         expected = compared["runs"][1]["figures"]
         assert shown["figures"] == {
-            name: figure for name, figure in expected.items() if name not in (*RELATIVE, *EQUATION)
+            name: figure
+            for name, figure in expected.items()
+            if name not in (*RELATIVE, *EQUATION, *PREDICTED)
         }
 
 

@@ -69,6 +69,8 @@ def test_an_example_runs(example: str, invoke: Invoke) -> None:
         ("compare", "sample_traces/sync-in-step"),
         ("gate", "sample_traces/mlp-train", "--baseline", "sample_traces/mlp-train"),
         ("launch", "sample_traces/launch-h200"),
+        ("predict", "sample_traces/mlp-train"),
+        ("predict", "sample_traces/sync-in-step/eager"),
     ],
 )
 def test_every_field_is_described(arguments: tuple[str, ...], invoke: Invoke) -> None:

@@ -70,6 +70,7 @@ def render() -> None:
             {address.EXPERIMENT: chosen.entry.name, "run": run.name},
         )
         equation_panel(result, run)
+    _predictions(result)
     _charts(result, run)
     _weak(result)
     st.header("Figures", anchor=Evidence.FIGURES.value)
@@ -184,6 +185,29 @@ def _weak(result: Comparison) -> None:
     if notes:
         with st.expander(f"Weak figures ({len(notes)})", icon=":material/warning:"):
             show(element("ul", "".join(notes), "notes"))
+
+
+def _predictions(result: Comparison) -> None:
+    told = [run for run in result.runs if run.prediction is not None]
+    if not told:
+        return
+    st.subheader("As predicted from the eager trace", anchor="predicted")
+    head = ["", "predicted", "90% interval", "measured", "off by"]
+    rows = []
+    for run in told:
+        step, off = run["predicted_step_time"], run["prediction_error"]
+        cells = [
+            step.text,
+            spread_text(step).removeprefix("90%: "),
+            run["step_time"].text,
+            off.text,
+        ]
+        rows.append([text(run.name), *(element("span", text(cell), "num") for cell in cells)])
+    show(table(head, [("", rows)], "figures"))
+    st.caption(
+        "From the kernels of the eager trace, the order of its streams and a calibration of the "
+        "GPU; no graph was looked at. `graphviz-dash predict` gives the reasons in numbers."
+    )
 
 
 def _figures(result: Comparison) -> str:

@@ -1,0 +1,110 @@
+"""Makes a recording for predictions small enough to be kept: its traces lose what nothing reads.
+
+``python -m benchmarks.predict_data FROM TO [--steps N] [--no-ops]`` copies the experiments in FROM.
+Of each eager trace it keeps the first N marked steps, with calls, GPU work, ranges and operators;
+the arrows, Python frames and counters go, and the arguments that no table has. Times stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import shutil
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.model.marks import STEP
+from graphviz_dash.model.run import CleanTimings, FileRole, Manifest
+
+KEPT: Final = {
+    "kernel": (
+        "device", "stream", "correlation", "External id", "grid", "block",
+        "shared memory", "registers per thread",
+    ),
+    "gpu_memcpy": ("device", "stream", "correlation", "External id", "bytes"),
+    "gpu_memset": ("device", "stream", "correlation", "External id", "bytes"),
+    "cuda_runtime": ("correlation", "External id"),
+    "cuda_driver": ("correlation", "External id"),
+    "cpu_op": ("External id", "Sequence number", "Fwd thread id"),
+    "user_annotation": ("External id",),
+}  # fmt: skip
+"""Categories of events that stay, and their arguments."""
+
+
+def trim(trace: dict[str, Any], most: int, ops: bool) -> dict[str, Any]:
+    """The trace of the first ``most`` marked steps, with operators where ``ops``."""
+    events = trace["traceEvents"]
+    marks = sorted(
+        (one["ts"], one["ts"] + one["dur"])
+        for one in events
+        if one.get("cat") == "user_annotation" and one["name"].startswith(STEP)
+    )[:most]
+    begin, end = marks[0][0], marks[-1][1]
+    calls = {
+        one["args"]["correlation"]
+        for one in events
+        if one.get("cat") in ("cuda_runtime", "cuda_driver") and begin <= one["ts"] < end
+    }
+    kept = []
+    for one in events:
+        category = one.get("cat")
+        if category not in KEPT or (category == "cpu_op" and not ops) or one.get("ph") != "X":
+            continue
+        arguments = one.get("args", {})
+        on_gpu = category in ("kernel", "gpu_memcpy", "gpu_memset")
+        inside = arguments.get("correlation") in calls if on_gpu else begin <= one["ts"] < end
+        if inside:
+            wanted = {key: arguments[key] for key in KEPT[category] if key in arguments}
+            kept.append({**one, "args": wanted})
+    return {**trace, "traceEvents": kept}
+
+
+def copy_run(source: Path, target: Path, most: int, ops: bool) -> None:
+    """The bundle of ``source`` at ``target``, its trace trimmed."""
+    manifest = msgspec.json.decode((source / "manifest.json").read_bytes(), type=Manifest)
+    with BundleWriter(target) as writer:
+        for entry in manifest.files:
+            if entry.role is FileRole.CLEAN:
+                timings = msgspec.json.decode((source / entry.path).read_bytes(), type=CleanTimings)
+                writer.add_clean(timings)
+            if entry.role is FileRole.REPLAY_TRACE:
+                with gzip.open(source / entry.path) as file:
+                    trace = trim(json.load(file), most, ops)
+                text = json.dumps(trace, separators=(",", ":")).encode()
+                packed = target.parent / f"{target.name}.json.gz"
+                packed.write_bytes(gzip.compress(text, 9, mtime=0))
+                writer.add_trace(entry.role, packed)
+        info = msgspec.structs.replace(
+            manifest.workload, traced_iterations=min(most, manifest.workload.traced_iterations)
+        )
+        writer.commit(msgspec.structs.replace(manifest, workload=info))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--no-ops", action="store_true")
+    given = parser.parse_args()
+    shutil.rmtree(given.target, ignore_errors=True)
+    with ProcessPoolExecutor() as pool:
+        waiting = []
+        for manifest in sorted(given.source.glob("*/*/manifest.json")):
+            place = manifest.parent.relative_to(given.source)
+            (given.target / place.parent).mkdir(parents=True, exist_ok=True)
+            target = given.target / place
+            waiting.append(
+                pool.submit(copy_run, manifest.parent, target, given.steps, not given.no_ops)
+            )
+        for one in waiting:
+            one.result()
+
+
+if __name__ == "__main__":
+    main()

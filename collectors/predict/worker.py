@@ -1,0 +1,123 @@
+"""A process that runs many workloads one after the other: ``-m collectors.predict.worker REQUEST``.
+
+One process times them all and never sees a profiler; the other traces their eager steps. A workload
+that fails leaves failure.json in its folder and ends the process: the collector starts another one
+for those that are left.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from collectors.lifeline import die_with_parent
+from collectors.modes import make_ready
+from collectors.passes.clean import time_steps
+from collectors.passes.executor import LifeListener
+from collectors.passes.trace_file import export_trace
+from collectors.predict.requests import DONE, EAGER, GRAPH, SuiteRequest
+from collectors.predict.suites import load_suite
+from collectors.recorder import recording
+from collectors.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE
+from collectors.worker import describe
+from collectors.workloads import Factory, Step
+from graphviz_dash.model.marks import STEP
+from graphviz_dash.model.run import CleanTimings, ExecutionMode, Pass
+
+_SETTLE = 3
+"""Iterations under the profiler before the marked ones."""
+
+_PASSES = {"clean": Pass.CLEAN, "traced": Pass.TRACED}
+
+
+def main(arguments: list[str]) -> int:
+    """Runs what the request file asks for; a line on stdout for each workload that is done."""
+    die_with_parent()
+    request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=SuiteRequest)
+    suite = load_suite(request.suite)
+    work = {"clean": _timed, "traced": _traced}[request.kind]
+    for name in request.names:
+        folder = Path(request.out) / name
+        with _failure_in(folder, _PASSES[request.kind]), _emptied():
+            begin = time.monotonic()
+            step, warmup_ns = _prepared(suite[name], request)
+            work(step, request, folder, warmup_ns)
+            # The step's memory is to be free before the next one is made.
+            del step
+        print(f"{DONE}{name} in {time.monotonic() - begin:.1f} s", flush=True)
+    return 0
+
+
+@contextmanager
+def _failure_in(folder: Path, during: Pass) -> Iterator[None]:
+    """What ends the process meanwhile is told in ``folder``: a workload may raise anything, and the
+    device may be of no use after it."""
+
+    def tell(_kind: type[BaseException], error: BaseException, _trace: object) -> None:
+        (folder / FAILURE_FILE).write_bytes(msgspec.json.encode(describe(error, during)))
+
+    sys.excepthook = tell
+    yield
+    sys.excepthook = sys.__excepthook__
+
+
+@contextmanager
+def _emptied() -> Iterator[None]:
+    """What a workload held on the device is given back before the next one."""
+    try:
+        yield
+    finally:
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def _prepared(factory: Factory, request: SuiteRequest) -> tuple[Step, int]:
+    """The step after its warm-up on a side stream, as a capture asks for, and what that took."""
+    torch.manual_seed(request.seed)
+    step = factory()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    torch.cuda.synchronize()
+    begin = time.perf_counter_ns()
+    with torch.cuda.stream(stream):
+        for _ in range(request.warmup):
+            step()
+    torch.cuda.synchronize()
+    took = time.perf_counter_ns() - begin
+    torch.cuda.empty_cache()
+    return step, took
+
+
+def _timed(step: Step, request: SuiteRequest, folder: Path, warmup_ns: int) -> None:
+    eager = CleanTimings(warmup_ns, *time_steps(step, request.eager_iterations), graphs=())
+    (folder / EAGER).write_bytes(msgspec.json.encode(eager))
+    listener = LifeListener()
+    with recording(listener):
+        replay = make_ready(ExecutionMode.GRAPH, step)
+    graph = CleanTimings(warmup_ns, *time_steps(replay, request.iterations), listener.lives())
+    (folder / GRAPH).write_bytes(msgspec.json.encode(graph))
+    (folder / ABSENT_FILE).write_bytes(msgspec.json.encode(listener.absent))
+
+
+def _traced(step: Step, request: SuiteRequest, folder: Path, _warmup_ns: int) -> None:
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        for _ in range(_SETTLE):
+            step()
+            torch.cuda.synchronize()
+        for index in range(request.traced_iterations):
+            with record_function(f"{STEP}{index}"):
+                step()
+                torch.cuda.synchronize()
+    export_trace(profiler, folder / TRACE_FILE)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,90 @@
+"""A calibration of known terms, and eager traces whose replay can be told by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from graphviz_dash.analysis.replay_model import Term
+from graphviz_dash.ingest.kineto import read_trace
+from graphviz_dash.model.calibration import (
+    CALIBRATION_FORMAT,
+    CALIBRATION_VERSION,
+    Calibration,
+)
+from graphviz_dash.model.marks import MODULE, STEP
+from graphviz_dash.model.run import Gpu
+from graphviz_dash.model.trace import Trace
+from tests.analysis.frames import ENVIRONMENT
+from tests.trace_builder import TraceBuilder
+
+GPU = Gpu("NVIDIA H200", (9, 0), 150_109_880_320, 132)
+
+TERMS = {
+    Term.FIXED: 5_000.0,
+    Term.RANDOM: 9_000.0,
+    Term.KERNEL: 300.0,
+    Term.WIDE: 100.0,
+    Term.SET: 2_000.0,
+    Term.COPY: 1_500.0,
+    Term.HOST_COPY: 4_000.0,
+    Term.JOIN: 1_000.0,
+    Term.STRETCH: 0.0,
+    Term.WARPS: 4.0,
+}
+
+CALIBRATION = Calibration(
+    format=CALIBRATION_FORMAT,
+    version=CALIBRATION_VERSION,
+    tool_version="0",
+    created="2026-11-21T00:00:00+00:00",
+    recorded="2026-11-21T00:00:00+00:00",
+    gpu=GPU,
+    environment=ENVIRONMENT,
+    terms={term.value: value for term, value in TERMS.items()},
+    interval_fixed_ns=1_000.0,
+    error=0.1,
+    interval_error=0.1,
+    replay_cpu_ns=(4_000.0, 5.0),
+    capture=(500_000.0, 1.0),
+    instantiate_ns=(50_000.0, 3_000.0),
+    first_launch_ns=(20_000.0, 100.0),
+    samples=(),
+)
+
+
+def with_terms(**terms: float) -> Calibration:
+    """CALIBRATION with other values of some terms."""
+    return msgspec.structs.replace(CALIBRATION, terms=CALIBRATION.terms | terms)
+
+
+def line_trace(
+    folder: Path,
+    kernels: int = 10,
+    duration: int = 2_000,
+    steps: int = 4,
+    gap: int = 10_000,
+    modules: int = 0,
+    name: str = "gemm",
+    device: str = "NVIDIA H200",
+) -> Trace:
+    """``steps`` marked steps of equal kernels on one stream, one every ``gap`` ns; with ``modules``
+    they are divided equally over so many."""
+    trace = TraceBuilder(device_names=(device,))
+    at = 0
+    for step in range(steps):
+        if modules:
+            each = kernels // modules
+            for place in range(modules):
+                begin = at + 900 + place * each * gap
+                trace.annotation(f"{MODULE}net.{place}", begin, each * gap - 200)
+        for place in range(kernels):
+            begin = at + 1_000 + place * gap
+            correlation = trace.runtime("cudaLaunchKernel", begin, 4_000)
+            trace.kernel(name, begin + 6_000, duration, correlation=correlation)
+        end = at + 1_000 + kernels * gap + duration
+        trace.runtime("cudaDeviceSynchronize", end, 2_000)
+        trace.annotation(f"{STEP}{step}", at, end + 3_000 - at)
+        at = end + 10_000
+    return read_trace(trace.write(folder / "trace.json"))
