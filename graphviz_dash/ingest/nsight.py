@@ -16,7 +16,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -38,6 +38,10 @@ _PUSH_POP: Final = 59  # NvtxPushPopRange; start/end ranges (60) need not nest, 
 _ID_BITS: Final = 24
 _ID_MASK: Final = (1 << _ID_BITS) - 1
 _VERSION: Final = re.compile(r"_v\d+$")
+_OPERATOR: Final = re.compile(
+    r"(?P<name>[^,]+)(?:, seq = (?P<seq>\d{1,19}))?, op_id = \d+"
+    r"(?:, sizes = (?P<sizes>\[[\[\], \d]*\]))?(?:, input_op_ids = .*)?"
+)
 _DRIVER: Final = re.compile(r"cu[A-Z]")
 _COPIES: Final = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA",
                   8: "DtoD", 9: "HtoH", 10: "PtoP"}  # fmt: skip
@@ -225,7 +229,7 @@ class _Reading:
         out.file.write(("" if out.first else ",\n") + _line(event))
         out.first = False
         trace = out.trace
-        trace.events += event["cat"] != "user_annotation"
+        trace.events += event["cat"] not in ("user_annotation", "cpu_op")
         trace.kernels += event["cat"] == "kernel"
         trace.whole_graphs += event.get("whole", False)
 
@@ -332,19 +336,37 @@ class _Reading:
             if end is None or (kind is not None and kind != _PUSH_POP):
                 continue
             begin, stop = self._time(table, start, end)
+            name = text if isinstance(text, str) else self._name(ident)
+            category, name, args = _range(name)
             yield (
                 _pid(thread),
                 {
                     "ph": "X",
-                    "cat": "user_annotation",
-                    "name": text if isinstance(text, str) else self._name(ident),
+                    "cat": category,
+                    "name": name,
                     "pid": _pid(thread) or 0,
                     "tid": _tid(thread),
                     "ts": begin,
                     "dur": stop - begin,
-                    "args": {},
+                    "args": args,
                 },
             )
+
+
+def _range(name: str) -> tuple[str, str, dict[str, Any]]:
+    """Category, name and arguments of an NVTX range; torch.autograd.profiler.emit_nvtx (and
+    ``nsys profile --pytorch``) makes one for each operator, such as "aten::mm, seq = 5, op_id = 9,
+    sizes = [[2, 3], [3, 4]]"."""
+    found = _OPERATOR.fullmatch(name)
+    if found is None:
+        return "user_annotation", name, {}
+    args: dict[str, Any] = {}
+    if found["seq"] is not None:
+        args["Sequence number"] = min(int(found["seq"]), _LARGEST)
+    if found["sizes"] is not None:
+        with suppress(ValueError, RecursionError):
+            args["Input Dims"] = json.loads(found["sizes"])
+    return "cpu_op", found["name"], args
 
 
 def _line(event: dict[str, Any]) -> str:

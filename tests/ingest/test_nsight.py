@@ -118,6 +118,28 @@ class TestVersions:
         assert sorted(names) == ["own", "step 0", "step 1"]
 
 
+def test_ranges_of_operators_are_operators(tmp_path: Path) -> None:
+    report = node_level()
+    for name in (
+        "aten::mm, seq = 5, op_id = 9, sizes = [[2, 3], [3, 4]]",
+        "aten::pow, op_id = 316459",
+        "aten::cat, seq = 6, op_id = 10, sizes = [[[2, 3], []], []], input_op_ids = [[9, 0]]",
+        "autograd::engine::evaluate_function: MmBackward0, op_id = 12",
+        "step, with a comma",
+    ):
+        report.add("NVTX_EVENTS", start=5, end=9, eventType=59, text=name, globalTid=GLOBAL_TID)
+    trace = converted(report, tmp_path)
+    assert sorted(trace.ops["name"].cast(str).to_list()) == [
+        "aten::cat",
+        "aten::mm",
+        "aten::pow",
+        "autograd::engine::evaluate_function: MmBackward0",
+    ]
+    mm = trace.ops.filter(trace.ops["name"].cast(str) == "aten::mm").row(0, named=True)
+    assert (mm["sequence"], mm["input_dims"]) == (5, "[[2, 3], [3, 4]]")
+    assert "step, with a comma" in trace.annotations["name"].to_list()
+
+
 def test_each_process_is_a_trace(tmp_path: Path) -> None:
     report = node_level()
     second = Report(pid=77)

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from graphviz_dash.analysis.metrics import METRICS
 from graphviz_dash.cli.main import cli
 from graphviz_dash.exports.check import check_trace
+from tests.imports.test_bundles import capture, replay
 
 pytestmark = pytest.mark.ui
 
@@ -172,3 +173,21 @@ def test_a_damaged_upload_is_one_line_and_a_good_one_opens(page: Page, dashboard
     expect(page.get_by_role("heading", name="from-elsewhere", exact=True)).to_be_visible(
         timeout=30_000
     )
+
+
+def test_traces_of_other_programs_open_by_upload(
+    page: Page, dashboard: str, tmp_path: Path
+) -> None:
+    page.goto(dashboard)
+    page.get_by_text("Open files from this computer").click()
+    files = [
+        capture(tmp_path / "dropped-capture.json.gz"),
+        replay(tmp_path / "dropped-replay.json.gz"),
+    ]
+    page.locator('input[type="file"]').set_input_files([str(file) for file in files])
+    expect(page.get_by_role("heading", name="dropped", exact=True)).to_be_visible(timeout=30_000)
+    note = "Imported from 2 × Kineto trace; 1 graph of 2 nodes; 6 kernels"
+    expect(page.get_by_text(note)).to_be_visible(timeout=30_000)
+    page.goto(f"{dashboard}/graph?experiment=dropped")
+    said = "dependencies between nodes are not known"
+    expect(page.get_by_text(said)).to_be_visible(timeout=30_000)

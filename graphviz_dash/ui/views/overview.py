@@ -143,7 +143,8 @@ def _imported(runs: Sequence[Run]) -> str:
     rows = sum(run.replay_trace.gpu.height for run in found if run.replay_trace)
     facts = [f"Imported from {files}"]
     if graphs:
-        facts.append(f"{format_count(graphs)} graphs of {format_count(nodes)} nodes")
+        plural = "graph" if graphs == 1 else "graphs"
+        facts.append(f"{format_count(graphs)} {plural} of {format_count(nodes)} nodes")
     if rows:
         facts.append(f"{format_count(rows)} kernels, copies and sets on the GPU")
     return element("p", text("; ".join(facts) + ". No clean timings."), "muted")
@@ -160,28 +161,35 @@ def _upload() -> None:
         files = st.file_uploader(
             "Files", label_visibility="collapsed", accept_multiple_files=True, key="upload-files"
         )
-        if not files:
-            return
         done: dict[str, str] = st.session_state.setdefault("uploaded", {})
-        ident = " ".join(sorted(file.file_id for file in files))
-        if ident not in done and not _opened(files, done, ident):
-            return
-        st.success(f"Opened as {plain(done[ident])}", icon=":material/check:")
+        archives = [file for file in files if file.name.lower().endswith(".zip")]
+        foreign = [file for file in files if file not in archives]
+        # What was dropped stays listed: each archive counts by itself, other files together.
+        lots = [[archive] for archive in archives] + ([foreign] if foreign else [])
+        opened = [_opened(lot, done) for lot in lots]
+        if any(opened):
+            st.rerun()
+        for lot in lots:
+            if name := done.get(_ident(lot)):
+                st.success(f"Opened as {plain(name)}", icon=":material/check:")
 
 
-def _opened(files: list[Any], done: dict[str, str], ident: str) -> bool:
-    """Opens what was uploaded and shows the page anew; False if it cannot be."""
-    archives = [file for file in files if file.name.lower().endswith(".zip")]
-    foreign = [file for file in files if file not in archives]
+def _ident(files: list[Any]) -> str:
+    return " ".join(sorted(file.file_id for file in files))
+
+
+def _opened(files: list[Any], done: dict[str, str]) -> bool:
+    """Opens what was uploaded, an archive or other files, unless that is done; whether it did."""
+    if _ident(files) in done:
+        return False
     try:
         with st.spinner("Reading and checking"):
-            opened = [UPLOADS.add(file.name, file).name for file in archives]
-            if foreign:
-                named = [(file.name, file) for file in foreign]
-                opened.append(UPLOADS.import_files(named).name)
+            if files[0].name.lower().endswith(".zip"):
+                folder = UPLOADS.add(files[0].name, files[0])
+            else:
+                folder = UPLOADS.import_files([(file.name, file) for file in files])
     except InputError as error:
-        trouble("This cannot be opened", str(error))
+        trouble("This file cannot be opened", str(error))
         return False
-    done[ident] = ", ".join(opened)
-    st.rerun()
+    done[_ident(files)] = folder.name
     return True
