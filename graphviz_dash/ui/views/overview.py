@@ -81,7 +81,7 @@ def _title(found: Catalogue) -> str:
     count = len(found.entries)
     places = ", ".join(_shown(root) for root in found.roots)
     return element("h1", "Experiments") + element(
-        "p", text(f"{count or 'None'} found in {places}"), "muted"
+        "p", text(f"{count or 'None'} found in {places}"), "muted places"
     )
 
 
