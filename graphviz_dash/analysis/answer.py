@@ -54,6 +54,7 @@ _CAUSES: Final = (
     ("kernel_change", "kernel time"),
     ("copy_change", "copies and sets"),
     ("synchronisation_removed", "synchronisation"),
+    ("rank_wait_removed", "waiting for other ranks"),
 )
 
 
@@ -138,10 +139,6 @@ def _pieces(
 def _why(figures: Mapping[str, Figure], saving: float) -> Iterator[Piece]:
     """The largest part that goes with the direction of the whole."""
     parts = [(figures[metric].value, words) for metric, words in _CAUSES]
-    gaps, ranks = figures["gaps_removed"].value, figures["rank_wait_removed"].value
-    if gaps is not None and ranks:
-        # A rank that waits for another mostly waits for launches all the same: those of the other.
-        parts[0] = gaps + ranks, "waiting for launches and other ranks"
     sign = 1 if saving >= 0 else -1
     known = [(sign * value, words) for value, words in parts if value is not None]
     largest, words = max(known, default=(0.0, ""))

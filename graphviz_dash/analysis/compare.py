@@ -34,6 +34,7 @@ from graphviz_dash.analysis.memory import memory_pass_figures
 from graphviz_dash.analysis.metrics import METRICS
 from graphviz_dash.analysis.predict import Prediction
 from graphviz_dash.analysis.rank_waits import rank_waits
+from graphviz_dash.analysis.ranks import families
 from graphviz_dash.analysis.recorded import (
     recorded_figures,
     recorded_relative,
@@ -43,7 +44,7 @@ from graphviz_dash.analysis.relative import EQUATION, relative_figures
 from graphviz_dash.analysis.scored import prediction_figures, prediction_for
 from graphviz_dash.analysis.steps import Step, steps
 from graphviz_dash.analysis.throughput import throughput_figures
-from graphviz_dash.analysis.waterfall import Cause, Waterfall, waterfall
+from graphviz_dash.analysis.waterfall import Cause, Waterfall, arrivals, waterfall
 from graphviz_dash.analysis.weak import Weakness, weaknesses
 from graphviz_dash.analysis.where import WhereTimeGoes, where_time_goes
 from graphviz_dash.analysis.work import StepWork, step_work
@@ -182,11 +183,24 @@ def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
     for place, run in enumerate(experiment.runs if chosen else ()):
         with progress.part(place, 2 * count):
             works[run.name] = step_work(run, waits.get(run.name))
+    last = {
+        name: arrivals([(run, works[run.name]) for run in ranks])
+        for name, ranks in (families(experiment).items() if chosen else ())
+    }
     runs = []
     for place, run in enumerate(experiment.runs):
         with progress.part(count + place, 2 * count):
-            runs.append(_compare_run(run, chosen, experiment, works))
+            runs.append(_compare_run(run, chosen, experiment, _Works(works, last)))
     return Comparison(experiment, chosen.name if chosen else None, tuple(runs), headline(runs))
+
+
+@dataclass(frozen=True)
+class _Works:
+    """The typical steps of runs by name, or why they have none; and by mode when the last of its
+    ranks arrives at each of their collectives, None where that is not known."""
+
+    steps: Mapping[str, StepWork | str]
+    last: Mapping[str, dict[int, int] | None]
 
 
 def _choose(experiment: Experiment, baseline: str | None) -> Run | None:
@@ -219,7 +233,7 @@ def _against(run: Run, chosen: Run | None, experiment: Experiment) -> Run | str:
 
 
 def _compare_run(
-    run: Run, chosen: Run | None, experiment: Experiment, works: Mapping[str, StepWork | str]
+    run: Run, chosen: Run | None, experiment: Experiment, works: _Works
 ) -> RunComparison:
     taken = steps(run.replay_trace) if run.replay_trace is not None else ()
     covered = _coverage(run, taken)
@@ -304,12 +318,17 @@ def _coverage(run: Run, taken: tuple[Step, ...]) -> Coverage | str:
     return coverage(run.replay_trace, taken)
 
 
-def _equation(run: Run, against: Run | str, works: Mapping[str, StepWork | str]) -> Waterfall | str:
+def _equation(run: Run, against: Run | str, works: _Works) -> Waterfall | str:
     if isinstance(against, str):
         return against
-    known = [work.return_ns for work in works.values() if not isinstance(work, str)]
+    known = [work.return_ns for work in works.steps.values() if not isinstance(work, str)]
     return waterfall(
-        run, against, works[run.name], works[against.name], return_ns=min(known, default=0)
+        run,
+        against,
+        works.steps[run.name],
+        works.steps[against.name],
+        return_ns=min(known, default=0),
+        last=(works.last.get(family(against)), works.last.get(family(run))),
     )
 
 

@@ -449,11 +449,11 @@ _EQUATION = (
     ),
     Metric(
         "rank_wait_removed", "Waiting for ranks removed", _NS, Source.BOTH, _HIGH,
-        "The same for time in which the GPU did nothing but wait in a collective for other ranks: "
-        "what its kernel takes longer than the shortest among the ranks for the same collective, "
-        "which all leave together. As far as the last rank's GPU worked for longer since the "
-        "collective before, the wait is taken as traced, and so it is within a graph launch; the "
-        "rest is a wait for that rank's CPU, and is scaled like the instants of the CPU.",
+        "The same for time in which the GPU did nothing but wait in a collective for other ranks. "
+        "What a collective's kernel takes longer than the shortest among the ranks for the same "
+        "one, which all leave together, is waiting in the traced step. That is longer than in a "
+        "clean one, so the clean steps of all ranks are modelled side by side, as begun together, "
+        "and each waits in its model for the last to arrive.",
         estimate=True,
     ),
     Metric(

@@ -293,7 +293,7 @@ class _Measured:
         # A collective that by these clocks ended before the last began waited all along.
         self.waits: Ints = np.minimum(self._end, last[:, None]) - self._start
         self.transfers: Ints = (self._end - self._start) - self.waits
-        self._compute = [compute_lane(rank) for rank in ranks]
+        self._compute = [_compute_lane(rank) for rank in ranks]
         self.exposed_waits: Ints = self.waits - self._hidden(self.waits)
         self._last = self._start.argmax(axis=1)
         self.steps = len(np.unique(self.instances.step))
@@ -388,7 +388,7 @@ class _Measured:
         return work, idle
 
 
-def compute_lane(rank: RankTrace) -> LaneSet:
+def _compute_lane(rank: RankTrace) -> LaneSet:
     """One lane of the periods in which the rank's GPU runs anything but communication."""
     gpu = rank.trace.gpu
     others = ~is_communication(rank.trace)

@@ -7,25 +7,32 @@ one factor: clean launch CPU time over the time that the traced step took to its
 synchronisation. Work begins when its launch has been made and what it must wait for has ended (the
 work before it on its stream; in a graph, what its edges say), and after the same delay that the
 trace shows there; between the nodes of one graph launch the least delay of all steps, because the
-profiler lengthens these. The branches of a
-graph begin one after another while its launching call comes to them, which counts as the CPU's. A
-copy between host and device waits for the one before it in that direction where it always did. A
-collective waits for the last rank as the trace shows; where that rank
-was idle for longer, and the collective launched by itself, the wait is one for a CPU, and is scaled
-like its instants. The step ends when the CPU has returned and all work is done, plus the
-least time that any traced step of the experiment took to return from its final synchronisation: the
-profiler writes its buffers there.
+profiler lengthens these. The branches of a graph begin one after another while its launching call
+comes to them, which counts as the CPU's. A copy between host and device waits for the one before it
+in that direction where it always did. A collective of several ranks transfers for as long as on the
+rank that waits least, and begins to when the last rank has arrived: the models of all ranks run
+side by side, and begin a step together, as synchronised ranks do. The step ends when the CPU has
+returned and all work is done, plus the least time that any traced step of the experiment took to
+return from its final synchronisation: the profiler writes its buffers there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from graphviz_dash.analysis.lanes import Ints, merge_busy
+from graphviz_dash.analysis.rank_waits import ALONE
 from graphviz_dash.analysis.steps import exclusive_ns
 from graphviz_dash.analysis.work import NO_GROUP, StepWork
+
+_Arrival: TypeAlias = tuple[int, int, int]
+"""The number of a collective, its place among the items, and when it begins."""
+
+_Model: TypeAlias = Generator[_Arrival, int, tuple[Ints, Ints, Ints]]
 
 
 @dataclass(frozen=True)
@@ -54,22 +61,26 @@ class StepModel:
 
 
 def model_step(
-    work: StepWork, launch_cpu_ns: float, return_ns: int, depends: list[list[int]] | None = None
+    work: StepWork,
+    launch_cpu_ns: float,
+    return_ns: int,
+    depends: list[list[int]] | None = None,
+    last: Mapping[int, int] | None = None,
 ) -> StepModel:
     """The model of a clean step that returned after ``launch_cpu_ns`` (its median, clean).
 
     ``depends``: for each item others that it must wait for, besides those before it on its stream.
+    ``last``: when the last rank arrives at each collective (:func:`last_arrivals`); without it a
+    collective waits as long as it did in the trace.
     """
-    scale = launch_cpu_ns / work.cpu_ns if work.cpu_ns else 1.0
-    rank_wait = _rank_waits(work, scale)
-    took = work.duration - work.rank_wait + rank_wait
-    start, end = _begin_and_end(work, scale, took, depends)
+    scale = _scale(work, launch_cpu_ns)
+    start, end, rank_wait = _run(_begin_and_end(work, scale, depends), work, last)
     order = np.argsort(start, kind="stable")
     arrived = start + rank_wait
     busy, ranks = _working(arrived, end), _only_waiting(start, arrived, end)
     idle, blocked = _gaps(start, end, order, np.rint(work.waits * scale).astype(np.int64))
-    last = int(end.max())
-    returned = max(last, round(launch_cpu_ns))
+    done = int(end.max())
+    returned = max(done, round(launch_cpu_ns))
     return StepModel(
         start=start,
         end=end,
@@ -77,18 +88,52 @@ def model_step(
         ranks=ranks,
         waiting=idle - blocked,
         blocked=blocked,
-        after_ns=returned - last,
+        after_ns=returned - done,
         return_ns=return_ns,
         end_ns=returned + return_ns,
         scale=scale,
     )
 
 
-def _rank_waits(work: StepWork, scale: float) -> Ints:
-    """How long each item waits for other ranks."""
-    idle = work.rank_wait - work.by_work
-    scaled = np.where(work.group == NO_GROUP, np.rint(idle * scale), idle)
-    return work.by_work + scaled.astype(np.int64)
+def last_arrivals(ranks: Sequence[tuple[StepWork, float]]) -> dict[int, int]:
+    """When the last of the ranks arrives at each collective of all of them, by its number, in ns
+    since their steps began together; for each rank its work and its clean launch CPU time in ns."""
+    models = [_begin_and_end(work, _scale(work, launch), None) for work, launch in ranks]
+    arrived = [next(model, None) for model in models]
+    found: dict[int, int] = {}
+    while waiting := [one for one in arrived if one is not None]:
+        # All are at the same one, unless their steps differ: then the first goes on.
+        number = min(meeting for meeting, _, _ in waiting)
+        found[number] = max(begin for meeting, _, begin in waiting if meeting == number)
+        for rank, model in enumerate(models):
+            at = arrived[rank]
+            if at is not None and at[0] == number:
+                arrived[rank] = _send(model, found[number] - at[2])
+    return found
+
+
+def _scale(work: StepWork, launch_cpu_ns: float) -> float:
+    return launch_cpu_ns / work.cpu_ns if work.cpu_ns else 1.0
+
+
+def _send(model: _Model, wait: int) -> _Arrival | None:
+    """Lets a model go on after a wait, to its next collective; None at its end."""
+    try:
+        return model.send(wait)
+    except StopIteration:
+        return None
+
+
+def _run(model: _Model, work: StepWork, last: Mapping[int, int] | None) -> tuple[Ints, Ints, Ints]:
+    """A model to its end: start, end, and wait for other ranks of each item."""
+    wait: int | None = None
+    while True:
+        try:
+            number, place, begin = next(model) if wait is None else model.send(wait)
+        except StopIteration as done:
+            found: tuple[Ints, Ints, Ints] = done.value
+            return found
+        wait = int(work.rank_wait[place]) if last is None else max(last.get(number, 0) - begin, 0)
 
 
 def _working(start: Ints, end: Ints) -> Ints:
@@ -114,17 +159,16 @@ def _only_waiting(start: Ints, arrived: Ints, end: Ints) -> Ints:
     return found
 
 
-def _begin_and_end(
-    work: StepWork, scale: float, modelled: Ints, depends: list[list[int]] | None
-) -> tuple[Ints, Ints]:
-    """When each item begins and ends, if it takes as long as ``modelled``."""
-    takes = modelled.tolist()
+def _begin_and_end(work: StepWork, scale: float, depends: list[list[int]] | None) -> _Model:
+    """When each item begins and ends, and how long it waits for other ranks: at each collective
+    yields its number, its place and when it begins, and is sent its wait."""
+    takes, meetings = (work.duration - work.rank_wait).tolist(), work.meeting.tolist()
     launch, traced = work.launch.tolist(), work.start.tolist()
     lanes, groups = work.lane.tolist(), work.group.tolist()
     inside_group, engines = _inside_groups(work), _same_engine(work)
     delays = _delays_of_branches(work, scale, inside_group)
     count = len(launch)
-    begins, ends = [0] * count, [0] * count
+    begins, ends, waits = [0] * count, [0] * count, [0] * count
     last_of_lane: dict[int, int] = {}
     everything: list[int] = []
     place = 0
@@ -147,7 +191,9 @@ def _begin_and_end(
         for one in sorted(range(place, stop), key=traced.__getitem__):
             before_it = [ends[other] for other in inside_group.get(one, ())]
             begins[one] = max(before_it, default=begin) + (delays[one] if one != first else 0)
-            ends[one] = begins[one] + takes[one]
+            if meetings[one] != ALONE:
+                waits[one] = yield meetings[one], one, begins[one]
+            ends[one] = begins[one] + waits[one] + takes[one]
             last_of_lane[lanes[one]] = max(
                 last_of_lane.get(lanes[one], one), one, key=ends.__getitem__
             )
@@ -158,7 +204,11 @@ def _begin_and_end(
             # What comes after a graph waits for all of it.
             last_of_lane = dict.fromkeys(set(lanes), everything[-1])
         place = stop
-    return np.array(begins, dtype=np.int64), np.array(ends, dtype=np.int64)
+    return (
+        np.array(begins, dtype=np.int64),
+        np.array(ends, dtype=np.int64),
+        np.array(waits, dtype=np.int64),
+    )
 
 
 def _before(work: StepWork, item: int, waits_for: list[int]) -> tuple[int, int]:

@@ -7,7 +7,7 @@ spread over the other parts. Parts are integers in ns and add up to the differen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from graphviz_dash.analysis.figures import pass_missing
-from graphviz_dash.analysis.step_model import StepModel, model_step
+from graphviz_dash.analysis.step_model import StepModel, last_arrivals, model_step
 from graphviz_dash.analysis.work import Item, StepWork
 from graphviz_dash.analysis.work_pairs import WorkPairs, pair_work
 from graphviz_dash.model.run import Pass
@@ -30,9 +30,9 @@ NO_OPERATOR: Final = "(no operator)"
 
 
 _RANKS_METHOD: Final = (
-    "Waiting for ranks is what collectives take longer than the shortest kernel among the ranks "
-    "for the same one: as traced where the last rank's GPU worked for longer, scaled like the CPU "
-    "where it idled for longer."
+    "What a collective takes longer than the shortest kernel among the ranks for the same one is "
+    "waiting, and no kernel time; how long ranks wait in a clean step is told by the models of all "
+    "ranks side by side, which begin it together."
 )
 
 
@@ -137,13 +137,30 @@ class Waterfall:
         return abs(self.saved.remainder) / self.before_ns if self.before_ns else 0.0
 
 
+def arrivals(runs: Sequence[tuple[Run, StepWork | str]]) -> dict[int, int] | None:
+    """When the last of the ranks of one mode arrives at each of their collectives in a clean step;
+    None where one of them has no clean pass or no typical step, or there is one only."""
+    ranks = [
+        (work, _launch_cpu_ns(run))
+        for run, work in runs
+        if not isinstance(work, str) and run.clean is not None and run.clean.steps
+    ]
+    return last_arrivals(ranks) if len(ranks) == len(runs) > 1 else None
+
+
 def waterfall(
-    run: Run, baseline: Run, work: StepWork | str, base: StepWork | str, return_ns: int
+    run: Run,
+    baseline: Run,
+    work: StepWork | str,
+    base: StepWork | str,
+    return_ns: int,
+    last: tuple[dict[int, int] | None, dict[int, int] | None] = (None, None),
 ) -> Waterfall | str:
     """The equation of ``run`` against ``baseline``, or why there is none.
 
     ``work`` and ``base`` are their typical steps, or why they have none. ``return_ns`` is the least
-    time that any traced step of the experiment took to return from its final synchronisation.
+    time that any traced step of the experiment took to return from its final synchronisation;
+    ``last`` are the :func:`arrivals` of the ranks of the baseline and of the run.
     """
     for one in (run, baseline):
         if one.clean is None or not one.clean.steps:
@@ -155,8 +172,8 @@ def waterfall(
         return f"the baseline {baseline.name}: {base}"
     pairs = pair_work(base, work)
     before_ns, after_ns = _step_ns(baseline), _step_ns(run)
-    first = model_step(base, _launch_cpu_ns(baseline), return_ns, _depends(pairs))
-    second = model_step(work, _launch_cpu_ns(run), return_ns)
+    first = model_step(base, _launch_cpu_ns(baseline), return_ns, _depends(pairs), last[0])
+    second = model_step(work, _launch_cpu_ns(run), return_ns, None, last[1])
     before, after = _parts(base, first, before_ns), _parts(work, second, after_ns)
     models = (first, second)
     return Waterfall(

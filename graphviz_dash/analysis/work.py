@@ -80,8 +80,9 @@ class StepWork:
 
     ``launch`` is when the launching call began since the step began, ``call`` how long it took,
     ``start`` when the item began on the GPU since the step began, ``duration`` how long it ran;
-    of this a collective waited ``rank_wait`` for other ranks, of which the longer GPU work of the
-    last one explains ``by_work``.
+    of this a collective waited ``rank_wait`` for other ranks. ``meeting`` numbers the collectives
+    of all ranks, alike on all of them; ALONE for other work.
+
     ``lane`` is a dense number of its stream. ``group`` numbers the graph launches (NO_GROUP:
     launched by itself). ``edges`` (k, 2) are places of items that follow each other in a graph or
     around one. ``delay`` is, for a node of a graph launch, the least time over the steps between
@@ -104,7 +105,7 @@ class StepWork:
     start: Ints
     duration: Ints
     rank_wait: Ints
-    by_work: Ints
+    meeting: Ints
     lane: Ints
     group: Ints
     edges: Ints
@@ -132,7 +133,7 @@ def step_work(run: Run, waits: RankWaits | None = None) -> StepWork | str:
     calls = _Calls(trace)
     nodes = _Nodes(run, trace)
     if waits is None:
-        waits = RankWaits(*np.zeros((2, trace.gpu.height), dtype=np.int64))
+        waits = RankWaits.none(trace.gpu.height)
     read = [_Read(step, calls, nodes, waits) for step in taken]
     if any(one.final is None for one in read):
         return "the trace shows no synchronisation at the end of a step"
@@ -197,7 +198,7 @@ class _Read:
         self.call = calls.duration[call]
         self.start = start[order] - step.start
         self.duration = calls.gpu_duration[self.rows]
-        self.rank_wait, self.by_work = waits.total[self.rows], waits.by_work[self.rows]
+        self.rank_wait, self.meeting = waits.waited[self.rows], waits.meeting[self.rows]
         self.group = np.where(
             calls.is_graph[call], np.unique(call, return_inverse=True)[1].reshape(-1), NO_GROUP
         )
@@ -242,7 +243,7 @@ def _typical(run: Run, trace: Trace, like: list[_Read], taken: int, nodes: _Node
         start=_medians([one.start for one in like]),
         duration=_medians([one.duration for one in like]),
         rank_wait=_medians([one.rank_wait for one in like]),
-        by_work=_medians([one.by_work for one in like]),
+        meeting=first.meeting,
         lane=lane,
         group=first.group,
         edges=edges,
