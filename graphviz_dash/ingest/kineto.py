@@ -175,14 +175,20 @@ class _Reading:
         origin, end = span_of(filled)
         whole = all(table.whole_microseconds for table in filled)  # as torch wrote them before 2.2
         tables, rows = frames(columns.tables, origin, self.limits)
-        problems = find_problems(tables["gpu"], tables["runtime"], whole_microseconds=whole)
+        cupti_version = _integer_field(fields, "cupti_version", self.path)
+        problems = find_problems(
+            tables["gpu"],
+            tables["runtime"],
+            whole_microseconds=whole,
+            cupti_version=cupti_version,
+        )
         info = TraceInfo(
             source=self.path.name,
             events=events,
             skipped=_counted(columns.skipped),
             origin_ns=(_integer_field(fields, "baseTimeNanoseconds", self.path) or 0) + origin,
             end_ns=end - origin,
-            cupti_version=_integer_field(fields, "cupti_version", self.path),
+            cupti_version=cupti_version,
             cuda_runtime_version=_integer_field(fields, "cuda_runtime_version", self.path),
             cuda_driver_version=_integer_field(fields, "cuda_driver_version", self.path),
             device_names=_device_names(fields),

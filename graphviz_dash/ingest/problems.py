@@ -20,11 +20,20 @@ _SINGLE = re.compile(r"(cuda|cu|hip|hipModule|hipExt|hipExtModule)Launch(?!HostF
 _LAUNCH = re.compile(rf"{_SINGLE.pattern}|(cuda|cu|hip)GraphLaunch")
 _BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)StreamBeginCapture")
 _END_CAPTURE = re.compile(r"(cuda|cu|hip)StreamEndCapture")
+_GRAPH = re.compile(r"(cuda|cu|hip)GraphLaunch")
+_DEVICE_SYNC = re.compile(r"(cuda|hip)DeviceSynchronize|cuCtxSynchronize")
 _MICROSECOND = 1000
+_SOUND_SESSIONS = 130101
+"""The CUPTI (CUDA 13.1 Update 1) from which on further profiling sessions of a process have right
+correlation ids for graph launches; see its release notes."""
 
 
 def find_problems(
-    gpu: pl.DataFrame, runtime: pl.DataFrame, *, whole_microseconds: bool
+    gpu: pl.DataFrame,
+    runtime: pl.DataFrame,
+    *,
+    whole_microseconds: bool,
+    cupti_version: int | None = None,
 ) -> tuple[TraceProblem, ...]:
     """The defects of a trace's GPU and runtime tables.
 
@@ -45,7 +54,9 @@ def find_problems(
     launches = _named(runtime, _LAUNCH)
     found.extend(_launches_without_work(launches, runtime, gpu))
     found.extend(_shared_correlations(launches, gpu))
+    found.extend(_work_without_launches(runtime, gpu, cupti_version))
     found.extend(_early_starts(runtime, gpu, slack))
+    found.extend(_late_ends(runtime, gpu, slack))
     return tuple(found)
 
 
@@ -180,4 +191,56 @@ def _early_starts(runtime: pl.DataFrame, gpu: pl.DataFrame, slack: int) -> Itera
             f"{_count(early.height, 'slice')} on the GPU start before the call that launched "
             f"them, by up to {format_ns(worst)}: CPU and GPU clocks differ, and launch delays are "
             "off.",
+        )
+
+
+def _work_without_launches(
+    runtime: pl.DataFrame, gpu: pl.DataFrame, cupti_version: int | None
+) -> Iterator[TraceProblem]:
+    """Kernels, where calls are recorded at all; the driver's own calls that copy are not."""
+    if not runtime.height:
+        return
+    known = runtime.select("correlation").drop_nulls().unique()
+    kernels = gpu.filter(pl.col("kind").cast(pl.String) == "kernel").drop_nulls("correlation")
+    stray = kernels.join(known, on="correlation", how="anti")
+    if not stray.height:
+        return
+    yield TraceProblem(
+        "work-without-launch",
+        f"{_count(stray.height, 'kernel')} of {kernels.height:,} belong to no call in the trace: "
+        "they were launched before it began or by another kernel, or the record of the call was "
+        "dropped. Launch counts and delays leave them out.",
+    )
+    graphs = _named(runtime, _GRAPH).drop_nulls("correlation")
+    empty = graphs.join(gpu.select("correlation").unique(), on="correlation", how="anti")
+    if empty.height and cupti_version is not None and cupti_version < _SOUND_SESSIONS:
+        yield TraceProblem(
+            "session-correlation",
+            f"{_count(empty.height, 'graph launch')} have no work while kernels without a launch "
+            f"are there, and CUPTI {cupti_version} gives graph launches wrong correlation ids in "
+            "all but a process's first profiling session (mended in CUDA 13.1 Update 1): which work is "
+            "of which replay, and all delays of graph launches, are unknown. Record each session "
+            "in a process of its own.",
+        )
+
+
+def _late_ends(runtime: pl.DataFrame, gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
+    """Work that ends after a call has returned that waits for it. Where one process uses one GPU,
+    for such a call waits for one."""
+    waits = _named(runtime, _DEVICE_SYNC)
+    if not waits.height or gpu["device"].n_unique() != 1 or runtime["pid"].n_unique() != 1:
+        return
+    begin, end = waits["ts"].to_numpy(), (waits["ts"] + waits["dur"]).to_numpy()
+    calls = runtime.group_by("correlation").agg(called=(pl.col("ts") + pl.col("dur")).max())
+    work = gpu.join(calls, on="correlation")
+    place = np.searchsorted(begin, work["called"].to_numpy())
+    ends = (work["ts"] + work["dur"]).to_numpy()
+    waited = place < len(begin)
+    late = ends[waited] - end[place[waited]]
+    if (late > slack).any():
+        yield TraceProblem(
+            "ends-after-wait",
+            f"{_count(int((late > slack).sum()), 'slice')} on the GPU end after a call has "
+            f"returned that waited for them, by up to {format_ns(int(late.max()))}: CPU and GPU "
+            "clocks differ, and launch delays and waits are off.",
         )

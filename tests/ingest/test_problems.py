@@ -109,3 +109,73 @@ def test_a_single_launch_with_several_kernels(tmp_path: Path) -> None:
     trace.kernel("a", 10, 5, correlation=launch)
     trace.kernel("b", 20, 5, correlation=launch)
     assert list(problems(trace, tmp_path)) == ["several-kernels-per-launch"]
+
+
+def test_kernels_whose_call_is_not_in_the_trace(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    launch = trace.runtime("cudaLaunchKernel", 0, 5)
+    trace.kernel("a", 10, 5, correlation=launch)
+    trace.memset("Memset (Device)", 20, 5, bytes=4, correlation=77)  # by a call of the driver's
+    assert problems(trace, tmp_path) == {}
+    trace.kernel("b", 30, 5, correlation=78)
+    found = problems(trace, tmp_path)
+    assert list(found) == ["work-without-launch"]
+    assert found["work-without-launch"].text.startswith("1 kernel of 2 belong to no call")
+
+
+def test_a_trace_of_the_gpu_alone_lacks_no_calls(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.kernel("a", 10, 5, correlation=3)
+    assert problems(trace, tmp_path) == {}
+
+
+@pytest.mark.parametrize(("cupti", "told"), [(26, True), (130001, True), (130101, False)])
+def test_graph_launches_of_a_second_session_have_the_ids_of_none_of_their_kernels(
+    tmp_path: Path, cupti: int, told: bool
+) -> None:
+    trace = TraceBuilder()
+    trace.fields["cupti_version"] = cupti
+    for replay in range(3):
+        at = replay * 1_000
+        trace.runtime("cudaGraphLaunch", at, 5, correlation=100 + replay)
+        trace.kernel("a", at + 10, 5, correlation=50 + replay)
+        trace.kernel("b", at + 20, 5, correlation=50 + replay)
+    found = problems(trace, tmp_path)
+    assert {"launch-without-work", "work-without-launch"} <= found.keys()
+    assert ("session-correlation" in found) is told
+    if told:
+        text = found["session-correlation"].text
+        assert text.startswith("3 graph launches have no work while kernels without a launch are")
+        assert f"CUPTI {cupti} " in text
+
+
+def test_a_dropped_kernel_alone_is_no_matter_of_sessions(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.runtime("cudaGraphLaunch", 0, 5)
+    assert list(problems(trace, tmp_path)) == ["launch-without-work"]
+
+
+@pytest.mark.parametrize(("end", "late"), [(1_000, False), (1_001, True)])
+def test_work_that_outlasts_the_call_that_waits_for_it(
+    tmp_path: Path, end: int, late: bool
+) -> None:
+    trace = TraceBuilder()
+    launch = trace.runtime("cudaLaunchKernel", 0, 5)
+    trace.kernel("k", 900, end - 900, correlation=launch)
+    trace.runtime("cudaDeviceSynchronize", 10, 990)
+    after = trace.runtime("cudaLaunchKernel", 2_000, 5)
+    trace.kernel("after", 2_100, 50, correlation=after)
+    found = problems(trace, tmp_path)
+    assert list(found) == (["ends-after-wait"] if late else [])
+    if late:
+        assert "by up to 1 ns" in found["ends-after-wait"].text
+
+
+def test_one_of_two_gpus_may_go_on_while_the_other_is_waited_for(tmp_path: Path) -> None:
+    trace = TraceBuilder(device_names=("NVIDIA H200", "NVIDIA H200"))
+    for device in (0, 1):
+        trace._device = device
+        launch = trace.runtime("cudaLaunchKernel", device, 5)
+        trace.kernel("k", 10, 100_000 if device else 10, correlation=launch, stream=7 + device)
+    trace.runtime("cudaDeviceSynchronize", 20, 30)
+    assert problems(trace, tmp_path) == {}
