@@ -218,9 +218,9 @@ def _work_without_launches(
             "session-correlation",
             f"{_count(empty.height, 'graph launch')} have no work while kernels without a launch "
             f"are there, and CUPTI {cupti_version} gives graph launches wrong correlation ids in "
-            "all but a process's first profiling session (mended in CUDA 13.1 Update 1): which work is "
-            "of which replay, and all delays of graph launches, are unknown. Record each session "
-            "in a process of its own.",
+            "all but a process's first profiling session (mended in CUDA 13.1 Update 1): which "
+            "work is of which replay, and all delays of graph launches, are unknown. Record each "
+            "session in a process of its own.",
         )
 
 
