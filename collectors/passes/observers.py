@@ -38,7 +38,7 @@ def run(request: PassRequest) -> None:
     """Writes a list of Observed into ``request.out``."""
     watch = None
     if request.observer is Observer.GRAPH_LEVEL:
-        # Before there is any graph: what is instantiated is prepared for being recorded.
+        # Before there is any graph: see there.
         watch = GraphLevel(str(torch.version.cuda).partition(".")[0])
         watch.start()
     step, _ = prepare(request)
