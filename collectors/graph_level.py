@@ -1,9 +1,9 @@
 """CUPTI's records of whole graph launches, read from the library that torch has loaded.
 
-They must be turned on before a graph is instantiated: a launch of one that was made before ends the
-process in the driver (CUPTI 13.0, driver 580), through cupti-python as well. Called directly, they
-need no package besides torch. Source of numbers and layout: cupti_activity.h of CUDA 13.0; the first
-four fields of CUpti_ActivityGraphTrace2 are those of CUpti_ActivityGraphTrace before it.
+They must be turned on before a graph is instantiated: a launch of one that was made before ends
+the process in the driver (CUPTI 13.0, driver 580), through cupti-python as well. Called directly,
+they need no package besides torch. Source of numbers and layout: cupti_activity.h of CUDA 13.0;
+the first four fields of CUpti_ActivityGraphTrace2 are those of CUpti_ActivityGraphTrace before it.
 """
 
 from __future__ import annotations
