@@ -67,18 +67,23 @@ def _why(error: DriverError) -> str:
 
 def _repeated(life: GraphLife, executable: Any, behind: Behind) -> GraphLife:
     stream = runtime.cudaStream_t(torch.cuda.current_stream().cuda_stream)
-    launch, wait, clock = runtime.cudaGraphLaunch, torch.cuda.synchronize, time.perf_counter_ns
+    launch, wait, clock = (
+        runtime.cudaGraphLaunch,
+        runtime.cudaStreamSynchronize,
+        time.perf_counter_ns,
+    )
     for _ in range(_SETTLE):
         call(launch, executable, stream)
     rows = []
     for _ in range(REPEATS):
-        wait()
+        call(wait, stream)
         begin = clock()
-        (status,) = launch(executable, stream)
+        launched = launch(executable, stream)
         returned = clock()
-        wait()
+        waited = wait(stream)
         done = clock()
-        call(lambda: (status,))  # noqa: B023  # called at once
+        for status in (launched, waited):
+            call(lambda status=status: status)
         rows.append(StepTiming(done - begin, returned - begin))
     usual = sorted(row.launch_cpu_ns for row in rows)[REPEATS // 2]
     device = (
