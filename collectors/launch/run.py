@@ -24,7 +24,7 @@ from collectors.lifeline import die_with_parent
 from collectors.quiet import no_collection
 from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
 
-_OVERHEAD_SAMPLES: Final = 2_000
+_OVERHEAD_SAMPLES: Final = 400
 
 _OF_STREAMS: Final = (
     LaunchMeasure.STREAM_CPU,

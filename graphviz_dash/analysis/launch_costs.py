@@ -92,7 +92,7 @@ def launch_measures() -> str:
         "residuals of the medians. A repeat launch\nis said to take constant time up to a slope "
         f"of {CONSTANT_SLOPE_NS:.0f} ns a node. Intervals come from refitting {RESAMPLES}\n"
         "resamples of the processes and of the trials within them. The spread that is shown is the "
-        "middle 80% of\nall samples (10th to 90th percentile), over all processes.\n"
+        "middle 90% of\nall samples (5th to 95th percentile), over all processes.\n"
     )
     return "".join(lines)
 
@@ -101,7 +101,7 @@ def launch_measures() -> str:
 class Timing:
     """One measure of one topology in ns: the median with its quartiles, and the shortest.
 
-    ``spread``: the 10th to the 90th percentile of all samples of all processes. A further recording
+    ``spread``: the 5th to the 95th percentile of all samples of all processes. A further recording
     of the same machine is expected to have its median no further away than that is wide.
     """
 
@@ -115,7 +115,7 @@ class Timing:
         summary = summarise(values)
         if summary is None:
             return None
-        low, high = (float(end) for end in np.percentile(values, (10, 90)))
+        low, high = (float(end) for end in np.percentile(values, (5, 95)))
         spread = Spread(low, high, SpreadKind.MIDDLE, len(values))
         return cls(summary, min(values), spread)
 

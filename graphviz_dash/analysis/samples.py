@@ -26,7 +26,7 @@ class SpreadKind(StrEnum):
 
     QUARTILES = "p25-p75"
     INTERVAL = "95% interval"
-    MIDDLE = "p10-p90"
+    MIDDLE = "p5-p95"
     PREDICTION = "90% interval"
 
 

@@ -192,7 +192,7 @@ def _hover(row: Row, measure: LaunchMeasure) -> str:
     return (
         f"{escape(name_of(row.topology))}, {format_count(row.topology.nodes)} nodes<br>"
         f"median <b>{format_ns(timing.summary.median)}</b>, "
-        f"p10 to p90 {format_ns(spread.low)} to {format_ns(spread.high)}<br>"
+        f"p5 to p95 {format_ns(spread.low)} to {format_ns(spread.high)}<br>"
         f"shortest {format_ns(timing.shortest)}, {spread.samples} samples"
     )
 

@@ -120,8 +120,8 @@ def _timing(timing: Timing) -> dict[str, object]:
     return {
         **(_summary(timing.summary) or {}),
         "min": timing.shortest,
-        "p10": timing.spread.low,
-        "p90": timing.spread.high,
+        "p5": timing.spread.low,
+        "p95": timing.spread.high,
     }
 
 

@@ -80,7 +80,7 @@ def render() -> None:
     st.caption(
         "Timed through cuda-python in processes to which no profiler was attached, following "
         "NVIDIA's sample cudaGraphsPerfScaling: empty kernels, captured from streams. Error bars "
-        "are the middle 80% of all samples (10th to 90th percentile). Hover a heading for what "
+        "are the middle 90% of all samples (5th to 95th percentile). Hover a heading for what "
         "it times."
     )
 
