@@ -53,6 +53,15 @@ LEAST_NS: Final = 1_000
 clock, the cache and the interpreter."""
 
 
+OF_THE_CPU: Final = 0.8
+"""Launch CPU time over step time from which on the CPU decides how long a step takes."""
+
+_HOST: Final = (
+    "All that is worse are times of steps that launching decides. A busier or slower host does "
+    "that too: record both on one host in one session, or several recordings into the baseline."
+)
+
+
 class Verdict(StrEnum):
     """What became of a figure."""
 
@@ -118,6 +127,21 @@ class GateResult:
     def unsure(self) -> tuple[GatedFigure, ...]:
         """The figures that are too noisy to tell."""
         return tuple(one for one in self.figures if one.verdict is Verdict.UNSURE)
+
+    @property
+    def host(self) -> str | None:
+        """A word of caution where all that offends are times that the CPU decides: another load of
+        the host does that as well as a change of the code. None where anything else offends."""
+        if not self.worse or self.broken or any(one.exact for one in self.worse):
+            return None
+        values = {(one.run, one.metric.id): one.now for one in self.figures}
+        for one in self.worse:
+            launch, step = (
+                values.get((one.run, metric), 0.0) for metric in ("launch_cpu_time", "step_time")
+            )
+            if not step or launch < OF_THE_CPU * step:
+                return None
+        return _HOST
 
     @property
     def passed(self) -> bool:

@@ -169,6 +169,8 @@ def _print(result: GateResult) -> None:
                 cell(one.verdict.value),
             )
         print_table(table)
+    if result.host is not None:
+        click.echo(f"\n{result.host}")
     for title, lines in (
         ("Not the same as in the baseline", result.differences),
         ("Not gated", result.notes),
@@ -195,6 +197,7 @@ def _print_json(result: GateResult) -> None:
             "broken": [{"run": one.run, "text": one.text} for one in result.broken],
             "differences": list(result.differences),
             "notes": list(result.notes),
+            "host": result.host,
         },
     )
 

@@ -60,6 +60,8 @@ def summary(result: GateResult) -> str:
             "iterations, or a quieter machine, would tell.",
             "",
         ]
+    if result.host is not None:
+        parts += [result.host, ""]
     if result.differences:
         parts += ["Not the same as in the baseline:", ""]
         parts += [f"- {code(text)}" for text in result.differences]

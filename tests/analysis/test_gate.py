@@ -49,6 +49,20 @@ def slower(run: Run, share: float) -> object:
     return msgspec.structs.replace(run.clean, steps=steps)
 
 
+def launched_for(run: Run, share: float, most: float) -> object:
+    """The run's clean pass, steps longer by ``share`` and launches ``most`` of them."""
+    assert run.clean is not None
+    steps = tuple(
+        msgspec.structs.replace(
+            step,
+            wall_ns=round(step.wall_ns * (1 + share)),
+            launch_cpu_ns=round(step.wall_ns * (1 + share) * most),
+        )
+        for step in run.clean.steps
+    )
+    return msgspec.structs.replace(run.clean, steps=steps)
+
+
 def found(result: GateResult, run: str, metric: str) -> GatedFigure:
     (one,) = [one for one in result.figures if (one.run, one.metric.id) == (run, metric)]
     return one
@@ -227,3 +241,23 @@ class TestErrors:
 @pytest.mark.parametrize(("limit", "text"), [(0.05, "5%"), (0.025, "2.5%"), (0, "0%"), (1, "100%")])
 def test_limits_as_text(limit: float, text: str) -> None:
     assert limit_text(limit) == text
+
+
+@pytest.mark.parametrize(
+    ("most", "graph", "said"), [(0.95, 0.0, True), (0.5, 0.0, False), (0.95, 0.3, False)]
+)
+def test_times_that_the_cpu_decides_come_with_a_word_of_caution(
+    toy: Experiment, most: float, graph: float, said: bool
+) -> None:
+    eager = launched_for(run_of(toy, "eager"), 0.3, most)
+    now = changed(toy, "eager", clean=eager)
+    now = changed(now, "graph", clean=launched_for(run_of(toy, "graph"), graph, 0.05))
+    baseline = changed(toy, "eager", clean=launched_for(run_of(toy, "eager"), 0.0, most))
+    baseline = changed(baseline, "graph", clean=launched_for(run_of(toy, "graph"), 0.0, 0.05))
+    result = gate(now, baseline_of([baseline]), "there")
+    assert result.worse
+    assert (result.host is not None) is said
+
+
+def test_nothing_that_offends_needs_no_caution(toy: Experiment) -> None:
+    assert gate(toy, baseline_of([toy]), "there").host is None
