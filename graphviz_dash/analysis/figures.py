@@ -68,7 +68,7 @@ def clean_step_ns(run: Run) -> float | None:
     return next(iter(step_figures(run))).value
 
 
-def observer_effect(run: Run, taken: tuple[Step, ...]) -> float | None:
+def traced_slowdown(run: Run, taken: tuple[Step, ...]) -> float | None:
     """Traced over clean step time, both medians; ``taken`` are the steps of the run's trace."""
     clean = clean_step_ns(run)
     if not clean or not taken or taken[0].method is StepMethod.WHOLE:

@@ -219,7 +219,7 @@ def counterpart(
     if not places:
         return Counterpart(other.timeline.run, "", 0, 0, "nothing: only in this run")
     lanes, own_lanes = other.timeline.lanes.gpu, own.timeline.lanes.gpu
-    at = np.flatnonzero(np.isin(lanes.row, other_rows[list(places)]))
+    at = np.concatenate([np.flatnonzero(lanes.row == one) for one in other_rows[list(places)]])
     last = int(at[np.argmax(lanes.end[at])])
     begin, dur = int(lanes.start[last]) - other.origin, int(lanes.end[last] - lanes.start[last])
     mine_at = int(np.flatnonzero(own_lanes.row == row)[0])
@@ -236,10 +236,13 @@ def counterpart(
 def _place_of(work: StepWork, own: ChosenRun, row: int) -> tuple[int, int] | None:
     """Which item of its step a GPU row is, and that step's origin; None for one of no such step."""
     for step in own.timeline.steps:
-        if step.index not in work.rows or row not in step.gpu_rows:
+        rows = work.rows.get(step.index)
+        # Rows are numbered by their begin, so that those of other steps lie outside of this one's.
+        if rows is None or not step.gpu_rows[0] <= row <= step.gpu_rows[-1]:
             continue
-        place = int(np.flatnonzero(work.rows[step.index] == row)[0])
-        return place, own.origin if step is own.step else step.start
+        place = np.flatnonzero(rows == row)
+        if len(place):
+            return int(place[0]), own.origin if step is own.step else step.start
     return None
 
 

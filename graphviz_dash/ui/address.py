@@ -20,6 +20,7 @@ EXPERIMENT: Final = "experiment"
 _VISITED: Final = "addresses"
 """Of each page of this session: the parameters that it was last seen with."""
 _MOST_SEGMENTS: Final = 6
+_MOST_LISTED: Final = 200
 
 
 def parameters() -> Parameters:
@@ -117,6 +118,32 @@ def choose(
     return chosen
 
 
+def choose_number(name: str, label: str, count: int, otherwise: str, help_text: str) -> str:
+    """A picker of a number below ``count``, or of ``otherwise``, which an address without the
+    parameter means: a list, or where that would be long a field. Returns what is picked."""
+    if count <= _MOST_LISTED:
+        numbers = [otherwise, *(str(number) for number in range(count))]
+        return choose(name, label, numbers, width=120, help=help_text)
+    asked = value(name) or ""
+    picked = int(asked) if asked.isascii() and asked.isdigit() and int(asked) < count else None
+    key = f"choice-{name}"
+    st.session_state[key] = picked
+    st.number_input(
+        label,
+        min_value=0,
+        max_value=count - 1,
+        step=1,
+        value=None,
+        placeholder=otherwise,
+        key=key,
+        on_change=_number_chosen,
+        args=(name, key),
+        help=help_text,
+        width=150,
+    )
+    return otherwise if picked is None else str(picked)
+
+
 def choose_several(
     name: str, label: str, options: Sequence[str], default: Sequence[str]
 ) -> list[str]:
@@ -159,6 +186,11 @@ def _chosen(name: str, key: str, standard: str, clears: Sequence[str]) -> None:
     new = st.session_state.get(key)
     kept = new if isinstance(new, str) and new != standard else None
     change({name: kept} | dict.fromkeys(clears))
+
+
+def _number_chosen(name: str, key: str) -> None:
+    new = st.session_state.get(key)
+    change({name: None if new is None else str(int(new))})
 
 
 def _chosen_several(name: str, key: str, standard: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from graphviz_dash.analysis.concurrency import Concurrency, concurrency_of
 from graphviz_dash.analysis.creation_order import OrderEffect, order_effects
 from graphviz_dash.analysis.device_launch import DeviceLaunch
 from graphviz_dash.analysis.eager_change import EagerNode, eager_changes
+from graphviz_dash.analysis.figures import clean_step_ns, traced_slowdown
 from graphviz_dash.analysis.graph_pair import GraphPair, check_device_launch, pair_graphs
 from graphviz_dash.analysis.graph_union import GraphUnion, unite
 from graphviz_dash.analysis.kernels import KernelTable, kernel_table
@@ -43,6 +44,30 @@ def memory(key: str) -> MemoryComparison:
 def creation_orders(key: str) -> tuple[OrderEffect, ...]:
     """The runs whose graphs differ in the order of creation only."""
     return STORE.derived(key, "creation-orders", order_effects)
+
+
+def traced_slowdowns(key: str) -> dict[str, float]:
+    """Traced over clean step time of each run that has both."""
+    return STORE.derived(
+        key,
+        "traced slowdowns",
+        lambda experiment: {
+            run.name: effect
+            for run in experiment.runs
+            if (effect := traced_slowdown(run, traced_steps(key, run.name))) is not None
+        },
+    )
+
+
+def clean_times(key: str) -> dict[str, float]:
+    """The median clean step time, in ns, of each run that has one."""
+    return STORE.derived(
+        key,
+        "clean times",
+        lambda experiment: {
+            run.name: time for run in experiment.runs if (time := clean_step_ns(run)) is not None
+        },
+    )
 
 
 def traced_steps(key: str, run_name: str) -> tuple[Step, ...]:

@@ -6,7 +6,6 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.figures import clean_step_ns, observer_effect
 from graphviz_dash.analysis.rank_steps import shared_steps
 from graphviz_dash.analysis.steps import StepMethod
 from graphviz_dash.charts.timeline_run import choose
@@ -19,12 +18,13 @@ from graphviz_dash.ui.components.timeline.api import timeline_of
 from graphviz_dash.ui.frame import Chosen, chosen_experiment, empty, trouble
 from graphviz_dash.ui.markup import element, show, text
 from graphviz_dash.ui.navigation import link
-from graphviz_dash.ui.results import creation_orders, traced_steps
+from graphviz_dash.ui.results import clean_times, creation_orders, traced_slowdowns, traced_steps
 from graphviz_dash.ui.store import STORE
 from graphviz_dash.units import format_ratio
 
 _MOST_RUNS: Final = 8
 _TYPICAL: Final = "typical"
+_STEP_HELP: Final = "Typical is, for each run, the traced step of median length."
 
 
 def render() -> None:
@@ -38,13 +38,7 @@ def render() -> None:
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         shown = address.choose_several("runs", "Runs", names, _usual(chosen, runs))[:_MOST_RUNS]
         most = max(_step_count(chosen, name) for name in shown)
-        step = address.choose(
-            "step",
-            "Step",
-            [_TYPICAL, *(str(number) for number in range(most))],
-            width=120,
-            help="Typical is, for each run, the traced step of median length.",
-        )
+        step = address.choose_number("step", "Step", most, _TYPICAL, _STEP_HELP)
     selection = timeline_view(
         chosen.key,
         shown,
@@ -112,14 +106,13 @@ def _usual(chosen: Chosen, runs: list[Run]) -> list[str]:
     if orders:
         return [name for name in names if name in orders]
     first = next((run for run in runs if run.mode is ExecutionMode.EAGER), runs[0])
-    times = {
-        run.name: time
+    times = clean_times(chosen.key)
+    others = [
+        run.name
         for run in runs
-        if run is not first
-        and run.manifest.rank == first.manifest.rank
-        and (time := clean_step_ns(run)) is not None
-    }
-    fastest = min(times, key=lambda name: times[name], default=None)
+        if run is not first and run.manifest.rank == first.manifest.rank and run.name in times
+    ]
+    fastest = min(others, key=lambda name: times[name], default=None)
     selected = (address.value("select") or "").partition("/")[0]
     shown = {first.name, fastest, selected}
     return [name for name in names if name in shown] if fastest else names[:2]
@@ -140,9 +133,7 @@ def _reasons(chosen: Chosen) -> list[str]:
 
 def _note(chosen: Chosen) -> str:
     effects = [
-        f"{run.name} {format_ratio(effect)}"
-        for run in chosen.experiment.runs
-        if (effect := observer_effect(run, traced_steps(chosen.key, run.name))) is not None
+        f"{name} {format_ratio(effect)}" for name, effect in traced_slowdowns(chosen.key).items()
     ]
     said = f" Traced over clean step time: {', '.join(effects)}." if effects else ""
     if STORE.derived(chosen.key, "shared steps", shared_steps):

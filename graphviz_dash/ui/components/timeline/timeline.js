@@ -413,11 +413,12 @@ class Timeline {
   /** Selects a slice by run and token, or clears; tells Python, and moves there if it is unseen. */
   async select(run, token, reveal = false) {
     const next = run && token ? `${run}/${token}` : null;
-    if (next !== this.selected) {
-      this.selected = next;
-      this.setStateValue("selected", { slice: next, at: Date.now() });
-    }
+    const changed = next !== this.selected;
+    this.selected = next;
     await this.loadCard(run, token, reveal);
+    // Only then: the script of the page that this starts would keep the card waiting.
+    if (changed && next === this.selected)
+      this.setStateValue("selected", { slice: next, at: Date.now() });
   }
 
   /** Follows a selection that comes from Python; it was told of it, so nothing is sent back. */
