@@ -16,25 +16,27 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
+ROOT = Path(__file__).parents[1]
 Row = tuple[str, str, str]
 
 
 @contextmanager
 def served(
-    folder: Path, environment: Mapping[str, str], *arguments: str
+    app: Path, environment: Mapping[str, str], *arguments: str
 ) -> Iterator[tuple[str, int, float]]:
-    """The app in ``folder``: its address, process id, and ms from its start to its first answer."""
+    """The app in a file, with the settings of the repository: its address, process id, and ms from
+    its start to its first answer."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}"]
+    command = [sys.executable, "-m", "streamlit", "run", str(app), f"--server.port={port}"]
     command += ["--server.address=127.0.0.1", "--server.headless=true"]
     command += ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
     if arguments:
         command += ["--", *arguments]
     begun = time.perf_counter()
     server = subprocess.Popen(
-        command, cwd=folder, env=os.environ | dict(environment), stdout=sys.stderr
+        command, cwd=ROOT, env=os.environ | dict(environment), stdout=sys.stderr
     )
     address = f"http://127.0.0.1:{port}"
     try:

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import msgspec
 from playwright.sync_api import Browser, Page, sync_playwright
-from served import Row, mark, p95, resident_mb, row, served, show
+from served import ROOT, Row, mark, p95, resident_mb, row, served, show
 from timeline_traces import large_experiment
 
 from graphviz_dash.analysis.lanes import trace_lanes
@@ -30,8 +30,7 @@ from graphviz_dash.charts.timeline import timeline_view
 from graphviz_dash.charts.timeline_run import ChosenRun, choose, run_timeline
 from graphviz_dash.ingest.load import load_experiment
 
-ROOT = Path(__file__).parents[1]
-SITE = Path(__file__).parent / "timeline_site"
+SITE = Path(__file__).parent / "timeline_site" / "app.py"
 PARTS = ("server", "browser", "memory")
 
 

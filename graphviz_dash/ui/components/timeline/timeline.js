@@ -4,6 +4,7 @@ const MARGIN = 0.25;
 const MIN_SPAN = 200;
 const DEBOUNCE_MS = 60;
 const MAX_WAIT_MS = 180;
+const TELL_MS = 120;
 
 class Timeline {
   constructor(root) {
@@ -87,6 +88,7 @@ class Timeline {
     this.resizes.disconnect();
     clearTimeout(this.timer);
     clearTimeout(this.patience);
+    clearTimeout(this.telling);
     this.source = null;
     if (this.request) this.request.abort();
   }
@@ -417,8 +419,17 @@ class Timeline {
     this.selected = next;
     await this.loadCard(run, token, reveal);
     // Only then: the script of the page that this starts would keep the card waiting.
-    if (changed && next === this.selected)
-      this.setStateValue("selected", { slice: next, at: Date.now() });
+    if (changed && next === this.selected) this.tellLater();
+  }
+
+  /** Tells Python what is selected once a row of selections has come to its end. */
+  tellLater() {
+    clearTimeout(this.telling);
+    const at = Date.now();
+    this.telling = setTimeout(
+      () => this.setStateValue("selected", { slice: this.selected, at }),
+      TELL_MS,
+    );
   }
 
   /** Follows a selection that comes from Python; it was told of it, so nothing is sent back. */
@@ -434,6 +445,7 @@ class Timeline {
     this.cardProblem = "";
     if (!run || !token) {
       this.card = null;
+      this.canvas.dataset.card = "";
       renderPanel(this);
       return this.paint();
     }
