@@ -3,16 +3,22 @@ without, on three streams in 40 steps."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from timeline_enlarged import enlarged
 
-from graphviz_dash.model import trace as tables
-from graphviz_dash.model.run import Experiment
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model import trace as tables
+from graphviz_dash.model.run import Experiment, Run
+
+TABLES = ("gpu", "runtime", "ops", "annotations", "python")
 _KINDS = ("ampere_gemm", "flash_fwd", "vectorized_elementwise", "reduce", "layer_norm", "cat")
 _TYPES: dict[str, Any] = {
     "int64": pl.Int64,
@@ -100,3 +106,31 @@ def _table(columns: dict[str, str], values: dict[str, Any]) -> pl.DataFrame:
             for name, kind in columns.items()
         }
     )
+
+
+def written(run: Run, folder: Path) -> Run:
+    """``run`` with the trace that another process wrote for it; without one it has none."""
+    trace = run.replay_trace
+    own = folder / run.name
+    if trace is None or not own.is_dir():
+        return replace(run, replay_trace=None)
+    read = {name: pl.read_parquet(own / f"{name}.parquet") for name in TABLES}
+    ends = read["annotations"]["ts"] + read["annotations"]["dur"]
+    info = replace(trace.info, end_ns=int(ends.to_numpy().max()))
+    return replace(run, replay_trace=replace(trace, info=info, places=None, **read))
+
+
+def main() -> None:
+    """Writes large traces of an experiment's runs: arguments are the experiment, the slices of each
+    run, recorded or synthetic, and a folder."""
+    sample, slices, kind, folder = sys.argv[1:]
+    recorded = load_experiment(Path(sample))
+    for run in large_experiment(recorded, int(slices), synthetic=kind == "synthetic").runs:
+        own = Path(folder) / run.name
+        own.mkdir(parents=True)
+        for name in TABLES:
+            getattr(run.replay_trace, name).write_parquet(own / f"{name}.parquet")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,11 +1,14 @@
 """The dashboard as benchmarks/timeline.py drives it: its experiment has traces of any size.
 
-What is measured is the dashboard, not the reading of traces: these are made in memory, before the
-server answers. GET /forget drops what was derived from them, so that a first view can be repeated.
+What is measured is the dashboard, not the reading of traces: that is done before the server
+answers. GET /forget drops what was derived from them, so that a first view can be repeated.
 """
 
 import os
+import subprocess
 import sys
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -15,19 +18,30 @@ import streamlit as st
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
-from timeline_traces import large_experiment
+from timeline_traces import written
 
+from graphviz_dash.model.run import Experiment
 from graphviz_dash.ui import store
 from graphviz_dash.ui.jobs import JOBS
 from graphviz_dash.ui.server import MIDDLEWARE, PAGES, routes
 from graphviz_dash.ui.sockets import at_once
 
 _read = store.load_experiment
-_made = large_experiment(
-    _read(Path(os.environ["TIMELINE_SAMPLE"])),
-    int(os.environ["TIMELINE_SLICES"]),
-    synthetic=os.environ["TIMELINE_TRACE"] == "synthetic",
-)
+
+
+def _large(sample: Path) -> Experiment:
+    """The experiment with its large traces; another process makes them, so that this one's memory
+    is that of a dashboard."""
+    recorded = _read(sample)
+    maker = Path(__file__).parents[1] / "timeline_traces.py"
+    asked = [os.environ["TIMELINE_SLICES"], os.environ["TIMELINE_TRACE"]]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, str(maker), str(sample), *asked, folder], check=True)
+        runs = [written(run, Path(folder)) for run in recorded.runs]
+    return replace(recorded, runs=tuple(run for run in runs if run.replay_trace is not None))
+
+
+_made = _large(Path(os.environ["TIMELINE_SAMPLE"]))
 store.load_experiment = lambda path: _made if path == _made.path else _read(path)
 _KEY = store.STORE.register(_made.path)
 store.STORE.experiment(_KEY)

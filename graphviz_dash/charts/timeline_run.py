@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from graphviz_dash.analysis.calls import CallClass, call_class
 from graphviz_dash.analysis.categories import Category, categorise
-from graphviz_dash.analysis.lanes import Ints, TraceLanes, encode, no_lanes, trace_lanes
+from graphviz_dash.analysis.lanes import TraceLanes, encode, no_lanes, trace_lanes
 from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.steps import Step, StepMethod, steps
 from graphviz_dash.charts.palette import drawn_mode
@@ -33,7 +33,7 @@ class Labels:
     """Short name and category of each row of a table: ``codes`` (rows,) index ``texts``, whose
     categories index CATEGORIES, and CALLS beyond them."""
 
-    codes: npt.NDArray[np.int64]
+    codes: npt.NDArray[np.int32]
     texts: list[tuple[str, int]]
 
 
@@ -59,8 +59,8 @@ class RunTimeline:
     gpu_labels: Labels
     call_labels: Labels
     replays: ReplayMatch | None = None
-    matched: Ints | None = None
-    node: Ints | None = None
+    matched: npt.NDArray[np.int32] | None = None
+    node: npt.NDArray[np.int32] | None = None
     shared: SharedSteps | None = None
 
 
@@ -98,9 +98,9 @@ def with_nodes(timeline: RunTimeline, replays: ReplayMatch | None) -> RunTimelin
     """``timeline`` with the nodes that its GPU rows were matched to; as it is where none was."""
     if replays is None or not replays.matched:
         return timeline
-    place = np.full(len(timeline.gpu_labels.codes), -1, dtype=np.int64)
+    place = np.full(len(timeline.gpu_labels.codes), -1, dtype=np.int32)
     place[replays.gpu_row] = np.arange(len(replays.gpu_row))
-    node = np.where(place >= 0, replays.node[np.maximum(place, 0)], -1)
+    node = np.where(place >= 0, replays.node[np.maximum(place, 0)], -1).astype(np.int32)
     return replace(timeline, replays=replays, matched=place, node=node)
 
 
@@ -154,7 +154,7 @@ def _without_trace(run: Run) -> RunTimeline:
     absent = [one.reason for one in run.manifest.absent if "trace" in one.fact]
     failed = [one.message for one in run.manifest.failures]
     reason = next(iter(failed + absent), "its bundle holds no traced pass").strip()
-    none = Labels(np.zeros(0, dtype=np.int64), [])
+    none = Labels(np.zeros(0, dtype=np.int32), [])
     return RunTimeline(
         run=run.name,
         mode=drawn_mode(run).value,
@@ -178,10 +178,10 @@ def _gpu_labels(gpu: pl.DataFrame) -> Labels:
         name, kind = name_texts[one // len(kind_texts)], kind_texts[one % len(kind_texts)]
         shown = short_name(name) if kind == "kernel" else name
         texts.append((label(shown), CATEGORIES.index(categorise(kind, name))))
-    return Labels(codes.astype(np.int64), texts)
+    return Labels(codes.astype(np.int32), texts)
 
 
 def _call_labels(runtime: pl.DataFrame) -> Labels:
     codes, names = encode(runtime["name"])
     texts = [(label(name), len(CATEGORIES) + CALLS.index(call_class(name))) for name in names]
-    return Labels(codes.astype(np.int64), texts)
+    return Labels(codes.astype(np.int32), texts)
