@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from graphviz_dash.bundle.document import Document, write_beside
 from graphviz_dash.bundle.schema import MAX_PART_BYTES
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.launch import (
@@ -20,9 +21,13 @@ READABLE: Final = (1, 2)
 """The versions that this tool reads; it writes the last."""
 
 
-class _Envelope(msgspec.Struct):
-    format: str
-    version: int
+_DOCUMENT: Final = Document(
+    LAUNCH_FORMAT_NAME,
+    READABLE,
+    LaunchRecording,
+    MAX_PART_BYTES,
+    "Make one with: graphviz-dash bench launch -o FOLDER.",
+)
 
 
 def is_launch(path: Path) -> bool:
@@ -53,12 +58,7 @@ def write_launch(folder: Path, recording: LaunchRecording) -> None:
         OSError: it could not be written; nothing of it stays behind.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    beside = folder / f".{LAUNCH_FILE}"
-    try:
-        beside.write_bytes(msgspec.json.encode(recording))
-        beside.replace(folder / LAUNCH_FILE)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_beside(folder / LAUNCH_FILE, msgspec.json.encode(recording))
 
 
 def read_launch(path: Path) -> LaunchRecording:
@@ -69,26 +69,7 @@ def read_launch(path: Path) -> LaunchRecording:
             docs/launch-format.md says.
     """
     file = path / LAUNCH_FILE if path.is_dir() else path
-    if not file.is_file():
-        raise InputError(file, "no such file", "the folder of a recording of launch costs")
-    if file.stat().st_size > MAX_PART_BYTES:
-        raise InputError(file, f"{file.stat().st_size} bytes", f"at most {MAX_PART_BYTES}")
-    content = file.read_bytes()
-    try:
-        envelope = msgspec.json.decode(content, type=_Envelope)
-        if envelope.format != LAUNCH_FORMAT_NAME:
-            raise InputError(
-                file, f"format {envelope.format[:80]!r}", f"format {LAUNCH_FORMAT_NAME!r}"
-            )
-        if envelope.version not in READABLE:
-            raise InputError(
-                file,
-                f"version {envelope.version}",
-                f"version {' or '.join(map(str, READABLE))}, which this graphviz-dash reads",
-            )
-        recording = msgspec.json.decode(content, type=LaunchRecording)
-    except msgspec.MsgspecError as error:
-        raise InputError(file, str(error), "a recording of launch costs") from error
+    recording = _DOCUMENT.read(file)
     for series in recording.series:
         if any(not samples for samples in series.samples.values()):
             raise InputError(file, "a measure without samples", "at least one, or a reason")
