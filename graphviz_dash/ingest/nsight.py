@@ -107,7 +107,7 @@ def convert_nsight(
     try:
         with closing(_opened(path, limits)) as database:
             return _Reading(path, folder, limits, database).run()
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError) as error:  # it decodes messages and columns too
         raise InputError(path, f"not readable as SQLite ({error})", _EXPECTED) from error
 
 

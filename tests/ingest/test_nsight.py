@@ -170,6 +170,15 @@ class TestHostile:
         with pytest.raises(InputError, match="not readable as SQLite"):
             convert_nsight(file, tmp_path)
 
+    def test_names_of_columns_that_are_not_text(self, tmp_path: Path) -> None:
+        """Found by the fuzzer: the module decodes what it says of a damaged schema."""
+        file = self._database(tmp_path / "a.sqlite", "CREATE TABLE StringIds (id, value)")
+        file.write_bytes(
+            file.read_bytes().replace(b"StringIds (id, value)", b"StringIds \xb7\xb7\xb7, value)")
+        )
+        with pytest.raises(InputError, match="SQLite"):
+            convert_nsight(file, tmp_path)
+
     def test_a_view_that_never_ends_is_no_table(self, tmp_path: Path) -> None:
         file = self._database(
             tmp_path / "a.sqlite",
