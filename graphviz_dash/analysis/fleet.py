@@ -219,35 +219,49 @@ def _launch_missing(trace: Trace, begin: Ints, end: Ints) -> Ints:
 
 def _graphs(trace: Trace, name: str, rank: int | None) -> Rows:
     launches, _ = launched_rows(trace)
-    gpu = trace.gpu
-    begin = column(gpu, "ts")
-    end = begin + np.maximum(column(gpu, "dur"), 0)
-    names = gpu["name"].cast(pl.String).to_list()
-    kinds = gpu["kind"].cast(pl.String).to_list()
-    shapes = [column(gpu, one) for one in ("grid_x", "grid_y", "grid_z", "block_x", "bytes")]
+    if not launches:
+        return []
+    looks = _looks(trace)
+    begin = column(trace.gpu, "ts")
+    end = begin + np.maximum(column(trace.gpu, "dur"), 0)
     spans: dict[str, list[int]] = {}
-    first: dict[str, tuple[str, int]] = {}
+    first: dict[str, Ints] = {}
     for rows in launches:
         # Sorted, for branches interleave in another order each time.
-        looks = sorted(
-            (kinds[row], names[row], *(int(shape[row]) for shape in shapes))
-            for row in rows.tolist()
-        )
-        ident = hashlib.sha256(repr(looks).encode()).hexdigest()[:16]
-        first.setdefault(ident, (names[int(rows[0])], len(rows)))
+        ident = hashlib.sha256(np.sort(looks[rows]).tobytes()).hexdigest()[:16]
+        first.setdefault(ident, rows)
         spans.setdefault(ident, []).append(int(end[rows].max() - begin[rows].min()))
+    names = trace.gpu["name"].cast(pl.String)
     return [
         {
             "name": name,
             "rank": rank,
             "graph": ident,
-            "kernels": first[ident][1],
+            "kernels": len(first[ident]),
             "replays": len(found),
             "span_ns": _median(found),
-            "first": first[ident][0],
+            "first": names[int(first[ident][0])],
         }
         for ident, found in spans.items()
     ]
+
+
+def _looks(trace: Trace) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """A number for what each row looks like, the same in every trace and process."""
+    gpu = trace.gpu
+    kinds, kind_names = encode(gpu["kind"])
+    names, name_texts = encode(gpu["name"])
+    shapes = [column(gpu, one) for one in _SHAPE]
+    table = np.stack([kinds.astype(np.int64), names.astype(np.int64), *shapes], axis=1)
+    distinct, which = np.unique(table, axis=0, return_inverse=True)
+    numbers = [
+        hashlib.sha256(repr((kind_names[kind], name_texts[name], shape)).encode()).digest()[:8]
+        for kind, name, *shape in distinct.tolist()
+    ]
+    return np.frombuffer(b"".join(numbers), dtype="<u8")[which.reshape(-1)]
+
+
+_SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "bytes")
 
 
 def _kernels(trace: Trace, found: tuple[Step, ...], name: str, rank: int | None) -> Rows:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
+from graphviz_dash.ingest.workers import VARIABLE as PROCESSES
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,7 +39,7 @@ def executor_for(scheduler: str | None, workers: int | None = None) -> Iterator[
         count = workers or os.cpu_count() or 1
         # Forked copies of a process with Polars' threads may wait for ever.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(count, mp_context=context) as pool:
+        with ProcessPoolExecutor(count, mp_context=context, initializer=_alone_on_a_core) as pool:
             yield pool
         return
     try:
@@ -58,6 +59,19 @@ def executor_for(scheduler: str | None, workers: int | None = None) -> Iterator[
         )
 
 
+def _alone_on_a_core() -> None:
+    """One thread of Polars and no processes of its own for each worker: there are as many workers
+    as cores. Polars looks when it is imported, which a new process has not done yet."""
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    os.environ.setdefault(PROCESSES, "1")
+
+
+def _task(function: Callable[[T], R], item: T) -> R:
+    """``function`` of ``item``, on a worker: those of Dask may not have children."""
+    os.environ.setdefault(PROCESSES, "1")
+    return function(item)
+
+
 def run_all(
     function: Callable[[T], R],
     items: Sequence[T],
@@ -75,7 +89,9 @@ def run_all(
     while waiting:
         try:
             with make() as executor:
-                futures = {executor.submit(function, item): key for key, item in waiting.items()}
+                futures = {
+                    executor.submit(_task, function, item): key for key, item in waiting.items()
+                }
                 for future in as_completed(futures):
                     key = futures[future]
                     result = _result(future, waiting[key], failed)
@@ -96,7 +112,7 @@ def _alone(
     for _ in range(2):
         try:
             with make() as executor:
-                return _result(executor.submit(function, item), item, failed)
+                return _result(executor.submit(_task, function, item), item, failed)
         except BrokenExecutor:
             continue
     return failed(item, DIED)
