@@ -107,7 +107,8 @@ def convert_nsight(
     try:
         with closing(_opened(path, limits)) as database:
             return _Reading(path, folder, limits, database).run()
-    except (sqlite3.Error, UnicodeError) as error:  # it decodes messages and columns too
+    except (sqlite3.Error, UnicodeError, MemoryError) as error:
+        # The module decodes its own messages; a damaged size is memory that there is not.
         raise InputError(path, f"not readable as SQLite ({error})", _EXPECTED) from error
 
 

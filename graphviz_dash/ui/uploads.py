@@ -8,10 +8,13 @@ else, and sizes are limited while unpacking, whatever the archive says of itself
 from __future__ import annotations
 
 import atexit
+import lzma
 import re
 import shutil
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -57,7 +60,7 @@ class Uploads:
             try:
                 with zipfile.ZipFile(content) as archive:
                     title = _unpack(archive, staging, label)
-            except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError) as error:
+            except _UNREADABLE as error:
                 raise InputError(label, f"not a readable zip file ({error})", _EXPECTED) from error
             except RuntimeError as error:  # zipfile's word for an encrypted member
                 raise InputError(label, str(error), "a zip file without a password") from error
@@ -153,5 +156,11 @@ def _copy(
             file.write(chunk)
     return written
 
+
+_UNREADABLE: Final = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(NotImplementedError, EOFError, OSError, UnicodeError),
+)
+"""What zipfile raises, itself or by the modules behind it, for damaged archives."""
 
 UPLOADS: Final = Uploads()

@@ -230,6 +230,19 @@ def test_the_number_of_members_is_limited(
         opened.add("many.zip", packed(experiment))
 
 
+def test_damage_anywhere_in_an_archive_is_one_error(opened: Uploads, experiment: Path) -> None:
+    """A byte in each region of the file: headers, names, compressed data, directory."""
+    whole = packed(experiment).getvalue()
+    for at in range(0, len(whole), max(1, len(whole) // 150)):
+        broken = bytearray(whole)
+        broken[at] ^= 0xFF
+        try:
+            opened.add("x.zip", io.BytesIO(bytes(broken)))
+        except InputError:
+            continue
+    assert not list(opened.folder.glob(".*"))
+
+
 class TestForeignFiles:
     """Traces and graphs of other programs are imported as the command line does."""
 
