@@ -1,10 +1,11 @@
 """The DAG in headless Chromium: from choosing a graph to painted, unfolding, frames while zooming.
 
     python benchmarks/dag.py [--nodes 1000 10000 50000] [--shapes line decode] [--repeats 10]
+        [--parts server open choose unfold card frames] [--kept FOLDER]
 
 Makes experiments whose graphs are a line of kernels in modules of four, or a recorded graph
 repeated, serves the dashboard on them, and drives its pages. Prints medians, the longest in
-brackets.
+brackets. With --kept they are made once, in FOLDER, so that one size or part is measured at a time.
 """
 
 from __future__ import annotations
@@ -52,18 +53,48 @@ _FRAMES = """async canvas => {
 
 _UNFOLD = """async canvas => {
   const dag = canvas.__dag;
-  const box = dag.view.boxes.find(one => one.node < 0 && !one.open);
-  if (!box) return 0;
+  let box = dag.view.boxes.find(one => one.node < 0 && !one.open);
+  if (!box) {
+    // All is unfolded: an inner group is folded first.
+    const inner = dag.view.boxes.filter(one => one.open).pop();
+    await dag.load({ expanded: dag.view.expanded.filter(id => id !== inner.id) });
+    box = dag.byId.get(inner.id);
+  }
   const begin = performance.now();
-  const painted = dag.painted;
+  const view = dag.view;
   dag.act(box);
-  while (!dag.byId.get(box.id).open || dag.painted === painted) {
-    if (performance.now() - begin > 5000) return NaN;
+  let painted = 0;
+  let drawn = 0;
+  while (dag.view === view || dag.tween || dag.painted < painted + 1) {
+    if (performance.now() - begin > 5000) return null;
+    await new Promise(requestAnimationFrame);
+    if (dag.view === view) painted = dag.painted;
+    else if (!drawn && dag.painted > painted) drawn = performance.now() - begin;
+  }
+  const settled = performance.now() - begin;
+  await dag.load({ fresh: true, fit: true });
+  return [drawn || settled, settled];
+}"""
+
+_CARD = """async ([canvas, at]) => {
+  const dag = canvas.__dag;
+  const boxes = dag.view.boxes.filter(one => one.node >= 0);
+  if (!boxes.length) return null;
+  const box = boxes[(at * 7) % boxes.length];
+  const place = dag.positionOf(box.node);
+  const begin = performance.now();
+  for (const type of ["pointerdown", "pointerup"])
+    canvas.dispatchEvent(new PointerEvent(type, {
+      clientX: place.x, clientY: place.y, button: 0, pointerId: 1, bubbles: true,
+    }));
+  const wanted = `${box.where} `;
+  const shows = () => [...document.querySelectorAll(".node .kind")]
+    .some(one => one.textContent.includes(wanted));
+  while (!shows()) {
+    if (performance.now() - begin > 5000) return null;
     await new Promise(requestAnimationFrame);
   }
-  const took = performance.now() - begin;
-  await dag.load({ fresh: true, fit: true });
-  return took;
+  return performance.now() - begin;
 }"""
 
 _CLICK = """link => { window.__clicked = performance.now(); link.click(); }"""
@@ -83,22 +114,32 @@ _SHOWN = """async () => {
 }"""
 
 
+PARTS = ("server", "open", "choose", "switch", "unfold", "card", "frames")
+
+
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 50_000])
     parser.add_argument("--shapes", nargs="+", default=["line", "transformer-train"])
     parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--kept", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
+        folder = arguments.kept or Path(scratch)
         names = []
         for shape in arguments.shapes:
             for count in arguments.nodes:
                 name = f"{shape}-{count}"
-                make_graphs(Path(scratch) / name, shape, count)
-                on_the_server(Path(scratch) / name / "graph", name)
+                if not (folder / name).exists():
+                    make_graphs(folder / name, shape, count)
+                if "server" in arguments.parts:
+                    on_the_server(folder / name / "graph", name)
                 names.append(name)
-        in_the_browser(scratch, names, arguments.repeats)
+        parts = [part for part in arguments.parts if part != "server"]
+        if parts:
+            in_the_browser(str(folder), names, arguments.repeats, parts)
 
 
 def on_the_server(run: Path, name: str) -> None:
@@ -123,11 +164,11 @@ def on_the_server(run: Path, name: str) -> None:
     )
 
 
-def in_the_browser(scratch: str, names: list[str], repeats: int) -> None:
-    """Serves what is in ``scratch`` and measures its pages."""
+def in_the_browser(folder: str, names: list[str], repeats: int, parts: list[str]) -> None:
+    """Serves what is in ``folder`` and measures ``parts`` of its pages."""
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}"]
-    command += ["--server.headless=true", "--server.fileWatcherType=none", "--", scratch]
+    command += ["--server.headless=true", "--server.fileWatcherType=none", "--", folder]
     server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}"
     try:
@@ -138,7 +179,7 @@ def in_the_browser(scratch: str, names: list[str], repeats: int) -> None:
             )
             for name in names:
                 page = browser.new_page(viewport={"width": 1280, "height": 860})
-                measure(page, address, name, repeats)
+                measure(page, address, name, repeats, parts)
                 page.close()
             browser.close()
     finally:
@@ -146,40 +187,61 @@ def in_the_browser(scratch: str, names: list[str], repeats: int) -> None:
         server.wait(10)
 
 
-def measure(page: Page, address: str, name: str, repeats: int) -> None:
+def measure(page: Page, address: str, name: str, repeats: int, parts: list[str]) -> None:
     """The page in the browser."""
     url = f"{address}/graph?experiment={name}&run="
     for run in ("other", "graph"):  # The server reads and matches the traces once.
         first = timed(lambda run=run: open_page(page, url + run))
-    print(f"{name:>24}  first of the server: {first:.0f} ms")
-    say(
-        name,
-        "new tab to painted",
-        [timed(lambda: open_page(page, f"{url}graph")) for _ in range(repeats)],
-    )
-    chosen, switched = [], []
+        print(f"{name:>24}  first visit of run {run}: {first:.0f} ms", flush=True)
+    page.get_by_text("Longest nodes").wait_for()
+    canvas = page.locator(".dag canvas")
+    if "open" in parts:
+        took = [timed(lambda: open_page(page, f"{url}graph")) for _ in range(repeats)]
+        say(name, "new tab to painted", took)
+    if "choose" in parts:
+        say(name, "choosing the other run to painted", _chosen(page, repeats))
+    if "switch" in parts:
+        say(name, "page switch to painted", _switched(page, repeats))
+    page.wait_for_timeout(600)
+    if "unfold" in parts:
+        unfolded = [canvas.evaluate(_UNFOLD) for _ in range(repeats)]
+        say(name, "unfold, click to first frame", [one[0] for one in unfolded if one])
+        say(name, "unfold, click to at rest", [one[1] for one in unfolded if one])
+    if "card" in parts:
+        found = []
+        for at in range(repeats):
+            found.append(page.evaluate(_CARD, [canvas.element_handle(), at]))
+            page.wait_for_timeout(300)
+        say(name, "click on a node to its card", [one for one in found if one is not None])
+    if "frames" in parts:
+        frames: list[float] = sorted(canvas.evaluate(_FRAMES))
+        print(
+            f"{name:>24}  frame while zooming: median {statistics.median(frames):.1f} ms, "
+            f"p95 {frames[int(len(frames) * 0.95)]:.1f} ms, longest {frames[-1]:.1f} ms",
+            flush=True,
+        )
+
+
+def _chosen(page: Page, repeats: int) -> list[float]:
+    found = []
     for turn in range(repeats):
-        run = "graph" if turn % 2 else "other"
+        run = "other" if turn % 2 == 0 else "graph"
         page.get_by_role("radio", name=run, exact=True).evaluate(_CLICK)
-        chosen.append(page.evaluate(_SHOWN))
+        found.append(page.evaluate(_SHOWN))
         page.wait_for_timeout(400)
-    say(name, "choosing the other run to painted", chosen)
+    return found
+
+
+def _switched(page: Page, repeats: int) -> list[float]:
+    found = []
     for _ in range(repeats):
         page.get_by_role("link", name="Overview").first.click()
         page.locator(".dag").wait_for(state="detached", timeout=30_000)
         page.wait_for_timeout(800)
         page.get_by_role("link", name="Graph", exact=True).first.evaluate(_CLICK)
-        switched.append(page.evaluate(_SHOWN))
+        found.append(page.evaluate(_SHOWN))
         page.wait_for_timeout(400)
-    say(name, "page switch to painted", switched)
-    canvas = page.locator(".dag canvas")
-    say(name, "unfold, click to drawn", [canvas.evaluate(_UNFOLD) for _ in range(repeats)])
-    frames: list[float] = canvas.evaluate(_FRAMES)
-    frames.sort()
-    print(
-        f"{name:>24}  frame while zooming: p95 {frames[int(len(frames) * 0.95)]:.1f} ms, "
-        f"longest {frames[-1]:.1f} ms"
-    )
+    return found
 
 
 def open_page(page: Page, url: str) -> None:

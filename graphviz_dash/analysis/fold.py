@@ -87,6 +87,8 @@ class _Folder:
         self._ascending = bool((source < target).all())
         self._paths = _module_paths(table.rows)
         self._codes: dict[object, int] = {}
+        # Blocks of a repeat are rows of the same shapes, over and over.
+        self._known_borders: dict[tuple[int, ...], list[list[tuple[int, int]]]] = {}
 
     def whole(self) -> Group:
         """The tree over all nodes."""
@@ -324,31 +326,39 @@ class _Folder:
         return group
 
     def _blocks(self, items: list[_Draft]) -> list[_Draft]:
-        """Folds tandem repeats of blocks of items, those that cover most first; of blocks that are
-        alike, where more of the row is."""
-        shapes = np.array([item.shape for item in items], dtype=np.int64)
-        taken = np.zeros(len(items), dtype=bool)
-        chosen: list[list[tuple[int, int]]] = []
-        for covered, start, period in _tandem(shapes):
-            if not taken[start : start + covered].any():
-                taken[start : start + covered] = True
-                places = range(start, start + covered, period)
-                chosen.append([(place, place + period) for place in places])
-        left = len(items) - int(taken.sum()) + len(chosen)
-        if left > _SHORT:
-            covered, blocks = alike_blocks(shapes)
-            runs = runs_of(blocks)
-            if 2 * (len(items) - covered + len(runs)) <= left:
-                chosen = runs
+        """Folds repeats of blocks of items."""
         result: list[_Draft] = []
         at = 0
-        for borders in sorted(chosen):
+        for borders in self._borders(tuple(item.shape for item in items)):
             result += items[at : borders[0][0]]
             drafts = [self._run(items[begin:end]) for begin, end in borders]
             title = _span_title(drafts[0].title, drafts[-1].title) or self._work_title(drafts)
             result.append(self._repeat(title, drafts))
             at = borders[-1][1]
         return result + items[at:]
+
+    def _borders(self, row: tuple[int, ...]) -> list[list[tuple[int, int]]]:
+        """Where the blocks of repeats in a row of shapes begin and end: tandem repeats, those that
+        cover most first; of blocks that are only alike, where that leaves a much shorter row."""
+        known = self._known_borders.get(row)
+        if known is not None:
+            return known
+        shapes = np.array(row, dtype=np.int64)
+        taken = np.zeros(len(row), dtype=bool)
+        chosen: list[list[tuple[int, int]]] = []
+        for covered, start, period in _tandem(shapes):
+            if not taken[start : start + covered].any():
+                taken[start : start + covered] = True
+                places = range(start, start + covered, period)
+                chosen.append([(place, place + period) for place in places])
+        left = len(row) - int(taken.sum()) + len(chosen)
+        if left > _SHORT:
+            covered, blocks = alike_blocks(shapes)
+            runs = runs_of(blocks)
+            if 2 * (len(row) - covered + len(runs)) <= left:
+                chosen = runs
+        self._known_borders[row] = sorted(chosen)
+        return self._known_borders[row]
 
     def _long_runs(self, items: list[_Draft]) -> list[_Draft]:
         result: list[_Draft] = []

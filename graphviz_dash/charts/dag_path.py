@@ -27,7 +27,7 @@ SLACK_LABELS: Final = (
 class PathMarks:
     """``slack`` in ns by place, for those that were measured; ``nodes`` and ``edges`` of the
     critical path, edges to and from nodes that take no time included; ``is_line``: every node is on
-    it, so that marking it would say nothing."""
+    it, so that marking it would say nothing, and its edges are not told."""
 
     slack: dict[int, int] = field(default_factory=dict)
     nodes: frozenset[int] = frozenset()
@@ -56,12 +56,9 @@ def path_marks(whole: WholeGraph, measured: MeasuredGraph | None) -> PathMarks:
     }
     slack = {at: ns for at, (ns, _) in known.items()}
     path = [place[measured.nodes[at]] for at in measured.path.nodes if measured.nodes[at] in place]
-    return PathMarks(
-        slack=slack,
-        nodes=frozenset(path),
-        edges=frozenset(_path_edges(path, whole.table.graph.edges, slack)),
-        is_line=len(path) == len(slack),
-    )
+    is_line = len(path) == len(slack)
+    edges = () if is_line else _path_edges(path, whole.table.graph.edges, slack)
+    return PathMarks(slack, frozenset(path), frozenset(edges), is_line)
 
 
 def _path_edges(

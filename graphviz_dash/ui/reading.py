@@ -34,10 +34,13 @@ def experiment_read(key: str, name: str) -> Experiment | None:
     """
     if st.session_state.get(_STOPPED) == key:
         return None
+    # Always there, so that what follows keeps its place on the page, and components their state.
+    slot = st.container()
     if STORE.is_loaded(key):
         return STORE.experiment(key)
-    place = st.empty()
+    place = slot.empty()
     with (
+        slot,
         st.spinner(f"Reading {plain(name)}", show_time=True),
         watched(_Bar(place, key).tell),
     ):
