@@ -64,10 +64,8 @@ class Ops:
         self._forward_thread = column(ops, "forward_tid")
         self.linked = (self._forward_thread > 0) & (self.sequence >= 0)
         self.backward = self.names.which(re.compile("^" + _ENGINE)) | self.linked
-        self._with_dims = self.nesting.nearest(ops["input_dims"].is_not_null().to_numpy())
-        # As lists: one value of a column after another takes seven times as long.
-        self._dims: list[str | None] = ops["input_dims"].to_list()
-        self._types: list[str | None] = ops["input_types"].to_list()
+        self._dims, self._types = ops["input_dims"], ops["input_types"]
+        self._with_dims = self.nesting.nearest(self._dims.is_not_null().to_numpy())
         self._paths: dict[int, tuple[str, ...]] = {NONE: ()}
 
     def path(self, op: int) -> tuple[str, ...]:

@@ -72,8 +72,9 @@ def _cut(shapes: Ints, landmark: int) -> tuple[int, list[tuple[int, int]]]:
     """The blocks that begin with ``landmark``."""
     begins = np.flatnonzero(shapes == landmark)
     length = int(np.median(np.diff(begins)))
-    # What follows the last landmark is no longer than the blocks before, or it is no block.
-    ends = np.append(begins[1:], min(len(shapes), int(begins[-1]) + length))
+    # What follows the last landmark is a block if the row ends soon after, else its beginning is.
+    rest = len(shapes) - int(begins[-1])
+    ends = np.append(begins[1:], begins[-1] + (rest if 2 * rest <= 3 * length else length))
     linked = _common(shapes, begins, ends) >= ALIKE * np.maximum(
         (ends - begins)[1:], (ends - begins)[:-1]
     )

@@ -52,15 +52,13 @@ def render() -> None:
     )
     _select(selection.token if selection else None)
     if selection is not None and selection.node is not None and selection.graph is not None:
+        query = {"run": selection.run, "graph": selection.graph, "node": str(selection.node)}
+        # The graph shows the same node, however it is gone to.
+        address.carry("graph", query)
         link(
             "graph",
             f"Show node {selection.node} in the graph",
-            {
-                "experiment": chosen.entry.name,
-                "run": selection.run,
-                "graph": selection.graph,
-                "node": str(selection.node),
-            },
+            {"experiment": chosen.entry.name, **query},
         )
     _perfetto(chosen, shown, step)
     for effect in creation_orders(chosen.key):
