@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, Final
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.ui import address
 
@@ -21,6 +22,9 @@ _PAGES: Final = {
     "doctor": ("Doctor", ":material/stethoscope:"),
     "export": ("Export", ":material/ios_share:"),
 }
+
+_PLACES: Final = "page-links"
+"""Where this run of a page has drawn the links to the others."""
 
 
 def page(name: str) -> Any:
@@ -49,11 +53,28 @@ def name_of(current: Any) -> str:
 def links(current: str) -> None:
     """A link to each page. They carry the state, as Streamlit's own navigation does not: it drops
     the address's parameters and adds several entries to the browser's history."""
-    for name, (title, icon) in _PAGES.items():
+    places = {}
+    for name in _PAGES:
         key = "page-current" if name == current else f"page-{name}"
         with st.container(key=key, width="content"):
-            query = address.leading_to(name) if name != "overview" else {}
-            st.page_link(page(name), label=title, icon=icon, query_params=query)
+            places[name] = st.empty()
+            _lead(places[name], name)
+    st.session_state[_PLACES] = places
+
+
+def carry(name: str, values: Mapping[str, str | None]) -> None:
+    """Has the page called ``name`` show what was chosen on this one when it is next gone to:
+    parameters of its address, None to leave one out. The bar, drawn before, leads there too."""
+    address.carry(name, values)
+    places: dict[str, DeltaGenerator] = st.session_state.get(_PLACES, {})
+    if name in places:
+        _lead(places[name], name)
+
+
+def _lead(place: DeltaGenerator, name: str) -> None:
+    title, icon = _PAGES[name]
+    query = address.leading_to(name) if name != "overview" else {}
+    place.page_link(page(name), label=title, icon=icon, query_params=query)
 
 
 def link(name: str, label: str, query: Mapping[str, str | list[str]]) -> None:

@@ -9,8 +9,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from graphviz_dash.ui.components.dag import routes
+from graphviz_dash.ui.components.dag import preparing, routes
 from graphviz_dash.ui.store import STORE
+from tests.builders import chain, make_run
 
 GOOD = {"run": "graph", "graph": "graph-0", "colour": "category", "ratio": "1.3"}
 
@@ -73,6 +74,11 @@ def test_a_search(client: TestClient, key: str) -> None:
         ({"expanded": "g.0;drop"}, 400),
         ({"expanded": ",".join(["g.0"] * 500)}, 400),
         ({"expanded": "g" + ".1" * 200}, 400),
+        ({"shown": "g.0"}, 400),
+        ({"shown": "g.0:-2"}, 400),
+        ({"shown": "g:1"}, 400),
+        ({"shown": ",".join(["g.0:1"] * 500)}, 400),
+        ({"first": "x"}, 400),
     ],
 )
 def test_what_is_wrong_is_said(
@@ -127,3 +133,89 @@ def test_what_is_wrong_with_the_earlier_graph_is_said(
     earlier = {"against": life, "against_run": "graph", "against_graph": "graph-5", **changes}
     answer = client.get("/api/dag/view", params={**query, **earlier, "ratio": "1.3"})
     assert answer.status_code == status
+
+
+def get(client: TestClient, key: str, name: str, **more: str) -> Any:
+    query = {"experiment": key, "run": "graph", "graph": "graph-0", **more}
+    return client.get(f"/api/dag/{name}", params=query)
+
+
+def test_another_block_of_a_repeat(client: TestClient, key: str) -> None:
+    body = view(client, key).json()
+    repeat = next(box for box in body["boxes"] if box[12] == 4)
+    other = view(client, key, expanded=",".join(body["expanded"]), shown=f"{repeat[0]}:2").json()
+    assert other["shown"] == {repeat[0]: 2}
+    assert len(other["boxes"]) == len(body["boxes"])
+    card = get(client, key, "repeat", group=repeat[0], block="2").json()
+    assert (card["repeats"], card["block"], len(card["bars"])) == (4, 2, 4)
+
+
+def test_edges_one_by_one(client: TestClient, key: str) -> None:
+    body = view(client, key).json()
+    link = body["links"][0]
+    found = get(client, key, "edges", source=link[0], target=link[1]).json()
+    assert found["total"] == link[5]
+    assert found["rows"][0]["what"].startswith("full dependency")
+
+
+def test_what_is_seen_as_a_file(client: TestClient, key: str) -> None:
+    seen = {"colour": "category", "ratio": "1.3", "theme": "dark"}
+    drawn = get(client, key, "drawing", format="svg", **seen).json()
+    assert (drawn["name"], drawn["type"]) == ("graph-graph-0.svg", "image/svg+xml")
+    assert drawn["text"].startswith("<svg ")
+    dot = get(client, key, "drawing", format="dot", **seen).json()
+    assert dot["text"].startswith("digraph ")
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "status"),
+    [
+        ("repeat", {"group": "g", "block": "0"}, 404),
+        ("repeat", {"group": "g.0.0.1", "block": "9"}, 404),
+        ("repeat", {"group": "n1", "block": "x"}, 400),
+        ("edges", {"source": "n1", "target": "n99999"}, 404),
+        ("edges", {"source": "<b>", "target": "n1"}, 400),
+        ("edges", {"source": "n1"}, 400),
+        ("drawing", {"format": "exe", "theme": "dark"}, 400),
+        ("drawing", {"format": "svg", "theme": "pink"}, 400),
+        ("drawing", {"format": "svg"}, 400),
+    ],
+)
+def test_what_is_wrong_with_a_question_is_said(
+    client: TestClient, key: str, name: str, more: dict[str, str], status: int
+) -> None:
+    answer = get(client, key, name, **more)
+    assert answer.status_code == status
+    assert answer.json()["error"]["message"]
+
+
+def test_how_far_a_graph_is_prepared(client: TestClient, key: str) -> None:
+    assert get(client, key, "progress").json()["state"] == "done"
+    query = {"experiment": key, "run": "graph", "graph": "graph-0"}
+    assert client.post("/api/dag/cancel", params=query).json()["state"] == "done"
+    assert client.get("/api/dag/cancel", params=query).status_code == 405
+
+
+def test_a_large_graph_is_prepared_by_a_job(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run(tmp_path / "toy", "graph", work=chain(60), workload="toy")
+    toy = STORE.register(tmp_path / "toy")
+    monkeypatch.setattr(preparing, "LARGE", 50)
+    of = (toy, "graph", "graph-0")
+    assert not preparing.is_ready(of, None)
+    assert preparing.nodes_of(STORE.run(toy, "graph"), "graph-0") == 60
+
+    def cancelled() -> None:
+        preparing.cancel(of, None)
+
+    told = preparing._tasks(of, None)
+    monkeypatch.setattr(preparing, "_tasks", lambda *_: [("wait", cancelled), *told])
+    answer = view(client, toy)
+    assert answer.status_code == 400
+    assert "cancelled" in answer.json()["error"]["message"]
+    assert not preparing.is_ready(of, None)
+    monkeypatch.setattr(preparing, "_tasks", lambda *_: told)
+    assert view(client, toy).json()["nodes"] == 60
+    assert preparing.is_ready(of, None)
+    assert get(client, toy, "progress").json()["state"] == "done"

@@ -1,4 +1,6 @@
-"""The DAG in a real browser: unfold, choose a node, walk by keyboard, search, in both themes."""
+"""The DAG in a real browser: unfold, choose a node, walk by keyboard, search, colours, in both
+themes; what stands beside the drawing: tests/ui/test_dag_beside.py.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 pytestmark = pytest.mark.ui
 
 
-@pytest.fixture(params=["light", "dark"])
+@pytest.fixture(params=["light"])
 def page(browser: Browser, dashboard: str, request: pytest.FixtureRequest) -> Iterator[Page]:
     context = browser.new_context(
         viewport={"width": 1280, "height": 900}, color_scheme=request.param
@@ -43,6 +45,7 @@ def click(page: Page, canvas: Locator, which: str) -> None:
     page.mouse.click(place["x"], place["y"])
 
 
+@pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
 def test_a_group_unfolds_where_it_is_and_folds_again(page: Page, dashboard: str) -> None:
     canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph")
     group = ask(canvas, "dag.view.boxes.find(box => box.label === 'layers.0' && !box.open).id")
@@ -137,9 +140,18 @@ def test_search_unfolds_to_its_hits(page: Page, dashboard: str) -> None:
         "([canvas, node]) => canvas.__dag.positionOf(node) !== null",
         arg=[canvas.element_handle(), node],
     )
+    # Folded groups say how many they hold; what holds none fades.
+    held = ask(canvas, "dag.view.boxes.filter(box => !box.open).map(box => dag.hitsIn(box))")
+    assert 0 in held
+    assert sum(held) > 1
+    page.locator(".dag .search").press("Enter")
+    page.wait_for_function("canvas => canvas.__dag.hitAt === 1", arg=canvas.element_handle())
+    expect(page).to_have_url(re.compile("find=layers.2.mlp"))
     page.locator(".dag .search").fill("")
+    expect(page).not_to_have_url(re.compile("find="))
 
 
+@pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
 def test_colours_follow_the_theme_and_the_choice(page: Page, dashboard: str) -> None:
     canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph&colour=phase")
     labels = ask(canvas, "dag.view.legend.map(entry => entry.label)")
@@ -147,3 +159,24 @@ def test_colours_follow_the_theme_and_the_choice(page: Page, dashboard: str) -> 
     page.get_by_role("combobox", name="Colour by").click()
     page.get_by_role("option", name="time").click()
     expect(page.locator(".dag .legend")).to_contain_text("under 2 us")
+
+
+@pytest.mark.parametrize(
+    ("colour", "label"),
+    [
+        ("op", "aten::mm"),
+        ("kind", "Kernel"),
+        ("module", "Transformer.layers"),
+        ("slack", "critical path"),
+        ("eager", "within 10% of eager"),
+        ("category", "gemm"),
+    ],
+)
+def test_every_colouring_has_its_legend(
+    page: Page, dashboard: str, colour: str, label: str
+) -> None:
+    canvas = open_graph(page, dashboard, f"experiment=transformer-train&run=graph&colour={colour}")
+    legend = ask(canvas, "dag.view.legend.map(entry => entry.label)")
+    assert any(label in entry for entry in legend)
+    shown = page.locator(".dag .legend .chip")
+    assert shown.all_inner_texts()[: len(legend)] == legend

@@ -313,7 +313,7 @@ def test_links_lead_back_to_what_was_seen_of_the_same_experiment(roots: Path) ->
     make_experiment(roots / "one")
     make_experiment(roots / "two")
     page = shown("graph", experiment="one", node="3")
-    assert links(page)["Timeline"] == "experiment=one"
+    assert links(page)["Timeline"] == "experiment=one&select=graph%2Fgraph-0%233"
     assert links(page)["Overview"] == ""
     rerun(page)
     assert links(page)["Graph"] == "experiment=one&node=3"

@@ -37,7 +37,7 @@ from graphviz_dash.ui.graph_comparison import (
 )
 from graphviz_dash.ui.graph_tables import FIND, line_table, node_table
 from graphviz_dash.ui.markup import element, show, text
-from graphviz_dash.ui.navigation import link
+from graphviz_dash.ui.navigation import carry, link
 from graphviz_dash.ui.node_panel import longest_nodes, node_panel
 from graphviz_dash.ui.results import (
     GraphAddress,
@@ -221,7 +221,7 @@ def _node(chosen: Chosen, home: tuple[str, str, int]) -> None:
     show(node_panel(card, theme()))
     query = {"select": f"{run}/{graph}#{index}"}
     # The timeline shows the same slice, however it is gone to.
-    address.carry("timeline", query)
+    carry("timeline", query)
     link("timeline", "Show in the timeline", {"experiment": chosen.entry.name} | query)
     source = table.rows[index].origin.source
     if source is not None:

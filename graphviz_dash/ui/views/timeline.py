@@ -17,7 +17,7 @@ from graphviz_dash.ui.components.timeline import timeline_view
 from graphviz_dash.ui.components.timeline.api import timeline_of
 from graphviz_dash.ui.frame import Chosen, chosen_experiment, empty, trouble
 from graphviz_dash.ui.markup import element, show, text
-from graphviz_dash.ui.navigation import link
+from graphviz_dash.ui.navigation import carry, link
 from graphviz_dash.ui.results import clean_times, creation_orders, traced_slowdowns, traced_steps
 from graphviz_dash.ui.store import STORE
 from graphviz_dash.units import format_ratio
@@ -54,7 +54,7 @@ def render() -> None:
     if selection is not None and selection.node is not None and selection.graph is not None:
         query = {"run": selection.run, "graph": selection.graph, "node": str(selection.node)}
         # The graph shows the same node, however it is gone to.
-        address.carry("graph", query)
+        carry("graph", query)
         link(
             "graph",
             f"Show node {selection.node} in the graph",

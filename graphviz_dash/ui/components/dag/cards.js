@@ -208,7 +208,7 @@ function saveMenu(dag) {
   menu.append(part("summary", "", "Save"), part("div", "items", [
     item("SVG", "Save what is seen as SVG", () => saveText(dag, "svg")),
     item("PNG", "Save what is seen as PNG", () => savePicture(dag)),
-    item("DOT", "Save what is seen as Graphviz DOT", () => saveText(dag, "dot")),
+    item("DOT", "Save what is seen as DOT", () => saveText(dag, "dot")),
   ]));
   return menu;
 }
