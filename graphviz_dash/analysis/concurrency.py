@@ -63,8 +63,8 @@ def _sentences(found: MeasuredGraph, needless: Needless) -> tuple[str, ...]:
     path = found.path.length
     return (
         f"The critical path takes {format_ns(path)}, over {format_count(len(found.path.nodes))} of "
-        f"{format_count(shown)} nodes that the trace shows: with these kernels the graph cannot be "
-        f"faster on any number of streams. A replay took {format_ns(found.span_ns)} from its first "
+        f"{format_count(shown)} nodes that the trace shows: with these kernels and dependencies "
+        f"the graph cannot be faster on any number of streams. A replay took {format_ns(found.span_ns)} from its first "
         f"start to its last end (median of {format_count(found.replays)} replays of the "
         f"{found.source}).",
         _streams(found),
