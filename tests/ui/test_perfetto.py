@@ -261,6 +261,44 @@ class TestProtocol:
         ui.wait_for_timeout(300)
         assert ui.evaluate("window.pings") == pings, "it goes on asking after the answer"
 
+    def test_a_step_of_a_run_is_handed_over_alone(self, context: BrowserContext, site: str) -> None:
+        page = _buttons(context, f"{site}/?part=eager:1")
+        ui = _click(page, "Open in Perfetto")
+        expect(page.get_by_role("status")).to_contain_text("Handed", timeout=15_000)
+        ui.wait_for_function("window.received.length === 1")
+        (received,) = ui.evaluate("window.received")
+        assert received["title"] == "toy step eager step 1"
+        whole = _buttons(context, site)
+        ui = _click(whole, "Open in Perfetto")
+        ui.wait_for_function("window.received.length === 1")
+        assert received["bytes"] < ui.evaluate("window.received[0].bytes")
+
+    def test_writing_a_trace_shows_progress_and_can_be_cancelled(
+        self, context: BrowserContext, site: str
+    ) -> None:
+        state = {"state": "running", "what": "Writing the trace", "share": 0.25}
+
+        def begin(route: Any) -> None:
+            route.fulfill(json=state)
+
+        def cancel(route: Any) -> None:
+            state["state"] = "cancelled"
+            route.fulfill(json=state)
+
+        context.route("**/api/perfetto/trace/begin*", begin)
+        context.route("**/api/perfetto/trace/cancel*", cancel)
+        page = _buttons(context, site)
+        ui = _click(page, "Open in Perfetto")
+        bar = page.get_by_role("progressbar", name="Writing the trace")
+        expect(bar).to_have_attribute("max", "1")
+        assert bar.evaluate("b => b.value") == pytest.approx(0.25)
+        page.get_by_role("button", name="Cancel").click()
+        expect(page.get_by_role("status")).to_contain_text("cancelled")
+        expect(bar).to_be_hidden()
+        expect(page.get_by_role("button", name="Open in Perfetto")).to_be_enabled()
+        page.wait_for_timeout(200)
+        assert ui.is_closed()
+
     def test_a_click_after_the_script_ran_again_opens_one_window(
         self, context: BrowserContext, site: str
     ) -> None:

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import streamlit as st
 
-from graphviz_dash.ui.components.perfetto import perfetto_button
+from graphviz_dash.ui.components.perfetto import Part, perfetto_button
 from graphviz_dash.ui.store import STORE
 
 st.set_page_config(layout="wide")
 st.button("Again")
 key = STORE.register(Path(os.environ["PERFETTO_EXPERIMENT"]))
-perfetto_button(key, timeout_ms=int(os.environ.get("PERFETTO_TIMEOUT_MS", "30000")))
+run, _, step = st.query_params.get("part", "").partition(":")
+part = Part(((run, int(step) if step else None),)) if run else Part()
+patience = int(os.environ.get("PERFETTO_TIMEOUT_MS", "30000"))
+perfetto_button(key, part, small=bool(run), timeout_ms=patience)
