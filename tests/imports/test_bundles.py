@@ -21,6 +21,7 @@ from tests.ingest.nsight_report import node_level
 from tests.ingest.test_debug_dot import VERBOSE
 from tests.ingest.test_graph_data import DATA
 from tests.ingest.test_memory_snapshot import SNAPSHOT
+from tests.ingest.test_nsight import graph_level
 from tests.trace_builder import TraceBuilder
 
 
@@ -201,6 +202,14 @@ class TestOtherSources:
         assert run.manifest.environment.gpu.name == "NVIDIA H200"
         assert found.sources[0].name == "report.sqlite"
         assert "as a Kineto trace" in (found.sources[0].method or "")
+
+    def test_a_report_at_graph_level_says_what_it_does_not_show(self, tmp_path: Path) -> None:
+        file = graph_level().write(tmp_path / "report.sqlite")
+        (found,) = import_files([file], tmp_path / "out")
+        assert reasons(found)["kernels within graphs"] == (
+            "the report traced 1 graph launches as a whole; record it with "
+            "--cuda-graph-trace=node to see into them"
+        )
 
     @pytest.mark.parametrize("pickled", [True, False])
     def test_a_memory_snapshot(self, tmp_path: Path, pickled: bool) -> None:
