@@ -1,8 +1,9 @@
 """Makes a recording for predictions small enough to be kept: its traces lose what nothing reads.
 
-``python -m benchmarks.predict_data FROM TO [--steps N] [--no-ops]`` copies the experiments in FROM.
-Of each eager trace it keeps the first N marked steps, with calls, GPU work, ranges and operators;
-the arrows, Python frames and counters go, and the arguments that no table has. Times stay.
+``python -m benchmarks.predict_data FROM TO [--steps N]`` copies the experiments in FROM. Of each
+eager trace it keeps the first N marked steps, with calls, GPU work and ranges; the arrows, Python
+frames and counters go, the operators in which no stream is made to wait, and the arguments that no
+table has. Times stay.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import re
 import shutil
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -23,21 +25,27 @@ from graphviz_dash.model.run import CleanTimings, FileRole, Manifest
 
 KEPT: Final = {
     "kernel": (
-        "device", "stream", "correlation", "External id", "grid", "block",
-        "shared memory", "registers per thread",
+        "device", "stream", "correlation", "grid", "block", "shared memory",
+        "registers per thread",
     ),
-    "gpu_memcpy": ("device", "stream", "correlation", "External id", "bytes"),
-    "gpu_memset": ("device", "stream", "correlation", "External id", "bytes"),
-    "cuda_runtime": ("correlation", "External id"),
-    "cuda_driver": ("correlation", "External id"),
-    "cpu_op": ("External id", "Sequence number", "Fwd thread id"),
-    "user_annotation": ("External id",),
+    "gpu_memcpy": ("device", "stream", "correlation", "bytes"),
+    "gpu_memset": ("device", "stream", "correlation", "bytes"),
+    "cuda_runtime": ("correlation",),
+    "cuda_driver": ("correlation",),
+    "cpu_op": (),
+    "user_annotation": (),
 }  # fmt: skip
 """Categories of events that stay, and their arguments."""
 
 
-def trim(trace: dict[str, Any], most: int, ops: bool) -> dict[str, Any]:
-    """The trace of the first ``most`` marked steps, with operators where ``ops``."""
+CALLS: Final = re.compile(
+    r"Launch|Mem(cpy|set)|Malloc|Free|HostAlloc|Synchronize|Event(Record\w*)?$"
+)
+"""Calls that stay: what launches, copies, allocates, waits or lets a stream wait."""
+
+
+def trim(trace: dict[str, Any], most: int) -> dict[str, Any]:
+    """The trace of the first ``most`` marked steps."""
     events = trace["traceEvents"]
     marks = sorted(
         (one["ts"], one["ts"] + one["dur"])
@@ -50,10 +58,24 @@ def trim(trace: dict[str, Any], most: int, ops: bool) -> dict[str, Any]:
         for one in events
         if one.get("cat") in ("cuda_runtime", "cuda_driver") and begin <= one["ts"] < end
     }
+    waits = [
+        (one["tid"], one["ts"])
+        for one in events
+        if one.get("cat") == "cuda_runtime" and "StreamWaitEvent" in one["name"]
+    ]
+
+    def waited_in(op: dict[str, Any]) -> bool:
+        stop = op["ts"] + op["dur"]
+        return any(tid == op["tid"] and op["ts"] <= at < stop for tid, at in waits)
+
     kept = []
     for one in events:
         category = one.get("cat")
-        if category not in KEPT or (category == "cpu_op" and not ops) or one.get("ph") != "X":
+        if category not in KEPT or one.get("ph") != "X":
+            continue
+        if category in ("cuda_runtime", "cuda_driver") and not CALLS.search(one["name"]):
+            continue
+        if category == "cpu_op" and not (waits and waited_in(one)):
             continue
         arguments = one.get("args", {})
         on_gpu = category in ("kernel", "gpu_memcpy", "gpu_memset")
@@ -64,7 +86,7 @@ def trim(trace: dict[str, Any], most: int, ops: bool) -> dict[str, Any]:
     return {**trace, "traceEvents": kept}
 
 
-def copy_run(source: Path, target: Path, most: int, ops: bool) -> None:
+def copy_run(source: Path, target: Path, most: int) -> None:
     """The bundle of ``source`` at ``target``, its trace trimmed."""
     manifest = msgspec.json.decode((source / "manifest.json").read_bytes(), type=Manifest)
     with BundleWriter(target) as writer:
@@ -74,7 +96,7 @@ def copy_run(source: Path, target: Path, most: int, ops: bool) -> None:
                 writer.add_clean(timings)
             if entry.role is FileRole.REPLAY_TRACE:
                 with gzip.open(source / entry.path) as file:
-                    trace = trim(json.load(file), most, ops)
+                    trace = trim(json.load(file), most)
                 text = json.dumps(trace, separators=(",", ":")).encode()
                 packed = target.parent / f"{target.name}.json.gz"
                 packed.write_bytes(gzip.compress(text, 9, mtime=0))
@@ -90,7 +112,6 @@ def main() -> None:
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
     parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--no-ops", action="store_true")
     given = parser.parse_args()
     shutil.rmtree(given.target, ignore_errors=True)
     with ProcessPoolExecutor() as pool:
@@ -99,9 +120,7 @@ def main() -> None:
             place = manifest.parent.relative_to(given.source)
             (given.target / place.parent).mkdir(parents=True, exist_ok=True)
             target = given.target / place
-            waiting.append(
-                pool.submit(copy_run, manifest.parent, target, given.steps, not given.no_ops)
-            )
+            waiting.append(pool.submit(copy_run, manifest.parent, target, given.steps))
         for one in waiting:
             one.result()
 

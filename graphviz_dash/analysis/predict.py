@@ -408,8 +408,11 @@ def reasons(found: Prediction) -> tuple[str, ...]:
             "work on several streams at once slows each other: "
             f"{format_ns(round(replay.slowed_ns))} along that way"
         )
-    if replay.stretch_ns >= 1:
-        told.append(f"kernels take {format_ns(round(replay.stretch_ns))} more in a replay")
+    if replay.heat_ns >= 1:
+        told.append(
+            f"long kernels on tensor cores take {format_ns(round(replay.heat_ns))} more in a loop "
+            "of such steps, at the power limit"
+        )
     gaps = "; ".join(
         f"{format_ns(round(ns))} {_GAPS[term]} ({format_count(count)})"
         for term, count, ns in replay.gaps

@@ -41,8 +41,9 @@ class Term(StrEnum):
     """The same for a copy from or to the host."""
     JOIN = "join"
     """Before an item that waits for work on another stream, on top."""
-    STRETCH = "stretch"
-    """For each ns of a kernel."""
+    HEAT = "heat"
+    """For each ns of a kernel that keeps the tensor cores busy for long: a GPU reaches its power
+    limit in a loop of such steps, not in the few of a trace."""
     WARPS = "warps"
     """Warps on each multiprocessor with which kernels that run at the same time fill the GPU."""
 
@@ -50,6 +51,8 @@ class Term(StrEnum):
 _RANDOM: Final = re.compile(
     r"dropout|philox|distribution_|bernoulli|random_|normal_|uniform_", re.I
 )
+_HOT: Final = re.compile(r"nvjet|bf16|f16|hgemm|1688|16816|tensorop|tf32|sdpa|flash|fmha")
+_HOT_NS: Final = 20_000
 _WARP: Final = 32
 
 
@@ -58,8 +61,8 @@ class ReplayTime:
     """A predicted replay; times in ns.
 
     ``total_ns`` is ``fixed_ns`` and ``random_ns`` (once), ``work_ns`` (items along the longest way,
-    as traced), ``slowed_ns`` (by which work at the same time lengthens them), ``stretch_ns`` (the
-    change of kernels in a replay), and ``gaps``, what passes between nodes along it, by term: how
+    as traced), ``slowed_ns`` (by which work at the same time lengthens them), ``heat_ns`` (what
+    the power limit adds), and ``gaps``, what passes between nodes along it, by term: how
     often and how much.
     """
 
@@ -68,7 +71,7 @@ class ReplayTime:
     random_ns: float
     work_ns: float
     slowed_ns: float
-    stretch_ns: float
+    heat_ns: float
     gaps: tuple[tuple[Term, int, float], ...]
     features: Mapping[str, float]
 
@@ -94,8 +97,14 @@ def item_features(step: EagerStep, multiprocessors: int) -> dict[Term, Floats]:
         Term.COPY: ((kind == "memcpy") & ~host).astype(np.float64),
         Term.HOST_COPY: ((kind == "memcpy") & host).astype(np.float64),
         Term.JOIN: other.astype(np.float64),
-        Term.STRETCH: np.where(kernel, step.duration, 0).astype(np.float64),
+        Term.HEAT: np.where(kernel & _hot(step), step.duration, 0).astype(np.float64),
     }
+
+
+def _hot(step: EagerStep) -> np.typing.NDArray[np.bool_]:
+    """Kernels that keep the tensor cores busy for long, by which a GPU reaches its power limit."""
+    named = np.array([bool(_HOT.search(name)) for name in step.name], dtype=np.bool_)
+    return named & (step.duration >= _HOT_NS)
 
 
 def demand_of(step: EagerStep, multiprocessors: int, warps: float) -> Floats:
@@ -151,22 +160,22 @@ def replay_time(step: EagerStep, terms: Mapping[str, float], multiprocessors: in
     gaps = tuple(
         (term, int(np.count_nonzero(counts)), float(counts.sum() * terms[term]))
         for term, counts in on_path.items()
-        if term is not Term.STRETCH and counts.any()
+        if term is not Term.HEAT and counts.any()
     )
-    stretch = float(on_path[Term.STRETCH].sum() * terms[Term.STRETCH])
+    heat = float(on_path[Term.HEAT].sum() * terms[Term.HEAT])
     work = float(alone[found.path].sum())
     return ReplayTime(
         total_ns=terms[Term.FIXED]
         + random * terms[Term.RANDOM]
         + work
         + found.slowed_ns
-        + stretch
+        + heat
         + sum(ns for _, _, ns in gaps),
         fixed_ns=terms[Term.FIXED],
         random_ns=random * terms[Term.RANDOM],
         work_ns=work,
         slowed_ns=found.slowed_ns,
-        stretch_ns=stretch,
+        heat_ns=heat,
         gaps=gaps,
         features={
             Term.FIXED: 1.0,

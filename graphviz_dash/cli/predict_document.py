@@ -48,7 +48,7 @@ def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:
             "replay": {
                 "work": round(replay.work_ns),
                 "slowed": round(replay.slowed_ns),
-                "stretch": round(replay.stretch_ns),
+                "heat": round(replay.heat_ns),
                 "fixed": round(replay.fixed_ns),
                 "random": round(replay.random_ns),
                 "gaps": [

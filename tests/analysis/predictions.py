@@ -30,7 +30,7 @@ TERMS = {
     Term.COPY: 1_500.0,
     Term.HOST_COPY: 4_000.0,
     Term.JOIN: 1_000.0,
-    Term.STRETCH: 0.0,
+    Term.HEAT: 0.0,
     Term.WARPS: 4.0,
 }
 

@@ -50,10 +50,17 @@ class TestReplay:
         assert drawn.step_ns.value - plain.step_ns.value == TERMS[Term.RANDOM]
 
     def test_the_parts_add_up(self, tmp_path: Path) -> None:
-        replay = predicted(line_trace(tmp_path), with_terms(stretch=0.05)).replay
+        trace = line_trace(tmp_path, duration=30_000, gap=40_000, name="nvjet_tst_128x64")
+        replay = predicted(trace, with_terms(heat=0.05)).replay
         told = replay.fixed_ns + replay.random_ns + replay.work_ns + replay.slowed_ns
-        assert replay.total_ns == told + replay.stretch_ns + replay.gap_ns
-        assert replay.stretch_ns == pytest.approx(0.05 * 10 * 2_000)
+        assert replay.total_ns == told + replay.heat_ns + replay.gap_ns
+        assert replay.heat_ns == pytest.approx(0.05 * 10 * 30_000)
+
+    def test_only_long_kernels_on_tensor_cores_reach_the_power_limit(self, tmp_path: Path) -> None:
+        hot = with_terms(heat=0.05)
+        short = predicted(line_trace(tmp_path, name="nvjet_tst_128x64"), hot).replay
+        plain = predicted(line_trace(tmp_path, duration=30_000, gap=40_000), hot).replay
+        assert (short.heat_ns, plain.heat_ns) == (0, 0)
 
 
 class TestEagerSide:

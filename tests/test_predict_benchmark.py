@@ -1,0 +1,26 @@
+"""The table of docs/predict.md is what the recorded data gives with the shipped calibration, whose
+workloads are not those it is scored on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.predict import DATA, lines
+from graphviz_dash.analysis.shipped import shipped_calibration
+
+PAGE = Path(__file__).parents[1] / "docs" / "predict.md"
+
+
+@pytest.mark.timeout(400)
+def test_the_page_shows_what_the_data_gives() -> None:
+    page = PAGE.read_text(encoding="utf-8").splitlines()
+    missing = [line for line in lines(shipped_calibration()) if line and line not in page]
+    assert missing == [], "run: python -m benchmarks.predict, and put it into docs/predict.md"
+
+
+def test_no_workload_is_calibrated_with_and_scored() -> None:
+    calibrated = {sample.name for sample in shipped_calibration().samples}
+    assert calibrated == {path.name for path in (DATA / "calibration").iterdir()}
+    assert not calibrated & {path.name for path in (DATA / "test").iterdir()}
