@@ -64,9 +64,9 @@ def _sentences(found: MeasuredGraph, needless: Needless) -> tuple[str, ...]:
     return (
         f"The critical path takes {format_ns(path)}, over {format_count(len(found.path.nodes))} of "
         f"{format_count(shown)} nodes that the trace shows: with these kernels and dependencies "
-        f"the graph cannot be faster on any number of streams. A replay took {format_ns(found.span_ns)} from its first "
-        f"start to its last end (median of {format_count(found.replays)} replays of the "
-        f"{found.source}).",
+        f"the graph cannot be faster on any number of streams. A replay took "
+        f"{format_ns(found.span_ns)} from its first start to its last end (median of "
+        f"{format_count(found.replays)} replays of the {found.source}).",
         _streams(found),
         f"Between dependent nodes of the critical path {format_ns(found.lost_ns)} are lost, "
         f"{format_percent(found.lost_ns / found.span_ns) if found.span_ns else '0%'} of the "
