@@ -140,3 +140,49 @@ def test_the_old_address_of_the_overview_leads_there(page: Page, dashboard: str)
     page.goto(f"{dashboard}/overview")
     expect(page.locator(".hero").first).to_be_visible(timeout=30_000)
     assert page.url == f"{dashboard}/"
+
+
+CHOICES = {
+    "Compare": ("partial", "run=partial"),
+    "Graph": ("partial", "run=partial"),
+    "Timeline": ("partial", "runs=eager&runs=graph&runs=partial"),
+    "Memory": ("whole device", "memory=whole"),
+    "Launch": ("linear", "scale=linear"),
+    "Export": ("partial", "run=partial"),
+}
+"""Of each page: what is chosen there, and what that makes of the address."""
+
+
+def chosen_on(page: Page, label: str) -> Locator:
+    """The widget with the choice, which is made."""
+    of = page.get_by_test_id("stMain")
+    role = "button" if label == "Timeline" else "radio"
+    return of.get_by_role(role, name=CHOICES[label][0], exact=True).first
+
+
+def test_every_page_is_found_as_it_was_left(page: Page, dashboard: str) -> None:
+    page.goto(f"{dashboard}/compare?experiment=gpt-train")
+    left: dict[str, str] = {}
+    for label, (_, query) in CHOICES.items():
+        if label != "Compare":
+            in_bar(page, label).click()
+        expect(page).to_have_url(re.compile(f"/{label.lower()}"))
+        idle(page)
+        widget = chosen_on(page, label)
+        widget.click()
+        expect(page).to_have_url(re.compile(re.escape(query)))
+        idle(page)
+        left[label] = page.url
+    for label, address in left.items():
+        in_bar(page, label).click()
+        expect(page).to_have_url(address)
+        idle(page)
+    page.reload()
+    expect(page).to_have_url(left["Export"])
+    expect(chosen_on(page, "Export")).to_be_checked()
+    for label in reversed(list(left)[:-1]):
+        page.go_back()
+        expect(page).to_have_url(left[label])
+    page.go_forward()
+    expect(page).to_have_url(left["Graph"])
+    expect(chosen_on(page, "Graph")).to_be_checked()
