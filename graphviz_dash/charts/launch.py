@@ -10,13 +10,13 @@ import plotly.graph_objects as go
 
 from graphviz_dash.analysis.launch_costs import TITLES, LaunchCosts, Row, name_of
 from graphviz_dash.analysis.own_graph import OwnGraph
-from graphviz_dash.charts.palette import ACCENT, MODULES, Shade
+from graphviz_dash.charts.palette import ACCENT, GREY, MODULES
 from graphviz_dash.charts.themed import Theme, dress, shade
 from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
 from graphviz_dash.units import format_count, format_ns
 
 _HEIGHT: Final = 420
-_PUBLISHED: Final = Shade("#8a8f98", "#a3a9b3")
+_PUBLISHED: Final = GREY
 _POINTS: Final = 40
 """Places along a published line at which it is drawn: a straight one bends on logarithmic axes."""
 

@@ -117,12 +117,12 @@ CHANGE: Final = {
 }
 
 EAGER: Final = {
-    EagerChange.FASTER: Shade("#228833", "#4db35e"),
-    EagerChange.ALIKE: Shade("#8a8f98", "#a3a9b3"),
-    EagerChange.SLOWER: Shade("#d9662b", "#ee8866"),
-    EagerChange.OTHER: Shade("#aa3377", "#d46ba3"),
-    EagerChange.ADDED: Shade("#4477aa", "#6f9fd0"),
-    EagerChange.UNKNOWN: Shade("#b3b8c2", "#5b6472"),
+    EagerChange.FASTER: GREEN,
+    EagerChange.ALIKE: GREY,
+    EagerChange.SLOWER: ORANGE,
+    EagerChange.OTHER: MAGENTA,
+    EagerChange.ADDED: BLUE,
+    EagerChange.UNKNOWN: Shade("#c9ced6", "#454d5a"),
 }
 """A node beside the eager work in its place."""
 

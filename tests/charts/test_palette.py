@@ -24,6 +24,7 @@ SETS: Final[dict[str, list[Shade]]] = {
     "modes": list(palette.MODE.values()),
     "kinds": list(palette.KIND.values()),
     "changes": list(palette.CHANGE.values()),
+    "beside eager work": list(palette.EAGER.values()),
     "phases": list(palette.PHASE.values()),
     "modules": list(palette.MODULES),
     "difference": [palette.SAVED, palette.ADDED, palette.REMAINDER],

@@ -148,7 +148,7 @@ CHOICES = {
     "Timeline": ("partial", "runs=eager&runs=graph&runs=partial"),
     "Memory": ("whole device", "memory=whole"),
     "Launch": ("linear", "scale=linear"),
-    "Export": ("partial", "run=partial"),
+    "Export": ("partial", "trace=partial"),
 }
 """Of each page: what is chosen there, and what that makes of the address."""
 
