@@ -62,7 +62,7 @@ def main() -> None:
 def take(page: Page, address: str, ready: str, target: Path) -> None:
     """One picture, in few colours: the pages have few, and the repository stays small."""
     page.goto(address)
-    page.locator(ready).first.wait_for(timeout=30_000)
+    page.locator(ready).first.wait_for(timeout=90_000)
     page.wait_for_timeout(_SETTLE_MS)
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     # A palette would lose the colours of few pixels or tint large ones.
