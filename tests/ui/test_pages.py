@@ -17,6 +17,7 @@ from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.answer import Piece
 from graphviz_dash.analysis.compare import compare
+from graphviz_dash.analysis.scored import scored_text
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph
@@ -211,6 +212,14 @@ def test_compare_shows_the_figures_of_the_comparison(roots: Path) -> None:
                 assert f">{figure.text}</span>" in told, (run.name, figure.metric.id)
     assert len(page.get("plotly_chart")) == 4
     assert page.query_params["experiment"] == "toy"
+
+
+def test_compare_shows_the_prediction_beside_the_measurement(roots: Path) -> None:
+    path = make_experiment(roots / "toy")
+    run = compare(load_experiment(path))["graph"]
+    assert run.prediction is not None
+    page = shown("compare", experiment="toy")
+    assert scored_text(run.prediction, run["step_time"].value) in markup(page)
 
 
 def test_compare_holds_the_run_of_the_address_against_the_baseline(roots: Path) -> None:

@@ -14,6 +14,7 @@ from graphviz_dash.analysis.headline import spread_text, when
 from graphviz_dash.analysis.kernels import KernelTable
 from graphviz_dash.analysis.metrics import SECTIONS, Better, Metric
 from graphviz_dash.analysis.names import short_name
+from graphviz_dash.analysis.scored import scored_text
 from graphviz_dash.charts.comparison import (
     break_even_chart,
     iterations_chart,
@@ -192,18 +193,10 @@ def _predictions(result: Comparison) -> None:
     if not told:
         return
     st.subheader("As predicted from the eager trace", anchor="predicted")
-    head = ["", "predicted", "90% interval", "measured", "off by"]
-    rows = []
     for run in told:
-        step, off = run["predicted_step_time"], run["prediction_error"]
-        cells = [
-            step.text,
-            spread_text(step).removeprefix("90%: "),
-            run["step_time"].text,
-            off.text,
-        ]
-        rows.append([text(run.name), *(element("span", text(cell), "num") for cell in cells)])
-    show(table(head, [("", rows)], "figures"))
+        name = element("strong", text(run.name)) if len(told) > 1 else ""
+        said = scored_text(run.prediction, run["step_time"].value) if run.prediction else ""
+        show(element("p", f"{name} {text(said)}"))
     st.caption(
         "From the kernels of the eager trace, the order of its streams and a calibration of the "
         "GPU; no graph was looked at. `graphviz-dash predict` gives the reasons in numbers."
