@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from graphviz_dash.analysis.lanes import Ints
 from graphviz_dash.analysis.lead import Lead, StepOf, find_lead
 from graphviz_dash.analysis.steps import Step
 from graphviz_dash.analysis.work import StepWork
@@ -25,11 +26,19 @@ _BIN_PX: Final = 2
 
 @dataclass(frozen=True)
 class RunLead:
-    """What a view's first run loses against ``run``, or why that is not known."""
+    """What a view's first run loses against ``run``, or why that is not known. ``begin`` is when the
+    first run's step begins, in ns since its origin: later than it for a rank that begins later."""
 
     run: str
     mode: str
     lead: Lead | str
+    begin: int = 0
+
+    def lost_before(self, instants: Ints) -> tuple[Ints, Ints]:
+        """Idle and busy loss up to each of ``instants``, in ns since the first run's origin."""
+        if isinstance(self.lead, str):
+            return np.zeros_like(instants), np.zeros_like(instants)
+        return self.lead.lost_before(instants - self.begin)
 
 
 def chosen_lead(
@@ -62,7 +71,7 @@ def difference(one: RunLead, frame: Frame, lanes: int) -> Difference:
         return Difference(one.run, one.mode, problem=lead)
     loaded = (frame.loaded[1] - frame.loaded[0]) / max(1.0, frame.ns_per_pixel)
     bins = max(1, min(round(loaded / _BIN_PX), MOST_BINS // max(1, lanes)))
-    idle, busy = lead.lost_before(bin_edges(frame.loaded, bins))
+    idle, busy = one.lost_before(bin_edges(frame.loaded, bins))
     return Difference(
         run=one.run,
         mode=one.mode,

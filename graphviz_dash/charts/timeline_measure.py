@@ -26,7 +26,7 @@ def measure(runs: Sequence[ChosenRun], span: tuple[int, int], leads: Sequence[Ru
     for one in leads:
         if isinstance(one.lead, str):
             continue
-        idle, busy = one.lead.lost_before(np.array(span, dtype=np.int64))
+        idle, busy = one.lost_before(np.array(span, dtype=np.int64))
         idle_ns, busy_ns = int(idle[1] - idle[0]), int(busy[1] - busy[0])
         first = runs[0].timeline.run
         lines.append(

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from graphviz_dash.analysis.categories import Category
+from graphviz_dash.charts.palette import CATEGORY
 from tests.ui.conftest import free_port, wait_until_served
 
 pytestmark = pytest.mark.ui
@@ -293,7 +295,8 @@ def test_the_canvas_shows_colours_of_slices_and_follows_the_theme(site: str, pag
     place = canvas.evaluate("(c, s) => c.__timeline.sliceRect(s.run, s.token)", kernel)
     inside = canvas.evaluate(read, [x, place["y"] + 3])
     dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
-    assert tuple(inside[:3]) == ((0x6F, 0x9F, 0xD0) if dark else (0x44, 0x77, 0xAA))
+    shade = CATEGORY[Category.GEMM]
+    assert bytes(inside[:3]).hex() == (shade.dark if dark else shade.light).removeprefix("#")
 
 
 def test_a_selection_from_outside_is_shown_and_outweighed_by_a_click(site: str, page: Page) -> None:

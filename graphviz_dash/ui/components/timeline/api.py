@@ -225,7 +225,8 @@ def _leads(key: str, runs: Sequence[ChosenRun]) -> list[RunLead]:
     for other in others:
         if other.timeline.problem is None:
             lead = _lead(key, first, other)
-            found.append(RunLead(other.timeline.run, other.timeline.mode, lead))
+            begin = first.step.start - first.origin if first.step else 0
+            found.append(RunLead(other.timeline.run, other.timeline.mode, lead, begin))
     return found
 
 

@@ -79,11 +79,13 @@ function drawDifferenceTitle(t, row) {
   ctx.fillRect(10, y + Math.min(h / 2, 10) - 4, 8, 8);
   ctx.font = `11px ${theme.font}`;
   ctx.fillStyle = theme.text;
-  const word = lost < 0 ? "gained on" : "lost against";
-  ctx.fillText(fitText(ctx, `${word} ${difference.run}`, GUTTER - 30), 23, y + Math.min(h / 2, 10));
+  ctx.fillText(fitText(ctx, `vs ${difference.run}`, GUTTER - 30), 23, y + Math.min(h / 2, 10));
   if (difference.problem) return;
   ctx.font = `600 12px ${theme.mono}`;
   ctx.fillText(formatTime(Math.abs(lost)), 23, y + 25);
+  const room = textWidth(ctx, formatTime(Math.abs(lost))) + 5;
+  ctx.font = `11px ${theme.font}`;
+  if (room < GUTTER - 58) ctx.fillText(lost < 0 ? "gained" : "lost", 23 + room, y + 25);
   ctx.font = `11px ${theme.font}`;
   ctx.fillStyle = theme.muted;
   ctx.fillText(`work: ${signedTime(busy)}`, 23, y + 40);
