@@ -26,8 +26,8 @@ _BIN_PX: Final = 2
 
 @dataclass(frozen=True)
 class RunLead:
-    """What a view's first run loses against ``run``, or why that is not known. ``begin`` is when the
-    first run's step begins, in ns since its origin: later than it for a rank that begins later."""
+    """What a view's first run loses against ``run``, or why that is not known. ``begin`` is when
+    the first run's step begins, in ns since its origin: 0 but for ranks that begin later."""
 
     run: str
     mode: str
