@@ -2,7 +2,8 @@
 
     python benchmarks/perfetto_export.py [--slices 100000] [--repeats 5]
 
-Prints a table of medians; the numbers of benchmarks/README.md come from it.
+Prints a table of medians, by the clock and of the processor; the numbers of benchmarks/README.md
+come from it.
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ def measure(folder: Path, slices: int, repeats: int) -> None:
         _whole("whole export, Chrome .json.gz", export_chrome, experiment, folder / "a.json.gz"),
     ]
     for what, act, file in rows:
-        seconds = _median(act, repeats)
+        seconds, cpu = _median(act, repeats)
         size = "" if file is None else f"{file.stat().st_size / 1e6:.1f} MB"
-        print(f"| {what} | {seconds:.3f} s | {size} |")
+        print(f"| {what} | {seconds:.3f} s | {cpu:.3f} s | {size} |", flush=True)
     print(f"most memory of Python and numpy at once: {peak / (1 << 20):.0f} MiB")
     packed = len(gzip.compress((folder / "a.pftrace").read_bytes(), 6))
     print(f"the native trace under gzip -6: {packed / 1e6:.1f} MB; load {os.getloadavg()[0]:.1f}")
@@ -83,13 +84,15 @@ def _whole(
     return what, lambda: export(experiment, file), file
 
 
-def _median(act: Callable[[], object], repeats: int) -> float:
+def _median(act: Callable[[], object], repeats: int) -> tuple[float, float]:
+    """Seconds, and those of this process on a processor."""
     times = []
     for _ in range(repeats):
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), time.process_time()
         act()
-        times.append(time.perf_counter() - begun)
-    return statistics.median(times)
+        times.append((time.perf_counter() - begun, time.process_time() - used))
+    wall, cpu = zip(*times, strict=True)
+    return statistics.median(wall), statistics.median(cpu)
 
 
 def ours(scene: Scene, target: io.BytesIO) -> None:

@@ -1,0 +1,125 @@
+"""How long the questions behind a page take on ten million mixed events.
+
+    python benchmarks/queries.py [--events 10000000] [--trace PATH] [--repeats 5]
+
+The tables of a real trace are repeated, one copy behind the other in time with ids of their own,
+until they have that many rows together: operators, runtime calls, GPU work and annotations in the
+trace's own mix. Each question is asked of the finished tables; prints the median, the longest, and
+the processor's time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from graphviz_dash.analysis.cpu_time import self_cpu_ns  # noqa: E402
+from graphviz_dash.analysis.kernels import kernel_uses  # noqa: E402
+from graphviz_dash.analysis.lanes import (  # noqa: E402
+    column,
+    idle_periods,
+    merge_busy,
+    trace_lanes,
+    trace_links,
+)
+from graphviz_dash.analysis.steps import steps  # noqa: E402
+from graphviz_dash.ingest.kineto import read_trace  # noqa: E402
+from graphviz_dash.ingest.kineto_columns import SCHEMAS  # noqa: E402
+from graphviz_dash.model.trace import Trace  # noqa: E402
+
+SAMPLE: Final = ROOT / "sample_traces/mlp-train/eager/traces/replay.json.gz"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--events", type=int, default=10_000_000)
+    parser.add_argument("--trace", type=Path, default=SAMPLE)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    trace = repeated(read_trace(options.trace), options.events)
+    counts = {name: getattr(trace, name).height for name in SCHEMAS}
+    print(f"{sum(counts.values()):,} rows: {counts}")
+    print("| question | median | longest | CPU |")
+    print("| --- | --- | --- | --- |")
+    for what, ask in questions(trace):
+        walls, used = [], []
+        for _ in range(options.repeats):
+            begun, cpu = time.perf_counter(), time.process_time()
+            ask()
+            walls.append((time.perf_counter() - begun) * 1000)
+            used.append((time.process_time() - cpu) * 1000)
+        median, longest = statistics.median(walls), max(walls)
+        print(f"| {what} | {median:.0f} ms | {longest:.0f} ms | {statistics.median(used):.0f} ms |")
+
+
+def questions(trace: Trace) -> list[tuple[str, Callable[[], object]]]:
+    """What pages ask of a trace, each with what it builds upon at hand."""
+    gpu, runtime = trace.gpu, trace.runtime
+    links = trace_links(trace)
+    taken = steps(trace, links)
+    lanes = trace_lanes(trace)
+    device, start = column(gpu, "device"), column(gpu, "ts")
+    end = start + column(gpu, "dur")
+    called = runtime.select("correlation", "name", call="ts").drop_nulls("correlation")
+    return [
+        ("which call launched which work", lambda: trace_links(trace)),
+        ("the steps, and the work of each", lambda: steps(trace, links)),
+        ("kernels by name, with median and spread over steps", lambda: kernel_uses(trace, taken)),
+        (
+            "delay from call to work by call, median and 95th percentile",
+            lambda: (
+                gpu.select("correlation", "ts")
+                .join(called, on="correlation")
+                .group_by("name")
+                .agg(
+                    (pl.col("ts") - pl.col("call")).median().alias("median"),
+                    (pl.col("ts") - pl.col("call")).quantile(0.95).alias("p95"),
+                )
+            ),
+        ),
+        ("when each GPU was busy", lambda: merge_busy(device, start, end)),
+        (
+            "the longest pauses of a GPU",
+            lambda: idle_periods(lanes.device, 0, 0, int(end.max()), 100_000),
+        ),
+        ("the steps' own processor time", lambda: self_cpu_ns(trace, taken)),
+        ("the largest kernels", lambda: gpu.top_k(20, by="dur")),
+    ]
+
+
+def repeated(trace: Trace, rows: int) -> Trace:
+    """``trace`` again and again until its tables have ``rows`` rows together."""
+    height = sum(getattr(trace, name).height for name in SCHEMAS)
+    copies = max(1, -(-rows // height))
+    period = trace.info.end_ns + 1_000
+    ids = 1 + max(
+        int(trace.gpu["correlation"].max() or 0), int(trace.runtime["correlation"].max() or 0)
+    )
+
+    def again(table: pl.DataFrame, copy: int) -> pl.DataFrame:
+        moved = [pl.col("ts") + copy * period]
+        if "correlation" in table.columns:
+            moved.append(pl.col("correlation") + copy * ids)
+        return table.with_columns(moved)
+
+    tables = {
+        name: pl.concat([again(getattr(trace, name), copy) for copy in range(copies)]).rechunk()
+        for name in SCHEMAS
+    }
+    end = trace.info.end_ns + (copies - 1) * period
+    return replace(trace, info=replace(trace.info, end_ns=end), places=None, **tables)
+
+
+if __name__ == "__main__":
+    main()
