@@ -14,7 +14,7 @@ from cuda.bindings import driver
 from collectors.life import ask_update
 from collectors.modes import Replays, make_ready
 from collectors.passes.executor import LifeListener, absent_from, prepare
-from collectors.passes.launches import with_launches
+from collectors.passes.launches import with_launches, without_launches
 from collectors.quiet import no_collection
 from collectors.recorder import recording
 from collectors.requests import (
@@ -27,6 +27,7 @@ from collectors.requests import (
 from collectors.topology import read_places
 from graphviz_dash.model.run import (
     CleanTimings,
+    ExecutionMode,
     GraphUpdates,
     MemoryUse,
     PoolUse,
@@ -48,7 +49,10 @@ def run(request: PassRequest) -> None:
         iterate = make_ready(request.mode, step)
     steps, intervals = time_steps(iterate, request.iterations)
     memory = memory_use()
-    lives, unmeasured = with_launches(listener.lives(), graphs, listener.handles)
+    if request.mode is ExecutionMode.COMPILE:
+        lives, unmeasured = listener.lives(), without_launches(listener.lives())
+    else:
+        lives, unmeasured = with_launches(listener.lives(), graphs, listener.handles)
     clean = CleanTimings(warmup_ns=warmup_ns, steps=steps, back_to_back_ns=intervals, graphs=lives)
     out = Path(request.out)
     (out / CLEAN_FILE).write_bytes(msgspec.json.encode(clean))

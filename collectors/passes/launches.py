@@ -59,6 +59,12 @@ def with_launches(
     return tuple(found), tuple(absent)
 
 
+def without_launches(lives: Sequence[GraphLife]) -> tuple[Absent, ...]:
+    """Why the graphs of torch.compile are not launched by themselves."""
+    reason = "graphs of torch.compile share memory and are valid only in the order of their tree"
+    return tuple(Absent(f"repeat launches of {life.graph}", reason) for life in lives)
+
+
 def _why(error: DriverError) -> str:
     if error.status == runtime.cudaError_t.cudaErrorNotSupported.name:
         return "it allocates memory, and of such a graph only one executable can exist"
