@@ -106,7 +106,7 @@ class TestFile:
         ("change", "message"),
         [
             ({"format": "other"}, "format 'other'"),
-            ({"version": 2}, "calibration version 2"),
+            ({"version": 2}, "version 2 of graphviz-dash-calibration"),
             ({"terms": {"kernel": "much"}}, "Expected"),
             ({"unknown": 1}, "unknown field"),
         ],
