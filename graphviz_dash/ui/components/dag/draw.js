@@ -162,13 +162,18 @@ function traceLink(line, heads, p) {
   heads.closePath();
 }
 
+/** How much of the text's colour is in the ground of unfolded groups. */
+function ground(theme) {
+  return theme.dark ? 0.035 : 0.026;
+}
+
 function thin(dag, width, least = 0.35) {
   return width / Math.min(1, Math.max(dag.zoom, least));
 }
 
 function fillContainers(dag, ctx, paths) {
   const { theme } = dag;
-  ctx.fillStyle = alpha(theme.text, theme.dark ? 0.035 : 0.026);
+  ctx.fillStyle = alpha(theme.text, ground(theme));
   ctx.fill(paths.containers);
   ctx.fill(paths.bodies);
   ctx.lineWidth = thin(dag, 1);
@@ -266,9 +271,9 @@ function drawHead(dag, ctx, box) {
   ctx.fillText(shown, right, y);
 }
 
-/** Takes away the link that may run where text will stand. */
+/** Takes away the link that may run where text will stand, down to the ground of the group. */
 function clearUnder(ctx, theme, x, y, width) {
-  ctx.fillStyle = theme.background;
+  ctx.fillStyle = mix(theme.background, theme.text, ground(theme));
   ctx.fillRect(x - 2, y - 7, width + 4, 14);
 }
 
