@@ -30,6 +30,7 @@ _PAGES: Final = {
 """Name of the picture: address, what must be there first, height in pixels."""
 
 _WIDTH: Final = 1280
+_READ: Final = '[data-testid="stApp"][data-test-script-state="notRunning"]'
 _SETTLE_MS: Final = 1800
 
 
@@ -63,6 +64,7 @@ def take(page: Page, address: str, ready: str, target: Path) -> None:
     """One picture, in few colours: the pages have few, and the repository stays small."""
     page.goto(address)
     page.locator(ready).first.wait_for(timeout=90_000)
+    page.locator(_READ).wait_for(timeout=90_000)
     page.wait_for_timeout(_SETTLE_MS)
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     # A palette would lose the colours of few pixels or tint large ones.
