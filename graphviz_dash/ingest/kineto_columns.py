@@ -214,7 +214,11 @@ class TableColumns:
             raise InputError(self.where, found, _TIME_RANGE) from error
         sizes = np.abs(values)
         if values.size == 0 or float(sizes.max()) < FLOAT_EXACT_US:
-            return np.rint(values * 1000.0).astype(np.int64)
+            # Apart, for the product of a whole time would be rounded a second time, by up to a
+            # quarter of a nanosecond: from 51 days on that is too much.
+            whole = np.floor(values)
+            parts = np.rint((values - whole) * 1000.0)
+            return whole.astype(np.int64) * 1000 + parts.astype(np.int64)
         far = ~(sizes < LATEST_NS / 1000)  # NaN, which stands for none, is far too
         if far.any():
             event = events[int(far.argmax())]

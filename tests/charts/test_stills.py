@@ -62,7 +62,7 @@ class TestWaterfall:
             pytest.approx(found.after_ns * scale, abs=0.02),
         )
         at = left + whole
-        for (x, width), (_, saved) in zip(causes, found.saved.items(), strict=True):
+        for (x, width), (_, saved) in zip(causes, found.causes, strict=True):
             low = min(at, at - saved * scale)
             assert x == pytest.approx(low, abs=0.02)
             assert width == pytest.approx(max(abs(saved) * scale, 1), abs=0.02)

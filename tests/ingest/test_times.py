@@ -67,10 +67,24 @@ def test_late_switch_to_exact_decimals_reads_all_events_once(tmp_path: Path) -> 
     assert loaded.ops["ts"][-1] == EPOCH_NS
 
 
+def test_no_nanosecond_is_lost_after_51_days(tmp_path: Path) -> None:
+    # A float of microseconds is half a nanosecond off there; a second rounding would be too much.
+    offset = int(FLOAT_EXACT_US) // 2 * 1000 + 5_219_155_221_207
+    starts = [index * 1_237 for index in range(3_000)]
+    trace = TraceBuilder(base_ns=0, offset_ns=offset, flows=False)
+    for start in starts:
+        trace.op("op", start, 1_001)
+    loaded = read_trace(trace.write(tmp_path / "t.json"))
+    assert loaded.info.origin_ns == offset
+    assert loaded.ops["ts"].to_list() == starts
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     offset=st.one_of(
         st.integers(0, int(FLOAT_EXACT_US) * 1000 - 2),
+        # The last half: here a time as a float is half a nanosecond off already.
+        st.integers(int(FLOAT_EXACT_US) * 500, int(FLOAT_EXACT_US) * 600),
         st.integers(int(FLOAT_EXACT_US) * 1000 - 5_000, int(FLOAT_EXACT_US) * 1000 + 5_000),
         st.integers(0, LATEST_NS - 10**12),
     ),
