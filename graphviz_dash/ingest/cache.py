@@ -37,7 +37,7 @@ MOST_BYTES: Final = 4 << 30
 WORTHWHILE_EVENTS: Final = 20_000
 """A smaller trace is parsed about as fast as its tables are opened."""
 
-_LAYOUT: Final = 1
+_LAYOUT: Final = 2
 _PIECES: Final = "pieces"
 _PLACE: Final = "place"
 _THREADS: Final = 2
