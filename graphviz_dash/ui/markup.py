@@ -30,9 +30,10 @@ def plain(value: object) -> str:
 
 
 def element(tag: str, content: str, kind: str = "", **attributes: str) -> str:
-    """An element around ``content``, which is markup already; ``kind`` is its CSS class."""
+    """An element around ``content``, which is markup already; ``kind`` is its CSS class, and
+    ``attributes`` are text."""
     given = {"class": kind, **attributes} if kind else attributes
-    listed = "".join(f' {name}="{escape(value)}"' for name, value in given.items())
+    listed = "".join(f' {name}="{text(value)}"' for name, value in given.items())
     return f"<{tag}{listed}>{content}</{tag}>"
 
 

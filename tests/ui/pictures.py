@@ -85,6 +85,12 @@ def off(found: Image.Image, gold: Image.Image) -> float:
     return float((_strange(one, other) | _strange(other, one)).mean())
 
 
+def agrees(png: bytes, name: str) -> bool:
+    """Whether a screenshot looks like the gold picture ``name``; nothing is saved."""
+    gold = GOLD / f"{name}.png"
+    return gold.exists() and off(reduced(png), Image.open(gold).convert("RGB")) <= MOST_OFF
+
+
 def assert_picture(png: bytes, name: str) -> None:
     """Fails unless a screenshot looks like the gold picture ``name``; saves it beside that one."""
     found = reduced(png)

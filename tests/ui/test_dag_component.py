@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.ui.waits import idle
+
 pytestmark = pytest.mark.ui
 
 
@@ -32,6 +34,7 @@ def open_graph(page: Page, address: str, query: str) -> Locator:
     page.goto(f"{address}/graph?{query}")
     canvas = page.locator(".dag canvas")
     expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"), timeout=30_000)
+    idle(page)
     return canvas
 
 

@@ -9,6 +9,8 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.ui.waits import idle
+
 pytestmark = pytest.mark.ui
 
 PAGES: Final = {
@@ -96,6 +98,7 @@ def test_tab_reaches_every_control(path: str, page: Page, dashboard: str) -> Non
 def test_arrows_choose_inside_a_group(page: Page, dashboard: str) -> None:
     page.goto(f"{dashboard}/launch")
     scale = page.get_by_role("radio", name="logarithmic")
+    idle(page)
     scale.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
