@@ -124,6 +124,7 @@ def test_the_picker_at_the_top_changes_the_experiment_of_the_page(
 ) -> None:
     page.goto(f"{dashboard}/compare?experiment=mlp-train&run=partial")
     expect(page.get_by_role("heading", name="mlp-train")).to_be_visible(timeout=30_000)
+    idle(page)
     page.locator(".st-key-top-bar").get_by_role("combobox").click()
     page.get_by_role("option", name="decode").click()
     expect(page.get_by_role("heading", name="decode")).to_be_visible(timeout=30_000)
