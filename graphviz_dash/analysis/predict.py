@@ -339,7 +339,8 @@ def _weak(
     if step.method is StepMethod.WHOLE:
         found.append("the trace marks no steps: all of it is taken for one")
     if len(step.like) < _FEW:
-        found.append(f"only {len(step.like)} traced steps ran the same work; 3 or more tell better")
+        steps = "1 traced step" if len(step.like) == 1 else f"{len(step.like)} traced steps"
+        found.append(f"only {steps} ran the same work; 3 or more tell better")
     if _collectives(step):
         found.append("collectives hold the time in which they wait for other ranks, as traced")
     if trace.info.incomplete:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, Final, TypeVar
 
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
@@ -39,7 +40,10 @@ def executor_for(scheduler: str | None, workers: int | None = None) -> Iterator[
         count = workers or os.cpu_count() or 1
         # Forked copies of a process with Polars' threads may wait for ever.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(count, mp_context=context, initializer=_alone_on_a_core) as pool:
+        with (
+            without_main(),
+            ProcessPoolExecutor(count, mp_context=context, initializer=_alone_on_a_core) as pool,
+        ):
             yield pool
         return
     try:
@@ -57,6 +61,18 @@ def executor_for(scheduler: str | None, workers: int | None = None) -> Iterator[
         yield client.get_executor(  # type: ignore[no-untyped-call]
             pure=False, retries=RETRIES
         )
+
+
+@contextmanager
+def without_main() -> Iterator[None]:
+    """Processes that are started meanwhile do not run the main module's file again: no task is
+    defined there, and in the dashboard it is the script of a page."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _alone_on_a_core() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import fsspec
 import polars as pl
@@ -28,7 +30,7 @@ from graphviz_dash.imports.fleet import (
 )
 from graphviz_dash.imports.many import NotImported, import_many
 from graphviz_dash.imports.places import find_places
-from graphviz_dash.imports.tasks import DIED, executor_for, run_all
+from graphviz_dash.imports.tasks import DIED, executor_for, run_all, without_main
 from graphviz_dash.ingest.kineto import read_trace
 from tests.imports.test_bundles import capture, replay
 from tests.trace_builder import TraceBuilder
@@ -256,9 +258,12 @@ def test_a_dask_cluster_loses_nothing_when_a_worker_is_killed(tmp_path: Path) ->
     folder = tmp_path / "traces"
     for number in range(40):
         rank(folder, number, slow_us=80 if number == 5 else 0)
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
-    ) as cluster:
+    with (
+        without_main(),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as cluster,
+    ):
         with distributed.Client(cluster) as client:
             victim = next(iter(client.run(os.getpid).values()))
         killed = threading.Event()
@@ -277,3 +282,17 @@ def test_a_dask_cluster_loses_nothing_when_a_worker_is_killed(tmp_path: Path) ->
     assert fleet.tables["ranks"].height == 40
     assert fleet.tables["ranks"]["name"].n_unique() == 40
     assert [one.rank for one in answer(fleet).slow] == [5]
+
+
+def test_the_script_that_runs_here_is_not_run_again_in_each_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As Streamlit does: the script of a page takes the main module's place.
+    script = tmp_path / "page.py"
+    script.write_text("raise SystemExit(3)\n", encoding="utf-8")
+    main = ModuleType("__main__")
+    main.__file__ = str(script)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    with executor_for(None, workers=1) as pool:
+        assert pool.submit(os.getpid).result() != os.getpid()
+    assert sys.modules["__main__"] is main
