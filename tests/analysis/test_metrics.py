@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphviz_dash.analysis.metrics import METRICS, SECTIONS, Source, Unit, markdown
+from graphviz_dash.analysis.metrics import METRICS, SECTIONS, Source, Unit
+from graphviz_dash.analysis.metrics_page import markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text() == markdown(), (
-        "run: python -m graphviz_dash.analysis.metrics > docs/metrics.md"
+        "run: python -m graphviz_dash.analysis.metrics_page > docs/metrics.md"
     )
 
 
