@@ -25,7 +25,7 @@ from graphviz_dash.analysis.metrics import (
 _INTRODUCTION = """\
 # Metrics
 
-<!-- Written from metrics.py by `python -m graphviz_dash.analysis.metrics_page > docs/metrics.md`. -->
+<!-- Written from metrics.py by `python -m graphviz_dash.analysis.metrics_page`; `make docs`. -->
 
 Each figure that the pages, the command line and the exports show is defined here, once. Inside
 and in JSON a time is in nanoseconds, a size in bytes, a fraction between 0 and 1.
