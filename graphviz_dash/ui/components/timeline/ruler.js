@@ -102,9 +102,8 @@ class Ruler {
   /** Lays it by keys: over the selected slice or from the pointer, then on to where that is next. */
   markHere() {
     const { t } = this;
-    const now = t.selectedSlice();
     const here = t.cursor === null ? (t.window[0] + t.window[1]) / 2 : t.cursor;
-    const [begin, end] = now ? [now.lane.start[now.i], now.lane.end[now.i]] : [here, here];
+    const [begin, end] = t.selectedSpan() || [here, here];
     if (this.mark === null) {
       this.mark = begin;
       this.lay(begin, end);

@@ -412,6 +412,15 @@ class Timeline {
     return this.found;
   }
 
+  /** The begin and end of the selected slice, or null: its card knows them on the way there too. */
+  selectedSpan() {
+    const { card } = this;
+    if (card && this.selected === `${card.run}/${card.token}`)
+      return [card.begin, card.begin + card.dur];
+    const now = this.selectedSlice();
+    return now && [now.lane.start[now.i], now.lane.end[now.i]];
+  }
+
   /** Selects a slice by run and token, or clears; tells Python, and moves there if it is unseen. */
   async select(run, token, reveal = false) {
     const next = run && token ? `${run}/${token}` : null;
