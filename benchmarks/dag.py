@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,7 +32,7 @@ from graphviz_dash.charts.dag import ColourBy, dag_view, folded  # noqa: E402
 from graphviz_dash.charts.dag_layout import ALL  # noqa: E402
 from graphviz_dash.ingest.load import load_run  # noqa: E402
 from graphviz_dash.ui.store import COLLECTION  # noqa: E402
-from tests.ui.conftest import free_port, wait_until_served  # noqa: E402
+from tests.serving import served  # noqa: E402
 
 _FRAMES = """async canvas => {
   const times = [];
@@ -168,25 +167,15 @@ def on_the_server(run: Path, name: str) -> None:
 
 def in_the_browser(folder: str, names: list[str], repeats: int, parts: list[str]) -> None:
     """Serves what is in ``folder`` and measures ``parts`` of its pages."""
-    port = free_port()
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}"]
-    command += ["--server.headless=true", "--server.fileWatcherType=none", "--", folder]
-    server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        wait_until_served(address, server)
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
-            )
-            for name in names:
-                page = browser.new_page(viewport={"width": 1280, "height": 860})
-                measure(page, address, name, repeats, parts)
-                page.close()
-            browser.close()
-    finally:
-        server.terminate()
-        server.wait(10)
+    with served(ROOT / "app.py", folder) as server, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+        )
+        for name in names:
+            page = browser.new_page(viewport={"width": 1280, "height": 860})
+            measure(page, server.address, name, repeats, parts)
+            page.close()
+        browser.close()
 
 
 def measure(page: Page, address: str, name: str, repeats: int, parts: list[str]) -> None:

@@ -16,8 +16,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from page_figures import Row, cpu_ms, row, show
 from playwright.sync_api import Browser, Page, sync_playwright
-from served import ROOT, Row, cpu_ms, row, served, show
+
+from tests.serving import ROOT, served
 
 SHOWN = {
     "Overview": ".hero",
@@ -56,15 +58,15 @@ def started(browser: Browser, repeats: int) -> list[Row]:
     answers, pages, worked = [], [], []
     for _ in range(repeats):
         begun = time.perf_counter()
-        with served(ROOT / "app.py", {}, "sample_traces") as (address, process, answered):
+        with served(ROOT / "app.py", "sample_traces") as server:
             context = browser.new_context(viewport={"width": 1280, "height": 860})
             page = context.new_page()
-            page.goto(address)
+            page.goto(server.address)
             page.locator(SHOWN["Overview"]).first.wait_for()
             pages.append((time.perf_counter() - begun) * 1000)
-            answers.append(answered)
-            worked.append(cpu_ms(process))
-            print(f"answer {answered:.0f} ms, page {pages[-1]:.0f} ms", file=sys.stderr)
+            answers.append(server.start_ms)
+            worked.append(cpu_ms(server.pid))
+            print(f"answer {answers[-1]:.0f} ms, page {pages[-1]:.0f} ms", file=sys.stderr)
             context.close()
     return [
         row("process start -> first answer", answers),
@@ -76,9 +78,9 @@ def started(browser: Browser, repeats: int) -> list[Row]:
 def changed(browser: Browser, sample: str, repeats: int) -> list[Row]:
     """From a click on a page's link to the page, everything having been seen before."""
     times: dict[str, list[float]] = {name: [] for name in SHOWN}
-    with served(ROOT / "app.py", {}, "sample_traces") as (address, _, _):
+    with served(ROOT / "app.py", "sample_traces") as server:
         page = browser.new_page(viewport={"width": 1280, "height": 860})
-        page.goto(f"{address}/compare?experiment={sample}")
+        page.goto(f"{server.address}/compare?experiment={sample}")
         page.locator(SHOWN["Compare"]).first.wait_for()
         for turn in range(repeats + 1):
             for name in SHOWN:

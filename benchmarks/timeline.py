@@ -20,8 +20,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import msgspec
+from page_figures import Row, mark, p95, resident_mb, row, show
 from playwright.sync_api import Browser, Page, sync_playwright
-from served import ROOT, Row, mark, p95, resident_mb, row, served, show
 from timeline_traces import large_experiment
 
 from graphviz_dash.analysis.lanes import trace_lanes
@@ -29,9 +29,12 @@ from graphviz_dash.analysis.replays import known_of, match_replays
 from graphviz_dash.charts.timeline import timeline_view
 from graphviz_dash.charts.timeline_run import ChosenRun, choose, run_timeline
 from graphviz_dash.ingest.load import load_experiment
+from tests.serving import ROOT, served
 
 SITE = Path(__file__).parent / "timeline_site" / "app.py"
 PARTS = ("server", "browser", "memory")
+INTERACTIONS = (["w"] * 6, ["."], ["."], ["d"], ["m", "m"], ["Escape", "Escape"], ["f"])
+"""Keys pressed together: zoom in, select, select the next, pan, a ruler, clear both, see all."""
 
 
 def main() -> None:
@@ -61,11 +64,11 @@ def main() -> None:
     for part, act in (("browser", in_browser), ("memory", in_memory)):
         if part not in options.parts:
             continue
-        with served(SITE, environment) as (address, process, _), sync_playwright() as playwright:
+        with served(SITE, environment=environment) as server, sync_playwright() as playwright:
             browser = playwright.chromium.launch(
                 executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
             )
-            rows = act(browser, address, process, options.sample, options.repeats)
+            rows = act(browser, server.address, server.pid, options.sample, options.repeats)
             show(f"{what}, {part}", rows)
 
 
@@ -224,7 +227,7 @@ def _cards(page: Page, canvas: Any, repeats: int) -> list[float]:
 
 def in_memory(browser: Browser, address: str, process: int, sample: str, repeats: int) -> list[Row]:
     """The server's memory before, with the first view, with all that is found out, and over
-    ``repeats`` interactions of each kind, of which there are eight."""
+    ``repeats`` times the INTERACTIONS and a visit to another page."""
     rows = [("server, both traces loaded", f"{resident_mb(process):.0f} MB", "")]
     page = browser.new_page(viewport={"width": 1360, "height": 860})
     page.goto(f"{address}/timeline?experiment={sample}")
@@ -234,56 +237,17 @@ def in_memory(browser: Browser, address: str, process: int, sample: str, repeats
     rows.append(("   ... nodes and differences", f"{resident_mb(process):.0f} MB", ""))
     count = 0
     for turn in range(repeats):
-        for act in (_zoomed_in, _selected, _stepped, _panned, _measured, _cleared, _fitted, _away):
-            act(page)
-            count += 1
+        page.locator(".timeline canvas").focus()
+        for keys in INTERACTIONS:
+            for key in keys:
+                page.keyboard.press(key)
+            page.wait_for_timeout(60)
+        _leave(page)
+        _enter(page)
+        count += len(INTERACTIONS) + 1
         if (turn + 1) % max(1, repeats // 5) == 0:
             rows.append((f"after {count} interactions", f"{resident_mb(process):.0f} MB", ""))
     return rows
-
-
-def _zoomed_in(page: Page) -> None:
-    page.locator(".timeline canvas").focus()
-    for _ in range(6):
-        page.keyboard.press("w")
-    page.wait_for_timeout(60)
-
-
-def _selected(page: Page) -> None:
-    page.keyboard.press(".")
-    page.wait_for_timeout(60)
-
-
-def _stepped(page: Page) -> None:
-    page.keyboard.press(".")
-    page.wait_for_timeout(60)
-
-
-def _panned(page: Page) -> None:
-    page.keyboard.press("d")
-    page.wait_for_timeout(60)
-
-
-def _measured(page: Page) -> None:
-    page.keyboard.press("m")
-    page.keyboard.press("m")
-    page.wait_for_timeout(60)
-
-
-def _cleared(page: Page) -> None:
-    page.keyboard.press("Escape")
-    page.keyboard.press("Escape")
-    page.wait_for_timeout(60)
-
-
-def _fitted(page: Page) -> None:
-    page.keyboard.press("f")
-    page.wait_for_timeout(60)
-
-
-def _away(page: Page) -> None:
-    _leave(page)
-    _enter(page)
 
 
 _WHEEL = """

@@ -4,8 +4,6 @@ link, the map, files, the way to the timeline and back, and the preparation of a
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.builders import chain, make_run
-from tests.ui.conftest import ROOT, free_port, wait_until_served
+from tests.serving import ROOT, served
 from tests.ui.test_dag_component import ask, click, open_graph
 
 pytestmark = pytest.mark.ui
@@ -166,18 +164,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server that has not yet seen the graph of 6,000 nodes that it serves."""
     folder = tmp_path_factory.mktemp("large")
     make_run(folder / "toy", "graph", work=chain(6_000), workload="toy")
-    port = free_port()
-    command = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py")]
-    command += [f"--server.port={port}", "--server.headless=true"]
-    command += ["--server.fileWatcherType=none", "--", str(folder)]
-    server = subprocess.Popen(command, cwd=ROOT)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        wait_until_served(address, server)
-        yield address
-    finally:
-        server.terminate()
-        server.wait(10)
+    with served(ROOT / "app.py", folder) as server:
+        yield server.address
 
 
 def test_a_large_graph_is_prepared_beside_the_page_and_can_be_cancelled(

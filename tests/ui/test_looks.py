@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import io
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
@@ -19,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.bundle.examples import MEMORY_PASS
 from tests.experiments import fork_join, make_experiment, make_run
-from tests.ui.conftest import ROOT, free_port, wait_until_served
+from tests.serving import ROOT, served
 from tests.ui.pictures import (
     BARS_FOR_TEXT,
     BARS_FOR_WORDS,
@@ -81,17 +79,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     make_experiment(folder / "step", modes, memory_pass={"graph": MEMORY_PASS})
     for mode in modes[:2]:
         make_run(folder / "branches", mode, work=fork_join(), workload="branches")
-    port = free_port()
-    command = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py")]
-    command += [f"--server.port={port}", "--server.fileWatcherType=none", "--", str(folder)]
-    server = subprocess.Popen(command, cwd=ROOT)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        wait_until_served(address, server)
-        yield address
-    finally:
-        server.terminate()
-        server.wait(10)
+    with served(ROOT / "app.py", folder) as server:
+        yield server.address
 
 
 @pytest.fixture(params=THEMES)

@@ -5,13 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-import subprocess
-import sys
 import threading
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,11 +18,11 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.builders import make_experiment
 from tests.chromium import system_chromium
+from tests.serving import served
 
 pytestmark = pytest.mark.ui
 
 _SITE = Path(__file__).parent / "perfetto_site"
-_START_SECONDS = 40
 
 MOCK = """<!doctype html><title>mock</title><script>
 window.pings = 0; window.received = [];
@@ -69,36 +63,13 @@ def mock_ui() -> Iterator[str]:
 
 @contextmanager
 def _served(experiment: Path, ui: str, timeout_ms: int = 30_000) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    command = [sys.executable, "-m", "streamlit", "run", "app.py"]
-    command += [f"--server.port={port}", "--server.address=127.0.0.1", "--server.headless=true"]
-    command += ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
     settings = {
         "PERFETTO_EXPERIMENT": str(experiment),
         "PERFETTO_TIMEOUT_MS": str(timeout_ms),
         "GRAPHVIZ_DASH_PERFETTO_UI": ui,
     }
-    server = subprocess.Popen(command, cwd=_SITE, env=os.environ | settings)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        _wait_for(f"{address}/_stcore/health", server)
-        yield address
-    finally:
-        server.terminate()
-        server.wait(10)
-
-
-def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + _START_SECONDS
-    while time.monotonic() < until and server.poll() is None:
-        try:
-            with urllib.request.urlopen(address, timeout=2):
-                return
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            time.sleep(0.1)
-    raise AssertionError(f"the site did not answer within {_START_SECONDS} s")
+    with served(_SITE / "app.py", environment=settings) as server:
+        yield server.address
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.charts.palette import CATEGORY
-from tests.ui.conftest import free_port, wait_until_served
+from tests.serving import served
 
 pytestmark = pytest.mark.ui
 
@@ -24,18 +22,8 @@ _NUMBER = re.compile(r"\d+")
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
-    port = free_port()
-    command = [sys.executable, "-m", "streamlit", "run", "app.py"]
-    command += [f"--server.port={port}", "--server.address=127.0.0.1", "--server.headless=true"]
-    command += ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
-    server = subprocess.Popen(command, cwd=_SITE)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        wait_until_served(address, server)
-        yield address
-    finally:
-        server.terminate()
-        server.wait(10)
+    with served(_SITE / "app.py") as server:
+        yield server.address
 
 
 @pytest.fixture(params=["light", "dark"])

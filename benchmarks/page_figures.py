@@ -1,0 +1,53 @@
+"""What the benchmarks of the pages share: marks of the page, figures in rows."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+Row = tuple[str, str, str]
+
+
+def row(what: str, ms: list[float]) -> Row:
+    """Median and longest of some times, in ms."""
+    return what, f"{statistics.median(ms):.0f} ms", f"{max(ms):.0f} ms"
+
+
+def p95(values: list[float]) -> float:
+    """The 95th percentile."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * 0.95))]
+
+
+def mark(page: Page, name: str, after: float) -> float:
+    """When the mark ``name`` was set last, in ms of the page, waiting for one after ``after``."""
+    found = page.wait_for_function(
+        "([name, after]) => { const all = performance.getEntriesByName(name);"
+        " const last = all[all.length - 1];"
+        " return last && last.startTime > after ? last.startTime : null; }",
+        arg=[name, after],
+        polling=5,
+        timeout=30_000,
+    )
+    return float(found.json_value())
+
+
+def resident_mb(process: int) -> float:
+    """The resident memory of a process on Linux, in MB."""
+    pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def cpu_ms(process: int) -> float:
+    """The CPU time of a process so far on Linux, in ms."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def show(title: str, rows: list[Row]) -> None:
+    """Prints rows as a table."""
+    print(title)
+    for what, median, longest in rows:
+        print(f"| {what} | {median} | {longest} |", flush=True)

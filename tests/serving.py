@@ -1,0 +1,69 @@
+"""An app that Streamlit serves on this machine, for tests in a browser and for benchmarks."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+START_SECONDS: Final = 60
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server: where it answers, its process, and ms from its start to its first answer."""
+
+    address: str
+    pid: int
+    start_ms: float
+
+
+@contextmanager
+def served(
+    app: Path, *arguments: str | Path, environment: Mapping[str, str] | None = None
+) -> Iterator[Served]:
+    """Serves ``app`` with ``arguments`` and the settings of the repository until the block ends.
+
+    Raises:
+        AssertionError: it did not answer within START_SECONDS, or ended before.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    command = [sys.executable, "-m", "streamlit", "run", str(app)]
+    command += [f"--server.port={port}", "--server.address=127.0.0.1", "--server.headless=true"]
+    command += ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
+    command += ["--", *map(str, arguments)]
+    begun = time.perf_counter()
+    # What it prints goes to the error stream, so that a benchmark prints its figures alone.
+    server = subprocess.Popen(
+        command, cwd=ROOT, env=os.environ | dict(environment or {}), stdout=sys.stderr
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait_for(f"{address}/_stcore/health", server)
+        yield Served(address, server.pid, (time.perf_counter() - begun) * 1000)
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until and server.poll() is None:
+        try:
+            with urllib.request.urlopen(address, timeout=2):
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            time.sleep(0.01)
+    raise AssertionError(f"{address} did not answer within {START_SECONDS} s")
