@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from graphviz_dash.cli.loading import executor_options
 from graphviz_dash.errors import printable
 
 if TYPE_CHECKING:
@@ -40,12 +41,7 @@ _NAME_LENGTH: Final = 72
     type=click.IntRange(0),
     help="Modules and operators of the fastest run to list, largest difference first; 0 for none.",
 )
-@click.option(
-    "--scheduler", metavar="ADDRESS", help="Import foreign files on the Dask cluster at ADDRESS."
-)
-@click.option(
-    "--workers", type=click.IntRange(1), metavar="N", help="Processes that import foreign files."
-)
+@executor_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
 def compare_command(
     experiment: str,

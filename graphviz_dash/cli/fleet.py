@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from graphviz_dash.cli.loading import executor_options
+
 if TYPE_CHECKING:
     from graphviz_dash.analysis.fleet import FleetAnswer
     from graphviz_dash.imports.fleet import Fleet
@@ -25,17 +27,7 @@ _SHOWN = 20
     metavar="DIR",
     help="Keep the tables in DIR, as Parquet; giving DIR later asks them again.",
 )
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Read on the Dask cluster at ADDRESS (tcp://host:8786) instead of this machine.",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Processes of this machine (default: one for each CPU).",
-)
+@executor_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def fleet_command(
     places: tuple[str, ...],

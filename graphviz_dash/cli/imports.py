@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from graphviz_dash.cli.loading import executor_options
+
 if TYPE_CHECKING:
     from graphviz_dash.imports.bundles import Imported
     from graphviz_dash.imports.many import NotImported
@@ -35,17 +37,7 @@ _MODES = ("recorded", "eager", "graph", "callables", "partial", "compile")
     help="How the program ran: eager makes the run the one that others are compared with.",
 )
 @click.option("--join", is_flag=True, help="All FILES are of one run, whatever they are called.")
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Import on the Dask cluster at ADDRESS (tcp://host:8786), which must see DIR too.",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Processes of this machine for folders and addresses (default: one for each CPU).",
-)
+@executor_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def import_command(
     files: tuple[str, ...],

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 import click
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from graphviz_dash.model.run import Experiment, Run
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _PATIENCE: Final = 0.5
 """Seconds of loading that pass without a word."""
@@ -32,6 +35,23 @@ def loaded_experiment(path: Path) -> Experiment:
     for run in experiment.runs:
         _tell(run)
     return experiment
+
+
+def executor_options(command: Callable[P, T]) -> Callable[P, T]:
+    """Adds --scheduler and --workers, which say who reads many files at once."""
+    scheduler = click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Read foreign files on the Dask cluster at ADDRESS (tcp://host:8786), which must see"
+        " the folders too.",
+    )
+    workers = click.option(
+        "--workers",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Processes of this machine for many files (default: one for each CPU).",
+    )
+    return scheduler(workers(command))
 
 
 @contextmanager
