@@ -25,7 +25,7 @@ def prepare(request: PassRequest) -> tuple[Step, int]:
         InputError: see :func:`build`.
     """
     step = build(request)
-    return step, warm_up(request, step)
+    return step, warm_up(step, request.warmup, compiled=request.mode is ExecutionMode.COMPILE)
 
 
 def build(request: PassRequest) -> Step:
@@ -49,21 +49,22 @@ def build(request: PassRequest) -> Step:
     return step
 
 
-def warm_up(request: PassRequest, step: Step) -> int:
+def warm_up(step: Step, iterations: int, *, compiled: bool = False) -> int:
     """Runs the warm-up iterations and returns their time in ns.
 
     They run on a side stream, as capture asks for: libraries make their handles and the autograd
-    engine its streams there. In mode compile it includes the compilation. What the allocator cached
-    for that stream nobody takes up later, so it is given back: it would count as memory in use.
+    engine its streams there. ``compiled`` compiles the step's modules within that time. What the
+    allocator cached for that stream nobody takes up later, so it is given back: it would count as
+    memory in use.
     """
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     torch.cuda.synchronize()
     begin = time.perf_counter_ns()
     with torch.cuda.stream(stream):
-        for _ in range(request.warmup):
+        for _ in range(iterations):
             step()
-    if request.mode is ExecutionMode.COMPILE:
+    if compiled:
         compile_modules(step)
     torch.cuda.synchronize()
     took = time.perf_counter_ns() - begin

@@ -14,6 +14,7 @@ from collectors.passes.executor import prepare
 from collectors.passes.trace_file import export_trace
 from collectors.recorder import Unheard, recording
 from collectors.requests import REPLAY_IDS_FILE, TRACE_FILE, PassRequest
+from collectors.workloads import Step
 from graphviz_dash.model.marks import STEP
 
 _SETTLE = 3
@@ -32,12 +33,17 @@ def run(request: PassRequest) -> None:
             (Path(request.out) / REPLAY_IDS_FILE).write_bytes(msgspec.json.encode(ids))
     else:
         iterate = make_ready(request.mode, step)
+    trace_steps(iterate, request.traced_iterations, Path(request.out) / TRACE_FILE)
+
+
+def trace_steps(iterate: Step, iterations: int, path: Path) -> None:
+    """Writes the trace of ``iterations`` marked iterations to ``path``."""
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         for _ in range(_SETTLE):
             iterate()
             torch.cuda.synchronize()
-        for index in range(request.traced_iterations):
+        for index in range(iterations):
             with record_function(f"{STEP}{index}"):
                 iterate()
                 torch.cuda.synchronize()
-    export_trace(profiler, Path(request.out) / TRACE_FILE)
+    export_trace(profiler, path)

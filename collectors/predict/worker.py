@@ -16,24 +16,19 @@ from pathlib import Path
 
 import msgspec
 import torch
-from torch.profiler import ProfilerActivity, profile, record_function
 
 from collectors.lifeline import die_with_parent
 from collectors.modes import make_ready
 from collectors.passes.clean import time_steps
-from collectors.passes.executor import LifeListener
-from collectors.passes.trace_file import export_trace
+from collectors.passes.executor import LifeListener, warm_up
+from collectors.passes.traced import trace_steps
 from collectors.predict.requests import DONE, EAGER, GRAPH, SuiteRequest
 from collectors.predict.suites import load_suite
 from collectors.recorder import recording
 from collectors.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE
 from collectors.worker import describe
 from collectors.workloads import Factory, Step
-from graphviz_dash.model.marks import STEP
 from graphviz_dash.model.run import CleanTimings, ExecutionMode, Pass
-
-_SETTLE = 3
-"""Iterations under the profiler before the marked ones."""
 
 _PASSES = {"clean": Pass.CLEAN, "traced": Pass.TRACED}
 
@@ -83,17 +78,7 @@ def _prepared(factory: Factory, request: SuiteRequest) -> tuple[Step, int]:
     """The step after its warm-up on a side stream, as a capture asks for, and what that took."""
     torch.manual_seed(request.seed)
     step = factory()
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    torch.cuda.synchronize()
-    begin = time.perf_counter_ns()
-    with torch.cuda.stream(stream):
-        for _ in range(request.warmup):
-            step()
-    torch.cuda.synchronize()
-    took = time.perf_counter_ns() - begin
-    torch.cuda.empty_cache()
-    return step, took
+    return step, warm_up(step, request.warmup)
 
 
 def _timed(step: Step, request: SuiteRequest, folder: Path, warmup_ns: int) -> None:
@@ -108,15 +93,7 @@ def _timed(step: Step, request: SuiteRequest, folder: Path, warmup_ns: int) -> N
 
 
 def _traced(step: Step, request: SuiteRequest, folder: Path, _warmup_ns: int) -> None:
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
-        for _ in range(_SETTLE):
-            step()
-            torch.cuda.synchronize()
-        for index in range(request.traced_iterations):
-            with record_function(f"{STEP}{index}"):
-                step()
-                torch.cuda.synchronize()
-    export_trace(profiler, folder / TRACE_FILE)
+    trace_steps(step, request.traced_iterations, folder / TRACE_FILE)
 
 
 if __name__ == "__main__":
