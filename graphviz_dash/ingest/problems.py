@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from graphviz_dash.ingest.byte_stream import Damage
+from graphviz_dash.ingest.stray_work import work_without_launches
 from graphviz_dash.model.trace import TraceProblem
 from graphviz_dash.units import format_ns
 
@@ -23,9 +24,6 @@ _END_CAPTURE = re.compile(r"(cuda|cu|hip)StreamEndCapture")
 _GRAPH = re.compile(r"(cuda|cu|hip)GraphLaunch")
 _DEVICE_SYNC = re.compile(r"(cuda|hip)DeviceSynchronize|cuCtxSynchronize")
 _MICROSECOND = 1000
-_SOUND_SESSIONS = 130101
-"""The CUPTI (CUDA 13.1 Update 1) from which on further profiling sessions of a process have right
-correlation ids for graph launches; see its release notes."""
 
 
 def find_problems(
@@ -52,9 +50,12 @@ def find_problems(
         )
     found.extend(_overlaps(gpu, slack))
     launches = _named(runtime, _LAUNCH)
-    found.extend(_launches_without_work(launches, runtime, gpu))
+    real = _outside_captures(launches, runtime)
+    missing = real.join(gpu.select("correlation").unique(), on="correlation", how="anti")
+    found.extend(_launches_without_work(real, missing))
     found.extend(_shared_correlations(launches, gpu))
-    found.extend(_work_without_launches(runtime, gpu, cupti_version))
+    graphs = _named(missing, _GRAPH)
+    found.extend(work_without_launches(gpu, runtime, missing, graphs, cupti_version))
     found.extend(_early_starts(runtime, gpu, slack))
     found.extend(_late_ends(runtime, gpu, slack))
     return tuple(found)
@@ -116,24 +117,23 @@ def _overlaps(gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
         )
 
 
-def _launches_without_work(
-    launches: pl.DataFrame, runtime: pl.DataFrame, gpu: pl.DataFrame
-) -> Iterator[TraceProblem]:
-    """Outside captures, where a launch only adds a node."""
-    capturing = _capture_intervals(runtime)
-    starts = launches["ts"].to_numpy()
-    inside = np.zeros(len(starts), np.bool_)
-    for begin, end in capturing:
-        inside |= (starts >= begin) & (starts <= end)
-    real = launches.filter(pl.Series(~inside))
-    missing = real.join(gpu.select("correlation").unique(), on="correlation", how="anti")
+def _launches_without_work(launches: pl.DataFrame, missing: pl.DataFrame) -> Iterator[TraceProblem]:
     if missing.height:
         yield TraceProblem(
             "launch-without-work",
-            f"{missing.height:,} of {_count(real.height, 'launch')} have no work on the GPU in "
+            f"{missing.height:,} of {_count(launches.height, 'launch')} have no work on the GPU in "
             "the trace: "
             "GPU time and kernel counts are too low by theirs.",
         )
+
+
+def _outside_captures(launches: pl.DataFrame, runtime: pl.DataFrame) -> pl.DataFrame:
+    """Without those that only added a node."""
+    starts = launches["ts"].to_numpy()
+    inside = np.zeros(len(starts), np.bool_)
+    for begin, end in _capture_intervals(runtime):
+        inside |= (starts >= begin) & (starts <= end)
+    return launches.filter(pl.Series(~inside))
 
 
 def _capture_intervals(runtime: pl.DataFrame) -> list[tuple[int, int]]:
@@ -191,36 +191,6 @@ def _early_starts(runtime: pl.DataFrame, gpu: pl.DataFrame, slack: int) -> Itera
             f"{_count(early.height, 'slice')} on the GPU start before the call that launched "
             f"them, by up to {format_ns(worst)}: CPU and GPU clocks differ, and launch delays are "
             "off.",
-        )
-
-
-def _work_without_launches(
-    runtime: pl.DataFrame, gpu: pl.DataFrame, cupti_version: int | None
-) -> Iterator[TraceProblem]:
-    """Kernels, where calls are recorded at all; the driver's own calls that copy are not."""
-    if not runtime.height:
-        return
-    known = runtime.select("correlation").drop_nulls().unique()
-    kernels = gpu.filter(pl.col("kind").cast(pl.String) == "kernel").drop_nulls("correlation")
-    stray = kernels.join(known, on="correlation", how="anti")
-    if not stray.height:
-        return
-    yield TraceProblem(
-        "work-without-launch",
-        f"{_count(stray.height, 'kernel')} of {kernels.height:,} belong to no call in the trace: "
-        "they were launched before it began or by another kernel, or the record of the call was "
-        "dropped. Launch counts and delays leave them out.",
-    )
-    graphs = _named(runtime, _GRAPH).drop_nulls("correlation")
-    empty = graphs.join(gpu.select("correlation").unique(), on="correlation", how="anti")
-    if empty.height and cupti_version is not None and cupti_version < _SOUND_SESSIONS:
-        yield TraceProblem(
-            "session-correlation",
-            f"{_count(empty.height, 'graph launch')} have no work while kernels without a launch "
-            f"are there, and CUPTI {cupti_version} gives graph launches wrong correlation ids in "
-            "all but a process's first profiling session (mended in CUDA 13.1 Update 1): which "
-            "work is of which replay, and all delays of graph launches, are unknown. Record each "
-            "session in a process of its own.",
         )
 
 
