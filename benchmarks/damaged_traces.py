@@ -1,10 +1,12 @@
-"""Thousands of damaged variants of the sample traces: does each open, quickly, and tell its damage?
+"""Thousands of damaged variants of real traces: does each open, quickly, and tell its damage?
 
-    python benchmarks/damaged_traces.py [--variants N] [--seed N] [--traces N]
+    python benchmarks/damaged_traces.py [FILES...] [--variants N] [--seed N] [--processes 1 2]
 
-Each variant is a sample trace, plain, in gzip or in zstd, cut somewhere, with flipped bytes, with a
-block of zeros, a block that is missing, or a block that comes twice. It is read by itself, without
-the sha256 that protects it in a bundle, and counts as
+FILES are traces or folders of them; without any, the smallest sample traces. Each variant is one of
+them, plain, in gzip or in zstd, cut somewhere, with flipped bytes, with a block of zeros, a block
+that is missing, or a block that comes twice. It is read by itself, without the sha256 that protects
+it in a bundle, by one process or by several in turns (several from the first byte on, and small
+traces in small pieces, so that there is something to share), and counts as
 
     refused            an error of one line
     incomplete         read up to the damage, which the trace tells
@@ -13,23 +15,27 @@ the sha256 that protects it in a bundle, and counts as
     shown as whole     the same, though the standard library's strict reader refuses the file, or
                        finds another number of events in it
 
-A hang is a read of over 10 seconds, a crash any other exception. Exit code 1 for a hang, a crash or
-a variant shown as whole.
+A hang is a read of over 10 seconds of its processes' own time, or ten minutes by the clock; a crash
+any other exception, a helping process that ended, or an error of several lines. Exit code 1 for a
+hang, a crash or a variant shown as whole.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import gzip
 import json
+import os
 import random
+import resource
 import sys
 import tempfile
 import time
 import traceback
 import zlib
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -38,6 +44,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from graphviz_dash.errors import InputError  # noqa: E402
+from graphviz_dash.ingest import kineto, workers  # noqa: E402
+from graphviz_dash.ingest.byte_stream import ByteStream  # noqa: E402
 from graphviz_dash.ingest.kineto import read_trace  # noqa: E402
 
 if sys.version_info >= (3, 14):
@@ -46,6 +54,9 @@ else:
     from backports import zstd
 
 HANG_SECONDS: Final = 10.0
+STANDSTILL_SECONDS: Final = 600.0
+PIECES: Final = 12
+"""In how many the smallest traces are read, at least."""
 KINDS: Final = ("cut", "flip", "zeros", "lost", "twice")
 
 
@@ -86,58 +97,96 @@ def events_in(data: bytes) -> int | None:
         return None
 
 
-def outcome(pool: Executor, path: Path, data: bytes) -> str:
+def outcome(path: Path, data: bytes, processes: int) -> str:
     """How the reader took the variant in ``path``."""
-    reading = pool.submit(read_trace, path)
-    error = reading.exception()
-    if isinstance(error, InputError):
-        return "refused"
-    if error is not None:
-        traceback.print_exception(error)
-        return "crash"
-    info = reading.result().info
+    try:
+        info = read_trace(path, processes=processes).info
+    except InputError as error:
+        return "refused" if str(error).isprintable() else "crash"
     if info.incomplete:
         return "incomplete"
     return "another document" if events_in(data) == info.events else "shown as whole"
 
 
+def timed(pool: Executor, path: Path, data: bytes, processes: int) -> tuple[str, float, float]:
+    """The outcome, seconds by the clock, and seconds of processor time."""
+    started, before = time.perf_counter(), _spent()
+    reading = pool.submit(outcome, path, data, processes)
+    while True:
+        wait([reading], timeout=1)
+        clock, own = time.perf_counter() - started, _spent() - before
+        if own > HANG_SECONDS or clock > STANDSTILL_SECONDS:
+            return "hang", clock, own
+        if reading.done():
+            break
+    if (error := reading.exception()) is None:
+        return reading.result(), clock, own
+    traceback.print_exception(error)
+    return "crash", clock, own
+
+
+def _spent() -> float:
+    """Seconds of processor time of this process and of its children that ended."""
+    both = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in both)
+
+
+def _sources(options: argparse.Namespace) -> list[Path]:
+    if not options.files:
+        samples = ROOT.glob("sample_traces/**/traces/replay.json.gz")
+        return sorted(samples, key=lambda path: path.stat().st_size)[: options.traces]
+    return [
+        one
+        for place in options.files
+        for one in (sorted(place.rglob("*.json.gz")) if place.is_dir() else [place])
+    ]
+
+
+def _forms(source: Path) -> list[tuple[str, bytes]]:
+    """The trace plain, in gzip (its own bytes if it is) and in zstd."""
+    packed = source.read_bytes()
+    if not packed.startswith(b"\x1f\x8b"):
+        packed = gzip.compress(packed)
+    text = gzip.decompress(packed)
+    return [("plain", text), ("gzip", packed), ("zstd", _zstd(text))]
+
+
 def main() -> int:
     """Prints what became of the variants; exit code 1 for a fault."""
     options = _options()
-    samples = sorted(ROOT.glob("sample_traces/**/traces/replay.json.gz"))
-    samples.sort(key=lambda path: path.stat().st_size)
-    files = []
-    for sample in samples[: options.traces]:
-        text = gzip.decompress(sample.read_bytes())
-        files += [("plain", text), ("gzip", sample.read_bytes()), ("zstd", _zstd(text))]
+    sources = _sources(options)
+    files = [one for source in sources for one in _forms(source)]
+    smallest = min(len(text) for form, text in files if form == "plain")
+    workers.WORTHWHILE_BYTES = 0  # type: ignore[misc]  # to share small traces too
+    pieces = functools.partial(ByteStream, chunk_bytes=max(4096, smallest // PIECES))
+    kineto.ByteStream = pieces  # type: ignore[assignment,misc]
     chance = random.Random(options.seed)
     counts: collections.Counter[tuple[str, str, str]] = collections.Counter()
-    slowest = 0.0
+    slowest = most = 0.0
     began = time.perf_counter()
     # A future holds whatever the reader raised.
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
         path = Path(folder) / "damaged"
         for number in range(options.variants):
             form, whole = files[number % len(files)]
-            kind = KINDS[number // len(files) % len(KINDS)]
+            turn = number // len(files)
+            kind = KINDS[turn % len(KINDS)]
+            processes = options.processes[turn // len(KINDS) % len(options.processes)]
             data = damaged(whole, kind, chance)
             path.write_bytes(data)
-            started = time.perf_counter()
-            result = outcome(pool, path, data)
-            spent = time.perf_counter() - started
-            slowest = max(slowest, spent)
-            if spent > HANG_SECONDS:
-                result = "hang"
+            result, clock, own = timed(pool, path, data, processes)
+            slowest, most = max(slowest, clock), max(most, own)
             counts[form, kind, result] += 1
             if result in FAULTS:
                 kept = Path(options.keep or tempfile.gettempdir()) / f"damaged-{number}"
                 kept.write_bytes(data)
-                print(f"{result}: variant {number}, {form}, {kind}: {kept}")
-    print(
-        f"{options.variants:,} variants of {len(files) // 3} traces, seed {options.seed}, ", end=""
-    )
+                print(f"{result}: variant {number}, {form}, {kind}, {processes} processes: {kept}")
+            if result == "hang":
+                os._exit(1)  # the thread that reads cannot be ended
+    print(f"{options.variants:,} variants of {len(sources)} traces, seed {options.seed}, ", end="")
     print(f"{datetime.now(UTC):%Y-%m-%d}, {time.perf_counter() - began:,.0f} s")
-    print(f"slowest read, the standard library's check included: {slowest:.2f} s")
+    print(f"slowest read, the standard library's check included: {slowest:.2f} s by the clock, ")
+    print(f"{most:.2f} s of processor time")
     for form in ("plain", "gzip", "zstd"):
         for kind in KINDS:
             row = {r: n for (f, k, r), n in sorted(counts.items()) if (f, k) == (form, kind)}
@@ -152,8 +201,10 @@ FAULTS: Final = ("hang", "crash", "shown as whole")
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("files", nargs="*", type=Path, help="traces, or folders of them")
     parser.add_argument("--variants", type=int, default=3000)
     parser.add_argument("--traces", type=int, default=6, help="samples used, the smallest first")
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="in turns")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", help="folder for the variants with which something was wrong")
     return parser.parse_args()

@@ -4,7 +4,8 @@
     python -m benchmarks.fuzz debug-dot --seconds 300
 
 A reader may give a value or raise InputError. Anything else, a crash of native code, more than ten
-seconds or two gigabytes for one input is a finding, which libFuzzer keeps in ``FOLDER``. Seeds are
+seconds of processor time (ten minutes by the clock) or two gigabytes for one input is a finding,
+which libFuzzer keeps in ``FOLDER``. Seeds are
 the project's own samples and small files that the tests build.
 """
 
@@ -19,6 +20,7 @@ import pickle
 import sqlite3
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -45,6 +47,7 @@ ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "sample_traces"
 SMALL = Limits(decompressed_bytes=1 << 24, events=100_000, nodes=10_000)
 """So that a finding is one of the reader's and not of the limits' size."""
+HANG_SECONDS = 10
 
 DOT = r"""digraph dot {
 subgraph cluster_1 {
@@ -201,8 +204,11 @@ def main() -> None:
 
     def one_input(data: bytes) -> None:
         file.write_bytes(data)
+        began = time.process_time()
         with suppress(InputError):
             read(file, scratch)
+        if time.process_time() - began > HANG_SECONDS:
+            raise TimeoutError(f"more than {HANG_SECONDS} s for {len(data):,} bytes")
 
     if chosen.input:
         one_input(chosen.input.read_bytes())
@@ -212,7 +218,7 @@ def main() -> None:
     for number, seed in enumerate(seeds(chosen.reader)):
         (corpus / f"seed-{number}").write_bytes(seed)
     arguments = [
-        *(sys.argv[0], str(corpus), f"-max_total_time={chosen.seconds}", "-timeout=10"),
+        *(sys.argv[0], str(corpus), f"-max_total_time={chosen.seconds}", "-timeout=600"),
         *("-rss_limit_mb=2048", "-max_len=65536", "-print_final_stats=1"),
         f"-artifact_prefix={chosen.folder}{os.sep}{chosen.reader}-",
     ]
