@@ -35,6 +35,7 @@ def commands_of(page: str) -> dict[str, list[list[str]]]:
 
 
 def main() -> int:
+    """Records; 1 if a command failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="experiments; all where none is named")
     options = parser.parse_args()
