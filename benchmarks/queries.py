@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -27,6 +28,7 @@ sys.path.insert(0, str(ROOT))
 from graphviz_dash.analysis.cpu_time import self_cpu_ns  # noqa: E402
 from graphviz_dash.analysis.kernels import kernel_uses  # noqa: E402
 from graphviz_dash.analysis.lanes import (  # noqa: E402
+    Links,
     column,
     idle_periods,
     merge_busy,
@@ -65,28 +67,19 @@ def main() -> None:
 
 def questions(trace: Trace) -> list[tuple[str, Callable[[], object]]]:
     """What pages ask of a trace, each with what it builds upon at hand."""
-    gpu, runtime = trace.gpu, trace.runtime
+    gpu = trace.gpu
     links = trace_links(trace)
     taken = steps(trace, links)
     lanes = trace_lanes(trace)
     device, start = column(gpu, "device"), column(gpu, "ts")
     end = start + column(gpu, "dur")
-    called = runtime.select("correlation", "name", call="ts").drop_nulls("correlation")
     return [
         ("which call launched which work", lambda: trace_links(trace)),
         ("the steps, and the work of each", lambda: steps(trace, links)),
         ("kernels by name, with median and spread over steps", lambda: kernel_uses(trace, taken)),
         (
             "delay from call to work by call, median and 95th percentile",
-            lambda: (
-                gpu.select("correlation", "ts")
-                .join(called, on="correlation")
-                .group_by("name")
-                .agg(
-                    (pl.col("ts") - pl.col("call")).median().alias("median"),
-                    (pl.col("ts") - pl.col("call")).quantile(0.95).alias("p95"),
-                )
-            ),
+            lambda: _delays(trace, links),
         ),
         ("when each GPU was busy", lambda: merge_busy(device, start, end)),
         (
@@ -96,6 +89,16 @@ def questions(trace: Trace) -> list[tuple[str, Callable[[], object]]]:
         ("the steps' own processor time", lambda: self_cpu_ns(trace, taken)),
         ("the largest kernels", lambda: gpu.top_k(20, by="dur")),
     ]
+
+
+def _delays(trace: Trace, links: Links) -> pl.DataFrame:
+    linked = np.flatnonzero(links.launch >= 0)
+    call = links.launch[linked]
+    delay = column(trace.gpu, "ts")[linked] - column(trace.runtime, "ts")[call]
+    frame = pl.DataFrame({"call": trace.runtime["name"].gather(call), "delay": delay})
+    return frame.group_by("call").agg(
+        median=pl.col("delay").median(), p95=pl.col("delay").quantile(0.95)
+    )
 
 
 def repeated(trace: Trace, rows: int) -> Trace:

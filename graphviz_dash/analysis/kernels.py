@@ -13,7 +13,7 @@ import numpy as np
 
 from graphviz_dash.analysis.baselines import partner
 from graphviz_dash.analysis.categories import Category, categorise
-from graphviz_dash.analysis.lanes import Ints, column, encode
+from graphviz_dash.analysis.lanes import Ints, column, distinct, encode
 from graphviz_dash.analysis.measured import measured
 from graphviz_dash.analysis.samples import Floats
 from graphviz_dash.analysis.steps import Step, StepMethod, steps
@@ -119,7 +119,7 @@ def kernel_uses(trace: Trace, taken: tuple[Step, ...]) -> dict[tuple[str, str], 
     names, name_names = encode(trace.gpu["name"])
     duration = np.maximum(column(trace.gpu, "dur"), 0)[rows]
     keys, code_of = _keys(kind_names, name_names)
-    used, code = np.unique(code_of[kinds[rows], names[rows]], return_inverse=True)
+    used, code = distinct(code_of[kinds, names][rows])
     counts, totals = _per_step(step, code, duration, len(taken), len(used))
     instances = np.bincount(code, minlength=len(used))
     sums = np.bincount(code, weights=duration, minlength=len(used))
@@ -163,7 +163,7 @@ def _per_step(
     # Sorted by (name, step), the values of one name lie together: no dense steps x names table,
     # which a long trace with many names would make large.
     cell = code.astype(np.int64) * steps_count + step
-    used, place = np.unique(cell, return_inverse=True)
+    used, place = distinct(cell)
     count = np.bincount(place, minlength=len(used))
     total = np.bincount(place, weights=duration, minlength=len(used))
     bounds = np.searchsorted(used, np.arange(names_count + 1) * steps_count)

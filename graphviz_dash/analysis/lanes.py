@@ -246,17 +246,31 @@ def merge_busy(device: Ints, start: Ints, end: Ints) -> LaneSet:
 
 def link_launches(gpu: Ints, runtime: Ints) -> Links:
     """Links by correlation, given as int64 with -1 for none; the first call of an id wins."""
-    launch = np.full(len(gpu), -1, dtype=np.int64)
-    known = np.flatnonzero(runtime >= 0)
-    if len(known) and len(gpu):
-        order = known[np.argsort(runtime[known], kind="stable")]
-        ids = runtime[order]
-        at = np.minimum(np.searchsorted(ids, gpu, "left"), len(ids) - 1)
-        launch = np.where((ids[at] == gpu) & (gpu >= 0), order[at], -1)
+    launch = first_places(runtime, gpu)
     by_launch = np.argsort(launch, kind="stable")
     linked = by_launch[int(np.count_nonzero(launch < 0)) :]
     counts = np.bincount(launch[linked], minlength=len(runtime))
     return Links(launch=launch, order=linked, first=_prefix(counts.astype(np.int64)))
+
+
+def first_places(ids: Ints, wanted: Ints) -> Ints:
+    """Where each of ``wanted`` stands first among ``ids``, -1 where it does not; ids below 0 are
+    none. Near-linear; linear where the ids lie close together, as a profiler counts them."""
+    if not len(ids) or not len(wanted):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    span = int(ids.max()) + 2
+    low = max(0, min(int(ids.min()), span))
+    if span - low <= 2 * len(ids) + 1024:
+        # One place more at either end, for what is below or above; the first one written last wins.
+        places = np.full(span - low + 1, -1, dtype=np.int64)
+        places[np.maximum(ids[::-1], low - 1) - (low - 1)] = np.arange(len(ids) - 1, -1, -1)
+        places[0] = -1
+        return places[np.clip(wanted, low - 1, span - 1) - (low - 1)]
+    known = np.flatnonzero(ids >= 0)
+    order = known[np.argsort(ids[known], kind="stable")]
+    ordered = ids[order]
+    at = np.minimum(np.searchsorted(ordered, wanted, "left"), len(ordered) - 1)
+    return np.where((ordered[at] == wanted) & (wanted >= 0), order[at], -1)
 
 
 def idle_periods(
@@ -311,8 +325,8 @@ def _merged(start: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 def _tracks(owner: Ints, track: Ints) -> tuple[Ints, Ints, Ints]:
     """The distinct (owner, track) pairs, sorted, and the code of each slice's pair."""
-    owners, owner_code = _distinct(owner)
-    tracks, track_code = _distinct(track)
+    owners, owner_code = distinct(owner)
+    tracks, track_code = distinct(track)
     pair = owner_code.astype(np.int64) * len(tracks) + track_code
     used = (
         np.flatnonzero(np.bincount(pair, minlength=1))
@@ -323,7 +337,7 @@ def _tracks(owner: Ints, track: Ints) -> tuple[Ints, Ints, Ints]:
     return owners[used // len(tracks)], tracks[used % len(tracks)], code.astype(np.int64)
 
 
-def _distinct(values: Ints) -> tuple[Ints, Ints]:
+def distinct(values: Ints) -> tuple[Ints, Ints]:
     """The distinct values, sorted, and the place of each value among them; by counting where they
     lie close together, which is several times faster than sorting them all."""
     low = int(values.min())
@@ -352,9 +366,12 @@ def _shown_calls(runtime: pl.DataFrame) -> npt.NDArray[np.bool_]:
 
 def encode(series: pl.Series) -> tuple[npt.NDArray[np.int32], list[str]]:
     """A categorical column as dense codes of shape (rows,) and the text of each code (null: "")."""
-    physical = series.to_physical().cast(int).fill_null(-1).to_numpy() + 1
-    if not len(physical):
+    if not len(series):
         return np.zeros(0, dtype=np.int32), []
+    codes = series.to_physical()
+    physical = codes.to_numpy()
+    if codes.null_count():
+        physical = codes.cast(int).fill_null(-1).to_numpy() + 1
     first = np.full(int(physical.max()) + 1, -1, dtype=np.int64)
     first[physical[::-1]] = np.arange(len(physical) - 1, -1, -1)
     used = np.flatnonzero(first >= 0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -82,50 +83,49 @@ def steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
     not end synchronised; without these the whole trace is one step. ``Step.method`` says which.
     """
     index, start, end, method = _ranges(trace)
-    launched = column(trace.runtime, "ts")
-    step_of_call = _locate(launched, start, end)
     launch = (links or trace_links(trace)).launch
-    owner, linked = _owners(trace, launch, step_of_call, start, end, method)
-    kind = _coded(trace.gpu["kind"], _kind_place)
-    call = _coded(trace.runtime["name"], _call_place)
+    owner, linked = _owners(trace, launch, start, end, method)
     begin = column(trace.gpu, "ts")
     stop = begin + np.maximum(column(trace.gpu, "dur"), 0)
-    rows_of = _grouped(owner, len(start))
-    calls_of = _grouped(step_of_call, len(start))
-    found = []
-    for place in range(len(start)):
-        rows = rows_of[place]
-        kinds = np.bincount(kind[rows], minlength=len(_KINDS) + 1)
-        calls = np.bincount(call[calls_of[place]], minlength=len(_LAUNCHES) + 1)
-        found.append(
-            Step(
-                index=int(index[place]),
-                start=int(start[place]),
-                end=int(end[place]),
-                method=method,
-                gpu_rows=rows,
-                unlinked=int(np.count_nonzero(~linked[rows])),
-                busy_ns=int(exclusive_ns(begin[rows], stop[rows]).sum()),
-                work_ns=int((stop[rows] - begin[rows]).sum()),
-                kernels=int(kinds[0]),
-                copies=int(kinds[1]),
-                sets=int(kinds[2]),
-                kernel_launches=int(calls[0]),
-                graph_launches=int(calls[1]),
-                copy_calls=int(calls[2]),
-            )
+    rows_of, order, bounds = _grouped(owner, len(start))
+    step = owner[order]
+    kinds = _counts(step, _coded(trace.gpu["kind"], _kind_place)[order], len(start), len(_KINDS))
+    calls = _counts(*_calls(trace.runtime, start, end), len(start), len(_LAUNCHES))
+    busy = _sums(exclusive_ns(begin[order], stop[order], step), bounds)
+    work = _sums((stop - begin)[order], bounds)
+    unlinked = _sums((~linked[order]).astype(np.int64), bounds)
+    return tuple(
+        Step(number, first, last, method, rows, *counts)
+        for number, first, last, rows, counts in zip(
+            index.tolist(),
+            start.tolist(),
+            end.tolist(),
+            rows_of,
+            np.column_stack((unlinked, busy, work, kinds, calls)).tolist(),
+            strict=True,
         )
-    return tuple(found)
+    )
 
 
-def exclusive_ns(start: Ints, end: Ints) -> Ints:
+def exclusive_ns(start: Ints, end: Ints, group: Ints | None = None) -> Ints:
     """What each interval adds to the union of those that start before it, shape (n,), in ns.
 
     ``start`` is ascending. The sum is the length of the union: where intervals overlap, the time
-    counts for the one that started first.
+    counts for the one that started first. With ``group``, numbers from 0 that ascend, the same
+    within each group, where ``start`` ascends.
     """
     if not len(start):
         return np.zeros(0, dtype=np.int64)
+    if group is not None and (groups := int(group[-1])):
+        # One behind the other in time, so that no group reaches into the next.
+        low = int(start.min())
+        stride = int(end.max()) - low + 1
+        if (groups + 1) * stride >= 1 << 62:
+            edges = np.flatnonzero(np.diff(group)) + 1
+            parts = zip(np.split(start, edges), np.split(end, edges), strict=True)
+            return np.concatenate([exclusive_ns(*part) for part in parts])
+        shift = group * stride - low
+        start, end = start + shift, end + shift
     reach = np.maximum.accumulate(end)
     covered = np.concatenate((start[:1], reach[:-1]))
     return np.asarray(np.maximum(end - np.maximum(start, covered), 0), dtype=np.int64)
@@ -165,16 +165,35 @@ def _locate(instants: Ints, start: Ints, end: Ints) -> Ints:
 
 
 def _owners(
-    trace: Trace, launch: Ints, step_of_call: Ints, start: Ints, end: Ints, method: StepMethod
+    trace: Trace, launch: Ints, start: Ints, end: Ints, method: StepMethod
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """The step of each GPU row, or -1, and whether it was told by its launch."""
     linked = launch >= 0
     if method is StepMethod.WHOLE:
         return np.zeros(len(launch), dtype=np.int64), linked
-    by_time = _locate(column(trace.gpu, "ts"), start, end)
-    if not len(step_of_call):
-        return by_time, linked
-    return np.where(linked, step_of_call[np.maximum(launch, 0)], by_time), linked
+    told = column(trace.gpu, "ts")
+    if linked.any():
+        told = np.where(linked, column(trace.runtime, "ts")[np.maximum(launch, 0)], told)
+    return _locate(told, start, end), linked
+
+
+def _calls(runtime: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """The step, or -1, and the place in _LAUNCHES of each call that submits work."""
+    kind = _coded(runtime["name"], _call_place)
+    rows = np.flatnonzero(kind < len(_LAUNCHES))
+    return _locate(column(runtime, "ts")[rows], start, end), kind[rows]
+
+
+def _counts(step: Ints, kind: Ints, steps_count: int, kinds_count: int) -> Ints:
+    """How many of each kind lie in each step, shape (steps, kinds); other kinds and -1 nowhere."""
+    cell = (step + 1) * (kinds_count + 1) + kind
+    counts = np.bincount(cell, minlength=(steps_count + 1) * (kinds_count + 1))
+    return counts.reshape(steps_count + 1, kinds_count + 1)[1:, :kinds_count]
+
+
+def _sums(values: Ints, bounds: Ints) -> Ints:
+    """Of the values between neighbouring ``bounds``; exact."""
+    return np.diff(np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(values)))[bounds])
 
 
 def _coded(names: pl.Series, place: Callable[[str], int]) -> Ints:
@@ -192,8 +211,11 @@ def _call_place(name: str) -> int:
     return _LAUNCHES.index(which) if which in _LAUNCHES else len(_LAUNCHES)
 
 
-def _grouped(owner: Ints, count: int) -> list[Ints]:
-    """The rows of each owner 0..count-1, in the order of the table."""
+def _grouped(owner: Ints, count: int) -> tuple[list[Ints], Ints, Ints]:
+    """The rows of each owner 0..count-1, in the order of the table; all of these, one owner behind
+    the other; and where each owner's begin and end among them."""
     order = np.argsort(owner, kind="stable")
     bounds = np.searchsorted(owner[order], np.arange(count + 1))
-    return [order[bounds[place] : bounds[place + 1]] for place in range(count)]
+    order = order[bounds[0] :]
+    bounds = bounds - bounds[0]
+    return [order[low:high] for low, high in pairwise(bounds.tolist())], order, bounds

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from graphviz_dash.analysis.calls import CallClass, call_class
 from graphviz_dash.analysis.lanes import (
     LaneSet,
+    first_places,
     idle_periods,
     split_overlaps,
     trace_lanes,
@@ -128,6 +129,18 @@ def test_one_graph_launch_leads_to_all_its_kernels() -> None:
 def test_rows_without_correlation_are_linked_to_nothing() -> None:
     made = trace([kernel(10, 5)], [call(0, 2)])
     assert trace_lanes(made).links.launch.tolist() == [-1]
+
+
+@given(
+    st.lists(st.one_of(st.integers(-2, 9), st.integers(-(2**63), 2**63 - 1)), max_size=12),
+    st.lists(st.one_of(st.integers(-2, 9), st.integers(-(2**63), 2**63 - 1)), max_size=12),
+)
+def test_an_id_is_found_where_it_stands_first(ids: list[int], wanted: list[int]) -> None:
+    # Among others, so that many of them lie close together.
+    ids = [*ids, 5, 3, 3]
+    wanted = wanted + ids
+    found = first_places(np.array(ids, dtype=np.int64), np.array(wanted, dtype=np.int64))
+    assert found.tolist() == [ids.index(one) if one >= 0 and one in ids else -1 for one in wanted]
 
 
 def test_a_cpu_lane_holds_what_launches_waits_or_allocates() -> None:
