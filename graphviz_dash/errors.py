@@ -30,6 +30,10 @@ class InputError(GraphvizDashError):
         text = f"{self.where}: {self.found}; expected {expected}"
         super().__init__(printable(f"{text}. {advice}" if advice else text))
 
+    def __reduce__(self) -> tuple[type["InputError"], tuple[str, str, str, str]]:
+        """Made anew of its parts where a worker's error is unpickled, not of its text alone."""
+        return type(self), (self.where, self.found, self.expected, self.advice)
+
 
 _LONGEST_FOUND = 300
 """Characters of what was found that are told; a hostile file could make it megabytes."""

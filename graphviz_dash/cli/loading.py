@@ -63,7 +63,7 @@ def experiment_at(text: str, scheduler: str | None, workers: int | None) -> Iter
         InputError: nothing there that makes a run.
     """
     from graphviz_dash.imports.many import NotImported, import_many
-    from graphviz_dash.imports.places import fetch, find_places, is_address
+    from graphviz_dash.imports.places import Place, fetch, find_places, is_address
     from graphviz_dash.imports.tasks import executor_for
     from graphviz_dash.ingest.load import find_experiments
 
@@ -73,7 +73,7 @@ def experiment_at(text: str, scheduler: str | None, workers: int | None) -> Iter
         return
     places = find_places([text])
     with tempfile.TemporaryDirectory(prefix="graphviz-dash-compare-") as scratch:
-        folder = Path(scratch) / (text.rstrip("/").rpartition("/")[2] or "experiment")
+        folder = Path(scratch) / Place(text).name
         for place in places:
             if place.bundle:
                 fetch(place.address, folder / place.name, folder=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +15,9 @@ import fsspec
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.bundle.schema import MANIFEST
 from graphviz_dash.errors import InputError, MissingRequirementError
+
+_TALKATIVE: Final = ("gcsfs", "s3fs")
+"""Libraries that log a traceback for each of their tries, of which one line is told in the end."""
 
 _EXTRAS: Final = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 
@@ -32,8 +37,9 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The last part of the address."""
-        return PurePosixPath(self.address).name
+        """The last part of the address, fit to be a file's or folder's name."""
+        last = PurePosixPath(self.address).name
+        return last if last not in ("", "..") else "unnamed"
 
     @property
     def folder(self) -> str:
@@ -52,7 +58,7 @@ def find_places(given: Sequence[str]) -> list[Place]:
     it and below, where a folder with a manifest counts as one bundle.
 
     Raises:
-        InputError: nothing there.
+        InputError: nothing there, or it cannot be listed: no credentials, no such bucket.
         MissingRequirementError: the package for its protocol is not installed.
     """
     found: list[Place] = []
@@ -78,7 +84,9 @@ def _below(folder: Path) -> Iterator[Place]:
     if is_bundle(folder):
         yield Place(str(folder), bundle=True)
         return
-    for child in sorted(folder.iterdir()):
+    with _told(str(folder)):
+        children = sorted(folder.iterdir())
+    for child in children:
         if child.name.startswith(".") or child.is_symlink():
             continue
         if child.is_dir():
@@ -88,33 +96,83 @@ def _below(folder: Path) -> Iterator[Place]:
 
 
 def _remote(address: str) -> Iterator[Place]:
-    system, path = _system(address)
+    with _told(address):
+        system, path = _system(address)
+        if system.isfile(path):
+            yield Place(address)
+            return
+        files = sorted(file for file in system.find(path) if not _passed(file, path))
     protocol = address.partition("://")[0]
-    if system.isfile(path):
-        yield Place(address)
-        return
-    files = sorted(system.find(path))
     bundles = {str(PurePosixPath(file).parent) for file in files if file.endswith(f"/{MANIFEST}")}
     inside = tuple(f"{bundle}/" for bundle in bundles)
     for bundle in sorted(bundles):
         yield Place(f"{protocol}://{bundle.lstrip('/')}", bundle=True)
     for file in files:
-        hidden = any(part.startswith(".") for part in PurePosixPath(file).parts)
-        if not hidden and not str(file).startswith(inside):
+        if not file.startswith(inside):
             yield Place(f"{protocol}://{str(file).lstrip('/')}")
+
+
+def _passed(file: str, path: str) -> bool:
+    """Whether a file below ``path`` is passed over: it or a folder on its way is hidden (``..``
+    among them), or it is what consoles keep for a folder, an empty object with a slash at its end.
+    """
+    within = file.removeprefix(path)
+    return file.endswith("/") or any(part.startswith(".") for part in within.split("/"))
 
 
 def _system(address: str) -> tuple[Any, str]:
     protocol = address.partition("://")[0]
+    for library in _TALKATIVE:
+        logging.getLogger(library).setLevel(logging.CRITICAL)
     try:
         system, path = fsspec.core.url_to_fs(address)
     except ImportError as error:
         extra = _EXTRAS.get(protocol)
         advice = f"pip install 'graphviz-dash[{extra}]'" if extra else str(error)
         raise MissingRequirementError(f"Addresses with {protocol}:// need: {advice}") from error
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         raise InputError(address, str(error), "an address that fsspec knows") from error
     return system, path
+
+
+@contextmanager
+def _told(address: str) -> Iterator[None]:
+    """What a file system refuses, in one line with the address."""
+    try:
+        yield
+    except (OSError, ValueError, *_refusals()) as error:
+        found = str(error) or type(error).__name__
+        if isinstance(error, FileNotFoundError):
+            found = f"no such bucket, folder or file ({found})"
+        advice = next((text for said, text in _ADVICE.items() if said in found), "")
+        raise InputError(address, found, "a file or folder that can be read", advice) from error
+
+
+_ADVICE: Final = {
+    "credentials": "Its library looks for them in the environment and in the user's configuration "
+    "(for s3:// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or `aws configure`; for gs:// "
+    "GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login`).",
+    "Anonymous caller": "gs:// reads as who GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth "
+    "application-default login` say.",
+    "connect to the endpoint": "For a server other than Amazon's, AWS_ENDPOINT_URL is its address.",
+}
+_REFUSALS: Final = {
+    "botocore.exceptions": ("BotoCoreError", "ClientError", "HTTPClientError"),
+    "google.auth.exceptions": ("GoogleAuthError",),
+    "gcsfs.retry": ("HttpError",),
+    "aiohttp": ("ClientError",),
+}
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """What the cloud libraries raise besides OSError; nothing of those that nobody imported."""
+    found = (
+        getattr(sys.modules[module], name, None)
+        for module, names in _REFUSALS.items()
+        if module in sys.modules
+        for name in names
+    )
+    return tuple(one for one in found if isinstance(one, type) and issubclass(one, Exception))
 
 
 @contextmanager
@@ -143,8 +201,8 @@ def fetch(address: str, target: Path, *, folder: bool) -> None:
     Raises:
         InputError: it is not there, or cannot be read.
     """
-    system, path = _system(address)
-    try:
+    with _told(address):
+        system, path = _system(address)
         if not folder:
             system.get_file(path, str(target))
             return
@@ -156,5 +214,3 @@ def fetch(address: str, target: Path, *, folder: bool) -> None:
                 raise InputError(address, f"a file at {within}", "files inside the folder")
             place.parent.mkdir(parents=True, exist_ok=True)
             system.get_file(file, str(place))
-    except (OSError, ValueError) as error:
-        raise InputError(address, str(error), "a file that can be read") from error

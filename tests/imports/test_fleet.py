@@ -159,6 +159,13 @@ def test_what_cannot_be_read_is_told_and_spoils_nothing(tmp_path: Path) -> None:
     assert failed.source.endswith("bad.json")
 
 
+def test_what_a_process_cannot_read_is_told_with_its_own_reason(tmp_path: Path) -> None:
+    (tmp_path / "damaged.json").write_text('{"traceEvents": [{"ph": "X", "cat": [1]}]}')
+    fleet = collect_fleet(find_places([str(tmp_path)]), partial(executor_for, None, 1))
+    (unread,) = fleet.failed
+    assert "traceEvents[0].cat is an array" in unread.reason
+
+
 def test_names_are_as_long_as_they_must_be(tmp_path: Path) -> None:
     for node in ("n0", "n1"):
         rank(tmp_path / node, 0)
