@@ -140,7 +140,7 @@ def _told(address: str) -> Iterator[None]:
     """What a file system refuses, in one line with the address."""
     try:
         yield
-    except (OSError, ValueError, *_refusals()) as error:
+    except _refusals() as error:
         found = str(error) or type(error).__name__
         if isinstance(error, FileNotFoundError):
             found = f"no such bucket, folder or file ({found})"
@@ -165,14 +165,15 @@ _REFUSALS: Final = {
 
 
 def _refusals() -> tuple[type[Exception], ...]:
-    """What the cloud libraries raise besides OSError; nothing of those that nobody imported."""
+    """What file systems raise: of the cloud libraries those that somebody imported."""
     found = (
         getattr(sys.modules[module], name, None)
         for module, names in _REFUSALS.items()
         if module in sys.modules
         for name in names
     )
-    return tuple(one for one in found if isinstance(one, type) and issubclass(one, Exception))
+    own = (one for one in found if isinstance(one, type) and issubclass(one, Exception))
+    return (OSError, ValueError, *own)
 
 
 @contextmanager
