@@ -29,7 +29,7 @@ def program(*arguments: str, cwd: Path, **environment: str) -> subprocess.Comple
         text=True,
         errors="replace",
         check=False,
-        timeout=60,
+        timeout=300,
     )
 
 

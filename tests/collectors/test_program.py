@@ -64,7 +64,7 @@ def run(place: Path, program: str, *how: str) -> subprocess.CompletedProcess[str
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
 
 
@@ -91,7 +91,7 @@ def test_the_hook_runs_after_torch_and_the_program_sees_nothing_of_it(place: Pat
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     watched = run(place, program)
     assert hooked(place) == ["as asked a torch"]

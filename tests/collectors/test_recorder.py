@@ -43,7 +43,7 @@ def run(folder: Path, program: str, *options: str) -> subprocess.CompletedProces
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
 
 
@@ -253,7 +253,7 @@ def test_torch_is_left_as_it_was_and_part_of_a_program_can_be_recorded(tmp_path:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     recording = read_bundle(tmp_path / "part" / "p").recording

@@ -249,7 +249,7 @@ def test_a_script_without_a_main_guard_runs_once_and_its_folder_lends_no_module(
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.stdout.split() == ["started", str(events.count)]
 
@@ -278,7 +278,7 @@ def test_an_interrupt_from_the_terminal_ends_all(tmp_path: Path) -> None:
         while len(seen) < 2:
             seen = [int(pid) for pid in Path(children).read_text().split()]
         os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
     assert errors.rstrip().endswith("KeyboardInterrupt")
     # One that was just being started ends by itself, when its orders do.
     deadline = time.monotonic() + 20

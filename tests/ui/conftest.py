@@ -11,7 +11,7 @@ from tests.chromium import system_chromium
 from tests.serving import ROOT, served
 
 # How fast a page is, is measured in benchmarks/; here it may wait for a busy machine.
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="session")

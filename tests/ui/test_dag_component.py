@@ -33,7 +33,7 @@ def page(browser: Browser, dashboard: str, request: pytest.FixtureRequest) -> It
 def open_graph(page: Page, address: str, query: str) -> Locator:
     page.goto(f"{address}/graph?{query}")
     canvas = page.locator(".dag canvas")
-    expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"), timeout=30_000)
+    expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
     idle(page)
     return canvas
 
@@ -83,7 +83,7 @@ def test_a_click_on_a_node_shows_its_card_and_the_address_keeps_it(
     expect(canvas).to_have_attribute("data-selected", "12")
     expect(page).to_have_url(re.compile("node=12"))
     page.reload()
-    expect(page.locator(".node")).to_contain_text("node 12", timeout=30_000)
+    expect(page.locator(".node")).to_contain_text("node 12")
 
 
 def test_a_node_in_a_folded_group_is_unfolded_by_its_address(page: Page, dashboard: str) -> None:

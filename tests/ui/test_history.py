@@ -24,15 +24,15 @@ def page(browser: Browser) -> Iterator[Page]:
 def canvas(page: Page) -> Locator:
     """The DAG, once it is drawn."""
     # While one graph takes another's place, both are there for a moment.
-    expect(page.locator(".dag canvas")).to_have_count(1, timeout=30_000)
+    expect(page.locator(".dag canvas")).to_have_count(1)
     found = page.locator(".dag canvas")
-    expect(found).to_have_attribute("data-boxes", re.compile(r"[1-9]"), timeout=30_000)
+    expect(found).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
     return found
 
 
 def at(page: Page, end: str) -> None:
     """Waits until the address ends so."""
-    expect(page).to_have_url(re.compile(re.escape(end) + "$"), timeout=20_000)
+    expect(page).to_have_url(re.compile(re.escape(end) + "$"))
 
 
 def in_bar(page: Page, label: str) -> Locator:
@@ -52,7 +52,7 @@ def test_back_goes_step_by_step_through_pages_and_choices(page: Page, dashboard:
     page.get_by_role("radio", name="partial").click()
     at(page, "/graph?experiment=mlp-train&colour=phase&run=partial")
     in_bar(page, "Timeline").click()
-    expect(page.locator(".timeline canvas")).to_be_visible(timeout=30_000)
+    expect(page.locator(".timeline canvas")).to_be_visible()
     in_bar(page, "Graph").click()
     at(page, "/graph?experiment=mlp-train&colour=phase&run=partial")
     canvas(page)
@@ -72,7 +72,7 @@ def test_back_goes_step_by_step_through_pages_and_choices(page: Page, dashboard:
             expect(page.get_by_role("radio", name=run, exact=True)).to_be_checked()
         else:
             settled = ".timeline canvas" if "timeline" in end else ".hero"
-            expect(page.locator(settled).first).to_be_visible(timeout=20_000)
+            expect(page.locator(settled).first).to_be_visible()
 
 
 def test_back_takes_the_selection_of_a_node_back(page: Page, dashboard: str) -> None:
@@ -81,28 +81,28 @@ def test_back_takes_the_selection_of_a_node_back(page: Page, dashboard: str) -> 
     for node in (2, 5):
         place = drawn.evaluate("(canvas, node) => canvas.__dag.positionOf(node)", node)
         page.mouse.click(place["x"], place["y"])
-        expect(page.locator(".node")).to_contain_text(f"node {node} ", timeout=10_000)
+        expect(page.locator(".node")).to_contain_text(f"node {node} ")
         at(page, f"node={node}")
     page.go_back()
-    expect(page.locator(".node")).to_contain_text("node 2 ", timeout=10_000)
+    expect(page.locator(".node")).to_contain_text("node 2 ")
     expect(drawn).to_have_attribute("data-selected", "2")
     page.go_back()
-    expect(page.locator(".node")).to_contain_text("Longest nodes", timeout=10_000)
+    expect(page.locator(".node")).to_contain_text("Longest nodes")
     expect(drawn).to_have_attribute("data-selected", "")
     page.go_forward()
-    expect(page.locator(".node")).to_contain_text("node 2 ", timeout=10_000)
+    expect(page.locator(".node")).to_contain_text("node 2 ")
 
 
 def test_back_takes_the_selection_of_a_slice_back(page: Page, dashboard: str) -> None:
     page.goto(f"{dashboard}/timeline?experiment=fork-join")
     stage = page.locator(".timeline canvas")
-    expect(stage).to_have_attribute("data-painted", re.compile(r"[1-9]"), timeout=30_000)
+    expect(stage).to_have_attribute("data-painted", re.compile(r"[1-9]"))
     seen = []
     for _ in range(2):
         stage.focus()
         page.keyboard.press(".")
         expect(page).not_to_have_url(re.compile(re.escape(seen[-1]) if seen else "^$"))
-        expect(page).to_have_url(re.compile("select="), timeout=10_000)
+        expect(page).to_have_url(re.compile("select="))
         seen.append(page.url)
         page.wait_for_timeout(600)
     assert seen[0] != seen[1]
@@ -123,20 +123,20 @@ def test_the_picker_at_the_top_changes_the_experiment_of_the_page(
     page: Page, dashboard: str
 ) -> None:
     page.goto(f"{dashboard}/compare?experiment=mlp-train&run=partial")
-    expect(page.get_by_role("heading", name="mlp-train")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("heading", name="mlp-train")).to_be_visible()
     idle(page)
     page.locator(".st-key-top-bar").get_by_role("combobox").click()
     page.get_by_role("option", name="decode").click()
-    expect(page.get_by_role("heading", name="decode")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("heading", name="decode")).to_be_visible()
     at(page, "/compare?experiment=decode&run=partial")
     page.go_back()
-    expect(page.get_by_role("heading", name="mlp-train")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("heading", name="mlp-train")).to_be_visible()
     expect(page.get_by_role("radio", name="partial")).to_be_checked()
 
 
 def test_the_old_address_of_the_overview_leads_there(page: Page, dashboard: str) -> None:
     page.goto(f"{dashboard}/overview")
-    expect(page.locator(".hero").first).to_be_visible(timeout=30_000)
+    expect(page.locator(".hero").first).to_be_visible()
     assert page.url == f"{dashboard}/"
 
 

@@ -76,7 +76,7 @@ def page(browser: Browser) -> Iterator[Page]:
 @pytest.mark.parametrize("path", PAGES)
 def test_tab_reaches_every_control(path: str, page: Page, dashboard: str) -> None:
     page.goto(f"{dashboard}/{path}")
-    page.locator(PAGES[path]).first.wait_for(timeout=30_000)
+    page.locator(PAGES[path]).first.wait_for()
     ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
     expect(page.locator(ready)).to_be_visible()
     expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
@@ -111,6 +111,6 @@ def test_canvases_say_what_they_show(page: Page, dashboard: str) -> None:
         page.goto(f"{dashboard}/{path}")
         name = path.partition("?")[0]
         stage = page.locator(f".{'dag' if name == 'graph' else name} canvas").first
-        expect(stage).to_have_attribute("aria-label", _ANY, timeout=30_000)
+        expect(stage).to_have_attribute("aria-label", _ANY)
         expect(stage).to_have_attribute("role", _ANY)
         expect(stage).to_have_attribute("tabindex", "0")

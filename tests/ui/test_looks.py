@@ -126,7 +126,7 @@ def test_a_page(name: str, page: Page, theme: str, made: str, dashboard: str) ->
 def visit(page: Page, address: str, view: View) -> None:
     """Opens a view and waits until it is drawn."""
     page.goto(f"{address}/{view.path}")
-    page.locator(view.ready).first.wait_for(timeout=30_000)
+    page.locator(view.ready).first.wait_for()
     settled = '[data-testid="stApp"][data-test-script-state="notRunning"]'
     expect(page.locator(settled)).to_be_visible()
     expect(page.get_by_test_id("stSkeleton")).to_have_count(0)

