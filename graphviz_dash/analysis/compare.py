@@ -31,7 +31,7 @@ from graphviz_dash.analysis.figures import (
 from graphviz_dash.analysis.headline import fastest, headline, sentence
 from graphviz_dash.analysis.measured import measured
 from graphviz_dash.analysis.memory import memory_pass_figures
-from graphviz_dash.analysis.metrics import METRICS
+from graphviz_dash.analysis.metrics import METRICS, MUCH_COMMUNICATION
 from graphviz_dash.analysis.predict import Prediction
 from graphviz_dash.analysis.rank_waits import rank_waits
 from graphviz_dash.analysis.ranks import families
@@ -45,11 +45,12 @@ from graphviz_dash.analysis.scored import prediction_figures, prediction_for
 from graphviz_dash.analysis.steps import Step, steps
 from graphviz_dash.analysis.throughput import throughput_figures
 from graphviz_dash.analysis.waterfall import Cause, Waterfall, arrivals, waterfall
-from graphviz_dash.analysis.weak import Weakness, weaknesses
+from graphviz_dash.analysis.weak import Weakness, communication_share, weaknesses
 from graphviz_dash.analysis.where import WhereTimeGoes, where_time_goes
 from graphviz_dash.analysis.work import StepWork, step_work
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
+from graphviz_dash.units import format_percent
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
@@ -253,7 +254,7 @@ def _compare_run(
             *recorded_relative(run, against),
         )
     }
-    figures |= {figure.metric.id: figure for figure in _joined(run, figures)}
+    figures |= {figure.metric.id: figure for figure in _joined(run, figures, taken)}
     figures |= {
         figure.metric.id: figure for figure in throughput_figures(run, figures["step_interval"])
     }
@@ -290,12 +291,19 @@ def _compare_run(
     )
 
 
-def _joined(run: Run, figures: Mapping[str, Figure]) -> Iterator[Figure]:
+def _joined(run: Run, figures: Mapping[str, Figure], taken: tuple[Step, ...]) -> Iterator[Figure]:
     """The figures made of others of the same run."""
     step = figures["step_time"]
+    share = communication_share(run, taken)
     for metric, part in (("observer_effect", "traced_step_time"), ("busy_of_clean", "gpu_busy")):
         figure = figures[part]
-        if figure.value is None or not step.value:
+        if part == "gpu_busy" and share > MUCH_COMMUNICATION:
+            yield absent(
+                metric,
+                f"{format_percent(share)} of the traced GPU busy time is communication, which "
+                "waits for other ranks, and not as long without the profiler",
+            )
+        elif figure.value is None or not step.value:
             yield absent(metric, figure.reason or step.reason or "its step time is 0")
         else:
             yield present(metric, figure.value / step.value)

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.figures import clean_step_ns
-from graphviz_dash.analysis.graph_diff import Change, diff_graphs
+from graphviz_dash.analysis.graph_diff import diff_graphs
 from graphviz_dash.analysis.lanes import column, encode
 from graphviz_dash.analysis.steps import exclusive_ns, steps
 from graphviz_dash.model.graph import CapturedGraph
@@ -65,8 +65,7 @@ def _reordered(a: CapturedGraph, b: CapturedGraph) -> bool:
         return False
     if a.nodes == b.nodes and a.edges == b.edges:
         return False
-    diff = diff_graphs([a], [b])
-    return diff.same and any(node.change is Change.SAME and node.a != node.b for node in diff.nodes)
+    return diff_graphs([a], [b]).reordered
 
 
 def _effect(first: Run, second: Run) -> OrderEffect | None:

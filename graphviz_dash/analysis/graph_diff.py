@@ -118,6 +118,11 @@ class GraphDiff:
             for one in self.whole
         )
 
+    @property
+    def reordered(self) -> bool:
+        """Whether nothing differs but the order in which nodes were created, bodies included."""
+        return self.same and any(node.a != node.b for one in self.whole for node in one.nodes)
+
     def node_counts(self) -> dict[Change, int]:
         """How many nodes of each change, bodies not counted; all changes are keys."""
         found = Counter(node.change for node in self.nodes)

@@ -72,6 +72,8 @@ def check_device_launch(run: Run, graph_id: str) -> DeviceLaunch:
 
 def diff_sentence(diff: GraphDiff) -> str:
     """How much differs: "2 nodes added, 1 changed; 3 edges added, 1 removed"."""
+    if diff.reordered:
+        return "The two graphs are the same, created in another order."
     if diff.same:
         return "The two graphs are the same."
     parts = [

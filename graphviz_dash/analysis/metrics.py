@@ -366,7 +366,8 @@ _GPU = (
         "busy_of_clean", "GPU busy of clean step", _F, Source.BOTH, _HIGH,
         "GPU busy time of the traced pass divided by the step time of the clean pass. An estimate: "
         "it takes kernels to run as long with as without the profiler. Above 100% they did not, "
-        "and it is shown as it is.",
+        "and it is shown as it is. Absent for a rank of several whose busy time is communication "
+        "for more than a quarter, which waits for other ranks.",
         estimate=True,
     ),
     Metric(

@@ -25,6 +25,7 @@ from graphviz_dash.units import format_ns, format_percent, format_ratio
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run, WorkloadInfo
+    from graphviz_dash.model.trace import TraceProblem
 
 
 @dataclass(frozen=True)
@@ -194,22 +195,35 @@ def _of_traces(
             ("busy_of_clean",),
         )
     for problem in run.problems:
-        yield Weakness(f"trace-{problem.code}", problem.text.rstrip("."))
+        yield Weakness(f"trace-{problem.code}", f"{_whose(run, problem)}{problem.text.rstrip('.')}")
+
+
+def _whose(run: Run, problem: TraceProblem) -> str:
+    """Of which of a run's two traces a problem is; nothing where both have it."""
+    traces = {"traced pass: ": run.replay_trace, "capture pass: ": run.capture_trace}
+    found = [name for name, one in traces.items() if one and problem in one.info.problems]
+    return found[0] if len(found) == 1 and all(traces.values()) else ""
+
+
+def communication_share(run: Run, taken: tuple[Step, ...]) -> float:
+    """The part of a rank's traced GPU busy time that is communication, from 0; 0 where a run is no
+    rank of several."""
+    trace = run.replay_trace
+    busy = sum(step.busy_ns for step in taken)
+    if run.manifest.rank is None or trace is None or not busy:
+        return 0.0
+    return sum(one.total_ns for one in communication(trace, taken)) / busy
 
 
 def _of_ranks(run: Run, taken: tuple[Step, ...]) -> Iterator[Weakness]:
-    trace = run.replay_trace
-    if run.manifest.rank is None or trace is None:
-        return
-    found = communication(trace, taken)
-    total, busy = sum(one.total_ns for one in found), sum(step.busy_ns for step in taken)
-    if total > MUCH_COMMUNICATION * busy:
+    share = communication_share(run, taken)
+    if share > MUCH_COMMUNICATION:
         yield Weakness(
             "communication",
-            f"{format_percent(total / busy)} of its GPU busy time is communication, in which it "
-            "may only wait for other ranks",
+            f"{format_percent(share)} of its GPU busy time is communication, in which it may only "
+            "wait for other ranks",
             "The ranks side by side tell waiting from transfer.",
-            ("gpu_busy", "busy_fraction", "busy_of_clean", "kernel_change", "gaps_removed"),
+            ("gpu_busy", "busy_fraction", "kernel_change", "gaps_removed"),
         )
 
 

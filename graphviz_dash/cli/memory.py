@@ -142,9 +142,11 @@ def _print_pool(report: MemoryReport, pool: PoolUse) -> None:
     from graphviz_dash.errors import printable
     from graphviz_dash.units import format_bytes, format_count
 
+    segments = "segment" if pool.segments == 1 else "segments"
+    graphs = "graph" if len(pool.graphs) == 1 else "graphs"
     print_heading(
         f"{report.run}, pool {pool.id[0]}-{pool.id[1]}: {format_bytes(pool.reserved)} in "
-        f"{format_count(pool.segments)} segments for {format_count(len(pool.graphs))} graphs"
+        f"{format_count(pool.segments)} {segments} for {format_count(len(pool.graphs))} {graphs}"
     )
     parts = {
         "one graph": pool.exclusive,

@@ -460,6 +460,16 @@ class TestWeakness:
         found = compare(make_experiment(run)).runs[0].weaknesses
         assert ("trace-cut", "the trace ends early") in [(one.code, one.text) for one in found]
 
+    def test_a_problem_of_one_of_two_traces_says_of_which(self) -> None:
+        frames = Frames()
+        frames.step(0, 0, 100)
+        cut, lost = TraceProblem("cut", "it ends early"), TraceProblem("lost", "some is lost")
+        run = replace(graphed(), replay_trace=frames.trace((cut, lost)))
+        run = replace(run, capture_trace=frames.trace((lost,)))
+        found = compare(make_experiment(run)).runs[0].weaknesses
+        told = [one.text for one in found if one.code.startswith("trace-")]
+        assert told == ["traced pass: it ends early", "some is lost"]
+
 
 class TestHeadline:
     def test_faster(self) -> None:

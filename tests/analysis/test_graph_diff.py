@@ -164,9 +164,12 @@ def _check_whole(diff: GraphDiff) -> None:
 @given(SEEDS, st.booleans())
 def test_another_order_of_creation_is_the_same_graph(seed: int, unique: bool) -> None:
     draft = _layers(random.Random(seed), unique)
-    diff = diff_graphs([draft.graph()[0]], [draft.graph(seed)[0]])
+    first, second = draft.graph()[0], draft.graph(seed)[0]
+    diff = diff_graphs([first], [second])
     _check_whole(diff)
     assert diff.same
+    if unique:
+        assert diff.reordered == (first.nodes != second.nodes)
 
 
 @given(SEEDS, st.integers(1, 6))

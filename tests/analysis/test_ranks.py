@@ -272,6 +272,11 @@ def test_much_communication_is_told_for_it_may_be_waiting(tmp_path: Path) -> Non
         "79.6% of its GPU busy time is communication, in which it may only wait for other ranks"
     ]
     assert all(one.code != "communication" for one in second.weaknesses)
+    own, other = first["busy_of_clean"], second["busy_of_clean"]
+    assert own.value is None
+    assert own.reason is not None
+    assert "79.6% of the traced GPU busy time is communication" in own.reason
+    assert other.value is not None
 
 
 def test_two_h200s() -> None:
