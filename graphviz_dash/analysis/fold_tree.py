@@ -20,6 +20,7 @@ class FoldKind(StrEnum):
 
     GRAPH = "graph"
     MODULE = "module"
+    OUTSIDE = "outside"
     PARALLEL = "parallel"
     BRANCH = "branch"
     TANGLE = "tangle"
@@ -69,7 +70,8 @@ class Group:
     children, or what lies in them where they are parts of it, REPEATs again. A HOLDER has the node
     that holds graphs, and then their BODY groups, which stand side by side. Groups of one ``shape``
     hold equal nodes, put together alike.
-    ``part``: it is some of the blocks of the REPEAT around it.
+    ``part``: it is some of the blocks of the REPEAT around it. ``note`` is said of it beside its
+    title, where there is something to say.
     """
 
     id: str
@@ -82,6 +84,7 @@ class Group:
     repeats: int = 0
     shape: int = 0
     part: bool = False
+    note: str = ""
 
     @cached_property
     def blocks(self) -> tuple[Fold, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphviz_dash.analysis.eager_change import EagerNode
-from graphviz_dash.analysis.fold import fold
+from graphviz_dash.analysis.fold import FoldBy, fold
 from graphviz_dash.analysis.fold_repeat import RepeatFacts
 from graphviz_dash.analysis.fold_tree import (
     FoldKind,
@@ -113,7 +113,8 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
 
 class DagView(msgspec.Struct, frozen=True):
     """All that is drawn. ``expanded`` are the ids of the unfolded groups; ``shown`` the blocks that
-    stand for all of a repeat (ALL: none does), by its id, where it is not the first."""
+    stand for all of a repeat (ALL: none does), by its id, where it is not the first; ``note`` what
+    is said of how the graph is folded, where there is anything to say."""
 
     nodes: int
     edges: int
@@ -127,6 +128,7 @@ class DagView(msgspec.Struct, frozen=True):
     shown: dict[str, int]
     focus: str | None
     full: bool
+    note: str
 
 
 @dataclass(frozen=True)
@@ -195,10 +197,12 @@ def folded(
     measured: MeasuredGraph | None = None,
     union: GraphUnion | None = None,
     eager: Callable[[], Mapping[int, EagerNode]] = dict,
+    by: FoldBy = FoldBy.ORDER,
 ) -> FoldedGraph:
     """Folds a graph with all that it holds; ``measured`` tells its critical path, ``union``, whose
-    whole it is, what changed, ``eager`` what the nodes are to eager code."""
-    root = fold(whole)
+    whole it is, what changed, ``eager`` what the nodes are to eager code, ``by`` what the fold
+    begins with."""
+    root = fold(whole, by)
     return FoldedGraph(whole, root, groups(root), path_marks(whole, measured), union, eager)
 
 
@@ -257,6 +261,7 @@ def dag_view(
         shown={ident: at for ident, at in sorted(blocks.items()) if at and ident in kept},
         focus=None if focus is None else f"n{focus}",
         full=full,
+        note=printable(graph.root.note),
     )
 
 
@@ -446,13 +451,18 @@ def _box(
     block = blocks.get(item.id, 0) if repeated and one.open else ALL
     return Box(
         id=item.id, **where, node=-1, open=one.open, label=title[:_LABEL],
-        note=f"{format_count(count)} nodes" if count != 1 else "1 node",
+        note=_note(item, count),
         time=graph.times.text(first, count), colour=colours.most(first, count),
         strip=[] if one.open else colours.strip(first, count),
         repeats=item.repeats, name=-1,
         body=item.kind is FoldKind.BODY, where="", off=False,
         block=block, differ=graph.differing(item) if repeated else 0,
     )  # fmt: skip
+
+
+def _note(group: Group, count: int) -> str:
+    nodes = f"{format_count(count)} nodes" if count != 1 else "1 node"
+    return f"{nodes} · {printable(group.note)}"[:_NAME] if group.note else nodes
 
 
 def _inner_title(title: str, above: str) -> str:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from graphviz_dash.analysis.fold import FoldBy
 from graphviz_dash.analysis.fold_tree import FoldKind, Group
 from graphviz_dash.analysis.measured_graph import measure_graph, run_replays
 from graphviz_dash.analysis.whole import WholeGraph, whole_graph
 from graphviz_dash.charts.dag import Box, ColourBy, DagView, FoldedGraph, dag_view, folded
+from graphviz_dash.charts.dag_layout import ALL
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.graph import EdgeType
 from graphviz_dash.units import format_ns
@@ -96,15 +98,31 @@ def views(graph: FoldedGraph, colour: ColourBy, chance: random.Random) -> list[D
     ]
 
 
+def check_forward(graph: FoldedGraph) -> None:
+    """Whatever is unfolded, links lead from boxes to later ones: none runs in a circle."""
+    chance = random.Random(len(graph.rows))
+    every = dict.fromkeys(graph.groups, ALL)
+    for count in (0, 1, 5, len(graph.groups)):
+        opened = chance.sample(sorted(graph.groups), min(len(graph.groups), count))
+        view = dag_view(graph, ColourBy.CATEGORY, 1.3, opened, shown=every)
+        place = {box.id: box.first for box in view.boxes}
+        for link in view.links:
+            if link.count:
+                assert place[link.source] < place[link.target], link
+
+
+@pytest.mark.parametrize("by", FoldBy)
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.parent.name)
-def test_recorded_graphs(path: Path) -> None:
+def test_recorded_graphs(path: Path, by: FoldBy) -> None:
     run = load_run(path)
     matched = run_replays(run)
     for one in run.graphs:
         if one.parent is not None:
             continue
         measured = measure_graph(one, run.graphs, matched)
-        graph = folded(whole_graph(run, one.id), None if isinstance(measured, str) else measured)
+        known = None if isinstance(measured, str) else measured
+        graph = folded(whole_graph(run, one.id), known, by=by)
+        check_forward(graph)
         chance = random.Random(one.id)
         keys = [row.category.value for row in graph.rows]
         for view in views(graph, ColourBy.CATEGORY, chance):
@@ -115,8 +133,9 @@ def test_recorded_graphs(path: Path) -> None:
             check_boxes(graph, view, slack)
 
 
+@pytest.mark.parametrize("by", FoldBy)
 @pytest.mark.parametrize("seed", range(12))
-def test_random_graphs(seed: int) -> None:
+def test_random_graphs(seed: int, by: FoldBy) -> None:
     chance = random.Random(seed)
     count = chance.choice([5, 60, 400, 1_500])
     density = chance.choice([0, 0.02, 0.1])
@@ -130,7 +149,8 @@ def test_random_graphs(seed: int) -> None:
         chance.choice([None, f"Net.layers.{chance.randrange(3)}.{chance.choice('ab')}"])
         for _ in range(count)
     ]
-    graph = folded(WholeGraph.of(table(count, edges, modules)))
+    graph = folded(WholeGraph.of(table(count, edges, modules)), by=by)
+    check_forward(graph)
     order = graph.root.order.nodes.tolist()
     for group in graph.groups.values():
         assert list(group.nodes) == order[group.first : group.first + group.count]

@@ -9,6 +9,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from graphviz_dash.analysis.fold import FoldBy
 from graphviz_dash.ui.components.dag import preparing, routes
 from graphviz_dash.ui.store import STORE
 from tests.builders import chain, make_run
@@ -43,6 +44,14 @@ def test_a_view(client: TestClient, key: str) -> None:
     assert "n300" in [box[0] for box in focused.json()["boxes"]]
 
 
+def test_a_view_by_module(client: TestClient, key: str) -> None:
+    body = view(client, key, fold="module").json()
+    titles = [box[7] for box in body["boxes"]]
+    assert {"forward", "Transformer", "no module"} <= set(titles)
+    assert body["note"] == ""
+    assert body != view(client, key, fold="order").json() == view(client, key).json()
+
+
 def test_a_search(client: TestClient, key: str) -> None:
     query = {"experiment": key, "run": "graph", "graph": "graph-0", "q": "layers.2"}
     body = client.get("/api/dag/search", params=query).json()
@@ -63,6 +72,7 @@ def test_a_search(client: TestClient, key: str) -> None:
         ({"graph": "y" * 200}, 400),
         ({"graph": ""}, 400),
         ({"colour": "<script>"}, 400),
+        ({"fold": "colour"}, 400),
         ({"ratio": "0"}, 400),
         ({"ratio": "nan"}, 400),
         ({"ratio": "1e999"}, 400),
@@ -209,7 +219,7 @@ def test_a_large_graph_is_prepared_by_a_job(
     def cancelled() -> None:
         preparing.cancel(of, None)
 
-    told = preparing._tasks(of, None)
+    told = preparing._tasks(of, None, FoldBy.ORDER)
     monkeypatch.setattr(preparing, "_tasks", lambda *_: [("wait", cancelled), *told])
     answer = view(client, toy)
     assert answer.status_code == 400

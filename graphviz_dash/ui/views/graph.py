@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from graphviz_dash.analysis.fold import FoldBy
 from graphviz_dash.analysis.graph_pair import launch_answer, launch_sentence
 from graphviz_dash.analysis.graph_union import FIRST, GraphUnion
 from graphviz_dash.analysis.whole import WholeGraph
@@ -56,6 +57,7 @@ from graphviz_dash.ui.store import STORE
 from graphviz_dash.units import format_count, format_ns, format_percent
 
 _CHANGE: Final = "change"
+_FOLD: Final = "fold"
 _HEIGHT: Final = 640
 
 
@@ -93,7 +95,8 @@ def render() -> None:
         )
     count = nodes_of(run, graph_id)
     # A large graph that nobody has seen yet is prepared by the drawing, which says how far it is.
-    ready = is_ready(of, against) or count < LARGE
+    by = _fold()
+    ready = count < LARGE or any(is_ready(of, against, one) for one in FoldBy)
     with st.container(key="graph-said", gap="small"):
         if not ready:
             show(element("p", f"{format_count(count)} nodes, being prepared", "muted"))
@@ -116,6 +119,8 @@ def render() -> None:
             on_select=_select,
             find=address.value(FIND) or "",
             on_find=_find,
+            fold=by,
+            on_fold=_refold,
             ready=ready,
             key=f"dag-{identity}",
             height=_HEIGHT,
@@ -186,6 +191,16 @@ def _earlier(chosen: Chosen, against: GraphAddress) -> tuple[Run, str]:
 
 def _find(wanted: str) -> None:
     address.change({FIND: wanted or None})
+
+
+def _fold() -> str:
+    """What the fold begins with, by the address."""
+    asked = address.value(_FOLD)
+    return asked if asked in list(FoldBy) else FoldBy.ORDER.value
+
+
+def _refold(by: str) -> None:
+    address.change({_FOLD: None if by == FoldBy.ORDER else by})
 
 
 def _home(

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.fold import FoldBy
 from graphviz_dash.charts.palette import CRITICAL, IDLE, MODE, Shade
 from graphviz_dash.ui.components.dag.api import routes
 
@@ -70,6 +71,8 @@ def dag_view(
     on_select: Callable[[int | None], None] | None = None,
     find: str = "",
     on_find: Callable[[str], None] | None = None,
+    fold: str = "order",
+    on_fold: Callable[[str], None] | None = None,
     ready: bool = True,
     key: str = "dag",
     height: int = 640,
@@ -90,6 +93,9 @@ def dag_view(
             ``selected`` already holds it.
         find: what is searched for, from outside; a later search of the reader outweighs it.
         on_find: called with what the reader searches for.
+        fold: what the fold begins with, a value of analysis.fold.FoldBy; a later choice of the
+            reader outweighs it.
+        on_fold: called with what the reader chooses.
         ready: whether the graph is prepared already; if not, the component prepares it, tells how
             far it is, and has the script run once more when it is done.
         key: key of the widget.
@@ -104,6 +110,7 @@ def dag_view(
             "colour": color_by,
             "selected": selected,
             "find": find,
+            "fold": fold,
             "ready": ready,
             "height": height,
             "palette": _palette(),
@@ -111,6 +118,7 @@ def dag_view(
         key=key,
         on_selected_change=lambda: _clicked(key, on_select),
         on_found_change=lambda: _searched(key, on_find),
+        on_fold_change=lambda: _refolded(key, on_fold),
         on_loaded_change=_nothing,
     )
     return _latest(f"{key}:selection", state.get("selected"), selected)
@@ -154,6 +162,12 @@ def _searched(key: str, on_find: Callable[[str], None] | None) -> None:
     text = st.session_state[key].get("found")
     if on_find is not None and isinstance(text, str):
         on_find(text[:_MOST_TEXT])
+
+
+def _refolded(key: str, on_fold: Callable[[str], None] | None) -> None:
+    by = st.session_state[key].get("fold")
+    if on_fold is not None and by in list(FoldBy):
+        on_fold(by)
 
 
 def _nothing() -> None:

@@ -13,6 +13,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
+from graphviz_dash.analysis.fold import FoldBy
 from graphviz_dash.charts.dag import ColourBy, DagView, FoldedGraph, dag_view, search
 from graphviz_dash.charts.dag_dot import view_dot
 from graphviz_dash.charts.dag_edges import EdgeList, edges_between
@@ -141,27 +142,32 @@ def _drawing(request: Request) -> Drawing:
 
 
 def _progress(request: Request) -> Standing:
-    return standing(*_addresses(request))
+    return standing(*_wanted(request))
 
 
 def _cancel(request: Request) -> Standing:
-    return cancel(*_addresses(request))
+    return cancel(*_wanted(request))
 
 
 def _graph(request: Request) -> FoldedGraph:
     try:
-        return prepared(*_addresses(request))
+        return prepared(*_wanted(request))
     except CancelledError as cancelled:
         raise BadParameterError("preparing the graph was cancelled") from cancelled
 
 
-def _addresses(request: Request) -> tuple[GraphAddress, GraphAddress | None]:
-    """The graph that is asked for, and the earlier one that it is compared with."""
+def _wanted(request: Request) -> tuple[GraphAddress, GraphAddress | None, FoldBy]:
+    """The graph that is asked for, the earlier one that it is compared with, and how it is folded
+    (by the order of execution unless told)."""
+    by = request.query_params.get("fold", FoldBy.ORDER.value)
+    if by not in list(FoldBy):
+        raise BadParameterError(f"fold: {by[:40]!r}, expected one of {', '.join(FoldBy)}")
     of = (experiment_key(request), checked_name(one(request, "run")), _graph_id(request, "graph"))
     if "against" not in request.query_params:
-        return of, None
+        return of, None, FoldBy(by)
     run = checked_name(one(request, "against_run"))
-    return of, (experiment_key(request, "against"), run, _graph_id(request, "against_graph"))
+    against = (experiment_key(request, "against"), run, _graph_id(request, "against_graph"))
+    return of, against, FoldBy(by)
 
 
 def _graph_id(request: Request, name: str) -> str:

@@ -37,7 +37,7 @@ class RepeatBar {
 
   async follow() {
     const box = this.box();
-    const key = box ? `${this.dag.source}/${box.id}:${box.block}` : "";
+    const key = box ? `${this.dag.source}/${this.dag.fold}/${box.id}:${box.block}` : "";
     if (key === this.key) return;
     this.key = key;
     if (!box || !box.open) {

@@ -6,6 +6,7 @@ const SEARCH_MS = 140;
 const REST_MS = 110;
 const TWEEN_MS = 130;
 const MAX_ZOOM = 3;
+const BY_MODULE = "module";
 
 class Dag {
   constructor(root) {
@@ -32,6 +33,7 @@ class Dag {
         dagButton("+", "Zoom in (+)", () => this.zoomBy(1.3)),
         dagButton("Fit", "Fit the graph (F)", () => this.fit()),
         dagButton("Fold", "Fold as at the start", () => this.load({ fresh: true, fit: true })),
+        (this.byModule = dagButton("By module", "Fold by module path (M)", () => this.foldByModule())),
         saveMenu(this),
       );
     this.repeat = new RepeatBar(this);
@@ -56,12 +58,18 @@ class Dag {
     const recoloured = data.colour !== this.colour;
     this.colour = data.colour;
     this.ready = data.ready;
+    const refolded = data.fold !== this.fold;
+    this.fold = data.fold;
+    this.byModule.setAttribute("aria-pressed", String(this.fold === BY_MODULE));
     if (fresh) {
       this.source = source;
-      this.query = { experiment: data.experiment, run: data.run, graph: data.graph, ...data.against };
+      this.graph = { experiment: data.experiment, run: data.run, graph: data.graph, ...data.against };
       this.asked = data.selected;
       this.selected = data.selected;
       performance.mark("dag:mount");
+      this.load({ fresh: true, fit: true, focus: data.selected });
+    } else if (refolded) {
+      this.asked = this.selected = data.selected;
       this.load({ fresh: true, fit: true, focus: data.selected });
     } else if (data.selected !== this.asked && data.selected !== this.selected) {
       this.asked = data.selected;
@@ -97,6 +105,11 @@ class Dag {
 
   // -- Data -------------------------------------------------------------------------------------
 
+  /** The parameters that say which graph, and how it is folded. */
+  get query() {
+    return { ...this.graph, fold: this.fold };
+  }
+
   /** The parameters of a view; `open` are the ids of unfolded groups, null for those that fit. */
   queryOf(open, shown) {
     const ratio = Math.min(20, Math.max(0.1, (this.width || 16) / (this.height || 10)));
@@ -126,6 +139,7 @@ class Dag {
       if (!response.ok) throw new Error(body.error.message);
       this.show(body, { keep, focus, fit });
       this.canvas.dataset.loadMs = (performance.now() - begin).toFixed(1);
+      this.canvas.dataset.fold = query.get("fold");
       if (fresh && this.search.value.trim()) this.find();
       // The page left what takes long to this view: now all of it is there.
       if (this.ready === false) this.setStateValue("loaded", this.source);
@@ -206,9 +220,9 @@ class Dag {
       this.legend.append(chip);
     }
     if (this.view) {
-      const { nodes, edges, boxes, full } = this.view;
+      const { nodes, edges, boxes, full, note } = this.view;
       const shown = boxes.filter((box) => !box.open).length;
-      const more = full ? " · more unfold when others are folded" : "";
+      const more = (full ? " · more unfold when others are folded" : "") + (note ? ` · ${note}` : "");
       const boxed = shown === 1 ? "1 box" : `${shown} boxes`;
       this.state.textContent =
         `${nodes.toLocaleString("en")} nodes, ${edges.toLocaleString("en")} edges · ${boxed}${more}`;
@@ -380,6 +394,16 @@ class Dag {
     } else open.add(box.id);
     this.say(`${box.label} ${box.open ? "folded" : "unfolded"}`);
     this.load({ expanded: [...open], first: box.open ? null : box.id, keep: box.id });
+  }
+
+  /** Folds by module path, or again by the order of execution; what is selected stays in view. */
+  foldByModule() {
+    this.fold = this.fold === BY_MODULE ? "order" : BY_MODULE;
+    this.byModule.setAttribute("aria-pressed", String(this.fold === BY_MODULE));
+    this.focus = null;
+    this.say(this.fold === BY_MODULE ? "folded by module path" : "folded by order of execution");
+    this.load({ fresh: true, fit: true, focus: this.selected });
+    this.setStateValue("fold", this.fold);
   }
 
   /** Selects a node wherever it is, and brings it into view. */

@@ -262,7 +262,8 @@ function drawHead(dag, ctx, box) {
   ctx.font = `11px ${theme.mono}`;
   ctx.fillStyle = theme.muted;
   ctx.textAlign = "right";
-  const facts = [`${box.note} · ${box.time}`, box.time].map((text) => text.replace(/ · $/, ""));
+  const count = box.note.split(" · ")[0];
+  const facts = [box.note, count, ""].map((text) => [text, box.time].filter(Boolean).join(" · "));
   const shown = facts.find((text) => text && textWidth(ctx, text) <= left);
   if (!shown) return;
   const right = box.x + 25 + room;
@@ -335,8 +336,10 @@ function drawText(dag, ctx, box) {
   ctx.font = `10.5px ${theme.font}`;
   ctx.fillStyle = theme.muted;
   if (!group) return ctx.fillText(fitText(ctx, box.note, box.w - 22), x, box.y + 26);
-  ctx.fillText(box.differ ? `${box.note}, ${box.differ} differ` : box.note, x, box.y + 27);
   const hits = dag.hits.size ? dag.hitsIn(box) : 0;
+  const taken = hits ? textWidth(ctx, `${hits} found`) + 8 : 0;
+  const note = box.differ ? `${box.note}, ${box.differ} differ` : box.note;
+  ctx.fillText(fitText(ctx, note, edge - x - taken), x, box.y + 27);
   if (!hits) return undefined;
   ctx.textAlign = "right";
   ctx.fillStyle = theme.primary;

@@ -19,6 +19,7 @@ const KEYS = {
   "[": (dag) => dag.repeat.step(-1),
   "]": (dag) => dag.repeat.step(1),
   e: (dag) => dag.edges.next(),
+  m: (dag) => dag.foldByModule(),
   "/": (dag) => dag.search.focus(),
 };
 

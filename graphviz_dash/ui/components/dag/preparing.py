@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from graphviz_dash.analysis.fold import FoldBy
 from graphviz_dash.analysis.measured_graph import MeasuredGraph
 from graphviz_dash.charts.dag import FoldedGraph, folded
 from graphviz_dash.model.run import Run
@@ -28,12 +29,14 @@ _PATIENCE: Final = 60.0
 """Seconds between two looks at a job, which wakes who waits for it when it ends."""
 
 
-def is_ready(of: GraphAddress, against: GraphAddress | None) -> bool:
+def is_ready(of: GraphAddress, against: GraphAddress | None, by: FoldBy = FoldBy.ORDER) -> bool:
     """Whether a view of the graph is there without work."""
-    return STORE.has(of[0], _slot(of, against))
+    return STORE.has(of[0], _slot(of, against, by))
 
 
-def prepared(of: GraphAddress, against: GraphAddress | None = None) -> FoldedGraph:
+def prepared(
+    of: GraphAddress, against: GraphAddress | None = None, by: FoldBy = FoldBy.ORDER
+) -> FoldedGraph:
     """A graph, or two as one, folded and ready for views; built once, a large one by a job.
 
     Raises:
@@ -41,31 +44,31 @@ def prepared(of: GraphAddress, against: GraphAddress | None = None) -> FoldedGra
         InputError: an experiment cannot be read.
         CancelledError: the job was cancelled meanwhile.
     """
-    if not is_ready(of, against) and _size(of) >= LARGE:
-        job = JOBS.begin(_job(of, against), _tasks(of, against), again=True)
+    if not is_ready(of, against, by) and _size(of) >= LARGE:
+        job = JOBS.begin(_job(of, against, by), _tasks(of, against, by), again=True)
         while (standing := job.wait(_PATIENCE)).state is State.RUNNING:
             pass
         if standing.state is State.CANCELLED:
             raise CancelledError
-    return _folded(of) if against is None else _compared(of, against)
+    return _folded(of, by) if against is None else _compared(of, against, by)
 
 
-def standing(of: GraphAddress, against: GraphAddress | None) -> Standing:
+def standing(of: GraphAddress, against: GraphAddress | None, by: FoldBy = FoldBy.ORDER) -> Standing:
     """How far the preparation of a graph is."""
-    job = JOBS.of(_job(of, against))
+    job = JOBS.of(_job(of, against, by))
     return Standing(State.DONE, "", 1.0) if job is None else job.standing
 
 
-def cancel(of: GraphAddress, against: GraphAddress | None) -> Standing:
+def cancel(of: GraphAddress, against: GraphAddress | None, by: FoldBy = FoldBy.ORDER) -> Standing:
     """Ends the preparation of a graph before its next stage; what was made is kept."""
-    job = JOBS.of(_job(of, against))
+    job = JOBS.of(_job(of, against, by))
     if job is not None:
         job.cancel()
-    return standing(of, against)
+    return standing(of, against, by)
 
 
-def _job(of: GraphAddress, against: GraphAddress | None) -> tuple[object, ...]:
-    return ("graph", of, against)
+def _job(of: GraphAddress, against: GraphAddress | None, by: FoldBy) -> tuple[object, ...]:
+    return ("graph", of, against, by)
 
 
 def _size(of: GraphAddress) -> int:
@@ -75,7 +78,7 @@ def _size(of: GraphAddress) -> int:
     return nodes_of(run, of[2])
 
 
-def _tasks(of: GraphAddress, against: GraphAddress | None) -> list[Task]:
+def _tasks(of: GraphAddress, against: GraphAddress | None, by: FoldBy) -> list[Task]:
     key, run_name, _ = of
     own: list[Task] = [
         ("Matching the replays with the nodes", lambda: node_replays(key, run_name)),
@@ -86,32 +89,36 @@ def _tasks(of: GraphAddress, against: GraphAddress | None) -> list[Task]:
             *own,
             ("Putting in place the graphs inside it", lambda: whole(*of)),
             ("Finding the critical path", lambda: measured(*of)),
-            ("Folding", lambda: _folded(of)),
+            ("Folding", lambda: _folded(of, by)),
         ]
     return [
         *own,
         ("Finding those of the earlier graph", lambda: nodes(*against)),
         ("Comparing the graphs", lambda: graph_pair(of, against)),
         ("Putting them together", lambda: graph_union(of, against)),
-        ("Folding", lambda: _compared(of, against)),
+        ("Folding", lambda: _compared(of, against, by)),
     ]
 
 
-def _slot(of: GraphAddress, against: GraphAddress | None) -> tuple[object, ...]:
-    return ("folded", *of[1:]) if against is None else ("folded", of, against)
+def _slot(of: GraphAddress, against: GraphAddress | None, by: FoldBy) -> tuple[object, ...]:
+    return ("folded", *of[1:], by) if against is None else ("folded", of, against, by)
 
 
-def _folded(of: GraphAddress) -> FoldedGraph:
+def _folded(of: GraphAddress, by: FoldBy) -> FoldedGraph:
     found, times = whole(*of), measured(*of)
     path = times if isinstance(times, MeasuredGraph) else None
     return STORE.derived(
-        of[0], _slot(of, None), lambda _: folded(found, path, eager=lambda: eager_nodes(*of))
+        of[0],
+        _slot(of, None, by),
+        lambda _: folded(found, path, eager=lambda: eager_nodes(*of), by=by),
     )
 
 
-def _compared(of: GraphAddress, against: GraphAddress) -> FoldedGraph:
+def _compared(of: GraphAddress, against: GraphAddress, by: FoldBy) -> FoldedGraph:
     union = graph_union(of, against)
-    return STORE.derived(of[0], _slot(of, against), lambda _: folded(union.whole, union=union))
+    return STORE.derived(
+        of[0], _slot(of, against, by), lambda _: folded(union.whole, union=union, by=by)
+    )
 
 
 def nodes_of(run: Run, graph_id: str) -> int:
