@@ -4,7 +4,7 @@ costs. Each figure names the evidence that it rests on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -15,6 +15,7 @@ from graphviz_dash.errors import printable
 from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent, format_ratio
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.compare import RunComparison
     from graphviz_dash.model.run import Failure, Run
 
 
@@ -63,8 +64,11 @@ def answer_text(pieces: tuple[Piece, ...]) -> str:
     return "".join(piece.text for piece in pieces)
 
 
-def answer(run: Run, against: Run | None, figures: Mapping[str, Figure]) -> tuple[Piece, ...]:
-    """The answer for ``run`` against its baseline; empty where nothing was compared."""
+def answer(
+    run: Run, against: Run | None, figures: Mapping[str, Figure], *, sound: bool = True
+) -> tuple[Piece, ...]:
+    """The answer for ``run`` against its baseline; empty where nothing was compared. ``sound`` is
+    False where a doctor found that replays do other work than the step."""
     names = _RECORDED if run.recording else _CLEAN
     step, speedup, saving = (figures[name] for name in names)
     if against is None or speedup.value is None or saving.value is None or step.value is None:
@@ -76,8 +80,39 @@ def answer(run: Run, against: Run | None, figures: Mapping[str, Figure]) -> tupl
         speedup,
         step.value,
         saving.value,
+        sound=sound,
     )
     return (*pieces, Piece(_IN_ITS_LOOP)) if run.recording else tuple(pieces)
+
+
+def uncompared(runs: Sequence[RunComparison]) -> tuple[Piece, ...]:
+    """The answer where no run was compared and none failed: why, and what a step takes in each.
+
+    Times under a profiler are told only where a run has no others, and called so.
+    """
+    if not runs:
+        return ()
+    timed = [run for run in runs if run.step.value is not None]
+    traced = [run for run in runs if run["traced_step_time"].value is not None]
+    if len(runs) == 1:
+        why = (
+            f"{printable(runs[0].name)} is the only run here, and none is there to compare it with"
+        )
+    elif not timed:
+        why = "no run has clean timings"
+    else:
+        reasons = (run.speedup.reason for run in runs if not run.is_baseline)
+        why = printable(next((reason for reason in reasons if reason is not None), ""))
+    pieces = [Piece(f"Not told: {why}.")]
+    lead = " A step takes " if timed else " Under the profiler a step takes "
+    for run in timed or traced:
+        figure = run.step if timed else run["traced_step_time"]
+        place = Evidence.ITERATIONS if timed else Evidence.FIGURES
+        pieces += [Piece(lead), Piece(figure.text, place, None if timed else figure.metric.id)]
+        if len(runs) > 1:
+            pieces.append(Piece(f" in {printable(run.name)}"))
+        lead = ", "
+    return (*pieces, Piece(".")) if timed or traced else tuple(pieces)
 
 
 def unanswered(
@@ -109,6 +144,8 @@ def _pieces(
     speedup: Figure,
     own: float,
     saving: float,
+    *,
+    sound: bool,
 ) -> Iterator[Piece]:
     ratio, spread = speedup.value or 0.0, speedup.spread
     even = spread is not None and spread.high is not None and spread.low <= 1 <= spread.high
@@ -127,7 +164,12 @@ def _pieces(
         yield Piece(" than " + baseline + ", ")
         yield times
     else:
-        yield Piece(f"{'Yes' if ratio >= _WORTH else 'Hardly'}: {name} makes a step ")
+        if sound:
+            yield Piece(f"{'Yes' if ratio >= _WORTH else 'Hardly'}: {name} makes a step ")
+        else:
+            yield Piece("Not as it stands: ")
+            yield Piece("replays do other work than the step", Evidence.FAILURES)
+            yield Piece(f". As it was timed, {name} makes a step ")
         yield Piece(f"{speedup.text} faster", Evidence.FIGURES, speedup.metric.id)
         yield Piece(f" than {baseline}, ")
         yield times

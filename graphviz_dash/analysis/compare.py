@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from graphviz_dash import progress
-from graphviz_dash.analysis.answer import Piece, answer, unanswered
+from graphviz_dash.analysis.answer import Piece, answer, unanswered, uncompared
 from graphviz_dash.analysis.baselines import family, partner, ran_eagerly
 from graphviz_dash.analysis.break_even import BreakEven, break_even
 from graphviz_dash.analysis.coverage import Coverage, coverage
+from graphviz_dash.analysis.doctor import replays_differ
 from graphviz_dash.analysis.figures import (
     Figure,
     absent,
@@ -148,12 +149,14 @@ class Comparison:
     @property
     def answer(self) -> tuple[Piece, ...]:
         """Whether graphs are worth it: the answer of the fastest run; where none was compared, what
-        stands in the way; empty where nothing does, and no run was to be compared."""
+        stands in the way; empty where that is the failure of the baseline itself."""
         best = self.best
         if best is not None:
             return best.answer
         base = self[self.baseline] if self.baseline else None
         failed = next((run for run in self.runs if run.failures and run is not base), None)
+        if failed is None and not any(run.failures for run in self.runs):
+            return uncompared(self.runs)
         if failed is None or base is None or base.step.value is None:
             return ()
         idle = base.where.idle_ns if base.where else None
@@ -176,6 +179,7 @@ def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
     Raises:
         InputError: no run has the name or the mode ``baseline``.
     """
+    sound = not any(replays_differ(run.doctor) for run in experiment.runs if run.doctor)
     experiment = measured(experiment)
     chosen = _choose(experiment, baseline)
     waits = rank_waits(experiment) if chosen else {}
@@ -191,7 +195,8 @@ def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
     runs = []
     for place, run in enumerate(experiment.runs):
         with progress.part(count + place, 2 * count):
-            runs.append(_compare_run(run, chosen, experiment, _Works(works, last)))
+            found = _compare_run(run, chosen, experiment, _Works(works, last), sound)
+            runs.append(found)
     return Comparison(experiment, chosen.name if chosen else None, tuple(runs), headline(runs))
 
 
@@ -234,7 +239,7 @@ def _against(run: Run, chosen: Run | None, experiment: Experiment) -> Run | str:
 
 
 def _compare_run(
-    run: Run, chosen: Run | None, experiment: Experiment, works: _Works
+    run: Run, chosen: Run | None, experiment: Experiment, works: _Works, sound: bool
 ) -> RunComparison:
     taken = steps(run.replay_trace) if run.replay_trace is not None else ()
     covered = _coverage(run, taken)
@@ -280,10 +285,10 @@ def _compare_run(
         coverage=None if isinstance(covered, str) else covered,
         coverage_reason=covered if isinstance(covered, str) else None,
         weaknesses=(*weaknesses(run, base, figures, taken), *recorded_weaknesses(run)),
-        sentence=sentence(run, base, figures),
+        sentence=sentence(run, base, figures, sound=sound or ran_eagerly(run)),
         waterfall=None if isinstance(equation, str) else equation,
         waterfall_reason=equation if isinstance(equation, str) else None,
-        answer=answer(run, base, figures),
+        answer=answer(run, base, figures, sound=sound or ran_eagerly(run)),
         pays=None if isinstance(pays, str) else pays,
         pays_reason=pays if isinstance(pays, str) else None,
         prediction=None if isinstance(foretold, str) else foretold,

@@ -88,6 +88,11 @@ def diagnose(report: DoctorReport) -> Diagnosis:
     )
 
 
+def replays_differ(report: DoctorReport) -> bool:
+    """Whether a capture was made whose replays do other work than the step."""
+    return report.captured is True and _outcome(report) is Outcome.SILENT
+
+
 def evidence_text(evidence: Evidence) -> str:
     """An evidence's value with its unit."""
     match evidence.unit, evidence.value:

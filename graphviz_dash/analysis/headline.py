@@ -28,8 +28,11 @@ _RECORDED = ("recorded_step", "recorded_speedup", "recorded_saving")
 _UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
-def sentence(run: Run, against: Run | None, figures: Mapping[str, Figure]) -> str:
-    """What became of ``run``, compared with its baseline if it has one; printable."""
+def sentence(
+    run: Run, against: Run | None, figures: Mapping[str, Figure], *, sound: bool = True
+) -> str:
+    """What became of ``run``, compared with its baseline if it has one; printable. ``sound`` is
+    False where a doctor found that replays do other work than the step."""
     name = printable(run.name)
     names = _RECORDED if run.recording else _CLEAN
     step, speedup, saving = figures[names[0]], figures[names[1]], figures[names[2]].value
@@ -46,6 +49,8 @@ def sentence(run: Run, against: Run | None, figures: Mapping[str, Figure]) -> st
         verdict = _verdict(name, printable(against.name), own, own + saving, speedup)
         parts = [f"{verdict} in the program's loop" if run.recording else verdict]
         parts += _costs(figures)
+        if not sound:
+            parts.append("but replays do other work than the step")
     parts += [
         f"it failed {when(failure)}"
         if failure.during is Pass.RECORDED

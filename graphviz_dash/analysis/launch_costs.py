@@ -312,7 +312,7 @@ def _sentence(
     until = f" up to {format_count(repeat.knee)} nodes" if repeat.knee else ""
     text = (
         f"{gpu} launches straight lines in {how} time: a repeat launch takes "
-        f"{format_ns(repeat.base_ns)} of the CPU{until} and {repeat.slope_ns:.1f} ns (95%: "
+        f"{format_ns(repeat.base_ns)} of the CPU{until} and {repeat.slope_ns:.2f} ns (95%: "
         f"{ends(repeat.slope_interval)}) more for each {'further ' if repeat.knee else ''}node"
     )
     if stream is None:

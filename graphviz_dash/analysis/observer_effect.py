@@ -143,6 +143,10 @@ def _why_absent(run: Run) -> str:
     for absent in run.manifest.absent:
         if absent.fact == "observers pass":
             return absent.reason
+    if run.manifest.sources:
+        return "it was imported, and other programs do not time what they cost"
+    if run.recording is not None:
+        return "a program that is recorded as it is runs once"
     return "it was collected without --observers"
 
 

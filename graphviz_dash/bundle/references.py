@@ -27,4 +27,4 @@ def reference_launches() -> dict[str, Path]:
     in_checkout = (_SAMPLES.parent / "pyproject.toml").is_file()
     places = (FOLDER, _SAMPLES) if in_checkout else (FOLDER,)
     found = [path for place in places for path in find_launches(place, depth=1)]
-    return {f"reference: {path.name}": path for path in found}
+    return {f"{path.name} (shipped)": path for path in found}

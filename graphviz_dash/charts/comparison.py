@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.charts.palette import CATEGORY, IDLE, MODE, drawn_mode
-from graphviz_dash.charts.themed import Theme, dress, dress_bars, label_end, shade
+from graphviz_dash.charts.themed import TEXT, Theme, dress, dress_bars, label_end, shade
 from graphviz_dash.units import format_ns, format_percent
 
 SYMBOLS: Final = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon")
@@ -62,6 +62,22 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
         if where is not None:
             end = max(where.step_ns, where.busy_ns) / 1e3
             label_end(figure, end, label, format_ns(where.step_ns))
+    longer = [(run, label) for run, label in zip(runs, labels, strict=True) if _excess(run)]
+    if longer:
+        # Their GPU work took longer under the profiler than the step that the bar is of.
+        figure.add_scatter(
+            name="end of the step",
+            x=[run.where.step_ns / 1e3 for run, _ in longer if run.where],
+            y=[label for _, label in longer],
+            mode="markers",
+            marker={
+                "symbol": "line-ns-open",
+                "size": 32,
+                "line": {"width": 2.5},
+                "color": shade(TEXT, theme),
+            },
+            hovertemplate="end of the step<br>%{x:,.1f} us<extra></extra>",
+        )
     figure.update_layout(barmode="stack", bargap=0.34)
     longest = max(max(run.where.step_ns, run.where.busy_ns) for run in runs if run.where)
     title = "us per step (clean or recorded step time, divided by the traced pass)"
@@ -179,11 +195,27 @@ def _ticks(values: list[float]) -> list[float]:
     digit alone. The narrower the range, the more of each power of ten."""
     known = [value for value in values if value > 0] or [1.0]
     low, high = min(known), max(known)
+    if high < 1.5 * low:
+        return _even_ticks(low, high)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     few, some = (1, 10), (1, 2, 5, 10)
     many = (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 8, 10)
     steps = many if high < 3 * low else some if high < 1e4 * low else few
     return sorted({round(step * 10.0**power, 9) for power in powers for step in steps})
+
+
+def _even_ticks(low: float, high: float) -> list[float]:
+    """Four to nine round ticks at even distances around a range so narrow that a logarithmic axis
+    looks like a linear one."""
+    rough = max((high - low) / 4, low * 1e-3)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = power * max(one for one in (1, 2, 5) if one * power <= rough)
+    first, last = math.floor(low / step), math.ceil(high / step)
+    return [round(place * step, 9) for place in range(first, last + 1)]
+
+
+def _excess(run: RunComparison) -> bool:
+    return run.where is not None and run.where.excess_ns is not None
 
 
 def _part(run: RunComparison, category: Category) -> float:

@@ -78,7 +78,9 @@ def launch_chart(
         _add_published(figure, published, measure, theme, max(_sizes(recordings)))
     _add_own(figure, own, measure, theme)
     kind = "log" if log else "linear"
-    figure.update_xaxes(title="nodes of the graph", type=kind, dtick=1 if log else None)
+    figure.update_xaxes(
+        title="nodes of the graph", type=kind, dtick=1 if log else None, tickformat=","
+    )
     figure.update_yaxes(
         title=f"{TITLES[measure]}, us", type=kind, rangemode=None if log else "tozero"
     )

@@ -10,7 +10,7 @@ from graphviz_dash.charts.palette import Shade
 
 Theme: TypeAlias = Literal["light", "dark"]
 
-_TEXT: Final = Shade("#1b2130", "#e6e9f0")
+TEXT: Final = Shade("#1b2130", "#e6e9f0")
 _MUTED: Final = Shade("#5a6477", "#9aa4b8")
 _GRID: Final = Shade("#e4e8f0", "#262d3b")
 _HOVER: Final = Shade("#ffffff", "#1d2330")
@@ -23,7 +23,7 @@ def shade(colour: Shade, theme: Theme) -> str:
 
 def dress(figure: go.Figure, theme: Theme, height: int) -> go.Figure:
     """Gives a figure the page's fonts, colours and margins, and the height in pixels."""
-    text, muted = shade(_TEXT, theme), shade(_MUTED, theme)
+    text, muted = shade(TEXT, theme), shade(_MUTED, theme)
     grid = shade(_GRID, theme)
     figure.update_layout(
         height=height,

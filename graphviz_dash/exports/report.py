@@ -181,7 +181,8 @@ def _difference(run: RunComparison, pictures: Mapping[str, str]) -> Iterator[str
     title = f"Where the difference to {run.baseline} went"
     found = run.waterfall
     if found is None:
-        yield f'<h2>{_text(title)}</h2><p class="muted">{_text(run.waterfall_reason or "")}</p>'
+        why = _text(f"Not told: {run.waterfall_reason}.")
+        yield f'<h2>{_text(title)}</h2><p class="muted">{why}</p>'
         return
     note = (
         "Clean medians are the whole, and the parts add up to their difference; the traced passes "

@@ -54,7 +54,7 @@ from graphviz_dash.model.trace import Trace
 FACTORY: Final = "imported"
 
 _NO_CLEAN: Final = (
-    "imported from traces: what they time they time under a profiler, so there are no clean timings"
+    "imported from traces: all times in them are under a profiler, so there are no clean timings"
 )
 _GZIP: Final = b"\x1f\x8b"
 

@@ -53,7 +53,7 @@ def equation_panel(result: Comparison, run: RunComparison) -> None:
     )
     found = run.waterfall
     if found is None or run.baseline is None:
-        st.caption(plain(run.waterfall_reason or ""))
+        st.caption(plain(f"Not told: {run.waterfall_reason}."))
         return
     modes = result[run.baseline].mode, run.mode
     left, right = st.columns([0.52, 0.48], gap="medium")

@@ -32,7 +32,7 @@ def own_panel(experiment: str, graphs: Sequence[OwnGraph]) -> None:
         st.caption("No run of this experiment launched a graph in its clean pass.")
         return
     largest = sorted(graphs, key=lambda own: own.nodes, reverse=True)[:_MOST_SENTENCES]
-    show("".join(element("p", text(own.sentence)) for own in largest))
+    show("".join(element("p", text(own.sentence), "said") for own in largest))
     measures = [one for one in TITLES if any(one in own.timings for own in graphs)]
     data: dict[str, list[Any]] = {
         "Run": [own.run for own in graphs],

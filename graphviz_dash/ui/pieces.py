@@ -39,14 +39,17 @@ def time_bars(comparison: Comparison, theme: Theme) -> str:
         seen |= {part.category for part in where.parts}
         cells.append(element("span", text(run.name), "name"))
         cells.append(_bar(run, where, longest, theme))
-        cells.append(element("span", text(format_ns(where.step_ns)), "time"))
+        star = "" if where.excess_ns is None else element("sup", "*")
+        cells.append(element("span", text(format_ns(where.step_ns)) + star, "time"))
     key = "".join(
         element("span", _swatch(shade(CATEGORY[category], theme)) + text(category.value))
         for category in Category
         if category in seen
     )
     idle = element("span", '<i class="idle"></i>GPU idle')
-    return element("div", "".join(cells), "bars") + element("div", key + idle, "key")
+    longer = any(where.excess_ns is not None for _, where in divided)
+    note = element("span", "* GPU work takes longer than that when traced") if longer else ""
+    return element("div", "".join(cells), "bars") + element("div", key + idle + note, "key")
 
 
 def _bar(run: RunComparison, where: WhereTimeGoes, longest: float, theme: Theme) -> str:
@@ -163,6 +166,8 @@ def hero(best: RunComparison) -> str:
         figure = speedup.metric.format(1 / ratio)
         verdict = f"slower: {best.name} against {best.baseline}"
     times = "" if saving is None else f"{format_ns(own + saving)} {ARROW} {format_ns(own)} per step"
+    if times and best.run.recording:
+        times += " in its own loop, recorded once"
     return element(
         "div",
         element("span", text(figure), "big")
@@ -179,6 +184,8 @@ def why(result: Comparison, best: RunComparison | None) -> str:
     base = result[result.baseline] if result.baseline else None
     if best is not None:
         base = result[best.baseline] if best.baseline else None
+    elif len(result.runs) == 1:
+        base = result.runs[0]
     pairs = [
         ("Launches", _change(base, best, "launches")),
         ("Launch CPU time", _change(base, best, "launch_cpu_time")),

@@ -29,6 +29,7 @@ from tests.analysis.frames import (
     pools,
     steps_trace,
 )
+from tests.doctors import MOVED, report
 
 WORK = [("gemm", 40_000), ("elementwise_kernel", 20_000), ("nccl", 10_000), ("odd", 5_000)]
 
@@ -315,9 +316,42 @@ class TestAbsence:
             Evidence.ITERATIONS,
             Evidence.WHERE,
         ]
-        assert compare(make_experiment(eager())).answer == ()
         assert compare(make_experiment(broken)).answer == ()
         assert both().answer == both()["graph"].answer
+
+    def test_where_there_is_nothing_to_compare_the_answer_says_why_and_what_a_step_takes(
+        self,
+    ) -> None:
+        alone = compare(make_experiment(eager())).answer
+        assert answer_text(alone) == (
+            "Not told: eager is the only run here, and none is there to compare it with. A step "
+            "takes 1.00 ms."
+        )
+        traces = make_experiment(eager(clean=None), graphed(clean=None))
+        told = compare(traces).answer
+        assert answer_text(told) == (
+            "Not told: no run has clean timings. Under the profiler a step takes 2.00 ms in eager, "
+            "150 us in graph."
+        )
+        evidence = [(piece.evidence, piece.metric) for piece in told if piece.evidence]
+        assert evidence == [(Evidence.FIGURES, "traced_step_time")] * 2
+        lost = compare(make_experiment(eager(clean=None, trace=None))).answer
+        assert answer_text(lost).endswith("to compare it with.")
+
+    def test_a_graph_that_replays_other_work_is_not_worth_it_as_it_stands(self) -> None:
+        examined = replace(
+            make_run("doctor", ExecutionMode.GRAPH), doctor=report(MOVED, captured=True)
+        )
+        found = compare(make_experiment(eager(), graphed(), examined))
+        assert answer_text(found.answer).startswith(
+            "Not as it stands: replays do other work than the step. As it was timed, graph makes "
+            "a step 8.00x faster than eager"
+        )
+        assert found.headline.endswith("; but replays do other work than the step")
+        assert found.answer[1].evidence is Evidence.FAILURES
+        sound = replace(make_run("doctor", ExecutionMode.GRAPH), doctor=report(captured=True))
+        found = compare(make_experiment(eager(), graphed(), sound))
+        assert answer_text(found.answer).startswith("Yes: ")
 
     def test_a_failed_baseline_is_named(self) -> None:
         broken = make_run("eager", failures=(failure(),))

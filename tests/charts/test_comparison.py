@@ -60,6 +60,18 @@ def test_so_do_those_of_recorded_runs(recorded: Comparison, theme: Theme) -> Non
             assert colours[category.value] == shade(colour, theme)
 
 
+def test_the_end_of_a_step_is_marked_where_its_traced_work_took_longer() -> None:
+    found = compare(load_experiment(Path("sample_traces/tp-transformer")))
+    longer = [run for run in found.runs if run.where and run.where.excess_ns is not None]
+    assert [run.name for run in longer] == ["eager-rank0"]
+    figure = where_time_goes_chart(found, "light")
+    assert figure is not None
+    mark = figure.data[-1]
+    assert (list(mark.y), mark.name) == (["eager-rank0"], "end of the step")
+    assert mark.x[0] * 1e3 == pytest.approx(longer[0].step.value)
+    assert figure.layout.xaxis.range[1] * 1e3 > longer[0].where.busy_ns  # type: ignore[union-attr]
+
+
 def test_every_iteration_is_a_point(recorded: Comparison) -> None:
     figure = iterations_chart(recorded, "light")
     assert figure is not None
@@ -128,7 +140,15 @@ def test_without_clean_or_traced_passes_there_is_no_picture(failed: Comparison) 
 
 @pytest.mark.parametrize(
     ("values", "within"),
-    [([1000.0, 1900.0], 4), ([164.0, 2000.0], 3), ([5.0, 4e5], 5), ([7.0], 1), ([], 1)],
+    [
+        ([1000.0, 1900.0], 4),
+        ([640.0, 662.0], 3),
+        ([2300.0, 3300.0], 4),
+        ([164.0, 2000.0], 3),
+        ([5.0, 4e5], 5),
+        ([7.0], 1),
+        ([], 1),
+    ],
 )
 def test_logarithmic_ticks_are_round_and_enough(values: list[float], within: int) -> None:
     ticks = _ticks(values)

@@ -19,9 +19,10 @@ from graphviz_dash.analysis.answer import Piece
 from graphviz_dash.analysis.compare import compare
 from graphviz_dash.analysis.scored import scored_text
 from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.imports.bundles import import_files
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph
-from graphviz_dash.model.run import Failure, Pass
+from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 from graphviz_dash.ui import catalogue, server
 from graphviz_dash.ui.store import STORE
 from tests.analysis.test_memory import EAGER, GRAPHED
@@ -344,6 +345,27 @@ def test_the_timeline_shows_the_baseline_and_the_fastest_run_first(roots: Path) 
     assert "Times here are from the traced pass" in markup(page)
 
 
+def test_of_traces_alone_the_timeline_shows_those_that_mark_steps(
+    roots: Path, tmp_path: Path
+) -> None:
+    samples = Path("sample_traces/fork-join")
+    for name, trace in (
+        ("eager", "eager/traces/replay.json.gz"),
+        ("graph-captured", "graph/traces/capture.json.gz"),
+        ("graph-replayed", "graph/traces/replay.json.gz"),
+    ):
+        file = tmp_path / name / "one.json.gz"
+        file.parent.mkdir()
+        shutil.copy(samples / trace, file)
+        mode = ExecutionMode.EAGER if name == "eager" else ExecutionMode.RECORDED
+        import_files([file], roots / "foreign", mode=mode, prefix=f"{name}-")
+    page = shown("timeline", experiment="foreign")
+    assert chosen(page, "runs").value == ["eager-one", "graph-replayed-one"]
+    told = markup(shown("compare", experiment="foreign"))
+    assert "Not told: no run has clean timings. Under the profiler a step takes" in told
+    assert "Its runs were imported" in markup(shown("doctor", experiment="foreign"))
+
+
 def test_a_selected_node_brings_its_run_and_a_link_to_the_graph(roots: Path) -> None:
     make_experiment(roots / "toy", ("eager", "graph", "partial"))
     page = shown("timeline", experiment="toy", select="partial/graph-0#4")
@@ -393,8 +415,8 @@ def test_graphs_by_layer_are_set_against_what_is_published(roots: Path) -> None:
 def test_memory_of_bundles_with_and_without_the_pass(roots: Path) -> None:
     make_experiment(roots / "old")
     told = markup(shown("memory", experiment="old"))
-    assert "eager: the bundle has no memory pass" in told
-    assert "Collect it anew: graphviz-dash collect --workload" in told
+    assert "eager, graph: the bundle has no memory pass." in told
+    assert "graphviz-dash collect --workload takes a memory pass" in told
     make_experiment(roots / "mixed", memory_pass={"graph": GRAPHED})
     told = markup(shown("memory", experiment="mixed"))
     assert "graph takes 624 MiB" in told

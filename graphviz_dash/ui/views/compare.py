@@ -54,9 +54,8 @@ def render() -> None:
             element("h1", text(chosen.entry.name)),
             answer_markup(run.answer if run else result.answer, _evidence(result, run)),
         )
-    if notes := failure_notes(result):
+    if notes := failure_notes(result) + doctor_notes(chosen.experiment.runs):
         show(element("div", notes, id=Evidence.FAILURES.value))
-    show(doctor_notes(chosen.experiment.runs))
     examined = [one for one in chosen.experiment.runs if one.doctor and one.doctor.findings]
     for one in examined:
         which = f" in {plain(one.name)}" if len(examined) > 1 else ""
@@ -148,6 +147,7 @@ def _charts(result: Comparison, run: RunComparison | None) -> None:
     if where is not None:
         st.header("Where the time of a step goes", anchor=Evidence.WHERE.value)
         draw(where, "where")
+        show(*(element("p", text(_longer(run)), "muted") for run in result.runs))
     left, right = st.columns(2, gap="large")
     iterations = iterations_chart(result, theme())
     if iterations is not None:
@@ -168,6 +168,19 @@ def _charts(result: Comparison, run: RunComparison | None) -> None:
             )
             draw(pays, "pays")
             st.caption(plain(pays_text(run.pays)) if run.pays else "")
+
+
+def _longer(run: RunComparison) -> str:
+    """Why a bar is longer than the step that it divides; nothing where it is not."""
+    where = run.where
+    if where is None or where.excess_ns is None:
+        return ""
+    ranks = "" if run.run.manifest.rank is None else ", waiting for other ranks included"
+    return (
+        f"{run.name}: under the profiler its GPU work takes {format_ns(where.busy_ns)}{ranks}, "
+        f"longer than its step of {format_ns(where.step_ns)}, where the bar is marked: how long "
+        "the GPU is idle cannot be told."
+    )
 
 
 def _iterations_title(result: Comparison) -> str:
@@ -220,7 +233,7 @@ def _anywhere(result: Comparison, metric: Metric) -> bool:
 def _row(result: Comparison, metric: Metric) -> list[str]:
     best = _best_value(result, metric)
     cells = [
-        _cell(run[metric.id], run[metric.id].value is not None and run[metric.id].value == best)
+        _cell(run[metric.id], best is not None and run[metric.id].text == best)
         for run in result.runs
     ]
     title = f"{metric.title}, est." if metric.estimate else metric.title
@@ -238,13 +251,14 @@ def _cell(figure: Figure, is_best: bool) -> str:
     return value + (element("span", text(spread), "spread") if spread else "")
 
 
-def _best_value(result: Comparison, metric: Metric) -> float | None:
-    """The best value where one of several is; None where there is nothing to be better at."""
-    values = [run[metric.id].value for run in result.runs]
-    known = [value for value in values if value is not None]
-    if metric.better is Better.NONE or len(set(known)) < 2:
+def _best_value(result: Comparison, metric: Metric) -> str | None:
+    """The best value, as it is shown; None where there is nothing to be better at, and where all
+    that is shown is alike."""
+    known = [(run[metric.id].value, run[metric.id].text) for run in result.runs]
+    told = [(value, shown) for value, shown in known if value is not None]
+    if metric.better is Better.NONE or len({shown for _, shown in told}) < 2:
         return None
-    return min(known) if metric.better is Better.LOWER else max(known)
+    return min(told)[1] if metric.better is Better.LOWER else max(told)[1]
 
 
 def _kernels(found: KernelTable, run: RunComparison | None) -> None:
@@ -264,7 +278,7 @@ def _kernels(found: KernelTable, run: RunComparison | None) -> None:
         "Kernel": [short_name(printable(row.name)) for row in rows],
         "Category": [row.category.value for row in rows],
     }
-    config: dict[str, Any] = {"Kernel": st.column_config.TextColumn(width="medium")}
+    config: dict[str, Any] = {"Kernel": st.column_config.TextColumn(width=290)}
     for place in places:
         name = printable(found.runs[place])
         uses = [row.uses[place] for row in rows]
@@ -284,8 +298,10 @@ def _kernels(found: KernelTable, run: RunComparison | None) -> None:
         placeholder="–",
         alt="Kernels of the baseline and of the run per traced step",
     )
+    changed = any(found.changes(place) for place in places)
+    order = "largest change" if changed else "longest"
     st.caption(
-        f"{len(rows)} of {len(found.rows)} kernels, copies and sets, largest change first. Counts "
+        f"{len(rows)} of {len(found.rows)} kernels, copies and sets, {order} first. Counts "
         "and times are medians over the traced steps; their sums exceed the busy time where work "
         "overlaps. Click a heading to sort."
     )
@@ -311,7 +327,7 @@ def _stayed_eager(run: RunComparison) -> None:
         )
     groups = [(text(reason.capitalize()), rows) for reason, rows in by_reason.items()]
     head = ["Operator", "Work per step", "Time per step", "Of GPU time"]
-    show(element("div", table(head, groups, "figures"), "scroll"))
+    show(element("div", table(head, groups, "figures runs"), "scroll"))
     st.caption(
         f"{run['graph_work_share'].text} of the kernels, copies and sets and "
         f"{run['graph_time_share'].text} of their time ran from graphs. Told by the operators and "

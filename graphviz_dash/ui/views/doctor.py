@@ -149,15 +149,20 @@ def _facts(finding: Finding) -> str:
         ("Known", _SEEN[finding.seen]),
     ]
     cells = "".join(
-        element("dt", text(_capital(name))) + element("dd", text(value))
+        element("dt", _label(name)) + element("dd", text(value))
         for name, value in rows
         if value is not None
     )
     return element("dl", cells)
 
 
-def _capital(name: str) -> str:
-    return name[:1].upper() + name[1:]
+def _label(name: str) -> str:
+    """A name as a label. What begins with code, such as ``len(losses) before a step``, stays as it
+    is written."""
+    code, _, rest = name.partition(" ")
+    if code.isidentifier():
+        return text(name[:1].upper() + name[1:])
+    return element("code", text(code)) + text(f" {rest}" if rest else "")
 
 
 def _outputs(diagnosis: Diagnosis) -> str:
@@ -226,9 +231,15 @@ def _nothing(chosen: Chosen) -> str:
             f"{failed[0].name} failed, but its bundle holds no doctor's report: it was recorded "
             "before there was one, or its step fails without a capture too."
         )
+    elif any(run.manifest.sources for run in runs):
+        lead = "Its runs were imported: a doctor has to run the program itself."
+    elif not any(run.graphs for run in runs):
+        lead = "No run of it captured a graph, so nothing asked for a doctor."
     else:
         lead = "Every run of it was captured and replayed, so nothing asked for a doctor."
-    folder = chosen.entry.path.name
+    known = bool(runs) and not any(run.manifest.sources or run.recording for run in runs)
+    name = name if known else "package.module:factory"
+    folder = chosen.entry.path.name if known else "examined"
     return element(
         "div",
         element("h2", "No doctor's report in this experiment")

@@ -51,7 +51,8 @@ def _trace(chosen: Chosen) -> None:
         names = [_ALL, *(run.name for run in traced)]
         picked = address.choose("trace", "Runs in it", names)
         part = Part() if picked == _ALL else Part(((picked, None),))
-        perfetto_button(chosen.key, part, key=f"perfetto-{chosen.key}-{picked}")
+        with st.container(key="trace-to-open"):
+            perfetto_button(chosen.key, part, key=f"perfetto-{chosen.key}-{picked}")
     except InputError as error:
         trouble("The Perfetto UI cannot be opened", str(error))
     st.caption(
@@ -83,10 +84,15 @@ def _kernels(chosen: Chosen) -> None:
     if not found.rows:
         show(element("p", "No run has a traced pass.", "muted"))
         return
+    st.markdown(
+        "Each kernel, copy and set of a traced step: how often it ran and for how long in each "
+        "run, and how that changed."
+    )
     stem = f"{chosen.experiment.name}-kernels"
     with st.container(horizontal=True, gap="small"):
         _download("CSV", lambda: as_csv(kernel_frame(found)), f"{stem}.csv", "text/csv")
         _download("Parquet", lambda: as_parquet(kernel_frame(found)), f"{stem}.parquet", _BINARY)
+    _command("graphviz-dash", "export", "kernels", chosen.entry.path.name, "-o", "kernels.csv")
 
 
 def _node_frame(key: str, run_name: str, graph_id: str) -> pl.DataFrame:
@@ -99,6 +105,10 @@ def _graph(chosen: Chosen) -> None:
     if not runs:
         show(element("p", "This experiment holds no captured graph.", "muted"))
         return
+    st.markdown(
+        "Its nodes with their operators, modules, source lines and times in the replays, or the "
+        "graph in the DOT language."
+    )
     run = choose_run(runs, clears=("graph", "node"))
     # What lies in another graph is exported with it.
     graphs = [graph.id for graph in run.graphs if graph.parent is None]
@@ -125,6 +135,10 @@ def _graph(chosen: Chosen) -> None:
             f"{stem}.dot",
             "text/vnd.graphviz",
         )
+    bundle = f"{chosen.entry.path.name}/{run.name}"
+    graph = ("--graph", graph_id) if len(graphs) > 1 else ()
+    _command("graphviz-dash", "export", "nodes", bundle, *graph, "-o", "nodes.csv")
+    _command("graphviz-dash", "export", "dot", bundle, *graph, "-o", "graph.dot")
 
 
 _BINARY = "application/octet-stream"

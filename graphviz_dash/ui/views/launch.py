@@ -60,7 +60,7 @@ def render() -> None:
         show(element("h1", "Launch costs"), element("p", text(first.sentence), "sentence"))
         show(_tiles(first))
         _chart(recordings, own)
-        show(element("p", text(" ".join(extras(first)))))
+        show(element("p", text(" ".join(extras(first))), "said"))
     else:
         empty(
             "No recording of launch costs yet",

@@ -95,11 +95,15 @@ def _statistics(chosen: Chosen) -> None:
 
 
 def _nothing(result: MemoryComparison) -> None:
-    reasons = [f"{name}: {reason}" for name, reason in result.without.items()]
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in result.without.items():
+        by_reason.setdefault(reason, []).append(name)
+    reasons = [f"{', '.join(names)}: {reason}." for reason, names in by_reason.items()]
     empty(
         "No run of this experiment has a memory pass",
+        "A memory pass says what each part of it is for, and what graphs use of their pools.",
         *reasons,
-        "Collect it anew: graphviz-dash collect --workload takes a memory pass of each mode.",
+        "graphviz-dash collect --workload takes a memory pass of each mode.",
     )
 
 
@@ -125,7 +129,7 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
         (
             "Private pools",
             format_bytes(pools) if report.pools else "none",
-            f"{format_count(len(report.pools))} for {format_count(len(report.graphs))} graphs"
+            f"{format_count(len(report.pools))} for {_graph_count(len(report.graphs))}"
             if report.pools
             else "no graph was captured",
         ),
@@ -146,6 +150,10 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
             ),
         )
     return tiles(found)
+
+
+def _graph_count(count: int) -> str:
+    return "1 graph" if count == 1 else f"{format_count(count)} graphs"
 
 
 def _parts(result: MemoryComparison) -> None:

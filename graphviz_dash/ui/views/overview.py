@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.answer import answer_text
+from graphviz_dash.analysis.compare import Comparison
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui.catalogue import Catalogue, Entry, catalogue
@@ -63,14 +65,16 @@ def _own() -> str:
         + element("p", "On a machine with a CUDA GPU, then reload this page:")
         + element(
             "pre",
-            "pip install 'graphviz-dash[collect]'\n"
+            "pip install -e '.[collect]'    # in a clone of graphviz-dash\n"
             "graphviz-dash collect --workload package.module:factory "
             "\\\n    --modes eager,graph -o experiments/mine",
         )
         + element("p", "Or a program as it is, once without graphs and once with them:")
         + element(
             "pre",
-            "graphviz-dash collect -o experiments/mine --name eager \\\n    -- python train.py",
+            "graphviz-dash collect -o experiments/mine --name eager \\\n    -- python train.py\n"
+            "graphviz-dash collect -o experiments/mine --name graphed \\\n"
+            "    -- python train.py --cuda-graph",
         )
         + element("p", "Without a GPU here: zip the folder there and open it above.", "muted"),
         "empty own",
@@ -109,7 +113,7 @@ def _card(entry: Entry) -> None:
             ),
             "card-title",
         ),
-        hero(best) if best else "",
+        hero(best) if best else _uncompared(result),
         failure_notes(result),
         _imported(STORE.experiment(entry.key).runs),
         doctor_notes(STORE.experiment(entry.key).runs),
@@ -131,6 +135,13 @@ def _card(entry: Entry) -> None:
         link("export", "Export", query)
 
 
+def _uncompared(result: Comparison) -> str:
+    """Why no speedup is told; what failed has its own note."""
+    if any(run.failures for run in result.runs):
+        return ""
+    return element("p", text(answer_text(result.answer)), "uncompared")
+
+
 def _imported(runs: Sequence[Run]) -> str:
     """What the imported runs were made from; nothing for an experiment without any."""
     found = [run for run in runs if run.manifest.sources]
@@ -147,7 +158,7 @@ def _imported(runs: Sequence[Run]) -> str:
         facts.append(f"{format_count(graphs)} {plural} of {format_count(nodes)} nodes")
     if rows:
         facts.append(f"{format_count(rows)} kernels, copies and sets on the GPU")
-    return element("p", text("; ".join(facts) + ". No clean timings."), "muted")
+    return element("p", text("; ".join(facts) + "."), "muted")
 
 
 def _upload() -> None:

@@ -181,13 +181,13 @@ def _notes(found: ModeRanks) -> str:
 
 def _ranks(found: ModeRanks) -> str:
     head = [
-        *("", "GPU", "step time", "launch CPU", "compute", "communication", "exposed"),
-        *("waits", "transfers", "last in", "late", "by work", "by idle"),
+        *("", "GPU", "Step time", "Launch CPU", "Compute", "Communication", "Exposed"),
+        *("Waits", "Transfers", "Last in", "Late", "By work", "By idle"),
     ]
     late = {one.rank: one for one in found.lateness}
     whole = sum(one.count for one in found.lateness)
     rows = [_row(row, late.get(row.rank), whole) for row in found.ranks]
-    return table(head, [(text(found.name), rows)], "figures")
+    return table(head, [(text(found.name), rows)], "figures runs")
 
 
 def _row(row: RankRow, late: Lateness | None, whole: int) -> list[str]:
@@ -217,7 +217,9 @@ def _collectives(found: ModeRanks) -> None:
             "Number": [row.place + 1 for row in rows],
             "Kind": [row.kind.value for row in rows],
             "Skew, us": [row.skew.median / 1e3 for row in rows],
-            "p75, us": [(row.skew.spread.high or 0.0) / 1e3 for row in rows],
+            "p75, us": [
+                None if row.skew.spread.high is None else row.skew.spread.high / 1e3 for row in rows
+            ],
             "Transfer, us": [row.transfer.median / 1e3 for row in rows],
             "Message": [format_bytes(row.origin.bytes) for row in rows],
             "GB/s": [None if row.bandwidth is None else row.bandwidth / 1e9 for row in rows],

@@ -113,7 +113,12 @@ def _usual(chosen: Chosen, runs: list[Run]) -> list[str]:
     fastest = min(others, key=lambda name: times[name], default=None)
     selected = (address.value("select") or "").partition("/")[0]
     shown = {first.name, fastest, selected}
-    return [name for name in names if name in shown] if fastest else names[:2]
+    if fastest is not None:
+        return [name for name in names if name in shown]
+    # Without clean timings those first that can be compared: a capture's trace marks no steps.
+    stepped = [run.name for run in runs if _step_count(chosen, run.name)]
+    usual = [*stepped, *(name for name in names if name not in stepped)][:2]
+    return [name for name in names if name in usual or name == selected]
 
 
 def _step_count(chosen: Chosen, run_name: str) -> int:

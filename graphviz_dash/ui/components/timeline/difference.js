@@ -20,7 +20,9 @@ function drawDifference(t, row) {
     ctx.font = `12px ${theme.font}`;
     ctx.fillStyle = theme.muted;
     ctx.textAlign = "left";
-    const text = `Not compared with ${difference.run}: ${difference.problem}`;
+    const text = difference.problem.startsWith(`${difference.run}: `)
+      ? `Not compared with ${difference.problem}`
+      : `Not compared with ${difference.run}: ${difference.problem}`;
     ctx.fillText(fitText(ctx, text, t.plot - 12), GUTTER + 6, y + h / 2);
     return;
   }
