@@ -19,7 +19,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from graphviz_dash.imports.fleet import answer, collect_fleet, write_fleet
+from graphviz_dash.imports.fleet import answers, collect_fleet, write_fleet
 from graphviz_dash.imports.places import find_places
 from graphviz_dash.imports.tasks import executor_for
 
@@ -116,7 +116,7 @@ def main() -> None:
     write_fleet(fleet, chosen.folder / "tables")
     size = sum(file.stat().st_size for file in (chosen.folder / "tables").glob("*.parquet"))
     begun = time.perf_counter()
-    said = answer(fleet)
+    (said,) = answers(fleet)
     asked = time.perf_counter() - begun
     events = int(fleet.tables["ranks"]["events"].sum())
     print(

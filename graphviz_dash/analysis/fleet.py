@@ -35,6 +35,7 @@ RANKS: Final = pl.Schema(
     {
         "name": pl.String,  # the run's, unique in the fleet
         "source": pl.String,  # the file or folder it was read from
+        "mode": pl.String,  # its execution mode; null: a trace does not tell
         "rank": pl.Int64,  # null: the trace does not tell
         "world_size": pl.Int64,
         "gpu": pl.String,  # null: the trace does not tell
@@ -122,7 +123,7 @@ class OddGraph:
 
 @dataclass(frozen=True)
 class FleetAnswer:
-    """What the tables say of ``ranks`` ranks.
+    """What the tables say of the ``ranks`` ranks that ran in one ``mode`` (None: not told).
 
     ``step_ns`` is the median of the ranks' steps. ``launch_bound`` are the shares of a step at the
     least, the median, the 95th percentile and the greatest of all ranks; ``launch_bound_worst``
@@ -130,6 +131,7 @@ class FleetAnswer:
     ``unmarked`` and ``incomplete`` count ranks whose figures are of a whole trace or of a part.
     """
 
+    mode: str | None
     ranks: int
     step_ns: float | None
     slow: tuple[SlowRank, ...]
@@ -142,7 +144,12 @@ class FleetAnswer:
 
 
 def summarise(
-    trace: Trace, name: str, source: str, rank: int | None, world_size: int | None
+    trace: Trace,
+    name: str,
+    source: str,
+    rank: int | None,
+    world_size: int | None,
+    mode: str | None = None,
 ) -> RankSummary:
     """The summary of one rank's trace."""
     found = steps(trace)
@@ -166,6 +173,7 @@ def summarise(
         {
             "name": name,
             "source": source,
+            "mode": mode,
             "rank": rank,
             "world_size": world_size,
             "gpu": names[0] if names else None,
@@ -281,8 +289,30 @@ def _kernels(trace: Trace, found: tuple[Step, ...], name: str, rank: int | None)
     ]
 
 
-def fleet_answer(ranks: pl.LazyFrame, graphs: pl.LazyFrame, kernels: pl.LazyFrame) -> FleetAnswer:
-    """What the tables of a fleet say; each of the three questions is one query over them."""
+def fleet_answers(
+    ranks: pl.LazyFrame, graphs: pl.LazyFrame, kernels: pl.LazyFrame
+) -> tuple[FleetAnswer, ...]:
+    """What the tables of a fleet say, of each mode by itself: only ranks that ran alike can be held
+    against each other. Each of the three questions is one query over them."""
+    modes = ranks.select(pl.col("mode").unique(maintain_order=True)).collect()["mode"].to_list()
+    found = []
+    for mode in modes:
+        own = ranks.filter(pl.col("mode").eq_missing(mode))
+        names = own.select("name")
+        found.append(
+            _answer(
+                mode,
+                own,
+                graphs.join(names, on="name", how="semi"),
+                kernels.join(names, on="name", how="semi"),
+            )
+        )
+    return tuple(found)
+
+
+def _answer(
+    mode: str | None, ranks: pl.LazyFrame, graphs: pl.LazyFrame, kernels: pl.LazyFrame
+) -> FleetAnswer:
     share = pl.col("launch_bound_ns") / pl.col("step_ns")
     overall = ranks.select(
         count=pl.len(),
@@ -301,6 +331,7 @@ def fleet_answer(ranks: pl.LazyFrame, graphs: pl.LazyFrame, kernels: pl.LazyFram
     bound = tuple(overall[key] for key in ("least", "half", "most", "worst"))
     known = len(bound) == 4 and None not in bound
     return FleetAnswer(
+        mode=mode,
         ranks=overall["count"],
         step_ns=overall["step"],
         slow=_slow(ranks, kernels),

@@ -42,9 +42,17 @@ def fleet_command(
     one folder that -o wrote.
     """
     from graphviz_dash.cli.output import print_json
-    from graphviz_dash.imports.fleet import answer, collect_fleet, is_fleet, read_fleet, write_fleet
+    from graphviz_dash.errors import printable
+    from graphviz_dash.imports.fleet import (
+        answers,
+        collect_fleet,
+        is_fleet,
+        read_fleet,
+        write_fleet,
+    )
     from graphviz_dash.imports.places import find_places, is_address
     from graphviz_dash.imports.tasks import executor_for
+    from graphviz_dash.units import format_count
 
     first = places[0]
     if len(places) == 1 and not is_address(first) and is_fleet(Path(first)):
@@ -54,11 +62,18 @@ def fleet_command(
         fleet = collect_fleet(found, lambda: executor_for(scheduler, workers), tell=_tell)
     if output is not None:
         write_fleet(fleet, output)
-    said = answer(fleet)
+    said = answers(fleet)
     if as_json:
         print_json("fleet", SCHEMA_VERSION, _document(said, fleet))
         return
-    _print(said, fleet)
+    for place, one in enumerate(said):
+        if place:
+            click.echo()
+        _print(one)
+    for failed in fleet.failed[:_SHOWN]:
+        click.echo(printable(f"not read: {failed.reason}"), err=True)
+    if fleet.failed:
+        click.echo(f"{format_count(len(fleet.failed))} files could not be read", err=True)
 
 
 def _tell(done: int, of: int) -> None:
@@ -66,13 +81,16 @@ def _tell(done: int, of: int) -> None:
         click.echo(f"\r{done:,} of {of:,} read", nl=done == of, err=True)
 
 
-def _print(said: FleetAnswer, fleet: Fleet) -> None:
+def _print(said: FleetAnswer) -> None:
     from graphviz_dash.cli.output import cell, plain_table, print_heading, print_table
     from graphviz_dash.errors import printable
     from graphviz_dash.units import format_count, format_ns, format_percent
 
+    mode = f"{said.mode}: " if said.mode else ""
+    ranks = "rank" if said.ranks == 1 else "ranks"
     click.echo(
-        f"{format_count(said.ranks)} ranks, {format_ns(said.step_ns)} a traced step in the median"
+        f"{mode}{format_count(said.ranks)} {ranks}, {format_ns(said.step_ns)} a traced step in the "
+        "median"
     )
     if said.unmarked:
         click.echo(f"  {format_count(said.unmarked)} mark no steps: their step is the whole trace")
@@ -101,7 +119,7 @@ def _print(said: FleetAnswer, fleet: Fleet) -> None:
             )
         print_table(table)
         _more(len(said.slow))
-    else:
+    elif said.ranks > 1:
         click.echo("  no rank's own work is slower than that of the others")
     if said.odd:
         print_heading("Graphs that not all ranks replay")
@@ -118,12 +136,9 @@ def _print(said: FleetAnswer, fleet: Fleet) -> None:
             )
         print_table(table)
         _more(len(said.odd))
-    elif said.graphs:
-        click.echo(f"  all ranks replay the same {format_count(said.graphs)} graphs")
-    for one in fleet.failed[:_SHOWN]:
-        click.echo(printable(f"not read: {one.reason}"), err=True)
-    if fleet.failed:
-        click.echo(f"{format_count(len(fleet.failed))} files could not be read", err=True)
+    elif said.graphs and said.ranks > 1:
+        graphs = "graph" if said.graphs == 1 else f"{format_count(said.graphs)} graphs"
+        click.echo(f"  all ranks replay the same {graphs}")
 
 
 def _more(count: int) -> None:
@@ -131,9 +146,17 @@ def _more(count: int) -> None:
         click.echo(f"and {count - _SHOWN:,} more; --json has all")
 
 
-def _document(said: FleetAnswer, fleet: Fleet) -> dict[str, object]:
+def _document(said: tuple[FleetAnswer, ...], fleet: Fleet) -> dict[str, object]:
+    return {
+        "modes": [_answer_document(one) for one in said],
+        "failed": [{"source": one.source, "reason": one.reason} for one in fleet.failed],
+    }
+
+
+def _answer_document(said: FleetAnswer) -> dict[str, object]:
     bound = said.launch_bound
     return {
+        "mode": said.mode,
         "ranks": said.ranks,
         "step": said.step_ns,
         "unmarked": said.unmarked,
@@ -170,5 +193,4 @@ def _document(said: FleetAnswer, fleet: Fleet) -> dict[str, object]:
             }
             for odd in said.odd
         ],
-        "failed": [{"source": one.source, "reason": one.reason} for one in fleet.failed],
     }

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from graphviz_dash.analysis.fleet import TABLES, FleetAnswer, RankSummary, fleet_answer, summarise
+from graphviz_dash.analysis.fleet import TABLES, FleetAnswer, RankSummary, fleet_answers, summarise
 from graphviz_dash.bundle.read import read_manifest
 from graphviz_dash.bundle.schema import PLACES
 from graphviz_dash.errors import GraphvizDashError, InputError
@@ -116,7 +116,7 @@ def _summary(task: _Task) -> RankSummary | Unread:
             return Unread(place.address, "a bundle without a trace of replays", no_trace=True)
         world = manifest.group.world_size if manifest.group else None
         trace = read_trace(file, task.limits)
-        return summarise(trace, task.name, place.address, manifest.rank, world)
+        return summarise(trace, task.name, place.address, manifest.rank, world, manifest.mode.value)
 
 
 def _of_trace(file: Path, task: _Task) -> RankSummary | Unread:
@@ -186,7 +186,7 @@ def read_fleet(folder: Path) -> Fleet:
     return Fleet(tables, tuple(Unread(*row) for row in failed.iter_rows()))
 
 
-def answer(fleet: Fleet) -> FleetAnswer:
-    """What the tables say."""
+def answers(fleet: Fleet) -> tuple[FleetAnswer, ...]:
+    """What the tables say, of each mode by itself."""
     tables = fleet.tables
-    return fleet_answer(tables["ranks"].lazy(), tables["graphs"].lazy(), tables["kernels"].lazy())
+    return fleet_answers(tables["ranks"].lazy(), tables["graphs"].lazy(), tables["kernels"].lazy())

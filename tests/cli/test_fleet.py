@@ -37,10 +37,21 @@ def test_json(invoke: Invoke, traces: Path) -> None:
     (traces / "bad.json").write_text("{]")
     result = invoke("fleet", str(traces), "--workers", "1", "--json")
     document = json.loads(result.out)
-    assert document["ranks"] == RANKS
-    assert [one["rank"] for one in document["slow"]] == [2, 5]
+    (found,) = document["modes"]
+    assert (found["mode"], found["ranks"]) == (None, RANKS)
+    assert [one["rank"] for one in found["slow"]] == [2, 5]
     assert document["failed"][0]["source"].endswith("bad.json")
     assert "not read" not in result.out
+
+
+def test_modes_are_told_apart(invoke: Invoke) -> None:
+    lines = invoke("fleet", "sample_traces/tp-transformer", "--workers", "1").out.splitlines()
+    assert [line[:14] for line in lines if not line.startswith(" ")] == [
+        "eager: 2 ranks",
+        "",
+        "graph: 2 ranks",
+    ]
+    assert lines[-1] == "  all ranks replay the same graph"
 
 
 def test_nothing_there_is_one_line(invoke: Invoke) -> None:

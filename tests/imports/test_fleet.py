@@ -18,11 +18,11 @@ import fsspec
 import polars as pl
 import pytest
 
-from graphviz_dash.analysis.fleet import summarise
+from graphviz_dash.analysis.fleet import FleetAnswer, summarise
 from graphviz_dash.errors import InputError
 from graphviz_dash.imports.fleet import (
     Fleet,
-    answer,
+    answers,
     collect_fleet,
     is_fleet,
     read_fleet,
@@ -92,6 +92,11 @@ class TestSummary:
         assert {row["kernel"]: row["total_ns"] for row in found.kernels}["gemm"] == 100 * US
 
 
+def the_answer(fleet: Fleet) -> FleetAnswer:
+    (found,) = answers(fleet)
+    return found
+
+
 class TestQuestions:
     @pytest.fixture
     def fleet(self, tmp_path: Path) -> Fleet:
@@ -106,20 +111,20 @@ class TestQuestions:
         return fleet_of(tmp_path / "traces")
 
     def test_which_ranks_are_slow(self, fleet: Fleet) -> None:
-        slow = {one.name: one for one in answer(fleet).slow}
+        slow = {one.name: one for one in the_answer(fleet).slow}
         assert slow.keys() == {"rank2", "rank5"}
         assert (slow["rank5"].rank, slow["rank5"].kernel) == (5, "gemm")
         assert slow["rank5"].kernel_ns == 80 * US
         assert slow["rank5"].median_ns == 200 * US
 
     def test_which_graphs_differ(self, fleet: Fleet) -> None:
-        said = answer(fleet)
+        said = the_answer(fleet)
         assert said.graphs == 2
         odd = {(one.kernels, one.owners, one.lacking, one.ranks) for one in said.odd}
         assert odd == {(4, 1, False, ("rank2",)), (3, 7, True, ("rank2",))}
 
     def test_how_far_launches_bound_them(self, fleet: Fleet) -> None:
-        said = answer(fleet)
+        said = the_answer(fleet)
         assert said.launch_bound is not None
         assert said.launch_bound[1] == pytest.approx(25 / 999)
         assert said.launch_bound[3] == pytest.approx(325 / 999)
@@ -128,14 +133,25 @@ class TestQuestions:
     def test_equal_ranks_are_not_slow(self, tmp_path: Path) -> None:
         for number in range(3):
             rank(tmp_path / "traces", number)
-        said = answer(fleet_of(tmp_path / "traces"))
+        said = the_answer(fleet_of(tmp_path / "traces"))
         assert (said.ranks, said.slow, said.odd, said.unmarked) == (3, (), (), 0)
+
+    def test_ranks_of_one_mode_are_not_held_against_those_of_another(self) -> None:
+        eager, graph = answers(fleet_of(Path("sample_traces/tp-transformer")))
+        assert [(one.mode, one.ranks, one.odd) for one in (eager, graph)] == [
+            ("eager", 2, ()),
+            ("graph", 2, ()),
+        ]
+        assert (eager.graphs, graph.graphs) == (0, 1)
+        assert eager.step_ns is not None
+        assert graph.step_ns is not None
+        assert eager.step_ns > 5 * graph.step_ns
 
     def test_tables_are_kept_and_read_again(self, fleet: Fleet, tmp_path: Path) -> None:
         write_fleet(fleet, tmp_path / "tables")
         assert is_fleet(tmp_path / "tables")
         again = read_fleet(tmp_path / "tables")
-        assert answer(again) == answer(fleet)
+        assert answers(again) == answers(fleet)
         assert all(again.tables[name].equals(table) for name, table in fleet.tables.items())
 
     def test_a_damaged_table(self, fleet: Fleet, tmp_path: Path) -> None:
@@ -288,7 +304,7 @@ def test_a_dask_cluster_loses_nothing_when_a_worker_is_killed(tmp_path: Path) ->
     assert fleet.failed == ()
     assert fleet.tables["ranks"].height == 40
     assert fleet.tables["ranks"]["name"].n_unique() == 40
-    assert [one.rank for one in answer(fleet).slow] == [5]
+    assert [one.rank for one in the_answer(fleet).slow] == [5]
 
 
 def test_the_script_that_runs_here_is_not_run_again_in_each_process(
