@@ -168,6 +168,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
         path = Path(folder) / "damaged"
         for number in range(options.variants):
+            if number % 1000 == 0:
+                print(f"{number:,} variants read", file=sys.stderr)
             form, whole = files[number % len(files)]
             turn = number // len(files)
             kind = KINDS[turn % len(KINDS)]

@@ -418,11 +418,12 @@ def _external_ids(table: TableColumns, args: Sequence[Args]) -> None:
 
 
 def _extents(
-    shapes: Sequence[tuple[int, int, int] | None], attribute: str, table: TableColumns
+    shapes: Sequence[tuple[int, int, int] | str | None], attribute: str, table: TableColumns
 ) -> list[Ints]:
     """Three columns of grids or blocks; ABSENT where there is none."""
+    known = [_NO_SHAPE if isinstance(shape, str) else shape or _NO_SHAPE for shape in shapes]
     try:
-        flat = _packed(list(chain.from_iterable([shape or _NO_SHAPE for shape in shapes])))
+        flat = _packed(list(chain.from_iterable(known)))
     except struct.error as error:
         raise InputError(table.where, f"an absurd {attribute}", "64-bit integers") from error
     return list(flat.reshape(-1, 3).T)

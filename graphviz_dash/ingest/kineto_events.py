@@ -25,6 +25,18 @@ NO_RAW: Final = Raw(b"")
 _LARGEST = 1e25
 _INT64 = 1 << 63
 _UNSIGNED = ("graph_id", "graph_node_id")
+_OF_WORK = frozenset(
+    ("device", "stream", "grid", "block", "shared", "registers", "bytes", *_UNSIGNED)
+)
+"""Arguments kept of work on a GPU only; elsewhere the same names stand for other things."""
+
+_OR_TEXT = frozenset(("stream", "grid", "bytes"))
+"""Arguments whose text is decoded too, so that the fast way need not be left for it."""
+
+GPU_CATEGORIES: Final = frozenset(
+    ("kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset")
+)
+"""Of work on a GPU; those of torch before 1.12 among them."""
 _CONTROL = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 
 
@@ -35,8 +47,8 @@ class Args(Struct, frozen=True, gc=False):
     old_external_id: int = field(default=ABSENT, name="external id")
     correlation: int = ABSENT
     device: int = ABSENT
-    stream: int = ABSENT
-    grid: tuple[int, int, int] | None = None
+    stream: int | str = ABSENT  # older ROCm writes the address of a call's stream
+    grid: tuple[int, int, int] | str | None = None  # torch.compile: "grid(100,)" of an operator
     block: tuple[int, int, int] | None = None
     shared: int = field(default=ABSENT, name="shared memory")
     registers: int = field(default=ABSENT, name="registers per thread")
@@ -158,7 +170,7 @@ class EventDecoder:
             tid=_thread(item.get("tid")),
             ts=self._time(item, "ts", where),
             dur=self._time(item, "dur", where),
-            args=self._args(args, where) if isinstance(args, dict) else NO_ARGS,
+            args=self._args(args, item.get("cat"), where) if isinstance(args, dict) else NO_ARGS,
         )
 
     def _text(self, item: dict[str, Any], key: str, where: str) -> str:
@@ -178,11 +190,14 @@ class EventDecoder:
             return NO_TIME
         raise self.refuse(f"{where}.{key} is {_kind(value)}", "a number of microseconds")
 
-    def _args(self, args: dict[str, Any], where: str) -> Args:
+    def _args(self, args: dict[str, Any], category: object, where: str) -> Args:
         values: dict[str, Any] = {}
         for name, attribute in _ARGUMENTS.items():
             value = args.get(name)
-            if value is None:
+            if value is None or (attribute in _OF_WORK and category not in GPU_CATEGORIES):
+                continue
+            if isinstance(value, str) and attribute in _OR_TEXT:
+                values[attribute] = _without_surrogates(value)
                 continue
             read = _reader(attribute)(value)
             if read is None:

@@ -313,3 +313,55 @@ def test_times_with_and_without_a_base(tmp_path: Path, base: int | None) -> None
     loaded = read_trace(write(tmp_path, text))
     assert loaded.gpu["ts"].to_list() == [0, 1_750]
     assert loaded.info.origin_ns == 1_700_000_000_000_001_500
+
+
+def test_arguments_of_calls_and_operators_that_kernels_have_too(tmp_path: Path) -> None:
+    """torch.compile tells a Triton kernel's grid as text, older ROCm a call's stream as address:
+    neither is an argument of GPU work that could not be read."""
+    events = [
+        slice_of("cpu_op", "triton_poi_fused_add_0", 1.0, grid="grid(100,)", stream=0),
+        slice_of("cuda_runtime", "hipLaunchKernel", 1.5, stream="0x0", cid=107, correlation=5),
+        slice_of("kernel", "triton_poi_fused_add_0", 4.0, stream=3, grid=[1, 1, 1], correlation=5),
+    ]
+    loaded = read_trace(write(tmp_path, {"traceEvents": events}))
+    assert loaded.info.problems == ()
+    assert loaded.gpu.select("stream", "grid_x").rows() == [(3, 1)]
+
+
+@pytest.mark.parametrize("broken", ["", ', "cat": null'])  # decoded the fast and the patient way
+def test_text_where_a_kernel_should_have_numbers(tmp_path: Path, broken: str) -> None:
+    text = json.dumps(
+        {"traceEvents": [slice_of("kernel", "k", 1.0, stream="0x7", grid="grid(1)", bytes="many")]}
+    ).replace('{"traceEvents": [', f'{{"traceEvents": [{{"ph": "M", "name": "x"{broken}}}, ')
+    row = read_trace(write(tmp_path, text)).gpu.row(0, named=True)
+    assert (row["stream"], row["grid_x"], row["bytes"]) == (1, None, None)  # drawn in thread 1
+
+
+def test_hardware_counters_are_passed_over(tmp_path: Path) -> None:
+    """As Kineto writes them since 2026-08: a track of their own, and values without a name."""
+    counter = {
+        "ph": "C",
+        "cat": "hardware_counters",
+        "name": "sm__cycles_active.avg",
+        "pid": "GPU 0 Counters",
+        "tid": 0,
+        "ts": 1.0,
+        "args": {"": 0.5},
+    }
+    events = [counter, slice_of("kernel", "k", 1.0, device=0, stream=7, correlation=1)]
+    loaded = read_trace(write(tmp_path, {"displayTimeUnit": "ns", "traceEvents": events}))
+    assert loaded.gpu["dur"].to_list() == [1_000]  # still microseconds: the unit is for display
+    assert loaded.info.skipped == {"hardware_counters": 1}
+    assert loaded.info.problems == ()
+
+
+def test_calls_of_programs_with_a_default_stream_for_each_thread(tmp_path: Path) -> None:
+    events = [
+        slice_of("cuda_runtime", "cudaGraphLaunch_ptsz", 1.0, correlation=11),
+        slice_of("kernel", "a", 3.0, device=0, stream=7, correlation=11),
+        slice_of("kernel", "b", 5.0, device=0, stream=7, correlation=11),
+        slice_of("cuda_driver", "cuLaunchKernelEx_ptsz", 7.0, correlation=12),
+    ]
+    loaded = read_trace(write(tmp_path, {"traceEvents": events}))
+    (problem,) = loaded.info.problems
+    assert problem.text.startswith("1 of 2 launches have no work")
