@@ -30,7 +30,7 @@ def cache_command(clear: bool) -> None:
         table = plain_table("trace", "events", "size", "last used", right=(1, 2))
         for kept in entries:
             table.add_row(
-                cell(kept.source),
+                cell(shown(kept.path)),
                 cell(format_count(kept.events)),
                 cell(format_bytes(kept.size)),
                 cell(_day(kept.used)),

@@ -51,18 +51,21 @@ _STALE_SECONDS: Final = 3600
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
-    """``info.json``: the trace's own words, and the size of each file beside it."""
+    """``info.json``: the trace's own words, the size of each file beside it, and from where the
+    trace was read first."""
 
     info: TraceInfo
     sizes: dict[str, int]
+    path: str = ""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """An entry of the cache: the trace's file name, its events, bytes it takes, last use (Unix)."""
+    """An entry of the cache: where the trace was read first, its events, the bytes that it takes,
+    its last use (Unix)."""
 
     key: str
-    source: str
+    path: Path
     events: int
     size: int
     used: float
@@ -119,7 +122,8 @@ class TraceCache:
             except (OSError, msgspec.MsgspecError):
                 continue
             info = entry.info
-            found.append(Kept(folder.name, info.source, info.events, _size(folder), used))
+            path = Path(entry.path or info.source)
+            found.append(Kept(folder.name, path, info.events, _size(folder), used))
         return sorted(found, key=lambda kept: -kept.used)
 
     def clear(self) -> int:
@@ -228,7 +232,10 @@ def _write(folder: Path, trace: Trace) -> None:
         frame.with_columns(rows.alias(_PLACE)).write_parquet(folder / f"{name}.parquet")
     trace.places.pieces.write_parquet(folder / f"{_PIECES}.parquet")
     sizes = {name: (folder / name).stat().st_size for name in sorted(os.listdir(folder))}
-    (folder / "info.json").write_bytes(msgspec.json.encode(_Entry(trace.info, sizes)))
+    entry = _Entry(
+        trace.info, sizes, os.fsencode(trace.places.path.resolve()).decode("utf-8", "replace")
+    )
+    (folder / "info.json").write_bytes(msgspec.json.encode(entry))
 
 
 def _loaded(folder: Path, path: Path, info: TraceInfo, limits: Limits) -> Trace:

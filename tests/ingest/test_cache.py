@@ -82,7 +82,7 @@ def test_a_trace_is_parsed_once(cache: TraceCache, parses: list[Path]) -> None:
     assert_same(first, again)
     assert raw_event(again, "gpu", 3) == raw_event(first, "gpu", 3)
     (kept,) = cache.entries()
-    assert (kept.source, kept.events) == (SAMPLE.name, first.info.events)
+    assert (kept.path, kept.events) == (SAMPLE.resolve(), first.info.events)
     assert (cache.folder.stat().st_mode & 0o77) == 0
 
 
@@ -188,13 +188,13 @@ def test_the_bound_holds_and_the_last_used_stay(tmp_path: Path, cache: TraceCach
         paths.append(trace.write(tmp_path / f"{number}.json"))
         open_trace(paths[-1], cache=cache)
         for kept in cache.entries():
-            if kept.source == f"{number}.json":
+            if kept.path.name == f"{number}.json":
                 os.utime(cache.folder / kept.key, (1_000 + number, 1_000 + number))
     sizes = [kept.size for kept in cache.entries()]
     open_trace(paths[0], cache=cache)  # used now
     small = replace_bound(cache, sum(sizes[:2]) + 100)
     small.keep("f" * 40, open_trace(SAMPLE, cache=None))
-    assert {kept.source for kept in small.entries()} <= {SAMPLE.name, "0.json"}
+    assert {kept.path.name for kept in small.entries()} <= {SAMPLE.name, "0.json"}
     assert sum(kept.size for kept in small.entries()) <= small.most_bytes
 
 
