@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from graphviz_dash.analysis.calls import CallClass, call_class
 from graphviz_dash.analysis.lanes import Ints, column, encode, link_launches
+from graphviz_dash.analysis.launches import capture_windows
 from graphviz_dash.analysis.nesting import NONE, Nesting
 from graphviz_dash.analysis.steps import Step, StepMethod, exclusive_ns, steps
 
@@ -110,6 +111,9 @@ def eager_step(trace: Trace) -> EagerStep | str:
     found = _typical(trace, like, taken, calls)
     if found.graphed > len(found) / 2:
         return "its work comes from graph launches: it is no eager trace"
+    captures = [begin for begin, _ in capture_windows("", trace)]
+    if any(one.step.start <= begin < one.step.end for one in like for begin in captures):
+        return "its steps capture graphs: what a capture launches does not run in it"
     return found
 
 

@@ -330,11 +330,14 @@ def _weak(
     there = gpu or (names[0] if names else None)
     own = calibration.gpu.name
     if there is None:
-        found.append(f"the trace does not name its GPU; the calibration is of an {own}")
+        found.append(
+            f"the trace does not name its GPU, the calibration is of {own}: if it is another, "
+            "gaps between nodes differ, and the intervals are too narrow"
+        )
     elif there != own:
         found.append(
-            f"the trace is of {there}, the calibration of {own}: gaps between nodes differ; make "
-            "one there with `graphviz-dash bench predict`"
+            f"the trace is of {there}, the calibration of {own}: gaps between nodes differ, and "
+            "the intervals are too narrow; make one there with `graphviz-dash bench predict`"
         )
     if step.method is StepMethod.WHOLE:
         found.append("the trace marks no steps: all of it is taken for one")

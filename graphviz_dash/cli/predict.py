@@ -88,11 +88,11 @@ def _print(found: Prediction, modules: int, shipped: bool) -> None:
     click.echo(verdict(found))
     click.echo(_used(found, shipped))
     _print_figures(found)
+    _print_notes(found)
     _print_reasons(found)
     _print_blockers(found)
     if modules:
         _print_parts(found, modules)
-    _print_notes(found)
 
 
 def _used(found: Prediction, shipped: bool) -> str:

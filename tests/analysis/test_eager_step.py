@@ -137,6 +137,21 @@ class TestNoStep:
         assert isinstance(found, str)
         assert "graph launches" in found
 
+    def test_steps_that_capture_are_no_eager_ones(self, tmp_path: Path) -> None:
+        capturing: list[Launch | str] = [
+            ("a", 7, 2_000),
+            "cudaStreamBeginCapture",
+            "cudaStreamEndCapture",
+        ]
+        trace = TraceBuilder()
+        end = launches(trace, 1_000, capturing)
+        trace.annotation(f"{STEP}0", 0, end + 1_000)
+        told = eager_step(read_trace(trace.write(tmp_path / "capture.json")))
+        assert told == "its steps capture graphs: what a capture launches does not run in it"
+        # A capture before the steps, such as that of another part of the program, is none of them.
+        found = step_of(tmp_path, capturing[1:], ONE, ONE)
+        assert found.like == (1, 2)
+
     def test_without_marks_the_whole_trace_is_the_step(self, tmp_path: Path) -> None:
         trace = TraceBuilder()
         launches(trace, 0, ONE)
