@@ -11,6 +11,7 @@ import gc
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
@@ -174,14 +175,9 @@ class _Reading:
             )
         origin, end = span_of(filled)
         whole = all(table.whole_microseconds for table in filled)  # as torch wrote them before 2.2
-        tables, rows = frames(columns.tables, origin, self.limits)
         cupti_version = _integer_field(fields, "cupti_version", self.path)
-        problems = find_problems(
-            tables["gpu"],
-            tables["runtime"],
-            whole_microseconds=whole,
-            cupti_version=cupti_version,
-        )
+        look = partial(find_problems, whole_microseconds=whole, cupti_version=cupti_version)
+        tables, rows, problems = frames(columns.tables, origin, self.limits, look)
         info = TraceInfo(
             source=self.path.name,
             events=events,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -14,6 +14,8 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.kineto_columns import KINDS, SCHEMAS, Ints, TableColumns
 from graphviz_dash.ingest.kineto_events import ABSENT
 from graphviz_dash.ingest.limits import Limits
+
+T = TypeVar("T")
 
 TYPES: dict[str, Any] = {
     "int64": pl.Int64,
@@ -32,40 +34,50 @@ which puts what encloses before what is enclosed."""
 
 
 def frames(
-    tables: dict[str, TableColumns], origin: int, limits: Limits
-) -> tuple[dict[str, pl.DataFrame], dict[str, pl.Series]]:
-    """The finished tables, sorted by ts, times since ``origin``; and the column place of each,
-    which must have become the place in traceEvents. Uses up ``tables``.
+    tables: dict[str, TableColumns], origin: int, limits: Limits, look: Callable[..., T]
+) -> tuple[dict[str, pl.DataFrame], dict[str, pl.Series], T]:
+    """The finished tables, sorted by ts, times since ``origin``; the column place of each, which
+    must have become the place in traceEvents; and what ``look`` finds in the tables gpu and
+    runtime, asked while others are made. Uses up ``tables``.
 
     Raises:
         InputError: a number or name that is out of bounds.
     """
     with ThreadPoolExecutor(_THREADS) as pool:
-        # The largest first, so that no thread is left with it at the end.
-        sizes = {name: sum(table.rows) for name, table in tables.items()}
-        order = sorted(tables, key=lambda name: -sizes[name])
-        built = pool.map(lambda name: _frame(name, tables[name], origin, limits), order)
-        made = dict(zip(order, built, strict=True))
-    rows = {name: made[name].drop_in_place("place") for name in SCHEMAS}
-    return {name: made[name] for name in SCHEMAS}, rows
+        made = {
+            name: pool.submit(_frame, name, table, origin, limits) for name, table in tables.items()
+        }
+        found = look(*(made[name].result()[0] for name in ("gpu", "runtime")))
+    finished = {name: made[name].result() for name in SCHEMAS}
+    rows = {name: rows for name, (_, rows) in finished.items()}
+    return {name: frame for name, (frame, _) in finished.items()}, rows, found
 
 
-def _frame(name: str, table: TableColumns, origin: int, limits: Limits) -> pl.DataFrame:
+def _frame(
+    name: str, table: TableColumns, origin: int, limits: Limits
+) -> tuple[pl.DataFrame, pl.Series]:
     ts = table.column("ts") - origin
     dur = table.column("dur")
     order = _order(ts, None if name in _IN_FILE_ORDER else dur)
+    # Used again for each column: memory that is new costs more than what is done in it. What
+    # becomes a column is memory of its own, for Polars need not copy it.
+    scratch = None if order is None else np.empty_like(ts)
     columns = []
     for column, kind in (SCHEMAS[name] | {"place": "int64"}).items():
-        values = ts if column == "ts" else dur if column == "dur" else table.column(column)
-        columns.append(_series(table, column, kind, values[order], limits))
-    return pl.DataFrame(columns)
+        known = {"ts": ts, "dur": dur}.get(column)
+        values = table.column(column, scratch) if known is None else known
+        if order is not None:
+            values = values[order]
+        columns.append(_series(table, column, kind, values, limits))
+    return pl.DataFrame(columns[:-1]), columns[-1]
 
 
-def _order(ts: Ints, dur: Ints | None) -> Ints | slice:
-    """The rows by ts, those of equal ts by ``dur``, the longest first, if it is given."""
+def _order(ts: Ints, dur: Ints | None) -> Ints | None:
+    """The rows by ts, those of equal ts by ``dur``, the longest first, if it is given; None: they
+    are in that order."""
     rising = ts[1:] > ts[:-1]
     if rising.all():
-        return slice(None)
+        return None
     order = np.argsort(ts, kind="stable")
     if dur is None:
         return order

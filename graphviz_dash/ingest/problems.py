@@ -51,7 +51,7 @@ def find_problems(
     found.extend(_overlaps(gpu, slack))
     launches = _named(runtime, _LAUNCH)
     real = _outside_captures(launches, runtime)
-    missing = real.join(gpu.select("correlation").unique(), on="correlation", how="anti")
+    missing = real.join(gpu.select("correlation"), on="correlation", how="anti")
     found.extend(_launches_without_work(real, missing))
     found.extend(_shared_correlations(launches, gpu))
     graphs = _named(missing, _GRAPH)
@@ -97,9 +97,10 @@ def _count(number: int, noun: str) -> str:
 
 def _named(frame: pl.DataFrame, pattern: re.Pattern[str]) -> pl.DataFrame:
     """The rows whose name matches; few names stand in many rows, so each is looked at once."""
-    names = frame["name"].unique().cast(pl.String).drop_nulls()
-    wanted = [name for name in names if pattern.match(name)]
-    return frame.filter(pl.col("name").cast(pl.String).is_in(wanted))
+    names = frame["name"].unique().drop_nulls()
+    matching = [pattern.match(name) is not None for name in names.cast(pl.String)]
+    wanted = names.filter(pl.Series(matching, dtype=pl.Boolean)).to_physical()
+    return frame.filter(frame["name"].to_physical().is_in(wanted.implode()))
 
 
 def _overlaps(gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
@@ -201,7 +202,8 @@ def _late_ends(runtime: pl.DataFrame, gpu: pl.DataFrame, slack: int) -> Iterator
     if not waits.height or gpu["device"].n_unique() != 1 or runtime["pid"].n_unique() != 1:
         return
     begin, end = waits["ts"].to_numpy(), (waits["ts"] + waits["dur"]).to_numpy()
-    calls = runtime.group_by("correlation").agg(called=(pl.col("ts") + pl.col("dur")).max())
+    launched = runtime.join(gpu, on="correlation", how="semi")
+    calls = launched.group_by("correlation").agg(called=(pl.col("ts") + pl.col("dur")).max())
     work = gpu.join(calls, on="correlation")
     place = np.searchsorted(begin, work["called"].to_numpy())
     ends = (work["ts"] + work["dur"]).to_numpy()

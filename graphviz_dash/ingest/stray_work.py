@@ -32,7 +32,7 @@ def work_without_launches(
     ``missing``: the launches outside captures that have no work, ``graphs`` those of graphs among
     them.
     """
-    known = runtime.select("correlation").drop_nulls().unique()
+    known = runtime.select("correlation").drop_nulls()
     kernels = gpu.filter(pl.col("kind").cast(pl.String) == "kernel").drop_nulls("correlation")
     if not known.height:
         return

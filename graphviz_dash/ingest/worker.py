@@ -17,6 +17,7 @@ import sys
 from typing import BinaryIO, Final
 
 import msgspec
+import numpy as np
 
 from graphviz_dash.ingest.kineto_columns import EventColumns, NeedsExactTimesError
 from graphviz_dash.ingest.kineto_events import EventDecoder
@@ -93,14 +94,14 @@ def _finish(
     at = 0
     for name, table in columns.tables.items():
         places = {}
+        whole = np.empty(sum(table.rows), np.int64)
         for column in sorted(table.pieces):
             places[column] = at
-            for values in table.pieces.pop(column):
-                data = memoryview(values.tobytes())
-                done = 0
-                while done < len(data):
-                    done += os.pwrite(fd, data[done:], begin + 8 * at + done)
-                at += len(values)
+            data = table.column(column, whole).data.cast("B")
+            done = 0
+            while done < len(data):
+                done += os.pwrite(fd, data[done:], begin + 8 * at + done)
+            at += len(whole)
         tables[name] = TableResult(
             table.rows, places, table.names.values, table.texts.values, table.whole_microseconds
         )

@@ -37,6 +37,10 @@ WORTHWHILE_BYTES: Final = 24 << 20
 _MOST: Final = 6  # one process splits about as fast as five decode
 _SLOTS: Final = 8  # what a worker has to do while this process decodes a piece itself
 _SLOT_BYTES: Final = 1 << 20
+_ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1"}
+"""numpy's linear algebra starts threads, which at first keep a core each busy, waiting for work
+that a worker has not."""
+
 _POSIX: Final = os.name == "posix"
 
 
@@ -137,7 +141,7 @@ class _Worker:
             stderr=self._errors,
             bufsize=0,  # what a buffer holds, select does not see
             pass_fds=(self._fd,),
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(_module_path())},
+            env=os.environ | _ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(_module_path())},
             process_group=0,  # an interrupt from the terminal is ours to act on
         )
         assert self._process.stdin is not None
