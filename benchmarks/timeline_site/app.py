@@ -23,8 +23,8 @@ from timeline_traces import written
 from graphviz_dash.model.run import Experiment
 from graphviz_dash.ui import store
 from graphviz_dash.ui.jobs import JOBS
+from graphviz_dash.ui.life import life
 from graphviz_dash.ui.server import MIDDLEWARE, PAGES, routes
-from graphviz_dash.ui.sockets import at_once
 
 _read = store.load_experiment
 
@@ -42,7 +42,13 @@ def _large(sample: Path) -> Experiment:
 
 
 _made = _large(Path(os.environ["TIMELINE_SAMPLE"]))
-store.load_experiment = lambda path: _made if path == _made.path else _read(path)
+
+
+def _load(path: Path, *, traces: bool = True) -> Experiment:
+    return _made if path == _made.path else _read(path, traces=traces)
+
+
+store.load_experiment = _load
 _KEY = store.STORE.register(_made.path)
 store.STORE.experiment(_KEY)
 
@@ -58,5 +64,5 @@ app = st.App(
     PAGES,
     routes=[Route("/forget", _forget), *routes()],
     middleware=MIDDLEWARE,
-    lifespan=at_once,
+    lifespan=life,
 )

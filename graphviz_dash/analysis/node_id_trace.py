@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 
 from graphviz_dash.model.marks import STEP
 from graphviz_dash.model.trace import (
@@ -20,15 +19,18 @@ from graphviz_dash.model.trace import (
 )
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from graphviz_dash.model.node_ids import NodeIdPass
 
 _TYPES = {
-    "int64": pl.Int64,
-    "int32": pl.Int32,
-    "uint64": pl.UInt64,
-    "string": pl.String,
-    "categorical": pl.Categorical,
+    "int64": "Int64",
+    "int32": "Int32",
+    "uint64": "UInt64",
+    "string": "String",
+    "categorical": "Categorical",
 }
+"""The names in polars, which is imported with the first trace: what needs none comes sooner."""
 
 
 def trace_of(found: NodeIdPass, with_ids: bool = True) -> Trace:
@@ -95,9 +97,13 @@ def trace_of(found: NodeIdPass, with_ids: bool = True) -> Trace:
 
 
 def _table(columns: Mapping[str, Any], declared: dict[str, str]) -> pl.DataFrame:
+    import polars as pl
+
     return pl.DataFrame(
         {
-            name: pl.Series(name, columns.get(name, []), dtype=_TYPES[kind], strict=False)
+            name: pl.Series(
+                name, columns.get(name, []), dtype=getattr(pl, _TYPES[kind]), strict=False
+            )
             for name, kind in declared.items()
         }
     )

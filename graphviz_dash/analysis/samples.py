@@ -74,19 +74,25 @@ def resampled_medians(values: Sequence[float] | Numbers, stream: int) -> Floats:
     series apart. Source: D. Politis and J. Romano, "A circular block-resampling procedure for
     stationary data" (1992).
     """
-    series = np.asarray(values, dtype=np.float64)
-    count = series.size
+    # Places in order instead of values: small integers are sorted ten times as fast.
+    ordered, place = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True)
+    place = place.astype(np.uint16 if len(ordered) <= 1 << 16 else np.uint32)
+    count = place.size
     block = max(1, math.isqrt(count))
     blocks = -(-count // block)
     resamples = min(_RESAMPLES, max(_FEWEST_RESAMPLES, _MOST_DRAWS // count))
     generator = np.random.Generator(np.random.PCG64([_SEED, stream]))
     medians = np.empty(resamples)
+    middle = ((count - 1) // 2, count // 2)
+    circle = np.concatenate((place, place[: block - 1]))
+    runs = np.lib.stride_tricks.sliding_window_view(circle, block)
     # A hundred at a time bounds the memory whatever the length of the series.
     for first in range(0, resamples, 100):
         rows = min(100, resamples - first)
-        begins = generator.integers(0, count, size=(rows, blocks, 1))
-        drawn = ((begins + np.arange(block)) % count).reshape(rows, -1)[:, :count]
-        medians[first : first + rows] = np.median(series[drawn], axis=1)
+        begins = generator.integers(0, count, size=(rows, blocks))
+        drawn = np.sort(runs[begins].reshape(rows, -1)[:, :count], axis=1)
+        low, high = (ordered[drawn[:, at]] for at in middle)
+        medians[first : first + rows] = (low + high) / 2
     return medians
 
 

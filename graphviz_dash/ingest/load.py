@@ -9,7 +9,6 @@ from pathlib import Path
 
 from graphviz_dash.bundle.read import BundleContents, is_bundle, read_bundle
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.cache import default_cache, open_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.run import ExecutionMode, Experiment, Run
 from graphviz_dash.model.trace import Trace
@@ -19,18 +18,20 @@ _COLLECT = "Record one with: graphviz-dash collect --workload NAME --modes eager
 _ORDER = {mode: place for place, mode in enumerate(ExecutionMode)}
 
 
-def load_run(path: Path, limits: Limits = DEFAULT_LIMITS) -> Run:
-    """The run bundle at ``path``, its traces included; see ``ingest/cache.py`` for these.
+def load_run(path: Path, limits: Limits = DEFAULT_LIMITS, *, traces: bool = True) -> Run:
+    """The run bundle at ``path``, its ``traces`` included; see ``ingest/cache.py`` for these.
 
     Raises:
         InputError: no bundle, or one that is not as its manifest and docs/bundle-format.md say, or
             a trace that cannot be read; the message names the file.
     """
     contents: BundleContents = read_bundle(path)
-    with part(0, 2):
-        captured = _trace(contents, contents.capture_trace, limits)
-    with part(1, 2):
-        replayed = _trace(contents, contents.replay_trace, limits)
+    captured = replayed = None
+    if traces:
+        with part(0, 2):
+            captured = _trace(contents, contents.capture_trace, limits)
+        with part(1, 2):
+            replayed = _trace(contents, contents.replay_trace, limits)
     return Run(
         path=path,
         manifest=contents.manifest,
@@ -52,6 +53,9 @@ def load_run(path: Path, limits: Limits = DEFAULT_LIMITS) -> Run:
 def _trace(contents: BundleContents, file: Path | None, limits: Limits) -> Trace | None:
     if file is None:
         return None
+    # The engine of tables comes with the first trace: the rest of a bundle does not wait for it.
+    from graphviz_dash.ingest.cache import default_cache, open_trace
+
     within = file.relative_to(contents.path).as_posix()
     sha256 = next(entry.sha256 for entry in contents.manifest.files if entry.path == within)
     # What is temporary, uploads among it, should leave nothing behind.
@@ -68,8 +72,11 @@ def _holds_captures(contents: BundleContents) -> bool:
     return recording is not None and any(graph.profiled for graph in recording.graphs)
 
 
-def load_experiment(path: Path, limits: Limits = DEFAULT_LIMITS) -> Experiment:
-    """All runs directly under ``path``, in the order of ExecutionMode, then rank, then name.
+def load_experiment(
+    path: Path, limits: Limits = DEFAULT_LIMITS, *, traces: bool = True
+) -> Experiment:
+    """All runs directly under ``path``, in the order of ExecutionMode, then rank, then name;
+    without ``traces`` the rest of their bundles, which is read in a fraction of the time.
 
     Raises:
         InputError: no such folder, no run in it, or a run that cannot be loaded.
@@ -81,7 +88,7 @@ def load_experiment(path: Path, limits: Limits = DEFAULT_LIMITS) -> Experiment:
     runs = []
     for place, bundle in enumerate(bundles):
         with part(place, len(bundles)):
-            runs.append(load_run(bundle, limits))
+            runs.append(load_run(bundle, limits, traces=traces))
     runs.sort(key=lambda run: (_ORDER[run.mode], run.manifest.rank or 0, run.name))
     return Experiment(path=folder, runs=tuple(runs))
 

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
+from graphviz_dash.ui.life import life
 from graphviz_dash.ui.server import MIDDLEWARE, PAGES, routes
-from graphviz_dash.ui.sockets import at_once
 
-app = st.App(PAGES, routes=routes(), middleware=MIDDLEWARE, lifespan=at_once)
+app = st.App(PAGES, routes=routes(), middleware=MIDDLEWARE, lifespan=life)

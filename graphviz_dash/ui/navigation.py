@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Final
 
 import streamlit as st
@@ -30,14 +32,28 @@ _PLACES: Final = "page-links"
 def page(name: str) -> Any:
     """The st.Page called ``name``, which is also its path in the address."""
     title, icon = _PAGES[name]
-    # Imported here: pages link to each other through this module.
-    render = import_module(f"graphviz_dash.ui.views.{name}").render
-    return st.Page(render, title=title, icon=icon, url_path=name, default=name == "overview")
+    shown = partial(_render, name)
+    return st.Page(shown, title=title, icon=icon, url_path=name, default=name == "overview")
+
+
+def _render(name: str) -> None:
+    """Imports a page when it is shown: the first one waits for no other."""
+    _module(name).render()
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"graphviz_dash.ui.views.{name}")
 
 
 def pages() -> list[Any]:
     """All pages in the order of the navigation."""
     return [page(name) for name in _PAGES]
+
+
+def import_pages() -> None:
+    """Imports all pages, so that none of them waits for that when it is shown."""
+    for name in _PAGES:
+        _module(name)
 
 
 def title_of(name: str) -> str:

@@ -13,7 +13,7 @@ from graphviz_dash.analysis.headline import when
 from graphviz_dash.analysis.where import WhereTimeGoes
 from graphviz_dash.charts.palette import ACCENT, CATEGORY, IDLE, PAGE, WARNING
 from graphviz_dash.charts.themed import Theme, shade
-from graphviz_dash.model.run import Run
+from graphviz_dash.model.run import FileRole, Run
 from graphviz_dash.ui.markup import element, text
 from graphviz_dash.units import format_ns, format_percent
 
@@ -50,6 +50,21 @@ def time_bars(comparison: Comparison, theme: Theme) -> str:
     longer = any(where.excess_ns is not None for _, where in divided)
     note = element("span", "* GPU work takes longer than that when traced") if longer else ""
     return element("div", "".join(cells), "bars") + element("div", key + idle + note, "key")
+
+
+def waiting_bars(comparison: Comparison) -> str:
+    """The place of :func:`time_bars`, with what is known before the traces are read."""
+    timed = [run for run in comparison.runs if run.step.value is not None and has_trace(run.run)]
+    if not timed:
+        return ""
+    cells = [
+        element("span", text(run.name), "name")
+        + element("div", "", "bar")
+        + element("span", text(run.step.text), "time")
+        for run in timed
+    ]
+    key = element("span", "Reading the traces…", role="status")
+    return element("div", "".join(cells), "bars") + element("div", key, "key")
 
 
 def _bar(run: RunComparison, where: WhereTimeGoes, longest: float, theme: Theme) -> str:
@@ -152,6 +167,11 @@ def incomplete_notes(runs: Iterable[Run]) -> str:
     )
 
 
+def has_trace(run: Run) -> bool:
+    """Whether the bundle of ``run`` has a traced pass, be it read or not."""
+    return any(file.role is FileRole.REPLAY_TRACE for file in run.manifest.files)
+
+
 def hero(best: RunComparison) -> str:
     """The outcome of ``best`` in one large figure and what it means."""
     speedup, saving = best.speedup, best.saving.value
@@ -178,9 +198,9 @@ def hero(best: RunComparison) -> str:
     )
 
 
-def why(result: Comparison, best: RunComparison | None) -> str:
+def why(result: Comparison, best: RunComparison | None, *, reading: bool = False) -> str:
     """What changed from the baseline to ``best``, and what it cost; only the baseline's figures
-    where nothing was compared."""
+    where nothing was compared. While traces are read, what they tell keeps its place."""
     base = result[result.baseline] if result.baseline else None
     if best is not None:
         base = result[best.baseline] if best.baseline else None
@@ -197,6 +217,8 @@ def why(result: Comparison, best: RunComparison | None) -> str:
             pairs.append(("Paid back after", f"{replays.text} replays"))
         if memory.value is not None:
             pairs.append(("Peak memory", signed(memory)))
+    if reading:
+        pairs = [(label, value or "…") for label, value in pairs]
     return facts((label, value) for label, value in pairs if value)
 
 

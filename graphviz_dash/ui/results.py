@@ -36,6 +36,16 @@ def comparison(key: str) -> Comparison:
     return STORE.derived(key, "comparison", compare)
 
 
+def outcome(key: str) -> Comparison:
+    """The comparison as far as it is known without the traces."""
+    return STORE.derived_bare(key, "comparison", compare)
+
+
+def comparison_known(key: str) -> bool:
+    """Whether ``comparison`` would answer at once."""
+    return STORE.has(key, "comparison")
+
+
 def memory(key: str) -> MemoryComparison:
     """The memory of the experiment's runs against the same baseline."""
     return STORE.derived(key, "memory", lambda _: compare_memory(comparison(key)))

@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
 
-from graphviz_dash.ui.components import dag, perfetto, timeline
+from graphviz_dash.ui import local_perfetto
+from graphviz_dash.ui.front_end import FrontEnd
 from graphviz_dash.ui.shell import Shell
 
 PAGES: Final = Path(__file__).parent / "script.py"
 """The script that Streamlit runs for each visitor and each interaction."""
 
-MIDDLEWARE: Final = (Middleware(Shell),)
+MIDDLEWARE: Final = (Middleware(FrontEnd), Middleware(Shell))
 
 ASSETS: Final = Path(__file__).parent / "assets"
 
 
 def routes() -> list[BaseRoute]:
-    """All routes; each component brings its own and checks its own parameters."""
+    """All routes: the components' data, a Perfetto UI, fonts and icon."""
     return [
-        *dag.routes(),
-        *timeline.routes(),
-        *perfetto.routes(),
+        Route("/api/{which:path}", _Components()),
+        *local_perfetto.routes(),
         Mount("/assets", StaticFiles(directory=ASSETS)),
         Route("/overview", _to_overview),
     ]
+
+
+class _Components:
+    """The components' routes, of which each checks its own parameters. They are imported with the
+    first request, and all of the analysis with them: the server answers before."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await _component_routes()(scope, receive, send)
+
+
+@cache
+def _component_routes() -> Router:
+    from graphviz_dash.ui.components import dag, perfetto, timeline
+
+    return Router([*dag.routes(), *timeline.routes(), *perfetto.routes()])
 
 
 async def _to_overview(_: Request) -> RedirectResponse:

@@ -18,12 +18,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 STYLE: Final = Path(__file__).parent / "assets" / "style.css"
 _SCRIPTS: Final = Path(streamlit.__file__).parent / "static" / "static" / "js"
-_NEEDED_AT_ONCE: Final = (
-    *("Html", "PageLink", "DynamicIcon", "StreamlitMarkdown", "ButtonGroup", "Selectbox"),
-    *("BidiComponent", "DownloadButton"),
-)
-"""Parts of Streamlit's front end that most first screens are made of; one that a later version has
-not, or calls otherwise, is asked for when it is needed."""
+OVERVIEW: Final = ("Html", "PageLink", "DynamicIcon", "StreamlitMarkdown")
+OTHERS: Final = (*OVERVIEW, "ButtonGroup", "Selectbox", "BidiComponent", "DownloadButton")
+"""Parts of Streamlit's front end that the first screen of the start page and of the other pages is
+made of; one that a later version has not, or calls otherwise, is asked for when it is needed."""
 _IMPORT: Final = re.compile(r"""(?:from|import)\s*["'`]\./([\w.-]+\.js)["'`]""")
 _NOT_ASKED: Final = (b"accept-encoding", b"if-none-match", b"if-modified-since")
 """What is compressed, or that a document is unchanged, could not be completed."""
@@ -41,6 +39,7 @@ watch.observe(document.body, {subtree: true, childList: true, attributes: true,
 </script>"""
 """Until a new document's first page is complete, the style sheet hides what stands around a
 placeholder: it is drawn once, in its place."""
+_ICON: Final = b'href="./favicon.png"'
 _FONTS: Final = ("inter", "jetbrains-mono")
 
 
@@ -76,7 +75,7 @@ class Shell:
             if message.get("more_body", False):
                 return
             start = held.pop()
-            document = completed(bytes(body))
+            document = completed(bytes(body), overview=scope["path"] == "/")
             headers = MutableHeaders(raw=start["headers"])
             headers["content-length"] = str(len(document))
             # It names Streamlit's file, not what is sent.
@@ -88,23 +87,27 @@ class Shell:
         await self._app(dict(scope, headers=plain), receive, complete)
 
 
-def completed(document: bytes) -> bytes:
+def completed(document: bytes, *, overview: bool) -> bytes:
     """The document with our style sheet in its body, where it wins over Streamlit's styles in the
-    head, and with the first requests of a page named in its head."""
+    head, and with our icon and the first requests of a page named in its head. Named by the script,
+    an icon would be sent after the page, and take an image library to be read."""
     style = b"<style>" + STYLE.read_bytes() + b"</style>" + _FRESH.encode()
-    document = document.replace(b"</head>", first_requests().encode() + b"</head>", 1)
+    document = document.replace(_ICON, b'href="/assets/icon.png"', 1)
+    document = document.replace(
+        b"</head>", first_requests(OVERVIEW if overview else OTHERS).encode() + b"</head>", 1
+    )
     return document.replace(b"<body>", b"<body>" + style, 1)
 
 
 @cache
-def first_requests() -> str:
+def first_requests(elements: tuple[str, ...]) -> str:
     """Links that ask for our fonts and for what a page's first elements need, all at once."""
     fonts = (
         f'<link rel="preload" as="font" type="font/woff2" crossorigin '
         f'href="/assets/fonts/{font}.woff2">'
         for font in _FONTS
     )
-    parts = [found.name for part in _NEEDED_AT_ONCE for found in _SCRIPTS.glob(f"{part}.*.js")]
+    parts = [found.name for part in elements for found in _SCRIPTS.glob(f"{part}.*.js")]
     scripts = (
         f'<link rel="modulepreload" crossorigin href="./static/js/{name}">'
         for name in needed_scripts(_SCRIPTS, parts)

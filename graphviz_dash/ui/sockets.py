@@ -10,19 +10,10 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 _DESCRIPTORS: Final = Path("/proc/self/fd")
-
-
-@asynccontextmanager
-async def at_once(_: object) -> AsyncIterator[dict[str, Any] | None]:
-    """The life of the server, which by now has bound its socket."""
-    no_delay()
-    yield None
 
 
 def no_delay() -> int:

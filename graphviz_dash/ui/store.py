@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar, cast
@@ -83,7 +84,7 @@ class Store:
         self._lock = threading.Lock()
         self._building: dict[Hashable, threading.Lock] = {}
         self._paths: dict[str, Path] = {}
-        self._values: dict[Hashable, object] = {}
+        self._values: dict[tuple[Hashable, ...], object] = {}
 
     def register(self, path: Path) -> str:
         """The key of the experiment at ``path``; it is loaded when first asked for."""
@@ -100,11 +101,31 @@ class Store:
             UnknownKeyError: nothing was registered under it.
             InputError: its folder does not hold readable bundles.
         """
+        path = self._path(key)
+        return self._once((key, "experiment"), lambda: self._whole(key, path))
+
+    def bare(self, key: str) -> Experiment:
+        """The experiment of ``key`` without its traces, which is read in a fraction of the time;
+        raises as :meth:`experiment`."""
+        if self.is_loaded(key):
+            whole = self.experiment(key)
+            runs = [replace(run, capture_trace=None, replay_trace=None) for run in whole.runs]
+            return replace(whole, runs=tuple(runs))
+        path = self._path(key)
+        return self._once((key, "bare"), lambda: load_experiment(path, traces=False))
+
+    def _whole(self, key: str, path: Path) -> Experiment:
+        whole = load_experiment(path)
+        # What was read without the traces holds the graphs a second time.
+        self._drop((key, "bare"))
+        return whole
+
+    def _path(self, key: str) -> Path:
         with self._lock:
             path = self._paths.get(key)
         if path is None:
             raise UnknownKeyError(key)
-        return self._once((key, "experiment"), lambda: load_experiment(path))
+        return path
 
     def run(self, key: str, name: str) -> Run:
         """The run called ``name`` in the experiment of ``key`` (UnknownKeyError if none)."""
@@ -118,6 +139,12 @@ class Store:
         experiment = self.experiment(key)
         return self._once((key, "derived", what), lambda: build(experiment))
 
+    def derived_bare(self, key: str, what: Hashable, build: Callable[[Experiment], T]) -> T:
+        """As :meth:`derived`, from the experiment without its traces, and kept until these are
+        read."""
+        experiment = self.bare(key)
+        return self._once((key, "bare", what), lambda: build(experiment))
+
     def has(self, key: str, what: Hashable) -> bool:
         """Whether ``derived(key, what, ...)`` would answer at once."""
         with self._lock:
@@ -130,11 +157,14 @@ class Store:
 
     def forget(self, key: str) -> None:
         """Drops what was loaded and derived under ``key``, so that it is read anew."""
-        with self._lock:
-            for kept in [k for k in self._values if isinstance(k, tuple) and k[0] == key]:
-                del self._values[kept]
+        self._drop((key,))
 
-    def _once(self, slot: Hashable, build: Callable[[], T]) -> T:
+    def _drop(self, begin: tuple[str, ...]) -> None:
+        with self._lock:
+            for slot in [k for k in self._values if k[: len(begin)] == begin]:
+                del self._values[slot]
+
+    def _once(self, slot: tuple[Hashable, ...], build: Callable[[], T]) -> T:
         # One lock a slot: two pages that ask at once must not both parse the same trace.
         with self._lock:
             if slot in self._values:

