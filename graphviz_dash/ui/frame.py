@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal
 
 import streamlit as st
@@ -18,6 +19,7 @@ from graphviz_dash.ui.navigation import links, title_of
 from graphviz_dash.ui.pieces import incomplete_notes, variables
 from graphviz_dash.ui.reading import experiment_read, read_button
 
+ASSETS: Final = Path(__file__).parent / "assets"
 _OF_ONE_EXPERIMENT: Final = ("graph", "node", "against", "select", "step", "runs", "ruler", "trace")
 """Parameters that mean nothing in another experiment."""
 

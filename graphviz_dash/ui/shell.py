@@ -39,7 +39,6 @@ watch.observe(document.body, {subtree: true, childList: true, attributes: true,
 </script>"""
 """Until a new document's first page is complete, the style sheet hides what stands around a
 placeholder: it is drawn once, in its place."""
-_ICON: Final = b'href="./favicon.png"'
 _FONTS: Final = ("inter", "jetbrains-mono")
 
 
@@ -89,10 +88,8 @@ class Shell:
 
 def completed(document: bytes, *, overview: bool) -> bytes:
     """The document with our style sheet in its body, where it wins over Streamlit's styles in the
-    head, and with our icon and the first requests of a page named in its head. Named by the script,
-    an icon would be sent after the page, and take an image library to be read."""
+    head, and with the first requests of a page named in its head."""
     style = b"<style>" + STYLE.read_bytes() + b"</style>" + _FRESH.encode()
-    document = document.replace(_ICON, b'href="/assets/icon.png"', 1)
     document = document.replace(
         b"</head>", first_requests(OVERVIEW if overview else OTHERS).encode() + b"</head>", 1
     )

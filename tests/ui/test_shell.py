@@ -83,8 +83,6 @@ def test_streamlits_own_document_is_completed() -> None:
     assert "/static/js/ButtonGroup." in document
     assert document.count("<style>") == 1
     assert 'import "./static/js/' in document
-    assert 'href="/assets/icon.png"' in document
-    assert "favicon.png" not in document
     start = completed(stored, overview=True).decode()
     assert "/static/js/Html." in start
     assert "/static/js/Selectbox." not in start
