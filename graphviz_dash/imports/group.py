@@ -7,6 +7,7 @@ one of them is a trace of each kind; whoever knows better says so.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _ROLE_WORD: Final = re.compile(
     re.I,
 )
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST: Final = 80
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,17 @@ def common_name(path: Path) -> str:
 
 
 def run_name(text: str) -> str:
-    """``text`` as the name of a folder."""
-    return _PLAIN.sub("-", text).strip("-.")[:80] or "run"
+    """``text`` as the name of a folder; of a long one the end, in which ranks are told, as a hash
+    of all of it."""
+    name = _PLAIN.sub("-", text).strip("-.") or "run"
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[: _LONGEST - 9]}-{digest(text)}"
+
+
+def digest(text: str) -> str:
+    """Eight letters that tell ``text`` from others."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
 def grouped(parts: Sequence[Part], *, join: bool = False) -> list[Group]:

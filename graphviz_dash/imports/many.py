@@ -12,7 +12,7 @@ from typing import Any
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.imports.bundles import Imported, import_files
-from graphviz_dash.imports.group import common_name, run_name, stem
+from graphviz_dash.imports.group import common_name, digest, run_name, stem
 from graphviz_dash.imports.places import Place, local_copy
 from graphviz_dash.imports.tasks import run_all
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
@@ -67,11 +67,22 @@ def _runs(places: Sequence[Place]) -> list[tuple[str, list[Place]]]:
         if not place.bundle:
             found.setdefault((place.folder, common_name(Path(place.name))), []).append(place)
     names = {key: run_name(key[1] or stem(Path(of[0].name))) for key, of in found.items()}
-    several = Counter(names.values())
-    return [
-        (f"{PurePosixPath(key[0]).name}-" if several[names[key]] > 1 else "", members)
-        for key, members in found.items()
-    ]
+    prefixes = dict.fromkeys(found, "")
+    # Told apart by their folders, or else by all of the address: names that differ may be alike
+    # as names of folders.
+    for unlike in (_folder_prefix, _address_prefix):
+        several = Counter(prefixes[key] + name for key, name in names.items())
+        alike = [key for key, name in names.items() if several[prefixes[key] + name] > 1]
+        prefixes |= {key: unlike(*key) for key in alike}
+    return [(prefixes[key], members) for key, members in found.items()]
+
+
+def _folder_prefix(folder: str, _: str) -> str:
+    return f"{PurePosixPath(folder).name}-"
+
+
+def _address_prefix(folder: str, name: str) -> str:
+    return f"{digest(f'{folder}/{name}')}-"
 
 
 def _import(task: _Task) -> list[Imported | NotImported]:

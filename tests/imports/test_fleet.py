@@ -234,6 +234,26 @@ class TestMany:
         assert isinstance(refused, NotImported)
         assert "a run is already there" in refused.reason
 
+    def test_long_names_and_names_that_are_alike_are_runs_of_their_own(
+        self, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "files"
+        source = rank(tmp_path, 0).read_bytes()
+        folder.mkdir()
+        long = "meta-llama_Llama-3.3-70B-Instruct_tp8_pp2_dp4_ep1_cudagraph-full_and_piecewise_rank"
+        for name in (f"{long}{1}.1773709679453551615.pt", f"{long}{2}.1773709679453551615.pt"):
+            (folder / f"{name}.trace.json.gz").write_bytes(source)
+        for name in ("step 1", "step+1", "step-1"):
+            (folder / f"{name}.json.gz").write_bytes(source)
+        made = list(import_many(find_places([str(folder)]), tmp_path / "out", threads))
+        assert not [one for one in made if isinstance(one, NotImported)]
+        names = sorted(path.name for path in (tmp_path / "out").iterdir())
+        assert len(names) == 5
+        assert max(map(len, names)) < 100
+        again = list(import_many(find_places([str(folder)]), tmp_path / "out", threads))
+        assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
+        assert not [one for one in again if isinstance(one, NotImported)]
+
     def test_files_of_one_name_in_two_folders(self, tmp_path: Path) -> None:
         for node in ("n0", "n1"):
             (tmp_path / "files" / node).mkdir(parents=True)
