@@ -174,7 +174,7 @@ class _Reading:
                 "a Kineto trace, as torch.profiler exports it",
             )
         origin, end = span_of(filled)
-        whole = all(table.whole_microseconds for table in filled)  # as torch wrote them before 2.2
+        whole = all(table.whole_microseconds for table in filled)  # as torch wrote them before 2.4
         cupti_version = _integer_field(fields, "cupti_version", self.path)
         look = partial(find_problems, whole_microseconds=whole, cupti_version=cupti_version)
         tables, rows, problems = frames(columns.tables, origin, self.limits, look)

@@ -302,7 +302,7 @@ def test_two_sessions_with_the_same_correlation_ids(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("base", [None, 1_700_000_000_000_000_000])
 def test_times_with_and_without_a_base(tmp_path: Path, base: int | None) -> None:
-    """torch 2.3 and later writes times since a base, earlier ones since 1970."""
+    """torch 2.4 and later writes times since a base, earlier ones since 1970."""
     text = json.dumps(
         {"traceEvents": [slice_of("kernel", "a", 1.5), slice_of("kernel", "b", 3.25)]}
         | ({"baseTimeNanoseconds": base} if base else {})
