@@ -14,7 +14,7 @@ from graphviz_dash.analysis.answer import Piece, answer, unanswered, uncompared
 from graphviz_dash.analysis.baselines import family, partner, ran_eagerly
 from graphviz_dash.analysis.break_even import BreakEven, break_even
 from graphviz_dash.analysis.coverage import Coverage, coverage
-from graphviz_dash.analysis.doctor import replays_differ
+from graphviz_dash.analysis.doctor import diagnose, replays_differ
 from graphviz_dash.analysis.figures import (
     Figure,
     absent,
@@ -134,13 +134,15 @@ class Comparison:
     """All runs of an experiment, in its order, against their baseline.
 
     ``baseline`` is the name of the baseline run (of the first rank, if there are several), None if
-    there is none. ``headline`` is the sentence of the fastest run.
+    there is none. ``headline`` is the sentence of the fastest run. ``verdicts`` are those of the
+    doctor's reports that found something, with the names of the runs that hold them.
     """
 
     experiment: Experiment
     baseline: str | None
     runs: tuple[RunComparison, ...]
     headline: str
+    verdicts: tuple[tuple[str, str], ...]
 
     def __getitem__(self, name: str) -> RunComparison:
         """The run called ``name`` (KeyError if there is none)."""
@@ -179,7 +181,11 @@ def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
     Raises:
         InputError: no run has the name or the mode ``baseline``.
     """
-    sound = not any(replays_differ(run.doctor) for run in experiment.runs if run.doctor)
+    examined = [(run.name, run.doctor) for run in experiment.runs if run.doctor]
+    sound = not any(replays_differ(report) for _, report in examined)
+    verdicts = tuple(
+        (name, diagnose(report).verdict) for name, report in examined if report.findings
+    )
     experiment = measured(experiment)
     chosen = _choose(experiment, baseline)
     waits = rank_waits(experiment) if chosen else {}
@@ -197,7 +203,8 @@ def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
         with progress.part(count + place, 2 * count):
             found = _compare_run(run, chosen, experiment, _Works(works, last), sound)
             runs.append(found)
-    return Comparison(experiment, chosen.name if chosen else None, tuple(runs), headline(runs))
+    base = chosen.name if chosen else None
+    return Comparison(experiment, base, tuple(runs), headline(runs), verdicts)
 
 
 @dataclass(frozen=True)

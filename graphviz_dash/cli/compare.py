@@ -101,6 +101,8 @@ def _print(
     click.echo(result.headline)
     if result.answer:
         click.echo(answer_text(result.answer))
+    for name, verdict in result.verdicts:
+        click.echo(printable(f"{name}: {verdict}"))
     for text in dict.fromkeys(_where_made(run.run.manifest) for run in result.runs):
         click.echo(printable(text))
     print_figures([(run.name, run.figures) for run in result.runs])

@@ -58,9 +58,10 @@ def show(run: Path, count: int, as_json: bool) -> None:
 
 def _own_figures(result: RunComparison) -> list[Figure]:
     """The figures that need no baseline: one run by itself has none."""
+    from graphviz_dash.analysis.recorded import RECORDED_RELATIVE
     from graphviz_dash.analysis.relative import EQUATION, PREDICTED, RELATIVE
 
-    others = (*RELATIVE, *EQUATION, *PREDICTED)
+    others = (*RELATIVE, *EQUATION, *PREDICTED, *RECORDED_RELATIVE)
     return [figure for figure in result.figures if figure.metric.id not in others]
 
 

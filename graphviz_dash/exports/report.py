@@ -119,7 +119,7 @@ def _sections(
         pictures.get("graph"),
         "Folded: repeated blocks and runs of nodes stand as one box with a strip of what is in "
         "them. Times are medians over the traced replays.",
-        "sheet graph",
+        "graph",
     )
     yield _kernels(kernels)
     yield from _weak(comparison)
@@ -162,6 +162,8 @@ def _failures(comparison: Comparison) -> Iterator[str]:
             said = failure_text(run.name, failure)
             if said != comparison.headline:
                 yield f'<p class="failed">{_text(said)}</p>'
+    for name, verdict in comparison.verdicts:
+        yield f'<p class="failed">{_text(f"{name}: {verdict}")}</p>'
 
 
 def _tiles(run: RunComparison) -> str:
@@ -170,9 +172,10 @@ def _tiles(run: RunComparison) -> str:
         figure = run[metric]
         if figure.value is None:
             continue
+        plus = "+" if metric == "peak_reserved_change" and figure.value > 0 else ""
         cells.append(
             f'<div class="tile"><span>{_text(figure.metric.title)}</span>'
-            f"<b>{_text(figure.text)}</b><span>{_text(spread_text(figure))}</span></div>"
+            f"<b>{plus}{_text(figure.text)}</b><span>{_text(spread_text(figure))}</span></div>"
         )
     return f'<div class="tiles">{"".join(cells)}</div>'
 
@@ -249,7 +252,9 @@ def _kernels(found: KernelTable) -> str:
             if found.changes(place):
                 cells.append(_signed(change) if change else "0" if use and change == 0 else "–")
         rows.append(cells)
-    note = f"{len(shown)} of {format_count(len(found.rows))}, largest change first"
+    changed = any(found.changes(place) for place, _ in enumerate(found.runs))
+    order = "largest change" if changed else "longest"
+    note = f"{len(shown)} of {format_count(len(found.rows))}, {order} first"
     return (
         f'<section class="sheet"><h2>Kernels, copies and sets per traced step</h2>'
         f'<p class="muted">{note}</p>{_table(head, [("", rows)])}</section>'
@@ -262,16 +267,27 @@ def _weak(comparison: Comparison) -> Iterator[str]:
         for run in comparison.runs
         for weakness in run.weaknesses
     ]
-    absent: dict[str, list[str]] = {}
-    for run in comparison.runs:
-        for figure in run.figures:
-            if figure.reason is not None:
-                absent.setdefault(f"{run.name}: {figure.reason}", []).append(figure.metric.title)
-    missing = [f"{where}: {', '.join(titles)}" for where, titles in absent.items()]
+    missing = [
+        f"{', '.join(runs)}: {reason}: {', '.join(titles)}"
+        for (reason, titles), runs in _absent(comparison).items()
+    ]
     for title, lines in (("What makes figures weak", weak), ("What is absent, and why", missing)):
         if lines:
             items = "".join(f"<li>{_text(line)}</li>" for line in lines)
             yield f"<h2>{title}</h2><ul>{items}</ul>"
+
+
+def _absent(comparison: Comparison) -> dict[tuple[str, tuple[str, ...]], list[str]]:
+    """The runs that lack the same figures for the same reason."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for run in comparison.runs:
+        absent: dict[str, list[str]] = {}
+        for figure in run.figures:
+            if figure.reason is not None:
+                absent.setdefault(figure.reason, []).append(figure.metric.title)
+        for reason, titles in absent.items():
+            found.setdefault((reason, tuple(titles)), []).append(run.name)
+    return found
 
 
 def _picture(title: str, picture: str | None, note: str, kind: str = "") -> str:

@@ -7,7 +7,6 @@ from typing import Final
 
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison
-from graphviz_dash.analysis.doctor import diagnose
 from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.headline import when
 from graphviz_dash.analysis.where import WhereTimeGoes
@@ -144,12 +143,11 @@ def failure_notes(comparison: Comparison) -> str:
     return "".join(notes)
 
 
-def doctor_notes(runs: Iterable[Run]) -> str:
+def doctor_notes(comparison: Comparison) -> str:
     """The verdict of each doctor's report that found something."""
     return "".join(
-        element("div", f"<b>{text(run.name)}</b>: {text(diagnose(run.doctor).verdict)}", "failed")
-        for run in runs
-        if run.doctor is not None and run.doctor.findings
+        element("div", f"<b>{text(name)}</b>: {text(verdict)}", "failed")
+        for name, verdict in comparison.verdicts
     )
 
 

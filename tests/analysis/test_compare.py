@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from graphviz_dash.analysis.answer import Evidence, answer_text
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison, compare
+from graphviz_dash.analysis.doctor import diagnose
 from graphviz_dash.analysis.metrics import METRICS, Source
 from graphviz_dash.analysis.throughput import THROUGHPUT
 from graphviz_dash.errors import InputError
@@ -349,6 +350,7 @@ class TestAbsence:
         )
         assert found.headline.endswith("; but replays do other work than the step")
         assert found.answer[1].evidence is Evidence.FAILURES
+        assert found.verdicts == (("doctor", diagnose(report(MOVED, captured=True)).verdict),)
         sound = replace(make_run("doctor", ExecutionMode.GRAPH), doctor=report(captured=True))
         found = compare(make_experiment(eager(), graphed(), sound))
         assert answer_text(found.answer).startswith("Yes: ")

@@ -54,7 +54,7 @@ def render() -> None:
             element("h1", text(chosen.entry.name)),
             answer_markup(run.answer if run else result.answer, _evidence(result, run)),
         )
-    if notes := failure_notes(result) + doctor_notes(chosen.experiment.runs):
+    if notes := failure_notes(result) + doctor_notes(result):
         show(element("div", notes, id=Evidence.FAILURES.value))
     examined = [one for one in chosen.experiment.runs if one.doctor and one.doctor.findings]
     for one in examined:

@@ -155,7 +155,7 @@ def _facts(entry: Entry, result: Comparison, *, reading: bool = False) -> str:
         hero(best) if best else _uncompared(result, reading=reading),
         failure_notes(result),
         _imported(runs),
-        doctor_notes(runs),
+        doctor_notes(result),
         incomplete_notes(run.run for run in result.runs),
         waiting_bars(result) if reading else time_bars(result, theme()),
         why(result, best, reading=reading),
