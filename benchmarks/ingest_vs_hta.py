@@ -1,7 +1,7 @@
 """How long loading a Kineto trace takes, beside other readers, on the same file in the same run.
 
     python benchmarks/ingest_vs_hta.py --hta /tmp/hta-venv/bin/python [--tracelens PYTHON]
-        [--simdjson DIR] [--trace PATH | --megabytes N [--source PATH]] [--only NAME,...]
+        [--simdjson DIR] [--trace PATH | --megabytes N [--source PATH]] [--only 'NAME;...']
 
 Each load runs in a fresh process, one reader after the other and again from the first, and is timed
 inside that process from after the imports to the finished tables. Memory is the most that the
@@ -11,9 +11,12 @@ The peers are loaded as their own documentation does: HolisticTraceAnalysis by
 ``Trace.parse_traces``, with its memory profiling off, which is in its favour; TraceLens by
 ``TreePerfAnalyzer.from_file``. They are no dependencies: each has an environment of its own
 (``python -m venv /tmp/hta-venv && /tmp/hta-venv/bin/pip install HolisticTraceAnalysis``; TraceLens
-from its sources), whose interpreter is given. DIR holds simdjson.h and simdjson.cpp; with g++ it
-makes the reference of ``ondemand.cpp``: decompressed and split as ours, but columns filled in C++,
-in one process.
+from its sources), whose interpreter is given. DIR holds simdjson.h and simdjson.cpp (or is the
+library, where it was made before); with g++ it makes the reference of ``ondemand.cpp``:
+decompressed and split as ours, but columns filled in C++, in one process.
+
+A trace is reopened from the cache: all five tables, in a process that did so before and in a new
+one, and in a new one what most questions need first, the table of the GPU's work.
 
 Without ``--trace`` a trace is made: copies of a sample trace of this repository, or of
 ``--source``, one behind the other in time, with ids of their own.
@@ -66,15 +69,19 @@ trace = read_trace(Path(sys.argv[1]){options})
 done = time.perf_counter()
 events, on_gpu = trace.info.events, trace.gpu.height
 """
+_ALL_TABLES = ("gpu", "runtime", "ops", "annotations", "python")
 _REOPENED = """
 import os, sys, time
 from pathlib import Path
 from graphviz_dash.ingest.cache import TraceCache, open_trace
 path, cache = Path(sys.argv[1]), TraceCache(Path(os.environ["BENCHMARK_CACHE"]))
-{before}
+for _ in {warm}[:1]:
+    before = open_trace(path, cache=cache)
+    [getattr(before, name) for name in {warm}]
 before = used()
 begun = time.perf_counter()
 trace = open_trace(path, cache=cache)
+heights = [getattr(trace, name).height for name in {tables}]
 done = time.perf_counter()
 assert cache.entries()
 events, on_gpu = trace.info.events, trace.gpu.height
@@ -173,11 +180,8 @@ def main() -> int:
         environment = {"BENCHMARK_CACHE": str(folder / "cache")}
         if options.simdjson:
             environment["BENCHMARK_ONDEMAND"] = str(_compiled(options.simdjson, folder))
-        readers = [
-            reader
-            for reader in _readers(options)
-            if not options.only or reader.name in options.only.split(",")
-        ]
+        wanted = options.only.split(";") if options.only else ()
+        readers = [one for one in _readers(options) if not wanted or one.name in wanted]
         loads: dict[str, list[Load]] = {reader.name: [] for reader in readers}
         for turn in range(options.repeats):
             for reader in readers:
@@ -192,10 +196,13 @@ def main() -> int:
 
 def _readers(options: argparse.Namespace) -> Iterator[Reader]:
     yield Reader(OURS, sys.executable, _READ.format(options=""))
-    yield Reader("one process", sys.executable, _READ.format(options=", processes=1"))
-    warm = "open_trace(path, cache=cache)"
-    yield Reader("reopened", sys.executable, _REOPENED.format(before=warm))
-    yield Reader("reopened, new process", sys.executable, _REOPENED.format(before=""))
+    yield _by_processes("one process", 1)
+    for name, warm, tables in (
+        ("reopened, all tables", _ALL_TABLES, _ALL_TABLES),
+        ("reopened in a new process, all tables", (), _ALL_TABLES),
+        ("reopened in a new process, the GPU's table", (), ("gpu",)),
+    ):
+        yield Reader(name, sys.executable, _REOPENED.format(warm=warm, tables=tables))
     if options.simdjson:
         yield Reader("simdjson on-demand", sys.executable, _SIMDJSON)
     if options.hta:
@@ -204,7 +211,18 @@ def _readers(options: argparse.Namespace) -> Iterator[Reader]:
         yield Reader("TraceLens", options.tracelens, _TRACELENS)
 
 
+def _by_processes(name: str, processes: int) -> Reader:
+    return Reader(name, sys.executable, _READ.format(options=f", processes={processes}"))
+
+
+def read_in_new_process(trace: Path, processes: int) -> Load:
+    """One load of ``trace`` by this project's reader with so many processes."""
+    return _load(_by_processes("ours", processes), trace, {})
+
+
 def _compiled(simdjson: Path, folder: Path) -> Path:
+    if simdjson.is_file():
+        return simdjson.resolve()
     library = folder / "ondemand.so"
     source = Path(__file__).with_name("ondemand.cpp")
     flags = ["-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", "-I", str(simdjson)]
@@ -348,8 +366,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--once-over", type=float, default=60, help="seconds not to be repeated")
     parser.add_argument("--hta", help="interpreter that has HolisticTraceAnalysis")
     parser.add_argument("--tracelens", help="interpreter that has TraceLens")
-    parser.add_argument("--simdjson", type=Path, help="folder of simdjson.h and simdjson.cpp")
-    parser.add_argument("--only", help="names of readers, as they are printed, by commas")
+    parser.add_argument(
+        "--simdjson", type=Path, help="folder of simdjson.h and .cpp, or ondemand.so"
+    )
+    parser.add_argument("--only", help="names of readers, as they are printed, by semicolons")
     parser.add_argument("--verbose", action="store_true", help="print each load")
     return parser.parse_args()
 

@@ -13,7 +13,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -22,6 +21,7 @@ import msgspec
 import polars as pl
 
 from graphviz_dash import __version__
+from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.kineto import PIECES, read_trace
 from graphviz_dash.ingest.kineto_columns import SCHEMAS
 from graphviz_dash.ingest.kineto_tables import TYPES
@@ -40,8 +40,6 @@ WORTHWHILE_EVENTS: Final = 20_000
 _LAYOUT: Final = 2
 _PIECES: Final = "pieces"
 _PLACE: Final = "place"
-_THREADS: Final = 2
-_LARGEST_FIRST: Final = ("ops", "runtime", "python", "gpu", "annotations")  # as a rule
 _SCHEMAS: Final = {
     name: pl.Schema({column: TYPES[kind] for column, kind in columns.items()})
     for name, columns in SCHEMAS.items()
@@ -80,7 +78,7 @@ class TraceCache:
 
     def load(self, key: str, path: Path, limits: Limits = DEFAULT_LIMITS) -> Trace | None:
         """The trace kept under ``key``, as read from ``path``; None if there is none. What cannot
-        be read, or is of another shape than tables are now, counts as none and is removed."""
+        be read counts as none and is removed."""
         folder = self.folder / key
         try:
             entry = msgspec.json.decode((folder / "info.json").read_bytes(), type=_Entry)
@@ -239,42 +237,89 @@ def _write(folder: Path, trace: Trace) -> None:
 
 
 def _loaded(folder: Path, path: Path, info: TraceInfo, limits: Limits) -> Trace:
-    """The entry in ``folder``; ValueError or a PolarsError if it is not as tables are."""
+    """The entry in ``folder``; OSError or a PolarsError if it cannot be read."""
+    pieces = pl.read_parquet(folder / f"{_PIECES}.parquet", schema=PIECES, glob=False)
+    info = replace(info, source=path.name)
+    entered = _Entered(folder, path, info, limits)
+    trace = object.__new__(_KeptTrace)
+    places = EventPlaces(path, pieces, _Places(entered))
+    vars(trace).update(info=info, places=places, entered=entered)
+    return trace
 
-    def table(name: str) -> pl.DataFrame:
-        columns = list(SCHEMAS[name])
-        frame = pl.read_parquet(folder / f"{name}.parquet", columns=columns, glob=False)
-        if frame.schema != _SCHEMAS[name]:
+
+class _Entered:
+    """What an entry's files hold, read when it is asked for. Where they have gone meanwhile, or are
+    damaged, the trace is read again."""
+
+    def __init__(self, folder: Path, path: Path, info: TraceInfo, limits: Limits) -> None:
+        self._folder = folder
+        self._path = path
+        self._info = info
+        self._limits = limits
+        self._again: Trace | None = None
+
+    def table(self, name: str) -> pl.DataFrame:
+        """A table by its name in SCHEMAS; InputError where the file is another one by now."""
+        try:
+            return self._read(name, _SCHEMAS[name])
+        except (OSError, ValueError, pl.exceptions.PolarsError):
+            table: pl.DataFrame = getattr(self._parsed(), name)
+            return table
+
+    def places(self, name: str) -> pl.Series:
+        """The place in traceEvents of each row of a table; raises as :meth:`table`."""
+        try:
+            return self._read(name, pl.Schema({_PLACE: pl.Int64()}))[_PLACE]
+        except (OSError, ValueError, pl.exceptions.PolarsError):
+            places = self._parsed().places
+            assert places is not None  # it was read from a file
+            return places.rows[name]
+
+    def _read(self, name: str, schema: pl.Schema) -> pl.DataFrame:
+        file = self._folder / f"{name}.parquet"
+        frame = pl.read_parquet(file, columns=list(schema), glob=False)
+        if frame.schema != schema:
             raise ValueError("other columns")
         return frame
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        tables = dict(zip(_LARGEST_FIRST, pool.map(table, _LARGEST_FIRST), strict=True))
-    pieces = pl.read_parquet(folder / f"{_PIECES}.parquet", schema=PIECES, glob=False)
-    places = EventPlaces(path, pieces, _Places(folder, path, limits))
-    return Trace(info=replace(info, source=path.name), **tables, places=places)
+    def _parsed(self) -> Trace:
+        if self._again is None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            trace = read_trace(self._path, self._limits)
+            if trace.info != self._info:
+                found = "another trace than the one that was opened"
+                raise InputError(self._path, found, "the same file", "Open it again.")
+            self._again = trace
+        return self._again
+
+
+class _KeptTrace(Trace):
+    """A trace from the cache: a table is read when it is asked for first, for few questions need
+    all, and none the Python functions that can be most of a trace."""
+
+    entered: _Entered
+
+    def __getattr__(self, name: str) -> pl.DataFrame:
+        """Called for what is not there yet."""
+        if name not in SCHEMAS:
+            raise AttributeError(name)
+        table = self.entered.table(name)
+        vars(self)[name] = table
+        return table
 
 
 class _Places(Mapping[str, pl.Series]):
     """The place in traceEvents of each row, for each table, read when it is asked for: few are."""
 
-    def __init__(self, folder: Path, path: Path, limits: Limits) -> None:
-        self._folder = folder
-        self._path = path
-        self._limits = limits
+    def __init__(self, entered: _Entered) -> None:
+        self._entered = entered
         self._known: dict[str, pl.Series] = {}
 
     def __getitem__(self, table: str) -> pl.Series:
         if table not in SCHEMAS:
             raise KeyError(table)
         if table not in self._known:
-            file = self._folder / f"{table}.parquet"
-            try:
-                self._known[table] = pl.read_parquet(file, columns=[_PLACE], glob=False)[_PLACE]
-            except (OSError, pl.exceptions.PolarsError):  # the entry was removed meanwhile
-                places = read_trace(self._path, self._limits).places
-                assert places is not None
-                self._known.update(places.rows)
+            self._known[table] = self._entered.places(table)
         return self._known[table]
 
     def __iter__(self) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,32 @@ def test_places_outlive_the_entry_that_they_are_read_from(cache: TraceCache) -> 
     assert raw_event(again, "runtime", 2) == raw_event(first, "runtime", 2)
     with pytest.raises(KeyError):
         raw_event(again, "nothing", 0)
+
+
+def test_tables_outlive_the_entry_that_they_are_read_from(
+    cache: TraceCache, parses: list[Path]
+) -> None:
+    first = open_trace(SAMPLE, cache=cache)
+    again = open_trace(SAMPLE, cache=cache)
+    copy = pickle.loads(pickle.dumps(open_trace(SAMPLE, cache=cache)))
+    assert again.gpu.equals(first.gpu)
+    cache.clear()
+    assert_same(first, again)
+    assert_same(first, replace(copy))
+    assert parses == [SAMPLE, SAMPLE, SAMPLE]
+    with pytest.raises(AttributeError):
+        again.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_tables_of_two_files_never_mix(tmp_path: Path, cache: TraceCache) -> None:
+    path = tmp_path / "replay.json.gz"
+    path.write_bytes(SAMPLE.read_bytes())
+    open_trace(path, cache=cache)
+    again = open_trace(path, cache=cache)
+    cache.clear()
+    replay_trace().write(path)
+    with pytest.raises(InputError, match="another trace than the one that was opened"):
+        again.gpu  # noqa: B018
 
 
 def test_a_trace_is_parsed_once(cache: TraceCache, parses: list[Path]) -> None:
@@ -159,8 +186,9 @@ def test_an_entry_with_other_columns_is_made_anew(cache: TraceCache, parses: lis
     pl.read_parquet(path).rename({"dur": "len"}).write_parquet(path)
     info = path.parent / "info.json"
     info.write_text(info.read_text().replace(f":{size}", f":{path.stat().st_size}"))
-    open_trace(SAMPLE, cache=cache)
+    assert "dur" in open_trace(SAMPLE, cache=cache).ops
     assert len(parses) == 2
+    assert not cache.entries()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
