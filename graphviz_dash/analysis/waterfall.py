@@ -7,8 +7,9 @@ spread over the other parts. Parts are integers in ns and add up to the differen
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -61,17 +62,25 @@ class Parts:
     @property
     def total(self) -> int:
         """All parts together."""
-        return sum(astuple(self))
+        return sum(self._each())
 
     def __add__(self, other: Parts) -> Parts:
-        return Parts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return Parts(*map(operator.add, self._each(), other._each()))
 
     def __sub__(self, other: Parts) -> Parts:
-        return Parts(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return Parts(*map(operator.sub, self._each(), other._each()))
 
     def items(self) -> tuple[tuple[Cause, int], ...]:
         """Each cause with its part, in order."""
-        return tuple(zip(Cause, astuple(self), strict=True))
+        return tuple(zip(Cause, self._each(), strict=True))
+
+    def _each(self) -> tuple[int, ...]:
+        # Added up for each piece of work: dataclasses.astuple, which copies what it finds, was a
+        # fifth of a comparison.
+        return (
+            *(self.gaps, self.kernels, self.copies),
+            *(self.synchronisation, self.ranks, self.remainder),
+        )
 
 
 @dataclass(frozen=True)

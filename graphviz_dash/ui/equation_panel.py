@@ -16,7 +16,7 @@ from graphviz_dash.analysis.work_pairs import PairKind, PairRow
 from graphviz_dash.charts.waterfall import waterfall_chart
 from graphviz_dash.errors import printable
 from graphviz_dash.ui import address
-from graphviz_dash.ui.frame import draw, theme
+from graphviz_dash.ui.frame import draw, figure
 from graphviz_dash.ui.markup import element, plain, show, text
 from graphviz_dash.units import format_count, format_percent
 
@@ -46,8 +46,8 @@ def figure_anchor(metric: str) -> str:
     return f"figure-{metric}"
 
 
-def equation_panel(result: Comparison, run: RunComparison) -> None:
-    """The whole of it."""
+def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
+    """The whole of it; ``key`` is the experiment's in the store."""
     st.header(
         f"Where the difference to {plain(run.baseline)} went", anchor=Evidence.WATERFALL.value
     )
@@ -58,7 +58,9 @@ def equation_panel(result: Comparison, run: RunComparison) -> None:
     modes = result[run.baseline].mode, run.mode
     left, right = st.columns([0.52, 0.48], gap="medium")
     with left:
-        chart = waterfall_chart(found, modes, theme())
+        chart = figure(
+            key, ("waterfall", run.name), lambda theme: waterfall_chart(found, modes, theme)
+        )
         draw(chart, "waterfall")
     with right:
         by = address.choose("by", "Divided by", ("module", "operator"))

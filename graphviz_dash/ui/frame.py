@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, TypeVar
 
 import streamlit as st
 
 from graphviz_dash.analysis.headline import failure_text
+from graphviz_dash.charts.themed import Theme
 from graphviz_dash.errors import InputError, WorkerError
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.ui import address
@@ -18,6 +19,9 @@ from graphviz_dash.ui.markup import element, show, text
 from graphviz_dash.ui.navigation import links, title_of
 from graphviz_dash.ui.pieces import incomplete_notes, variables
 from graphviz_dash.ui.reading import experiment_read, read_button
+from graphviz_dash.ui.store import STORE
+
+T = TypeVar("T")
 
 ASSETS: Final = Path(__file__).parent / "assets"
 _OF_ONE_EXPERIMENT: Final = ("graph", "node", "against", "select", "step", "runs", "ruler", "trace")
@@ -43,9 +47,16 @@ class Chosen:
         return self.entry.key
 
 
-def theme() -> Literal["light", "dark"]:
+def theme() -> Theme:
     """The theme that the visitor sees."""
     return "dark" if st.context.theme.type == "dark" else "light"
+
+
+def figure(key: str, what: Hashable, build: Callable[[Theme], T]) -> T:
+    """The figure ``what`` of the experiment ``key`` in the visitor's theme, built once: Plotly
+    takes 30 ms for each."""
+    seen = theme()
+    return STORE.derived(key, ("figure", what, seen), lambda _: build(seen))
 
 
 def draw(figure: object, key: str) -> None:

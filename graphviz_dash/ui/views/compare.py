@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import streamlit as st
@@ -23,7 +24,7 @@ from graphviz_dash.charts.comparison import (
 from graphviz_dash.errors import printable
 from graphviz_dash.ui import address
 from graphviz_dash.ui.equation_panel import answer_markup, equation_panel, figure_anchor
-from graphviz_dash.ui.frame import chosen_experiment, draw, empty, theme
+from graphviz_dash.ui.frame import chosen_experiment, draw, empty, figure
 from graphviz_dash.ui.markup import element, plain, show, table, text
 from graphviz_dash.ui.navigation import link
 from graphviz_dash.ui.pieces import doctor_notes, failure_notes, signed, tiles
@@ -69,9 +70,9 @@ def render() -> None:
             "What its memory is made of",
             {address.EXPERIMENT: chosen.entry.name, "run": run.name},
         )
-        equation_panel(result, run)
+        equation_panel(chosen.key, result, run)
     _predictions(result)
-    _charts(result, run)
+    _charts(chosen.key, result, run)
     _weak(result)
     st.header("Figures", anchor=Evidence.FIGURES.value)
     show(element("div", _figures(result), "scroll"))
@@ -142,14 +143,14 @@ def _tiles(result: Comparison, run: RunComparison) -> str:
     return tiles(cells)
 
 
-def _charts(result: Comparison, run: RunComparison | None) -> None:
-    where = where_time_goes_chart(result, theme())
+def _charts(key: str, result: Comparison, run: RunComparison | None) -> None:
+    where = figure(key, "where", partial(where_time_goes_chart, result))
     if where is not None:
         st.header("Where the time of a step goes", anchor=Evidence.WHERE.value)
         draw(where, "where")
         show(*(element("p", text(_longer(run)), "muted") for run in result.runs))
     left, right = st.columns(2, gap="large")
-    iterations = iterations_chart(result, theme())
+    iterations = figure(key, "iterations", partial(iterations_chart, result))
     if iterations is not None:
         with left:
             st.header(_iterations_title(result), anchor=Evidence.ITERATIONS.value)
@@ -160,7 +161,9 @@ def _charts(result: Comparison, run: RunComparison | None) -> None:
                     "of the GPU until its queue is full; the step in the program's loop is their "
                     "sum and the wait at the end, over their number."
                 )
-    pays = break_even_chart(result, run, theme()) if run else None
+    pays = None
+    if run is not None:
+        pays = figure(key, ("pays", run.name), partial(break_even_chart, result, run))
     if pays is not None and run is not None:
         with right:
             st.header(
