@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphviz_dash.bundle.read import is_bundle, read_bundle
+from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.run import ExecutionMode, Experiment, Run
 
 
@@ -31,23 +32,9 @@ def light_experiment(folder: Path) -> LightExperiment:
     unreadable: list[tuple[Path, str]] = []
     for path in bundles_of(folder):
         try:
-            contents = read_bundle(path)
+            runs.append(load_run(path, traces=False))
         except InputError as error:
             unreadable.append((path, str(error)))
-            continue
-        runs.append(
-            Run(
-                path=path,
-                manifest=contents.manifest,
-                clean=contents.clean,
-                graphs=contents.graphs,
-                memory=contents.memory,
-                capture_trace=None,
-                replay_trace=None,
-                recording=contents.recording,
-                doctor=contents.doctor,
-            )
-        )
     modes = list(ExecutionMode)
     runs.sort(key=lambda run: (modes.index(run.mode), run.manifest.rank or 0, run.name))
     return LightExperiment(Experiment(folder, tuple(runs)), tuple(unreadable))
