@@ -9,7 +9,8 @@ process and all that it started held at a time.
 
 The peers are loaded as their own documentation does: HolisticTraceAnalysis by
 ``Trace.parse_traces``, with its memory profiling off, which is in its favour; TraceLens by
-``TreePerfAnalyzer.from_file``. They are no dependencies: each has an environment of its own
+``TreePerfAnalyzer.from_file``. One that takes long is ended by ``--end-after`` and told as taking
+more than what it had taken. They are no dependencies: each has an environment of its own
 (``python -m venv /tmp/hta-venv && /tmp/hta-venv/bin/pip install HolisticTraceAnalysis``; TraceLens
 from its sources), whose interpreter is given. DIR holds simdjson.h and simdjson.cpp (or is the
 library, where it was made before); with g++ it makes the reference of ``ondemand.cpp``:
@@ -27,6 +28,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import math
 import os
 import platform
 import statistics
@@ -49,8 +51,9 @@ _BETWEEN = 0.1  # seconds between two looks at memory
 
 # Around each: seconds of the load, of all processors, events or rows, those on the GPU, memory.
 _BEFORE = """
-import resource
+import resource, time
 def used():
+    print(time.monotonic(), flush=True)
     both = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(one.ru_utime + one.ru_stime for one in both)
 """
@@ -156,13 +159,14 @@ class Reader:
 @dataclass(frozen=True)
 class Load:
     """One load: seconds, those of all processors together, events or rows, those on the GPU, bytes
-    of memory at most."""
+    of memory at most. ``ended``: it was ended after these seconds, and knows no more of itself."""
 
     seconds: float
     cpu: float
     events: int
     on_gpu: int
     memory: int
+    ended: bool = False
 
 
 def main() -> int:
@@ -187,7 +191,7 @@ def main() -> int:
             for reader in readers:
                 if turn and loads[reader.name][0].seconds > options.once_over:
                     continue
-                loads[reader.name].append(_load(reader, trace, environment))
+                loads[reader.name].append(_load(reader, trace, environment, options.end_after))
                 if options.verbose:
                     print(reader.name, loads[reader.name][-1], flush=True)
         _tell(loads, size)
@@ -231,29 +235,35 @@ def _compiled(simdjson: Path, folder: Path) -> Path:
     return library
 
 
-def _load(reader: Reader, trace: Path, more: dict[str, str]) -> Load:
+def _load(reader: Reader, trace: Path, more: dict[str, str], end_after: float = math.inf) -> Load:
     environment = os.environ | more | {"PYTHONPATH": str(ROOT)}
     if reader.python != sys.executable:
         environment.pop("PYTHONPATH")
     command = [reader.python, "-c", _BEFORE + reader.code + _AFTER, str(trace)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        most = _most_memory(process)
+        most, ended = _most_memory(process, end_after)
         assert process.stdout is not None
-        told = process.stdout.read().split()[-5:]
+        told = process.stdout.read().split()
+    if ended is not None:
+        return Load(ended - float(told[0]), math.nan, 0, 0, most, ended=True)
     if process.returncode:
         raise SystemExit(f"{reader.name} ended with exit code {process.returncode}")
-    seconds, cpu, events, on_gpu, memory = map(float, told)
+    seconds, cpu, events, on_gpu, memory = map(float, told[-5:])
     return Load(seconds, cpu, int(events), int(on_gpu), max(int(memory), most))
 
 
-def _most_memory(process: subprocess.Popen[str]) -> int:
+def _most_memory(process: subprocess.Popen[str], end_after: float) -> tuple[int, float | None]:
     """The most bytes that a process and all that it started held at a time, pages that they share
-    counted once (Linux; elsewhere 0). Waits for its end."""
+    counted once (Linux; elsewhere 0), and when it was ended, if it was. Waits for its end."""
     most = 0
+    limit = time.monotonic() + end_after
     while process.poll() is None:
         most = max(most, sum(map(_proportional_bytes, _family(process.pid))))
+        if time.monotonic() > limit:
+            process.kill()
+            return most, time.monotonic()
         time.sleep(_BETWEEN)
-    return most
+    return most, None
 
 
 def _family(pid: int) -> Iterator[int]:
@@ -283,10 +293,12 @@ def _tell(loads: dict[str, list[Load]], size: int) -> None:
         seconds = sorted(load.seconds for load in found)
         median = statistics.median(seconds)
         memory = max(load.memory for load in found) / size
-        again = f"{median / ours:.2f}" if ours else ""
+        than = "more than " if any(load.ended for load in found) else ""
+        again = f"{than}{median / ours:.2f}" if ours else ""
         cpu = statistics.median(load.cpu for load in found)
+        spread = f"({seconds[0]:.3f} to {seconds[-1]:.3f})"
         print(
-            f"| {name}, {len(found)}x | {median:.3f} s ({seconds[0]:.3f} to {seconds[-1]:.3f}) "
+            f"| {name}, {len(found)}x | {than}{median:.3f} s {spread} "
             f"| {cpu:.3f} s | {size / MEGABYTE / median:,.0f} | {memory:.2f} of the JSON "
             f"| {found[0].events:,} | {again} |"
         )
@@ -364,6 +376,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--megabytes", type=float, default=25, help="size of the made trace")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--once-over", type=float, default=60, help="seconds not to be repeated")
+    parser.add_argument("--end-after", type=float, default=math.inf, help="seconds of a process")
     parser.add_argument("--hta", help="interpreter that has HolisticTraceAnalysis")
     parser.add_argument("--tracelens", help="interpreter that has TraceLens")
     parser.add_argument(

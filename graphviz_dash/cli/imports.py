@@ -79,22 +79,24 @@ def import_command(
 
 def _together(files: tuple[str, ...], output: Path, mode: str, join: bool) -> tuple[Imported, ...]:
     """All files in this process: nothing is written if one of them is bad."""
+    from graphviz_dash.cli.loading import progress_shown
     from graphviz_dash.imports.bundles import import_files
     from graphviz_dash.model.run import ExecutionMode
 
     paths = [Path(file) for file in files]
-    return import_files(
-        paths,
-        output,
-        mode=ExecutionMode(mode),
-        join=join,
-        # File names only: a bundle records no path of its maker's machine.
-        command=(
-            *("graphviz-dash", "import", *(path.name for path in paths), "--mode", mode),
-            *(("--join",) if join else ()),
-        ),
-        tell=lambda line: click.echo(line, err=True),
-    )
+    with progress_shown(paths[0].name if len(paths) == 1 else f"{len(paths)} files"):
+        return import_files(
+            paths,
+            output,
+            mode=ExecutionMode(mode),
+            join=join,
+            # File names only: a bundle records no path of its maker's machine.
+            command=(
+                *("graphviz-dash", "import", *(path.name for path in paths), "--mode", mode),
+                *(("--join",) if join else ()),
+            ),
+            tell=lambda line: click.echo(line, err=True),
+        )
 
 
 def _each(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from graphviz_dash.model.run import Experiment, Run
+    from graphviz_dash.model.trace import Trace
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -93,6 +94,17 @@ def loaded_run(path: Path) -> Run:
         run = load_run(path)
     _tell(run)
     return run
+
+
+def loaded_trace(path: Path) -> Trace:
+    """:func:`open_trace` with the user's cache; stderr says what is missing of one not whole."""
+    from graphviz_dash.ingest.cache import default_cache, open_trace
+
+    with progress_shown(path.name):
+        trace = open_trace(path, cache=default_cache())
+    for problem in trace.info.incomplete:
+        click.echo(printable(f"Warning: {path.name}: {problem.text}"), err=True)
+    return trace
 
 
 @contextmanager

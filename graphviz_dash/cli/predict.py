@@ -61,13 +61,12 @@ def predict_command(trace: Path, file: Path | None, modules: int, as_json: bool)
 def _opened(path: Path) -> tuple[Trace, CleanTimings | None, str | None]:
     """The eager trace at ``path``, clean timings of the same step, and the GPU's name."""
     from graphviz_dash.bundle.read import is_bundle
-    from graphviz_dash.cli.loading import loaded_experiment, loaded_run
+    from graphviz_dash.cli.loading import loaded_experiment, loaded_run, loaded_trace
     from graphviz_dash.errors import InputError
-    from graphviz_dash.ingest.cache import default_cache, open_trace
     from graphviz_dash.model.run import ExecutionMode
 
     if not path.is_dir():
-        return open_trace(path, cache=default_cache()), None, None
+        return loaded_trace(path), None, None
     if is_bundle(path):
         run = loaded_run(path)
     else:

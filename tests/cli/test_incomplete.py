@@ -48,6 +48,15 @@ def test_each_command_that_reads_the_trace_tells(
     assert "The trace is cut off: JSON that ends too early, after" in line
 
 
+def test_a_prediction_from_a_cut_trace_tells(folder: Path, invoke: Invoke) -> None:
+    trace = (folder / EXPERIMENT / "eager/traces/replay.json.gz").read_bytes()
+    text = gzip.decompress(trace)
+    (folder / "cut.json").write_bytes(text[: len(text) * 9 // 10])
+    result = invoke("predict", "cut.json")
+    assert result.code == 0
+    assert "Warning: cut.json: The trace is cut off" in result.err
+
+
 @pytest.mark.usefixtures("cut")
 def test_validate_and_the_weak_figures_tell_too(invoke: Invoke) -> None:
     assert "The trace is cut off" in invoke("validate", EXPERIMENT).out

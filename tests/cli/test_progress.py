@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.cli import loading
+from graphviz_dash.cli.main import main
 from tests.builders import make_experiment
+
+TRACE = Path(__file__).parents[2] / "sample_traces/mlp-train/eager/traces/replay.json.gz"
 
 
 class Terminal(io.StringIO):
@@ -34,6 +37,17 @@ def test_a_terminal_sees_how_far_the_reading_is(
     told = terminal.getvalue()
     assert "Reading toy" in told
     assert "100%" in told
+
+
+@pytest.mark.parametrize("command", ["import", "predict"])
+def test_a_trace_of_its_own_has_the_bar_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    output = ["-o", str(tmp_path / "out")] if command == "import" else []
+    assert main([command, str(TRACE), *output]) == 0
+    assert f"Reading {TRACE.name}" in terminal.getvalue()
 
 
 def test_no_terminal_no_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
