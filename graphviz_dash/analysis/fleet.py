@@ -7,6 +7,7 @@ are traced, medians over the steps of a trace, in ns.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -157,16 +158,15 @@ def summarise(
     begin = column(gpu, "ts")
     end = begin + np.maximum(column(gpu, "dur"), 0)
     communicates = _communicates(trace)
-    missing = _launch_missing(trace, begin, end)
+    bound = _launch_bound(trace, begin, end, found)
     rows: Rows = []
-    compute, exposed, bound = [], [], []
+    compute, exposed = [], []
     for step in found:
         own = step.gpu_rows
         computing = own[~communicates[own]]
         busy = int(exclusive_ns(begin[computing], end[computing]).sum())
         compute.append(busy)
         exposed.append(step.busy_ns - busy)
-        bound.append(int(missing[own].sum()))
     problems = [problem.code for problem in trace.info.problems]
     names = trace.info.device_names
     rows.append(
@@ -210,19 +210,30 @@ def _communicates(trace: Trace) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return known[codes] if len(names) else np.zeros(trace.gpu.height, np.bool_)
 
 
-def _launch_missing(trace: Trace, begin: Ints, end: Ints) -> Ints:
-    """For each row how long the GPU was idle before it while the call that launched it had not
-    ended; 0 for a row whose call is not known. Of a graph's rows the first alone waits for it."""
-    if not len(begin):
-        return np.zeros(0, dtype=np.int64)
-    reach = np.concatenate((begin[:1], np.maximum.accumulate(end)[:-1]))
+def _launch_bound(trace: Trace, begin: Ints, end: Ints, found: Sequence[Step]) -> list[int]:
+    """For each step how long the GPU was idle in it while the call that launched the next work had
+    not ended. Of a graph's rows the first alone waits for it; rows whose call is not known wait
+    for none."""
+    if not found or not len(begin) or not trace.runtime.height:
+        return [0] * len(found)
+    first = min(int(begin[0]), found[0].start)
+    reach = np.concatenate(([first], np.maximum.accumulate(end)[:-1]))
     link = link_launches(
         column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
     ).launch
-    known = link >= 0
     called = column(trace.runtime, "ts") + np.maximum(column(trace.runtime, "dur"), 0)
-    until = np.where(known, called[link], 0) if len(called) else np.zeros(len(begin), np.int64)
-    return np.asarray(np.maximum(np.minimum(begin, until) - reach, 0) * known, dtype=np.int64)
+    until = np.where(link >= 0, np.minimum(begin, called[link]), reach)
+    idle = until > reach
+    starts, ends = reach[idle], until[idle]  # one after another, for each lies before a row
+    before = np.concatenate(([0], np.cumsum(ends - starts)))
+
+    def idle_until(moments: Ints) -> Ints:
+        over = np.searchsorted(ends, moments)
+        begun = np.append(starts, moments.max(initial=0))[over]
+        return np.asarray(before[over] + np.maximum(moments - begun, 0), dtype=np.int64)
+
+    edges = np.array([(step.start, step.end) for step in found], np.int64).reshape(-1, 2)
+    return [int(each) for each in idle_until(edges[:, 1]) - idle_until(edges[:, 0])]
 
 
 def _graphs(trace: Trace, name: str, rank: int | None) -> Rows:

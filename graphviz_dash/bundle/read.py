@@ -218,11 +218,16 @@ def _checked_files(path: Path, manifest: Manifest) -> list[tuple[FileRole, Path]
         if entry.path in seen:
             raise InputError(path / MANIFEST, f"{entry.path!r} listed twice", "each file once")
         seen.add(entry.path)
-        files.append((entry.role, _checked_file(path, entry)))
+        files.append((entry.role, checked_file(path, entry)))
     return files
 
 
-def _checked_file(path: Path, entry: FileEntry) -> Path:
+def checked_file(path: Path, entry: FileEntry) -> Path:
+    """The file of ``entry`` in the bundle at ``path``.
+
+    Raises:
+        InputError: it lies elsewhere, is a link or no file, too large, or not what was written.
+    """
     expected = PLACES.get(entry.role)
     pure = PurePosixPath(entry.path)
     in_place = (

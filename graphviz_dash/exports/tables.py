@@ -14,7 +14,7 @@ from graphviz_dash.analysis.kernels import KernelTable
 from graphviz_dash.analysis.measured_graph import NOT_SEEN, MeasuredGraph
 from graphviz_dash.analysis.nodes import NodeRow
 from graphviz_dash.analysis.whole import WholeGraph
-from graphviz_dash.errors import InputError
+from graphviz_dash.errors import InputError, printable
 from graphviz_dash.exports.files import replacing
 from graphviz_dash.model.graph import (
     BatchMemOpParams,
@@ -32,6 +32,9 @@ from graphviz_dash.model.graph import (
 
 _FORMULA: Final = r"^[=+\-@\t\r]"
 """How a cell begins that spreadsheets take for a formula."""
+
+_UNSHOWN: Final = r"[\p{C}\p{Zl}\p{Zp}]"
+"""Control and format characters, and those that break lines."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +106,18 @@ def write_table(frame: pl.DataFrame, file: Path) -> TableSummary:
 
 def as_csv(frame: pl.DataFrame) -> bytes:
     """``frame`` as CSV; a text that a spreadsheet would run as a formula gets an apostrophe before
-    it."""
+    it, and control characters, line breaks among them, are shown as escapes: Parquet has the bytes
+    as they are."""
     text = pl.col(pl.String)
     harmless = pl.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text)
-    return frame.with_columns(harmless.name.keep()).write_csv().encode()
+    shown = harmless.map_batches(_shown, return_dtype=pl.String)
+    return frame.with_columns(shown.name.keep()).write_csv().encode()
+
+
+def _shown(texts: pl.Series) -> pl.Series:
+    if not texts.str.contains(_UNSHOWN).any():
+        return texts
+    return pl.Series([text and printable(text) for text in texts], dtype=pl.String)
 
 
 def as_parquet(frame: pl.DataFrame) -> bytes:

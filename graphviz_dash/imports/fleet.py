@@ -12,8 +12,7 @@ from typing import Any, Final
 import polars as pl
 
 from graphviz_dash.analysis.fleet import TABLES, FleetAnswer, RankSummary, fleet_answers, summarise
-from graphviz_dash.bundle.read import read_manifest
-from graphviz_dash.bundle.schema import PLACES
+from graphviz_dash.bundle.read import checked_file, read_manifest
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.imports.group import run_name, stem
 from graphviz_dash.imports.places import Place, local_copy
@@ -111,11 +110,11 @@ def _summary(task: _Task) -> RankSummary | Unread:
         if not place.bundle:
             return _of_trace(here, task)
         manifest = read_manifest(here)
-        file = here / PLACES[FileRole.REPLAY_TRACE]
-        if not any(entry.role is FileRole.REPLAY_TRACE for entry in manifest.files):
+        entry = next((e for e in manifest.files if e.role is FileRole.REPLAY_TRACE), None)
+        if entry is None:
             return Unread(place.address, "a bundle without a trace of replays", no_trace=True)
         world = manifest.group.world_size if manifest.group else None
-        trace = read_trace(file, task.limits)
+        trace = read_trace(checked_file(here, entry), task.limits)
         return summarise(trace, task.name, place.address, manifest.rank, world, manifest.mode.value)
 
 

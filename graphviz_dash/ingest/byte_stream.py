@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 import zlib
 from collections.abc import Callable
@@ -110,6 +111,10 @@ class ByteStream:
         self._limits = limits
         self._total = 0
         try:
+            mode = path.stat().st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                # A pipe may never say anything, a device never end.
+                raise InputError(path, "a pipe or device", "a readable trace file")
             self._file: BinaryIO = path.open("rb")
         except OSError as error:
             raise InputError(path, _reason(error), "a readable trace file") from error

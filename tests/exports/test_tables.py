@@ -17,9 +17,9 @@ from graphviz_dash.analysis.nodes import build_node_table
 from graphviz_dash.analysis.whole import WholeGraph, whole_graph
 from graphviz_dash.cli.main import main
 from graphviz_dash.dot_text import quoted
-from graphviz_dash.errors import InputError
+from graphviz_dash.errors import InputError, printable
 from graphviz_dash.exports.dot import export_dot
-from graphviz_dash.exports.tables import node_frame, write_table
+from graphviz_dash.exports.tables import as_csv, as_parquet, node_frame, write_table
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph, EdgeType, GraphEdge
 from tests.analysis.test_conditionals import GRAPHS
@@ -119,13 +119,22 @@ class TestTables:
         assert "last turn" in rows["graph-0.2.0", 0]["note"]
         assert "only when its condition says so" in rows["graph-0.1.1", 0]["note"]
 
+    def test_a_name_breaks_no_line_of_csv(self) -> None:
+        names = ("a\n=1+1", "b\r\n::error::c", "\u2028d", "\x1b[31me\u202e", "plain \u00e9 <f>")
+        frame = pl.DataFrame({"name": [*names, None], "count": range(6)})
+        text = as_csv(frame).decode()
+        assert (text.count("\n"), text.count("\r")) == (7, 0)
+        shown = list(csv.DictReader(text.splitlines()))
+        assert [row["name"] for row in shown] == [*map(printable, names), ""]
+        assert pl.read_parquet(as_parquet(frame))["name"].to_list() == [*names, None]
+
     @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
     def test_a_formula_is_no_formula_in_csv(self, tmp_path: Path, start: str) -> None:
         frame = node_frame(_named(f"{start}HYPERLINK(1)", "a=b"), "not asked for")
         write_table(frame, tmp_path / "t.csv")
         with (tmp_path / "t.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
-        assert [row["name"] for row in rows] == [f"'{start}HYPERLINK(1)", "a=b"]
+        assert [row["name"] for row in rows] == [f"'{printable(start)}HYPERLINK(1)", "a=b"]
         assert rows[0]["median_ns"] == ""
         assert len(rows[0]) == frame.width
 

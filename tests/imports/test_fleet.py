@@ -32,6 +32,7 @@ from graphviz_dash.imports.many import NotImported, import_many
 from graphviz_dash.imports.places import find_places
 from graphviz_dash.imports.tasks import DIED, executor_for, run_all, without_main
 from graphviz_dash.ingest.kineto import read_trace
+from tests.builders import make_run
 from tests.imports.test_bundles import capture, replay
 from tests.trace_builder import TraceBuilder
 
@@ -82,8 +83,9 @@ class TestSummary:
         assert row["compute_ns"] == 200 * US
         assert row["communication_ns"] == 990 * US - 222 * US
         assert (row["kernels"], row["graph_launches"], row["other_launches"]) == (3, 1, 0)
-        # Idle from the end of the all-reduce at 990 us to the end of the call at 1,015 us.
-        assert row["launch_bound_ns"] == 25 * US
+        # Idle from the end of the all-reduce at 990 us to the end of the call at 1,015 us, but for
+        # the microsecond between two steps.
+        assert row["launch_bound_ns"] == 24 * US
 
     def test_graphs_and_kernels(self, tmp_path: Path) -> None:
         found = summarise(read_trace(rank(tmp_path, 3)), "r", "file", 3, RANKS)
@@ -126,8 +128,8 @@ class TestQuestions:
     def test_how_far_launches_bound_them(self, fleet: Fleet) -> None:
         said = the_answer(fleet)
         assert said.launch_bound is not None
-        assert said.launch_bound[1] == pytest.approx(25 / 999)
-        assert said.launch_bound[3] == pytest.approx(325 / 999)
+        assert said.launch_bound[1] == pytest.approx(24 / 999)
+        assert said.launch_bound[3] == pytest.approx(324 / 999)
         assert said.launch_bound_worst == "rank6"
 
     def test_equal_ranks_are_not_slow(self, tmp_path: Path) -> None:
@@ -173,6 +175,37 @@ def test_what_cannot_be_read_is_told_and_spoils_nothing(tmp_path: Path) -> None:
     assert fleet.tables["ranks"]["name"].to_list() == ["rank0"]
     (failed,) = fleet.failed
     assert failed.source.endswith("bad.json")
+
+
+def test_what_the_gpu_idles_between_steps_is_no_part_of_a_step(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for step in range(3):
+        at = step * 100_000
+        trace.annotation(f"ProfilerStep#{step}", at, 90_000)
+        correlation = trace.runtime("cudaLaunchKernel", at + 80_000, 5_000)
+        trace.kernel("k", at + 86_000, 1_000, correlation=correlation)
+    file = trace.write(tmp_path / "t.json")
+    (row,) = summarise(read_trace(file), "t", str(file), None, None).ranks
+    assert row["step_ns"] == 90_000
+    assert row["launch_bound_ns"] == 85_000 + 3_000  # before the work of this step and the next
+
+
+def test_a_bundle_whose_trace_leads_elsewhere(tmp_path: Path) -> None:
+    """A link could lead out of the folder, and a pipe would never end."""
+    secret = rank(tmp_path, 0)
+    for name in ("link", "pipe"):
+        make_run(tmp_path / "exp", "graph", name=name)
+        trace = tmp_path / "exp" / name / "traces" / "replay.json.gz"
+        trace.unlink()
+        if name == "link":
+            trace.symlink_to(secret)
+        else:
+            os.mkfifo(trace)
+    fleet = fleet_of(tmp_path / "exp")
+    reasons = sorted(one.reason for one in fleet.failed)
+    assert len(reasons) == 2
+    assert "link" in reasons[0]
+    assert "missing" in reasons[1]
 
 
 def test_what_a_process_cannot_read_is_told_with_its_own_reason(tmp_path: Path) -> None:

@@ -244,6 +244,8 @@ def test_a_bomb_is_refused_by_its_expansion(tmp_path: Path) -> None:
     [
         pytest.param(lambda p: None, "no such file", id="missing"),
         pytest.param(lambda p: p.mkdir(), "a folder", id="folder"),
+        pytest.param(os.mkfifo, "a pipe or device", id="pipe"),
+        pytest.param(lambda p: p.symlink_to("/dev/zero"), "a pipe or device", id="device"),
     ],
 )
 def test_files_that_cannot_be_read(
