@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.analysis.compare import compare
+from graphviz_dash.analysis.recorded import RECORDED_RELATIVE
 from graphviz_dash.analysis.relative import EQUATION, PREDICTED, RELATIVE
 from graphviz_dash.cli.serve import require_free, server_command
 from graphviz_dash.errors import InputError, MissingRequirementError
@@ -74,7 +75,7 @@ class TestCompare:
         assert shown["figures"] == {
             name: figure
             for name, figure in expected.items()
-            if name not in (*RELATIVE, *EQUATION, *PREDICTED)
+            if name not in (*RELATIVE, *EQUATION, *PREDICTED, *RECORDED_RELATIVE)
         }
 
 
