@@ -19,6 +19,7 @@ from graphviz_dash.imports.places import Place, local_copy
 from graphviz_dash.imports.tasks import run_all
 from graphviz_dash.ingest.kineto import read_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.ingest.parquet import UNREADABLE
 from graphviz_dash.ingest.sniff import SourceKind, source_kind
 from graphviz_dash.ingest.trace_head import read_head
 from graphviz_dash.model.run import FileRole
@@ -177,7 +178,7 @@ def read_fleet(folder: Path) -> Fleet:
         file = folder / f"{name}.parquet"
         try:
             tables[name] = pl.read_parquet(file, glob=False)
-        except (OSError, pl.exceptions.PolarsError) as error:
+        except UNREADABLE as error:
             raise InputError(file, str(error), "a table that graphviz-dash fleet wrote") from error
         if tables[name].schema != schema:
             raise InputError(file, "a table of other columns", "one of this version's")

@@ -26,6 +26,7 @@ from graphviz_dash.ingest.kineto import PIECES, read_trace
 from graphviz_dash.ingest.kineto_columns import SCHEMAS
 from graphviz_dash.ingest.kineto_tables import TYPES
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.ingest.parquet import UNREADABLE
 from graphviz_dash.model.trace import EventPlaces, Trace, TraceInfo
 
 VARIABLE: Final = "GRAPHVIZ_DASH_CACHE"
@@ -55,6 +56,9 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
     info: TraceInfo
     sizes: dict[str, int]
     path: str = ""
+
+
+_BROKEN: Final[tuple[type[BaseException], ...]] = (msgspec.MsgspecError, *UNREADABLE)
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class TraceCache:
             os.utime(folder)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, msgspec.MsgspecError, pl.exceptions.PolarsError):
+        except _BROKEN:
             shutil.rmtree(folder, ignore_errors=True)
             return None
         return trace
@@ -237,7 +241,7 @@ def _write(folder: Path, trace: Trace) -> None:
 
 
 def _loaded(folder: Path, path: Path, info: TraceInfo, limits: Limits) -> Trace:
-    """The entry in ``folder``; OSError or a PolarsError if it cannot be read."""
+    """The entry in ``folder``; one of UNREADABLE if it cannot be read."""
     pieces = pl.read_parquet(folder / f"{_PIECES}.parquet", schema=PIECES, glob=False)
     info = replace(info, source=path.name)
     entered = _Entered(folder, path, info, limits)
@@ -262,7 +266,7 @@ class _Entered:
         """A table by its name in SCHEMAS; InputError where the file is another one by now."""
         try:
             return self._read(name, _SCHEMAS[name])
-        except (OSError, ValueError, pl.exceptions.PolarsError):
+        except UNREADABLE:
             table: pl.DataFrame = getattr(self._parsed(), name)
             return table
 
@@ -270,7 +274,7 @@ class _Entered:
         """The place in traceEvents of each row of a table; raises as :meth:`table`."""
         try:
             return self._read(name, pl.Schema({_PLACE: pl.Int64()}))[_PLACE]
-        except (OSError, ValueError, pl.exceptions.PolarsError):
+        except UNREADABLE:
             places = self._parsed().places
             assert places is not None  # it was read from a file
             return places.rows[name]

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +17,8 @@ from types import ModuleType
 import fsspec
 import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from graphviz_dash.analysis.fleet import FleetAnswer, summarise
 from graphviz_dash.errors import InputError
@@ -155,6 +157,38 @@ class TestQuestions:
         again = read_fleet(tmp_path / "tables")
         assert answers(again) == answers(fleet)
         assert all(again.tables[name].equals(table) for name, table in fleet.tables.items())
+
+    @settings(
+        max_examples=60,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
+    @given(places=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=3))
+    def test_any_damage_to_a_table(
+        self, fleet: Fleet, tmp_path: Path, places: list[tuple[float, int]]
+    ) -> None:
+        """Polars itself gives up in the middle of some damaged files."""
+        write_fleet(fleet, tmp_path / "tables")
+        file = tmp_path / "tables" / "ranks.parquet"
+        content = bytearray(file.read_bytes())
+        for place, byte in places:  # mostly behind the columns, where the file describes itself
+            content[-1 - int(place**2 * (len(content) - 1))] = byte
+        file.write_bytes(content)
+        with suppress(InputError):
+            read_fleet(tmp_path / "tables")
+
+    @pytest.mark.parametrize("error", [pl.exceptions.PanicException, pl.exceptions.ComputeError])
+    def test_a_table_at_which_polars_gives_up(
+        self, fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type
+    ) -> None:
+        def giving_up(*_: object, **__: object) -> None:
+            raise error("called `Option::unwrap()` on a `None` value")
+
+        write_fleet(fleet, tmp_path / "tables")
+        monkeypatch.setattr(pl, "read_parquet", giving_up)
+        with pytest.raises(InputError, match="a table that graphviz-dash fleet wrote"):
+            read_fleet(tmp_path / "tables")
 
     def test_a_damaged_table(self, fleet: Fleet, tmp_path: Path) -> None:
         write_fleet(fleet, tmp_path / "tables")

@@ -178,6 +178,20 @@ def test_a_damaged_entry_is_made_anew(
     assert_same(first, open_trace(SAMPLE, cache=cache))
 
 
+def test_an_entry_at_which_polars_gives_up_is_made_anew(
+    cache: TraceCache, parses: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = open_trace(SAMPLE, cache=cache)
+
+    def giving_up(*_: object, **__: object) -> None:
+        raise pl.exceptions.PanicException("index out of bounds")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pl, "read_parquet", giving_up)
+        assert_same(open_trace(SAMPLE, cache=cache), first)
+    assert len(parses) == 2
+
+
 def test_an_entry_with_other_columns_is_made_anew(cache: TraceCache, parses: list[Path]) -> None:
     open_trace(SAMPLE, cache=cache)
     (kept,) = cache.entries()
