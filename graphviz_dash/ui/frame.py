@@ -166,10 +166,16 @@ def no_experiments(found: Catalogue) -> None:
             + element("p", "Collect one on a machine with a CUDA GPU, then reload this page:")
             + element(
                 "pre",
-                "pip install 'graphviz-dash[collect]'\n"
+                "pip install -e '.[collect]'    # in a clone of graphviz-dash\n"
                 "graphviz-dash collect --workload mlp-train -o experiments/mlp-train",
             )
-            + element("p", "or upload one on the Overview page."),
+            + element(
+                "p",
+                "Or open what you have on the Overview page: a zip of an experiment, or traces, "
+                "graphs and snapshots that other programs wrote.",
+            )
+            + element("p", "Or look at the samples of a clone first:")
+            + element("pre", "graphviz-dash serve sample_traces"),
             "empty",
         )
     )

@@ -66,7 +66,12 @@ def render() -> None:
     chosen = chosen_experiment()
     runs = [run for run in chosen.experiment.runs if run.graphs]
     if not runs:
-        empty("This experiment holds no captured graph", *why_no_graph(chosen.experiment.runs))
+        empty(
+            "This experiment holds no captured graph",
+            *why_no_graph(chosen.experiment.runs),
+            "graphviz-dash collect with --modes eager,graph captures one; an imported run needs "
+            "the trace of its capture, or the driver's debug DOT.",
+        )
         return
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         run = choose_run(runs, default=_usual(chosen, runs), clears=("graph", "node", AGAINST))
