@@ -159,7 +159,13 @@ def _is_number(text: str) -> bool:
 
 def _locate(instants: Ints, start: Ints, end: Ints) -> Ints:
     """The step in which each instant lies, or -1; in the later one where steps overlap."""
-    place = np.searchsorted(start, instants, "right") - 1
+    if (instants[1:] >= instants[:-1]).all():
+        # Few steps are looked for among many instants, not each of these among the steps.
+        bounds = np.searchsorted(instants, start)
+        counts = np.diff(bounds, prepend=0, append=len(instants))
+        place = np.repeat(np.arange(-1, len(start)), counts)
+    else:
+        place = np.searchsorted(start, instants, "right") - 1
     inside = (place >= 0) & (instants < end[np.maximum(place, 0)])
     return np.where(inside, place, -1)
 
