@@ -64,8 +64,9 @@ class Ops:
         self._forward_thread = column(ops, "forward_tid")
         self.linked = (self._forward_thread > 0) & (self.sequence >= 0)
         self.backward = self.names.which(re.compile("^" + _ENGINE)) | self.linked
-        self._dims, self._types = ops["input_dims"], ops["input_types"]
-        self._with_dims = self.nesting.nearest(self._dims.is_not_null().to_numpy())
+        dims = ops["input_dims"]
+        self._dims, self._types = dims.to_list(), ops["input_types"].to_list()
+        self._with_dims = self.nesting.nearest(dims.is_not_null().to_numpy())
         self._paths: dict[int, tuple[str, ...]] = {NONE: ()}
 
     def path(self, op: int) -> tuple[str, ...]:
@@ -157,6 +158,7 @@ class Frames:
         self.is_own = ~library & self._names.which(_FRAME)
         self.is_backward = self._names.which(_BACKWARD_FRAME)
         self.is_module = self._names.which(_MODULE_FRAME)
+        self._lines: dict[int, str | None] = {}
 
     def modules(self, row: int) -> tuple[str, ...]:
         """The calls of modules around and at ``row``, outermost first, such as ``Linear_3``."""
@@ -169,8 +171,11 @@ class Frames:
 
     def line(self, row: int) -> str | None:
         """``file:line`` of the function's first line."""
-        named = _FRAME.match(self._names[row])
-        return f"{named[1]}:{named[2]}" if named else None
+        code = int(self._names.codes[row])
+        if code not in self._lines:
+            named = _FRAME.match(self._names.texts[code])
+            self._lines[code] = f"{named[1]}:{named[2]}" if named else None
+        return self._lines[code]
 
 
 def _nesting(table: pl.DataFrame) -> Nesting:

@@ -42,7 +42,8 @@ def unite(diff: GraphDiff, first: NodeTable, second: NodeTable) -> GraphUnion:
     for place in range(count, len(diff.nodes)):
         index = diff.nodes[place].a or 0
         row = first.rows[index]
-        rows.append(replace(row, node=msgspec.structs.replace(row.node, index=place, bodies=())))
+        node = msgspec.structs.replace(row.node, index=place, bodies=())
+        rows.append(msgspec.structs.replace(row, node=node))
         owner.append((FIRST, index))
     gone = [
         msgspec.structs.replace(edge, source=place_of[edge.source], target=place_of[edge.target])

@@ -5,8 +5,10 @@ this one table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 
+import msgspec
 import numpy as np
 
 from graphviz_dash.analysis.attribution import Attribution, NodeOrigin, attribute
@@ -29,8 +31,7 @@ from graphviz_dash.model.run import Run
 __all__ = ["NodeOrigin", "NodeRow", "NodeTable", "NodeTimes", "build_node_table", "node_table"]
 
 
-@dataclass(frozen=True)
-class NodeTimes:
+class NodeTimes(msgspec.Struct, frozen=True):
     """A node's duration over the replays of one pass, in ns, and how its rows were found.
 
     ``method`` is the rung ("graph node id", "alignment: order", "alignment: branches", "none") and
@@ -53,8 +54,7 @@ class NodeTimes:
 NOT_SEEN = NodeTimes(UNMATCHED, 0.0, 0, None, None, None, None, None)
 
 
-@dataclass(frozen=True)
-class NodeRow:
+class NodeRow(msgspec.Struct, frozen=True):
     """One node: driver facts, origin, times. ``category`` is read from its name."""
 
     node: GraphNode
@@ -111,11 +111,10 @@ def build_node_table(
     seen = {} if matched is None else _times(matched, graph, what_is_left_out(around))
     times = [
         seen.get(node.index)
-        or replace(
-            NOT_SEEN,
-            note=why_no_times(node, around, replays)
-            if matched is not None
-            else "there is no trace of replays",
+        or _unseen(
+            "there is no trace of replays"
+            if matched is None
+            else why_no_times(node, around, replays)
         )
         for node in graph.nodes
     ]
@@ -136,6 +135,11 @@ def build_node_table(
             0 if matched is None or mine is None else int(np.count_nonzero(matched.node[mine] >= 0))
         ),
     )
+
+
+@cache
+def _unseen(note: str | None) -> NodeTimes:
+    return msgspec.structs.replace(NOT_SEEN, note=note)
 
 
 def _times(matched: ReplayMatch, graph: CapturedGraph, note: str | None) -> dict[int, NodeTimes]:

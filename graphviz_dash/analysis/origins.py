@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 
 from graphviz_dash.analysis.capture_tables import Flags, Frames, Marks, Names, Ops
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 _RECORD: Final = "record_param_comms"
 
 
-@dataclass(frozen=True)
-class NodeOrigin:
+class NodeOrigin(msgspec.Struct, frozen=True):
     """What launched a node during capture.
 
     ``method`` names the rung of attribution: "capture order", "capture order, gaps" (launches and
@@ -164,9 +163,11 @@ class Origins:
             (_on_other_threads(frames.nesting, frames.is_own, self._at), False, "enclosing call"),
         ]
         found: list[tuple[str | None, str | None]] = [(None, None)] * len(self._at)
-        for rows, is_mark, method in reversed(ladder):
-            for place in np.flatnonzero(rows != NONE).tolist():
-                row = int(rows[place])
+        looked_for = np.ones(len(self._at), dtype=np.bool_)
+        for rows, is_mark, method in ladder:
+            here = np.flatnonzero(looked_for & (rows != NONE))
+            looked_for[here] = False
+            for place, row in zip(here.tolist(), rows[here].tolist(), strict=True):
                 line = marks.name(row, SOURCE) if is_mark else frames.line(row)
                 found[place] = (line, method)
         return found

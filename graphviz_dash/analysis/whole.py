@@ -118,7 +118,7 @@ def assemble(
         for row in table.rows:
             owner.append((name, row.node.index))
             node = msgspec.structs.replace(row.node, index=begin + row.node.index)
-            rows.append(replace(row, node=node) if begin else row)
+            rows.append(msgspec.structs.replace(row, node=node) if begin else row)
         edges += [
             msgspec.structs.replace(edge, source=begin + edge.source, target=begin + edge.target)
             for edge in table.graph.edges

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -55,6 +55,8 @@ __all__ = [
     "dag_view",
     "folded",
     "search",
+    "timed",
+    "untimed",
 ]
 
 MOST_BOXES: Final = 200
@@ -114,7 +116,8 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
 class DagView(msgspec.Struct, frozen=True):
     """All that is drawn. ``expanded`` are the ids of the unfolded groups; ``shown`` the blocks that
     stand for all of a repeat (ALL: none does), by its id, where it is not the first; ``note`` what
-    is said of how the graph is folded, where there is anything to say."""
+    is said of how the graph is folded, where there is anything to say; ``complete``: what follows
+    from times is in it."""
 
     nodes: int
     edges: int
@@ -129,13 +132,15 @@ class DagView(msgspec.Struct, frozen=True):
     focus: str | None
     full: bool
     note: str
+    complete: bool
 
 
 @dataclass(frozen=True)
 class FoldedGraph:
     """A graph made ready for views: built once, then any view of it is a matter of what is open.
     ``union`` is there where it is two graphs compared; ``eager`` tells what the nodes are to eager
-    code, and is asked when that is to be seen; ``repeats`` keeps what was found out about repeats.
+    code, and is asked when that is to be seen; ``complete`` says that times and what follows from
+    them are known; ``repeats`` keeps what was found out about repeats.
 
     What a view needs of each node is kept in arrays by the order of the fold, so that no view
     walks over nodes or edges in Python.
@@ -147,6 +152,7 @@ class FoldedGraph:
     path: PathMarks
     union: GraphUnion | None = None
     eager: Callable[[], Mapping[int, EagerNode]] = dict
+    complete: bool = True
     _colours: dict[ColourBy, NodeColours] = field(default_factory=dict, compare=False, repr=False)
     repeats: dict[str, RepeatFacts] = field(default_factory=dict, compare=False, repr=False)
     _differing: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
@@ -206,6 +212,21 @@ def folded(
     return FoldedGraph(whole, root, groups(root), path_marks(whole, measured), union, eager)
 
 
+def untimed(whole: WholeGraph, by: FoldBy) -> FoldedGraph:
+    """Folds a graph whose times are not known yet; :func:`timed` adds them."""
+    return replace(folded(whole, by=by), complete=False)
+
+
+def timed(
+    graph: FoldedGraph,
+    whole: WholeGraph,
+    measured: MeasuredGraph | None,
+    eager: Callable[[], Mapping[int, EagerNode]],
+) -> FoldedGraph:
+    """An untimed graph with its times: ``whole`` has the same nodes with what was seen of them."""
+    return FoldedGraph(whole, graph.root, graph.groups, path_marks(whole, measured), None, eager)
+
+
 def dag_view(
     graph: FoldedGraph,
     colour_by: ColourBy,
@@ -262,6 +283,7 @@ def dag_view(
         focus=None if focus is None else f"n{focus}",
         full=full,
         note=printable(graph.root.note),
+        complete=graph.complete,
     )
 
 

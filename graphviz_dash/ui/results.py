@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from graphviz_dash.analysis.attribution import attribute
+from graphviz_dash.analysis.attribution import Attribution, attribute
 from graphviz_dash.analysis.compare import Comparison, compare
 from graphviz_dash.analysis.concurrency import Concurrency, concurrency_of
 from graphviz_dash.analysis.creation_order import OrderEffect, order_effects
@@ -160,15 +160,40 @@ def node_replays(key: str, run_name: str) -> ReplayMatch | None:
 
 def nodes(key: str, run_name: str, graph_id: str) -> NodeTable:
     """The node table of one graph (UnknownKeyError: no such run or graph)."""
-    run = STORE.run(key, run_name)
-    graph = next((graph for graph in run.graphs if graph.id == graph_id), None)
-    if graph is None:
-        raise UnknownKeyError(graph_id)
+    graphs, origins = STORE.run(key, run_name).graphs, _origins(key, run_name, graph_id)
+    graph = next(graph for graph in graphs if graph.id == graph_id)
     matched = node_replays(key, run_name)
     return STORE.derived(
         key,
         ("nodes", run_name, graph_id),
-        lambda _: build_node_table(graph, attribute(graph, run.capture_trace), matched, run.graphs),
+        lambda _: build_node_table(graph, origins, matched, graphs),
+    )
+
+
+def _origins(key: str, run_name: str, graph_id: str) -> Attribution:
+    run = STORE.run(key, run_name)
+    graph = next((graph for graph in run.graphs if graph.id == graph_id), None)
+    if graph is None:
+        raise UnknownKeyError(graph_id)
+    return STORE.derived(
+        key, ("origins", run_name, graph_id), lambda _: attribute(graph, run.capture_trace)
+    )
+
+
+def whole_without_times(key: str, run_name: str, graph_id: str) -> WholeGraph:
+    """A graph with all that it holds, as it is known without looking at its replays
+    (UnknownKeyError: no such run or graph)."""
+    graphs = STORE.run(key, run_name).graphs
+    _origins(key, run_name, graph_id)
+    by_id = {graph.id: graph for graph in graphs}
+    return STORE.derived(
+        key,
+        ("whole without times", run_name, graph_id),
+        lambda _: assemble(
+            graph_id,
+            graphs,
+            lambda one: build_node_table(by_id[one], _origins(key, run_name, one), None, graphs),
+        ),
     )
 
 

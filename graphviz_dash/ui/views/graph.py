@@ -17,7 +17,7 @@ from graphviz_dash.errors import InputError, printable
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui import address
 from graphviz_dash.ui.components.dag import dag_view
-from graphviz_dash.ui.components.dag.preparing import LARGE, is_ready, nodes_of
+from graphviz_dash.ui.components.dag.preparing import LARGE, begin, is_ready, nodes_of
 from graphviz_dash.ui.components.perfetto import Part, perfetto_button
 from graphviz_dash.ui.concurrency_panel import concurrency_panel
 from graphviz_dash.ui.frame import (
@@ -102,6 +102,8 @@ def render() -> None:
     # A large graph that nobody has seen yet is prepared by the drawing, which says how far it is.
     by = _fold()
     ready = count < LARGE or any(is_ready(of, against, one) for one in FoldBy)
+    if not ready:
+        begin(of, against, FoldBy(by))
     with st.container(key="graph-said", gap="small"):
         if not ready:
             show(element("p", f"{format_count(count)} nodes, being prepared", "muted"))

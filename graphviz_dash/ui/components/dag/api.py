@@ -29,7 +29,7 @@ from graphviz_dash.ui.answers import (
     integer,
     one,
 )
-from graphviz_dash.ui.components.dag.preparing import cancel, prepared, standing
+from graphviz_dash.ui.components.dag.preparing import cancel, drawable, prepared, standing
 from graphviz_dash.ui.jobs import Standing
 from graphviz_dash.ui.results import GraphAddress
 from graphviz_dash.ui.store import UnknownKeyError
@@ -42,6 +42,7 @@ _MAX_STEM: Final = 80
 _MAX_GRAPH_ID: Final = 120
 _MAX_SEARCH: Final = 200
 _MOST_HITS: Final = 500
+_WITHOUT_TIMES: Final = (ColourBy.CATEGORY, ColourBy.KIND, ColourBy.MODULE, ColourBy.PHASE)
 _RATIO: Final = (0.1, 20.0)
 
 
@@ -72,6 +73,7 @@ def routes() -> list[Route]:
         "repeat": _repeat,
         "drawing": _drawing,
         "progress": _progress,
+        "complete": _complete,
     }
     return [
         *(
@@ -83,7 +85,10 @@ def routes() -> list[Route]:
 
 
 def _view(request: Request) -> DagView:
-    graph = _graph(request)
+    colour = _colour(request)
+    # Colours that tell times wait for them.
+    soon = request.query_params.get("soon") == "yes" and colour in _WITHOUT_TIMES
+    graph = _graph(request, drawable if soon else prepared)
     focus = request.query_params.get("focus", "")
     if focus:
         node = integer(request, "focus", 0, 1 << 40)
@@ -91,7 +96,7 @@ def _view(request: Request) -> DagView:
             raise UnknownKeyError(f"no node {node}")
     return dag_view(
         graph,
-        _colour(request),
+        colour,
         _ratio(request),
         _expanded(request),
         int(focus) if focus else None,
@@ -149,9 +154,15 @@ def _cancel(request: Request) -> Standing:
     return cancel(*_wanted(request))
 
 
-def _graph(request: Request) -> FoldedGraph:
+def _complete(request: Request) -> Standing:
+    """Where the preparation stands, once it is at its end."""
+    _graph(request)
+    return standing(*_wanted(request))
+
+
+def _graph(request: Request, made: Callable[..., FoldedGraph] = prepared) -> FoldedGraph:
     try:
-        return prepared(*_wanted(request))
+        return made(*_wanted(request))
     except CancelledError as cancelled:
         raise BadParameterError("preparing the graph was cancelled") from cancelled
 

@@ -9,8 +9,8 @@ function part(tag, kind, content) {
   return element;
 }
 
-async function asked(path, query) {
-  const response = await fetch(`/api/dag/${path}?${query}`);
+async function asked(path, query, signal) {
+  const response = await fetch(`/api/dag/${path}?${query}`, { signal });
   const body = await response.json();
   if (!response.ok) throw new Error(body.error.message);
   return body;
@@ -187,7 +187,7 @@ class Waiting {
   giveUp() {
     const { dag } = this;
     fetch(`/api/dag/cancel?${new URLSearchParams(dag.query)}`, { method: "POST" });
-    dag.request.abort();
+    if (dag.loading) dag.loading.abort();
     this.end();
     const again = dagButton("Try again", "Prepare the graph", () => {
       dag.problem.hidden = true;

@@ -24,6 +24,7 @@ class Dag {
     Object.assign(this, { view: null, zoom: 1, x: 0, y: 0, focus: null, hover: null, selected: null });
     Object.assign(this, { hits: new Set(), hitList: [], hitLeaves: [], hitAt: -1, painted: 0, colours: [] });
     Object.assign(this, { unlike: new Set(), hot: [], hoverLink: null, chosenLink: null });
+    Object.assign(this, { complete: false, completing: null, loading: null, said: null });
     Object.assign(this, { moving: false, slow: false, crisp: false, layer: null, whole: null, tween: null });
     this.canvas.__dag = this;
     const buttons = root.querySelector(".buttons");
@@ -63,6 +64,9 @@ class Dag {
     this.byModule.setAttribute("aria-pressed", String(this.fold === BY_MODULE));
     if (fresh) {
       this.source = source;
+      this.complete = false;
+      if (this.completing) this.completing.abort();
+      this.completing = null;
       this.graph = { experiment: data.experiment, run: data.run, graph: data.graph, ...data.against };
       this.asked = data.selected;
       this.selected = data.selected;
@@ -100,7 +104,8 @@ class Dag {
     clearTimeout(this.timer);
     clearTimeout(this.rest);
     this.waiting.end();
-    if (this.request) this.request.abort();
+    if (this.loading) this.loading.abort();
+    if (this.completing) this.completing.abort();
   }
 
   // -- Data -------------------------------------------------------------------------------------
@@ -124,10 +129,12 @@ class Dag {
       even if others must fold for it; `shown`: the blocks that repeats show; `keep`: the box that
       stays where it is on the screen; `focus`: the node to bring into view; `fit`: show all. */
   async load({ fresh = false, expanded = null, shown = null, first = null, keep = null, focus = null, fit = false }) {
-    if (this.request) this.request.abort();
-    const request = (this.request = new AbortController());
+    if (this.loading) this.loading.abort();
+    const request = (this.loading = new AbortController());
     const before = fresh || !this.view ? null : this.view;
     const query = this.queryOf(expanded || (before && before.expanded), shown || (before && before.shown));
+    // A large graph is drawn before its times are known.
+    if (!this.complete) query.set("soon", "yes");
     if (first) query.set("first", first);
     if (focus !== null && focus !== undefined) query.set("focus", String(focus));
     this.last = { fresh, expanded, shown, first, keep, focus, fit };
@@ -140,16 +147,46 @@ class Dag {
       this.show(body, { keep, focus, fit });
       this.canvas.dataset.loadMs = (performance.now() - begin).toFixed(1);
       this.canvas.dataset.fold = query.get("fold");
+      this.complete = body.complete;
       if (fresh && this.search.value.trim()) this.find();
-      // The page left what takes long to this view: now all of it is there.
-      if (this.ready === false) this.setStateValue("loaded", this.source);
+      if (body.complete) this.tell();
+      else this.awaitTimes();
     } catch (error) {
       if (error.name === "AbortError") return;
       this.problem.textContent = `The graph cannot be shown: ${error.message}`;
       this.problem.hidden = false;
     } finally {
+      if (this.loading === request) this.loading = null;
       this.waiting.end(ticket);
     }
+  }
+
+  /** Once the server knows the times too, the same view again with them. */
+  async awaitTimes() {
+    if (this.completing) return;
+    const waiting = (this.completing = new AbortController());
+    const source = this.source;
+    try {
+      await asked("complete", new URLSearchParams(this.query), waiting.signal);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.state.textContent = `The times cannot be shown: ${error.message}`;
+      return;
+    } finally {
+      if (this.completing === waiting) this.completing = null;
+    }
+    if (source !== this.source) return;
+    this.complete = true;
+    // What is being fetched asks again when it is there without them.
+    if (!this.loading) await this.load({});
+    this.tell();
+  }
+
+  /** The page left what takes long to the drawing: now all of it is there. */
+  tell() {
+    if (this.ready !== false || this.said === this.source) return;
+    this.said = this.source;
+    this.setStateValue("loaded", this.source);
   }
 
   show(body, { keep, focus, fit }) {
@@ -220,9 +257,9 @@ class Dag {
       this.legend.append(chip);
     }
     if (this.view) {
-      const { nodes, edges, boxes, full, note } = this.view;
+      const { nodes, edges, boxes, full, note, complete } = this.view;
       const shown = boxes.filter((box) => !box.open).length;
-      const more = (full ? " · more unfold when others are folded" : "") + (note ? ` · ${note}` : "");
+      const more = (full ? " · more unfold when others are folded" : "") + (note ? ` · ${note}` : "") + (complete ? "" : " · times follow");
       const boxed = shown === 1 ? "1 box" : `${shown} boxes`;
       this.state.textContent =
         `${nodes.toLocaleString("en")} nodes, ${edges.toLocaleString("en")} edges · ${boxed}${more}`;

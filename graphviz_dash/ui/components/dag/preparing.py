@@ -6,10 +6,10 @@ from typing import Final
 
 from graphviz_dash.analysis.fold import FoldBy
 from graphviz_dash.analysis.measured_graph import MeasuredGraph
-from graphviz_dash.charts.dag import FoldedGraph, folded
+from graphviz_dash.charts.dag import FoldedGraph, folded, timed, untimed
 from graphviz_dash.model.run import Run
 from graphviz_dash.progress import CancelledError
-from graphviz_dash.ui.jobs import JOBS, Standing, State, Task
+from graphviz_dash.ui.jobs import JOBS, Job, Standing, State, Task
 from graphviz_dash.ui.results import (
     GraphAddress,
     eager_nodes,
@@ -19,6 +19,7 @@ from graphviz_dash.ui.results import (
     node_replays,
     nodes,
     whole,
+    whole_without_times,
 )
 from graphviz_dash.ui.store import STORE, UnknownKeyError
 
@@ -45,30 +46,66 @@ def prepared(
         CancelledError: the job was cancelled meanwhile.
     """
     if not is_ready(of, against, by) and _size(of) >= LARGE:
-        job = JOBS.begin(_job(of, against, by), _tasks(of, against, by), again=True)
-        while (standing := job.wait(_PATIENCE)).state is State.RUNNING:
-            pass
-        if standing.state is State.CANCELLED:
-            raise CancelledError
+        _done(JOBS.begin(_job(of, against, by), _tasks(of, against, by), again=True))
     return _folded(of, by) if against is None else _compared(of, against, by)
+
+
+def drawable(
+    of: GraphAddress, against: GraphAddress | None = None, by: FoldBy = FoldBy.ORDER
+) -> FoldedGraph:
+    """As :func:`prepared`; a large graph that is not ready comes without its times, in a fraction
+    of the time."""
+    if against is not None or is_ready(of, against, by) or _size(of) < LARGE:
+        return prepared(of, against, by)
+    _done(_begun(of, by))
+    return _untimed(of, by)
+
+
+def begin(of: GraphAddress, against: GraphAddress | None, by: FoldBy) -> None:
+    """Begins what :func:`drawable` will wait for, so that it is there sooner."""
+    if against is None and not is_ready(of, against, by):
+        _begun(of, by)
 
 
 def standing(of: GraphAddress, against: GraphAddress | None, by: FoldBy = FoldBy.ORDER) -> Standing:
     """How far the preparation of a graph is."""
-    job = JOBS.of(_job(of, against, by))
-    return Standing(State.DONE, "", 1.0) if job is None else job.standing
+    jobs = [JOBS.of(_job(of, against, by)), JOBS.of(_job(of, against, by, early=True))]
+    begun = [job for job in jobs if job is not None]
+    running = next((job for job in begun if not job.ended), None)
+    if running is None:
+        return begun[0].standing if begun else Standing(State.DONE, "", 1.0)
+    return running.standing
 
 
 def cancel(of: GraphAddress, against: GraphAddress | None, by: FoldBy = FoldBy.ORDER) -> Standing:
     """Ends the preparation of a graph before its next stage; what was made is kept."""
-    job = JOBS.of(_job(of, against, by))
-    if job is not None:
-        job.cancel()
+    for early in (False, True):
+        job = JOBS.of(_job(of, against, by, early=early))
+        if job is not None:
+            job.cancel()
     return standing(of, against, by)
 
 
-def _job(of: GraphAddress, against: GraphAddress | None, by: FoldBy) -> tuple[object, ...]:
-    return ("graph", of, against, by)
+def _begun(of: GraphAddress, by: FoldBy) -> Job:
+    tasks: list[Task] = [
+        ("Finding operators and source lines", lambda: whole_without_times(*of)),
+        ("Folding", lambda: _untimed(of, by)),
+    ]
+    return JOBS.begin(_job(of, None, by, early=True), tasks, again=True)
+
+
+def _done(job: Job) -> None:
+    """Waits for the end of a job (CancelledError: it was cancelled)."""
+    while (standing := job.wait(_PATIENCE)).state is State.RUNNING:
+        pass
+    if standing.state is State.CANCELLED:
+        raise CancelledError
+
+
+def _job(
+    of: GraphAddress, against: GraphAddress | None, by: FoldBy, *, early: bool = False
+) -> tuple[object, ...]:
+    return ("graph", of, against, by, early)
 
 
 def _size(of: GraphAddress) -> int:
@@ -80,19 +117,20 @@ def _size(of: GraphAddress) -> int:
 
 def _tasks(of: GraphAddress, against: GraphAddress | None, by: FoldBy) -> list[Task]:
     key, run_name, _ = of
-    own: list[Task] = [
-        ("Matching the replays with the nodes", lambda: node_replays(key, run_name)),
-        ("Finding operators and source lines", lambda: nodes(*of)),
-    ]
+    replays: Task = ("Matching the replays with the nodes", lambda: node_replays(key, run_name))
+    origins: Task = ("Finding operators and source lines", lambda: nodes(*of))
     if against is None:
         return [
-            *own,
+            ("Folding", lambda: _untimed(of, by)),
+            replays,
+            origins,
             ("Putting in place the graphs inside it", lambda: whole(*of)),
             ("Finding the critical path", lambda: measured(*of)),
-            ("Folding", lambda: _folded(of, by)),
+            ("Adding the times", lambda: _folded(of, by)),
         ]
     return [
-        *own,
+        replays,
+        origins,
         ("Finding those of the earlier graph", lambda: nodes(*against)),
         ("Comparing the graphs", lambda: graph_pair(of, against)),
         ("Putting them together", lambda: graph_union(of, against)),
@@ -104,13 +142,18 @@ def _slot(of: GraphAddress, against: GraphAddress | None, by: FoldBy) -> tuple[o
     return ("folded", *of[1:], by) if against is None else ("folded", of, against, by)
 
 
+def _untimed(of: GraphAddress, by: FoldBy) -> FoldedGraph:
+    known = whole_without_times(*of)
+    return STORE.derived(of[0], ("untimed", *of[1:], by), lambda _: untimed(known, by))
+
+
 def _folded(of: GraphAddress, by: FoldBy) -> FoldedGraph:
-    found, times = whole(*of), measured(*of)
+    drawn, found, times = _untimed(of, by), whole(*of), measured(*of)
     path = times if isinstance(times, MeasuredGraph) else None
     return STORE.derived(
         of[0],
         _slot(of, None, by),
-        lambda _: folded(found, path, eager=lambda: eager_nodes(*of), by=by),
+        lambda _: timed(drawn, found, path, lambda: eager_nodes(*of)),
     )
 
 
