@@ -31,7 +31,7 @@ from graphviz_dash.model.run import Run
 __all__ = ["NodeOrigin", "NodeRow", "NodeTable", "NodeTimes", "build_node_table", "node_table"]
 
 
-class NodeTimes(msgspec.Struct, frozen=True):
+class NodeTimes(msgspec.Struct, frozen=True, gc=False):
     """A node's duration over the replays of one pass, in ns, and how its rows were found.
 
     ``method`` is the rung ("graph node id", "alignment: order", "alignment: branches", "none") and
@@ -54,7 +54,7 @@ class NodeTimes(msgspec.Struct, frozen=True):
 NOT_SEEN = NodeTimes(UNMATCHED, 0.0, 0, None, None, None, None, None)
 
 
-class NodeRow(msgspec.Struct, frozen=True):
+class NodeRow(msgspec.Struct, frozen=True, gc=False):
     """One node: driver facts, origin, times. ``category`` is read from its name."""
 
     node: GraphNode

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _RECORD: Final = "record_param_comms"
 
 
-class NodeOrigin(msgspec.Struct, frozen=True):
+class NodeOrigin(msgspec.Struct, frozen=True, gc=False):
     """What launched a node during capture.
 
     ``method`` names the rung of attribution: "capture order", "capture order, gaps" (launches and

@@ -465,8 +465,9 @@ def _box(
         } | _state(graph, item.node)  # fmt: skip
         return Box(
             id=item.id, **where, node=item.node, open=False, label=short[:_LABEL],
-            time=format_ns(row.times.median_ns), colour=colours.of_leaf(first), strip=[],
-            repeats=0, name=whole, body=False, where=printable(spoken), block=-1, differ=0, **state,
+            time=format_ns(row.times.median_ns) if graph.complete else "",
+            colour=colours.of_leaf(first), strip=[], repeats=0, name=whole, body=False,
+            where=printable(spoken), block=-1, differ=0, **state,
         )  # fmt: skip
     title = printable(_inner_title(item.title, above))
     repeated = item.kind is FoldKind.REPEAT

@@ -7,6 +7,7 @@ import streamlit as st
 from graphviz_dash.ui import address
 from graphviz_dash.ui.frame import ASSETS, top_bar
 from graphviz_dash.ui.navigation import name_of, pages
+from graphviz_dash.ui.warm import warm_up
 
 # Without an icon of its own a page takes that of its link, which the browser asks another host for.
 st.set_page_config(page_title="graphviz-dash", page_icon=str(ASSETS / "icon.png"), layout="wide")
@@ -17,3 +18,5 @@ address.remember(name)
 top_bar(name)
 chosen.run()
 address.remember(name)
+# Once the first page is sent.
+warm_up()

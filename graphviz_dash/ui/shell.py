@@ -39,6 +39,22 @@ watch.observe(document.body, {subtree: true, childList: true, attributes: true,
 </script>"""
 """Until a new document's first page is complete, the style sheet hides what stands around a
 placeholder: it is drawn once, in its place."""
+_HISTORY: Final = """<script>
+{
+  let passing = false
+  addEventListener("popstate", () => { passing = true }, true)
+  for (const act of ["pointerdown", "keydown", "click", "input", "change", "wheel", "drop"])
+    addEventListener(act, () => { passing = false }, true)
+  for (const name of ["pushState", "replaceState"]) {
+    const change = history[name].bind(history)
+    history[name] = (...given) => { if (!passing) change(...given) }
+  }
+}
+</script>"""
+"""From Back or Forward to the visitor's next act the address is the browser's alone. Streamlit's
+front end joins what the script of a page says of its address to the page that the browser is at by
+then: where Back is pressed twice quickly, the script of the page that was passed has begun, and
+its path or its query would get into the address of the other page."""
 _FONTS: Final = ("inter", "jetbrains-mono")
 
 
@@ -90,9 +106,8 @@ def completed(document: bytes, *, overview: bool) -> bytes:
     """The document with our style sheet in its body, where it wins over Streamlit's styles in the
     head, and with the first requests of a page named in its head."""
     style = b"<style>" + STYLE.read_bytes() + b"</style>" + _FRESH.encode()
-    document = document.replace(
-        b"</head>", first_requests(OVERVIEW if overview else OTHERS).encode() + b"</head>", 1
-    )
+    head = _HISTORY + first_requests(OVERVIEW if overview else OTHERS)
+    document = document.replace(b"</head>", head.encode() + b"</head>", 1)
     return document.replace(b"<body>", b"<body>" + style, 1)
 
 

@@ -229,3 +229,31 @@ def test_a_large_graph_is_prepared_by_a_job(
     assert view(client, toy).json()["nodes"] == 60
     assert preparing.is_ready(of, None)
     assert get(client, toy, "progress").json()["state"] == "done"
+
+
+def test_a_large_graph_is_drawn_before_its_times_are_known(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run(tmp_path / "toy", "graph", work=chain(60), workload="toy")
+    toy = STORE.register(tmp_path / "toy")
+    monkeypatch.setattr(preparing, "LARGE", 50)
+    soon = view(client, toy, soon="yes").json()
+    assert not soon["complete"]
+    assert {box[9] for box in soon["boxes"]} == {""}
+    assert get(client, toy, "complete").json()["state"] == "done"
+    then = view(client, toy, soon="yes").json()
+    assert then["complete"]
+    assert all(box[9] for box in then["boxes"])
+    # The same boxes in the same places.
+    assert [box[:9] for box in then["boxes"]] == [box[:9] for box in soon["boxes"]]
+    assert then["expanded"] == soon["expanded"]
+
+
+@pytest.mark.parametrize("colour", ["time", "slack", "op", "eager"])
+def test_colours_that_tell_times_wait_for_them(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, colour: str
+) -> None:
+    make_run(tmp_path / "toy", "graph", work=chain(60), workload="toy")
+    toy = STORE.register(tmp_path / "toy")
+    monkeypatch.setattr(preparing, "LARGE", 50)
+    assert view(client, toy, soon="yes", colour=colour).json()["complete"]

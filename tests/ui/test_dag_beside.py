@@ -198,3 +198,35 @@ def test_a_large_graph_is_prepared_beside_the_page_and_can_be_cancelled(
     # Then the page tells what it had left to the drawing.
     expect(page.get_by_text("Longest nodes")).to_be_visible()
     expect(page.get_by_text("6,000 nodes, 5,999 edges").first).to_be_visible()
+
+
+def test_a_large_graph_is_drawn_first_and_its_times_follow(page: Page, tmp_path: Path) -> None:
+    make_run(tmp_path / "toy", "graph", work=chain(6_000), workload="toy")
+    with served(ROOT / "app.py", tmp_path) as server:
+        held: list[Route] = []
+
+        def hold(route: Route) -> None:
+            held.append(route)
+
+        page.route("**/api/dag/complete?*", hold)
+        page.goto(f"{server.address}/graph?experiment=toy&run=graph")
+        canvas = page.locator(".dag canvas")
+        state = page.locator(".dag .state")
+        expect(state).to_contain_text("times follow")
+        group = ask(canvas, "dag.view.boxes.filter(box => box.open).pop().id")
+        assert ask(canvas, "dag.view.boxes.every(box => box.time === '')")
+        # It can be read, folded and unfolded meanwhile.
+        click(page, canvas, repr(group))
+        page.wait_for_function(
+            "([canvas, id]) => !canvas.__dag.byId.get(id).open",
+            arg=[canvas.element_handle(), group],
+        )
+        expect(page.get_by_text("are listed here in a moment")).to_be_visible()
+        page.wait_for_function("canvas => !canvas.__dag.tween", arg=canvas.element_handle())
+        where = f"[dag.x, dag.y, dag.zoom, dag.byId.get({group!r}).x, dag.byId.get({group!r}).y]"
+        place = ask(canvas, where)
+        held[0].continue_()
+        expect(state).not_to_contain_text("times follow")
+        assert ask(canvas, "dag.view.boxes.every(box => box.time !== '')")
+        assert ask(canvas, where) == place
+        expect(page.get_by_text("Longest nodes", exact=True)).to_be_visible()

@@ -107,6 +107,11 @@ def render() -> None:
     with st.container(key="graph-said", gap="small"):
         if not ready:
             show(element("p", f"{format_count(count)} nodes, being prepared", "muted"))
+            show(
+                element(
+                    "p", "Where they come from and what they take is told in a moment.", "muted"
+                )
+            )
             count += nodes_of(*_earlier(chosen, against)) if against else 0
         elif against is not None:
             count = len(graph_union(of, against).whole.owner)
