@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.dag_graphs import make_graphs  # noqa: E402
-from graphviz_dash.analysis.fold import fold  # noqa: E402
+from graphviz_dash.analysis.fold import FoldBy, fold  # noqa: E402
 from graphviz_dash.analysis.whole import whole_graph  # noqa: E402
 from graphviz_dash.charts.dag import ColourBy, dag_view, folded  # noqa: E402
 from graphviz_dash.charts.dag_layout import ALL  # noqa: E402
@@ -113,8 +113,35 @@ _SHOWN = """async () => {
   return NaN;
 }"""
 
+_COMPLETE = """async () => {
+  const canvas = [...document.querySelectorAll('*')].map(one => one.shadowRoot || one)
+    .map(root => root.querySelector('.dag canvas')).find(one => one);
+  const until = window.__clicked + 20000;
+  while (performance.now() < until) {
+    if (canvas.__dag.view.complete) {
+      await new Promise(requestAnimationFrame);
+      return performance.now() - window.__clicked;
+    }
+    await new Promise(requestAnimationFrame);
+  }
+  return NaN;
+}"""
 
-PARTS = ("server", "open", "choose", "switch", "unfold", "card", "frames")
+_REFOLD = """async canvas => {
+  const dag = canvas.__dag;
+  const begin = performance.now();
+  const view = dag.view;
+  dag.foldByModule();
+  while (dag.view === view) {
+    if (performance.now() - begin > 5000) return null;
+    await new Promise(requestAnimationFrame);
+  }
+  await new Promise(requestAnimationFrame);
+  return performance.now() - begin;
+}"""
+
+NO_CACHE = {"GRAPHVIZ_DASH_CACHE": "off"}
+PARTS = ("server", "cold", "open", "choose", "switch", "unfold", "refold", "card", "frames")
 
 
 def main() -> None:
@@ -137,7 +164,9 @@ def main() -> None:
                 if "server" in arguments.parts:
                     on_the_server(folder / name / "graph", name)
                 names.append(name)
-        parts = [part for part in arguments.parts if part != "server"]
+        for name in names if "cold" in arguments.parts else ():
+            on_a_cold_server(folder, name, arguments.repeats)
+        parts = [part for part in arguments.parts if part not in ("server", "cold")]
         if parts:
             in_the_browser(str(folder), names, arguments.repeats, parts)
 
@@ -146,6 +175,7 @@ def on_the_server(run: Path, name: str) -> None:
     """Folding and views, without a browser."""
     whole = whole_graph(load_run(run), "graph-0")
     say(name, "fold", built(lambda: fold(whole)))
+    say(name, "fold by module", built(lambda: fold(whole, FoldBy.MODULE)))
     say(name, "folded and made ready", built(lambda: folded(whole)))
     graph = folded(whole)
     view = dag_view(graph, ColourBy.CATEGORY, 1.3)
@@ -163,6 +193,33 @@ def on_the_server(run: Path, name: str) -> None:
         f"{name:>24}  first view: {boxes[0]} boxes, {kilobytes[0]:.1f} kB; "
         f"most of any: {max(boxes)} boxes, {max(kilobytes):.1f} kB"
     )
+
+
+def on_a_cold_server(folder: Path, name: str, repeats: int) -> None:
+    """From the overview of a server that has just read the experiment to its graph, each time with
+    a new server, a new browser and nothing kept on disk."""
+    painted, complete = [], []
+    for _ in range(repeats):
+        with (
+            tempfile.TemporaryDirectory() as alone,
+            sync_playwright() as playwright,
+        ):
+            (Path(alone) / name).symlink_to((folder / name).resolve())
+            with served(ROOT / "app.py", alone, environment=NO_CACHE) as server:
+                browser = playwright.chromium.launch(
+                    executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+                )
+                page = browser.new_page(viewport={"width": 1280, "height": 860})
+                page.goto(server.address)
+                link = page.locator(f'a[href*="graph?experiment={name}"]').first
+                link.wait_for(timeout=120_000)
+                page.wait_for_timeout(1500)
+                link.evaluate(_CLICK)
+                painted.append(page.evaluate(_SHOWN))
+                complete.append(page.evaluate(_COMPLETE))
+                browser.close()
+    say(name, "cold server, choosing the graph to painted", painted)
+    say(name, "cold server, choosing the graph to painted with times", complete)
 
 
 def in_the_browser(folder: str, names: list[str], repeats: int, parts: list[str]) -> None:
@@ -198,6 +255,13 @@ def measure(page: Page, address: str, name: str, repeats: int, parts: list[str])
         unfolded = [canvas.evaluate(_UNFOLD) for _ in range(repeats)]
         say(name, "unfold, click to first frame", [one[0] for one in unfolded if one])
         say(name, "unfold, click to at rest", [one[1] for one in unfolded if one])
+    if "refold" in parts:
+        refolded = []
+        for _ in range(repeats):
+            refolded.append(canvas.evaluate(_REFOLD))
+            page.wait_for_timeout(500)
+        say(name, "folding by module or back, first", refolded[:1])
+        say(name, "folding by module or back, again", refolded[1:])
     if "card" in parts:
         found = []
         for at in range(repeats):
