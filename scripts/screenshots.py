@@ -25,7 +25,7 @@ _PAGES: Final = {
     "ranks": ("ranks?experiment=tp-transformer", ".js-plotly-plot .main-svg", 1000),
     "launch": ("launch", ".js-plotly-plot .main-svg", 860),
     "doctor": ("doctor?experiment=sync-in-step", ".badge", 860),
-    "export": ("export?experiment=mlp-train", ".perfetto", 560),
+    "export": ("export?experiment=mlp-train", ".perfetto", 720),
 }
 """Name of the picture: address, what must be there first, height in pixels."""
 
