@@ -168,11 +168,13 @@ def _last_submits(trace: Trace, step: EagerStep) -> list[int]:
     submits = (CallClass.KERNEL_LAUNCH, CallClass.COPY, CallClass.GRAPH_LAUNCH)
     flags = np.array([call_class(name) in submits for name in names], dtype=np.bool_)
     rows = np.flatnonzero(flags[codes]) if len(names) else np.zeros(0, dtype=np.int64)
-    found = []
-    for one in step.steps:
-        inside = rows[(start[rows] >= one.start) & (start[rows] < one.end)]
-        found.append(int(inside[-1]) if len(inside) else -1)
-    return found
+    # The table is in the order of its starts.
+    spans = np.array([(one.start, one.end) for one in step.steps], dtype=np.int64).reshape(-1, 2)
+    first, stop = np.searchsorted(start[rows], spans).T
+    return [
+        int(rows[last - 1]) if last > begin else -1
+        for begin, last in zip(first.tolist(), stop.tolist(), strict=True)
+    ]
 
 
 def _rule(call: _Call, origin: NodeOrigin) -> RuleId:
@@ -247,14 +249,11 @@ def _spans(table: object) -> tuple[Ints, Ints]:
 
 def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     """Steps whose work is not that of the others, by the first item at which they part."""
-    usual = looks_of(trace, step.steps[step.like[0]])
-    unlike = [
-        place
-        for place in range(step.taken)
-        if place not in step.like and len(step.steps[place].gpu_rows)
-    ]
+    others = sorted(set(range(step.taken)).difference(step.like))
+    unlike = [place for place in others if len(step.steps[place].gpu_rows)]
     if not unlike:
         return
+    usual = looks_of(trace, step.steps[step.like[0]])
     # The first step may still warm up: a later one shows what the program does.
     other = looks_of(trace, step.steps[unlike[-1]])
     pairs = zip(usual.looks, other.looks, strict=False)

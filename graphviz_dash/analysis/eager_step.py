@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -102,7 +103,8 @@ def eager_step(trace: Trace) -> EagerStep | str:
     if not len(trace.gpu):
         return "the trace holds no work of a GPU: was it recorded with ProfilerActivity.CUDA?"
     calls = _Calls(trace)
-    read = [_Read(trace, step, calls) for step in taken]
+    work = _Work(trace)
+    read = [_Read(work, step, calls) for step in taken]
     filled = [one for one in read if len(one.rows)]
     if not filled:
         return "none of its steps launched work on the GPU"
@@ -146,30 +148,39 @@ def _are(codes: npt.NDArray[np.int32], wanted: list[bool]) -> Flags:
     return np.asarray(np.array(wanted, dtype=np.bool_)[codes], dtype=np.bool_)
 
 
+class _Work:
+    """What is asked of the GPU's work for each step; read once for all of them."""
+
+    def __init__(self, trace: Trace) -> None:
+        gpu = trace.gpu
+        self.begin = column(gpu, "ts")
+        self.duration = column(gpu, "dur")
+        self.stream = column(gpu, "stream") + (column(gpu, "device") << 32)
+        self.looks = (
+            *(gpu[one].to_physical().to_numpy() for one in ("kind", "name")),
+            *(column(gpu, one) for one in (*_SHAPE, "bytes")),
+        )
+
+
 class _Read:
     """One step's work in the order of launch; what has no known launch by its start."""
 
-    def __init__(self, trace: Trace, step: Step, calls: _Calls) -> None:
+    def __init__(self, work: _Work, step: Step, calls: _Calls) -> None:
         rows = step.gpu_rows
-        begin = column(trace.gpu, "ts")[rows]
+        begin = work.begin[rows]
         call = calls.of_row[rows]
         launched = np.where(call >= 0, calls.start[np.maximum(call, 0)], begin)
         order = np.lexsort((begin, launched))
         self.step, self.rows, self.call = step, rows[order], call[order]
         self.launched = launched[order]
         self.begin = begin[order] - step.start
-        self.duration = np.maximum(column(trace.gpu, "dur")[self.rows], 0)
-        stream = column(trace.gpu, "stream")[self.rows] + (
-            column(trace.gpu, "device")[self.rows] << 32
-        )
+        self.duration = np.maximum(work.duration[self.rows], 0)
+        stream = work.stream[self.rows]
         self.lane = _by_first_use(stream)
         self.has_default = bool(((stream & 0xFFFFFFFF) == _DEFAULT_STREAM).any())
-        looks = [
-            trace.gpu["kind"].to_physical().to_numpy()[self.rows].astype(np.int64),
-            trace.gpu["name"].to_physical().to_numpy()[self.rows].astype(np.int64),
-            *(column(trace.gpu, one)[self.rows] for one in (*_SHAPE, "bytes")),
-        ]
-        self.signature = np.stack([*looks, self.lane]).tobytes()
+        looks = [one[self.rows].astype(np.int64) for one in work.looks]
+        # All of it told apart by 16 bytes: a trace may have thousands of steps.
+        self.signature = blake2b(np.stack([*looks, self.lane]).tobytes(), digest_size=16).digest()
 
 
 def _by_first_use(stream: Ints) -> Ints:
@@ -388,7 +399,7 @@ class Looks:
 
 def looks_of(trace: Trace, step: Step) -> Looks:
     """The work of any step of the trace, to be compared with another one's."""
-    read = _Read(trace, step, _Calls(trace))
+    read = _Read(_Work(trace), step, _Calls(trace))
     columns = [
         trace.gpu["kind"].gather(read.rows).to_list(),
         trace.gpu["name"].gather(read.rows).to_list(),
