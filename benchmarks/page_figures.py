@@ -40,6 +40,13 @@ def resident_mb(process: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def most_mb(process: int) -> float:
+    """The most resident memory that a process ever had on Linux, in MB."""
+    lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
+    line = next(line for line in lines if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024 / 1e6
+
+
 def cpu_ms(process: int) -> float:
     """The CPU time of a process so far on Linux, in ms."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()

@@ -1,6 +1,6 @@
 """Measures what a visitor waits for: the start of the server, and each page change.
 
-    python benchmarks/pages.py [--repeats 10] [--sample gpt-train]
+    python benchmarks/pages.py [--repeats 10] [--sample gpt-train] [--slices 1000000]
 
 Prints a table of medians and longest; the numbers of benchmarks/README.md come from it. Needs
 playwright and a Chromium; the browser draws without a GPU.
@@ -21,6 +21,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.serving import ROOT, served
 
+APP = ROOT / "app.py"
+EMPTY = Path(__file__).parent / "empty_site" / "app.py"
+LARGE = Path(__file__).parent / "timeline_site" / "app.py"
 SHOWN = {
     "Overview": ".hero",
     "Compare": "table.figures",
@@ -39,6 +42,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--sample", default="gpt-train", help="the experiment that pages show")
     parser.add_argument(
+        "--slices", type=int, default=0, help="enlarge its traces to this many GPU slices each"
+    )
+    parser.add_argument(
         "--parts", nargs="+", choices=("start", "pages"), default=("start", "pages")
     )
     options = parser.parse_args()
@@ -49,39 +55,60 @@ def main() -> None:
         if "start" in options.parts:
             show("start of the server", started(browser, options.repeats))
         if "pages" in options.parts:
-            rows = changed(browser, options.sample, options.repeats)
+            rows = changed(browser, options.sample, options.repeats, options.slices)
             show(f"page changes, {options.sample}", rows)
 
 
 def started(browser: Browser, repeats: int) -> list[Row]:
-    """From the start of the process to its first answer, and to the first page in a new browser."""
-    answers, pages, worked = [], [], []
-    for _ in range(repeats):
-        begun = time.perf_counter()
-        with served(ROOT / "app.py", "sample_traces") as server:
-            context = browser.new_context(viewport={"width": 1280, "height": 860})
-            page = context.new_page()
-            page.goto(server.address)
-            page.locator(SHOWN["Overview"]).first.wait_for()
-            pages.append((time.perf_counter() - begun) * 1000)
-            answers.append(server.start_ms)
-            worked.append(cpu_ms(server.pid))
-            print(f"answer {answers[-1]:.0f} ms, page {pages[-1]:.0f} ms", file=sys.stderr)
-            context.close()
-    return [
-        row("process start -> first answer", answers),
-        row("process start -> Overview usable, new browser", pages),
-        row("   ... of which the server worked (CPU time)", worked),
-    ]
+    """From the start of the process to its first answer, and to the first page in a new browser;
+    beside them, in turn, those of an app of one element, which no app of Streamlit can be below."""
+    times: dict[Path, list[tuple[float, ...]]] = {EMPTY: [], APP: []}
+    for turn in range(repeats + 1):
+        for app, kept in times.items():
+            took = _start(browser, app)
+            if turn:
+                kept.append(took)
+    rows = []
+    for name, app in (("an empty app", EMPTY), ("the dashboard", APP)):
+        answers, pages, worked = zip(*times[app], strict=True)
+        rows += [
+            row(f"{name}: process start -> first answer", list(answers)),
+            row(f"{name}: process start -> usable first page, new browser", list(pages)),
+            row("   ... for which the server worked (CPU time)", list(worked)),
+        ]
+    return rows
 
 
-def changed(browser: Browser, sample: str, repeats: int) -> list[Row]:
+def _start(browser: Browser, app: Path) -> tuple[float, float, float]:
+    """ms to the first answer, to a usable page, and of the server's work until then."""
+    begun = time.perf_counter()
+    # Installed, modules are compiled; here the first start compiles them, and is not counted.
+    with served(app, "sample_traces", environment={"PYTHONDONTWRITEBYTECODE": ""}) as server:
+        context = browser.new_context(viewport={"width": 1280, "height": 860})
+        page = context.new_page()
+        page.goto(server.address)
+        page.locator(".own").wait_for()
+        usable = (time.perf_counter() - begun) * 1000
+        worked = cpu_ms(server.pid)
+        context.close()
+    print(f"{app.parent.name}: {server.start_ms:.0f} ms, page {usable:.0f} ms", file=sys.stderr)
+    return server.start_ms, usable, worked
+
+
+def changed(browser: Browser, sample: str, repeats: int, slices: int) -> list[Row]:
     """From a click on a page's link to the page, everything having been seen before."""
     times: dict[str, list[float]] = {name: [] for name in SHOWN}
-    with served(ROOT / "app.py", "sample_traces") as server:
+    large = {
+        "TIMELINE_SAMPLE": str(ROOT / "sample_traces" / sample),
+        "TIMELINE_SLICES": str(slices),
+        "TIMELINE_TRACE": "recorded",
+        "GRAPHVIZ_DASH_PATHS": str(ROOT / "sample_traces"),
+    }
+    site = served(LARGE, environment=large) if slices else served(APP, "sample_traces")
+    with site as server:
         page = browser.new_page(viewport={"width": 1280, "height": 860})
         page.goto(f"{server.address}/compare?experiment={sample}")
-        page.locator(SHOWN["Compare"]).first.wait_for()
+        page.locator(SHOWN["Compare"]).first.wait_for(timeout=120_000)
         for turn in range(repeats + 1):
             for name in SHOWN:
                 took = _change(page, name)

@@ -20,7 +20,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import msgspec
-from page_figures import Row, mark, p95, resident_mb, row, show
+from page_figures import Row, mark, most_mb, p95, resident_mb, row, show
+from pages import SHOWN
 from playwright.sync_api import Browser, Page, sync_playwright
 from timeline_traces import large_experiment
 
@@ -235,6 +236,12 @@ def in_memory(browser: Browser, address: str, process: int, sample: str, repeats
     rows.append(("   ... first view", f"{resident_mb(process):.0f} MB", ""))
     _complete(page)
     rows.append(("   ... nodes and differences", f"{resident_mb(process):.0f} MB", ""))
+    for name in (*SHOWN, "Timeline"):
+        page.get_by_role("link", name=name, exact=True).first.click()
+        page.locator(".st-key-page-current", has_text=name).wait_for()
+        page.locator("[data-test-script-state='notRunning']").first.wait_for(timeout=120_000)
+    page.locator(".timeline canvas[data-painted]").wait_for()
+    rows.append(("   ... every page opened", f"{resident_mb(process):.0f} MB", ""))
     count = 0
     for turn in range(repeats):
         page.locator(".timeline canvas").focus()
@@ -247,6 +254,7 @@ def in_memory(browser: Browser, address: str, process: int, sample: str, repeats
         count += len(INTERACTIONS) + 1
         if (turn + 1) % max(1, repeats // 5) == 0:
             rows.append((f"after {count} interactions", f"{resident_mb(process):.0f} MB", ""))
+    rows.append(("most at any time since its start", f"{most_mb(process):.0f} MB", ""))
     return rows
 
 

@@ -25,11 +25,10 @@ async def life(_: object) -> AsyncIterator[dict[str, Any] | None]:
 
 
 def prepare() -> None:
-    """Imports the pages and reads what the overview shows first, while the first visitor's browser
-    still loads the scripts of a page."""
+    """Finds out what the overview shows first, while the first visitor's browser still loads the
+    scripts of a page."""
     from graphviz_dash.errors import InputError
     from graphviz_dash.ui.catalogue import catalogue
-    from graphviz_dash.ui.navigation import import_pages
     from graphviz_dash.ui.results import outcome
     from graphviz_dash.ui.store import COLLECTION
 
@@ -37,4 +36,3 @@ def prepare() -> None:
         for entry in catalogue().entries.values():
             with suppress(InputError):  # the page says so
                 outcome(entry.key)
-        import_pages()

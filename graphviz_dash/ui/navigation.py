@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
-from types import ModuleType
 from typing import Any, Final
 
 import streamlit as st
@@ -38,22 +37,12 @@ def page(name: str) -> Any:
 
 def _render(name: str) -> None:
     """Imports a page when it is shown: the first one waits for no other."""
-    _module(name).render()
-
-
-def _module(name: str) -> ModuleType:
-    return import_module(f"graphviz_dash.ui.views.{name}")
+    import_module(f"graphviz_dash.ui.views.{name}").render()
 
 
 def pages() -> list[Any]:
     """All pages in the order of the navigation."""
     return [page(name) for name in _PAGES]
-
-
-def import_pages() -> None:
-    """Imports all pages, so that none of them waits for that when it is shown."""
-    for name in _PAGES:
-        _module(name)
 
 
 def title_of(name: str) -> str:

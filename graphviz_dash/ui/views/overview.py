@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,6 +35,8 @@ from graphviz_dash.ui.uploads import UPLOADS
 from graphviz_dash.units import format_count
 
 _COLUMNS: Final = 2
+_DRAWING_S: Final = 0.7
+"""How long the browser has to draw the cards before traces are read, which takes all cores."""
 
 
 def render() -> None:
@@ -61,6 +64,8 @@ def render() -> None:
                     place = _card(entry)
                 if place is not None:
                     unread.append((entry, place))
+    if unread:
+        time.sleep(_DRAWING_S)
     for entry, place in unread:
         with place:
             _read(entry)
