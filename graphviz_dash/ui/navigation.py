@@ -24,6 +24,9 @@ _PAGES: Final = {
     "export": ("Export", ":material/ios_share:"),
 }
 
+NAMES: Final = tuple(_PAGES)
+"""The names of all pages, which are their paths, in the order of the navigation."""
+
 _PLACES: Final = "page-links"
 """Where this run of a page has drawn the links to the others."""
 
@@ -42,7 +45,7 @@ def _render(name: str) -> None:
 
 def pages() -> list[Any]:
     """All pages in the order of the navigation."""
-    return [page(name) for name in _PAGES]
+    return [page(name) for name in NAMES]
 
 
 def title_of(name: str) -> str:

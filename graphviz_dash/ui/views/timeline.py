@@ -14,7 +14,7 @@ from graphviz_dash.model.run import ExecutionMode, Run
 from graphviz_dash.ui import address
 from graphviz_dash.ui.components.perfetto import Part, perfetto_button
 from graphviz_dash.ui.components.timeline import timeline_view
-from graphviz_dash.ui.components.timeline.api import timeline_of
+from graphviz_dash.ui.components.timeline.api import make_ready, timeline_of
 from graphviz_dash.ui.frame import Chosen, chosen_experiment, empty, trouble
 from graphviz_dash.ui.markup import element, show, text
 from graphviz_dash.ui.navigation import carry, link
@@ -37,6 +37,7 @@ def render() -> None:
     names = [run.name for run in runs]
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         shown = address.choose_several("runs", "Runs", names, _usual(chosen, runs))[:_MOST_RUNS]
+        make_ready(chosen.key, shown)
         most = max(_step_count(chosen, name) for name in shown)
         step = address.choose_number("step", "Step", most, _TYPICAL, _STEP_HELP)
     selection = timeline_view(

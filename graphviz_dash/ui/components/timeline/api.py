@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -59,6 +61,7 @@ from graphviz_dash.ui.store import STORE, UnknownKeyError
 _PATIENCE_S: Final = 0.25
 """How long an answer about a job waits for its end: most are done by then."""
 
+_AT_ONCE: Final = 2
 _MAX_RUNS: Final = 8
 _MAX_TIME: Final = 1 << 53  # what a browser's numbers hold exactly
 _MAX_PIXELS_ASKED: Final = 1 << 20
@@ -93,6 +96,13 @@ def timeline_of(key: str, run_name: str, *, nodes: bool = False) -> RunTimeline:
         return base
     found = replays(key, run_name)
     return STORE.derived(key, ("timeline nodes", run_name), lambda _: with_nodes(base, found))
+
+
+def make_ready(key: str, run_names: Sequence[str]) -> None:
+    """Has ``timeline_of`` answer at once for these runs, two of which are made ready side by side;
+    raises as it does."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(partial(timeline_of, key), run_names))
 
 
 def card(key: str, run_name: str, steps: Mapping[str, int | None], which: str) -> SliceCard:
