@@ -35,7 +35,7 @@ def experiment_read(key: str, name: str) -> Experiment | None:
     if st.session_state.get(_STOPPED) == key:
         return None
     # Always there, so that what follows keeps its place on the page, and components their state.
-    slot = st.container()
+    slot = st.container(key="reading")
     if STORE.is_loaded(key):
         return STORE.experiment(key)
     place = slot.empty()

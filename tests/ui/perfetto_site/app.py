@@ -7,6 +7,7 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 import streamlit as st
 
-from graphviz_dash.ui.components.perfetto import routes
+from graphviz_dash.ui import local_perfetto
+from graphviz_dash.ui.components import perfetto
 
-app = st.App("page.py", routes=routes())
+app = st.App("page.py", routes=[*perfetto.routes(), *local_perfetto.routes()])
