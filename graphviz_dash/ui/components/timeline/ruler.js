@@ -3,6 +3,25 @@
 const SNAP_PX = 6;
 const GRASP_PX = 5;
 
+/** What Python was told and has not sent back yet: its answer comes after the reader's next act, which
+ * it must not undo. */
+class Told {
+  constructor() {
+    this.waiting = [];
+  }
+
+  say(text, asked) {
+    if (text !== asked) this.waiting.push(text);
+  }
+
+  /** Whether ``text`` is only what Python was told; what was told before it comes no more. */
+  echoes(text) {
+    const at = this.waiting.indexOf(text);
+    this.waiting.splice(0, at + 1);
+    return at >= 0;
+  }
+}
+
 class Ruler {
   constructor(t, box) {
     this.t = t;
@@ -11,13 +30,14 @@ class Ruler {
     this.mark = null;
     this.lines = [];
     this.asked = undefined;
+    this.told = new Told();
   }
 
   /** Takes the ruler that Python asks for, when that has changed. */
   follow(text) {
     if (text === this.asked) return;
     this.asked = text;
-    if (text === this.text) return;
+    if (this.told.echoes(text) || text === this.text) return;
     const ends = text ? text.split(",").map(Number) : [];
     this.span = ends.length === 2 && ends.every(Number.isFinite) ? ends : null;
     this.lines = [];
@@ -65,6 +85,7 @@ class Ruler {
   /** Tells Python of it, so that the address has it. */
   keep() {
     const { t, span } = this;
+    this.told.say(this.text, this.asked);
     t.setStateValue("ruler", { span, at: Date.now() });
     t.live.textContent = span ? `Ruler of ${formatTime(span[1] - span[0])}` : "Ruler removed";
     this.shown();

@@ -29,6 +29,7 @@ class Timeline {
     this.sizes = [];
     this.painted = 0;
     this.fetches = 0;
+    this.told = new Told();
     this.ruler = new Ruler(this, root.querySelector(".ruler"));
     this.more = new More(this, root.querySelector(".job"));
     this.canvas.__timeline = this;
@@ -76,7 +77,8 @@ class Timeline {
     this.ruler.follow(data.ruler);
     if (data.selected !== this.asked) {
       this.asked = data.selected;
-      if (data.selected !== this.selected) this.follow(data.selected);
+      const echo = this.told.echoes(data.selected);
+      if (!echo && data.selected !== this.selected) this.follow(data.selected);
     }
     this.resize();
     renderPanel(this);
@@ -435,10 +437,10 @@ class Timeline {
   tellLater() {
     clearTimeout(this.telling);
     const at = Date.now();
-    this.telling = setTimeout(
-      () => this.setStateValue("selected", { slice: this.selected, at }),
-      TELL_MS,
-    );
+    this.telling = setTimeout(() => {
+      this.told.say(this.selected, this.asked);
+      this.setStateValue("selected", { slice: this.selected, at });
+    }, TELL_MS);
   }
 
   /** Follows a selection that comes from Python; it was told of it, so nothing is sent back. */
