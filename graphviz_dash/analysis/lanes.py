@@ -258,7 +258,7 @@ def first_places(ids: Ints, wanted: Ints) -> Ints:
     none. Near-linear; linear where the ids lie close together, as a profiler counts them."""
     if not len(ids) or not len(wanted):
         return np.full(len(wanted), -1, dtype=np.int64)
-    span = int(ids.max()) + 2
+    span = max(int(ids.max()), -1) + 2
     low = max(0, min(int(ids.min()), span))
     if span - low <= 2 * len(ids) + 1024:
         # One place more at either end, for what is below or above; the first one written last wins.

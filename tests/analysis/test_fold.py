@@ -45,6 +45,16 @@ def tree(made: NodeTable) -> Group:
     return fold(WholeGraph.of(made))
 
 
+def near_edges(count: int, chance: random.Random, density: float) -> list[tuple[int, int]]:
+    """Dependencies of nodes on some of the dozen before them, on the last one most often."""
+    return [
+        (a, b)
+        for a in range(count)
+        for b in range(a + 1, min(count, a + 12))
+        if chance.random() < density + (0.8 if b == a + 1 else 0)
+    ]
+
+
 def line(count: int) -> list[tuple[int, int]]:
     return [(index, index + 1) for index in range(count - 1)]
 
@@ -109,12 +119,7 @@ def test_a_repeated_block_is_found_without_modules() -> None:
 @given(st.integers(1, 90), st.integers(0, 10_000), st.floats(0, 0.12))
 def test_every_node_is_in_exactly_one_leaf(count: int, seed: int, density: float) -> None:
     chance = random.Random(seed)
-    edges = [
-        (a, b)
-        for a in range(count)
-        for b in range(a + 1, min(count, a + 12))
-        if chance.random() < density + (0.8 if b == a + 1 else 0)
-    ]
+    edges = near_edges(count, chance, density)
     modules = [
         chance.choice([None, f"Net.layers.{chance.randrange(3)}.{chance.choice('ab')}"])
         for _ in range(count)

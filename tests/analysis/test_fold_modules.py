@@ -17,7 +17,7 @@ from graphviz_dash.analysis.nodes import build_node_table
 from graphviz_dash.analysis.whole import WholeGraph, whole_graph
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, KernelParams, NodeKind
-from tests.analysis.test_fold import leaves, line, of_kind
+from tests.analysis.test_fold import leaves, line, near_edges, of_kind
 
 LOST = "no launch of the capture was found for it"
 
@@ -197,12 +197,7 @@ def test_layers_are_one_repeat_though_others_run_between() -> None:
 @given(st.integers(1, 120), st.integers(0, 10_000), st.floats(0, 0.12))
 def test_any_graph(count: int, seed: int, density: float) -> None:
     chance = random.Random(seed)
-    edges = [
-        (a, b)
-        for a in range(count)
-        for b in range(a + 1, min(count, a + 12))
-        if chance.random() < density + (0.8 if b == a + 1 else 0)
-    ]
+    edges = near_edges(count, chance, density)
     names = ["", "forward:", "backward:", *(f"forward:Net.{part}" for part in ("a", "b", "b.c"))]
     names += [f"backward:Net.layers.{layer}.{part}" for layer in range(3) for part in "ab"]
     whole = graph(edges, *(chance.choice(names) for _ in range(count)))

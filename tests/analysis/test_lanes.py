@@ -134,10 +134,13 @@ def test_rows_without_correlation_are_linked_to_nothing() -> None:
 @given(
     st.lists(st.one_of(st.integers(-2, 9), st.integers(-(2**63), 2**63 - 1)), max_size=12),
     st.lists(st.one_of(st.integers(-2, 9), st.integers(-(2**63), 2**63 - 1)), max_size=12),
+    st.sampled_from([(5, 3, 3), (), (-5, -9)]),
 )
-def test_an_id_is_found_where_it_stands_first(ids: list[int], wanted: list[int]) -> None:
-    # Among others, so that many of them lie close together.
-    ids = [*ids, 5, 3, 3]
+def test_an_id_is_found_where_it_stands_first(
+    ids: list[int], wanted: list[int], close: tuple[int, ...]
+) -> None:
+    # Among others, so that many of them lie close together; or alone, perhaps all below 0.
+    ids = [*ids, *close]
     wanted = wanted + ids
     found = first_places(np.array(ids, dtype=np.int64), np.array(wanted, dtype=np.int64))
     assert found.tolist() == [ids.index(one) if one >= 0 and one in ids else -1 for one in wanted]

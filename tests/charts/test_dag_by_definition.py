@@ -17,7 +17,7 @@ from graphviz_dash.charts.dag_layout import ALL
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.graph import EdgeType
 from graphviz_dash.units import format_ns
-from tests.analysis.test_fold import table
+from tests.analysis.test_fold import near_edges, table
 
 SAMPLES = sorted(path.parent for path in Path("sample_traces").glob("*/graph/manifest.json"))
 
@@ -139,12 +139,7 @@ def test_random_graphs(seed: int, by: FoldBy) -> None:
     chance = random.Random(seed)
     count = chance.choice([5, 60, 400, 1_500])
     density = chance.choice([0, 0.02, 0.1])
-    edges = [
-        (a, b)
-        for a in range(count)
-        for b in range(a + 1, min(count, a + 12))
-        if chance.random() < density + (0.8 if b == a + 1 else 0)
-    ]
+    edges = near_edges(count, chance, density)
     modules = [
         chance.choice([None, f"Net.layers.{chance.randrange(3)}.{chance.choice('ab')}"])
         for _ in range(count)

@@ -215,6 +215,8 @@ def test_a_large_graph_is_drawn_first_and_its_times_follow(page: Page, tmp_path:
         expect(state).to_contain_text("times follow")
         group = ask(canvas, "dag.view.boxes.filter(box => box.open).pop().id")
         assert ask(canvas, "dag.view.boxes.every(box => box.time === '')")
+        # Nobody has asked for its times yet: the request is held.
+        expect(page.get_by_text("are listed here in a moment")).to_be_visible()
         # It can be read, folded and unfolded meanwhile.
         click(page, canvas, repr(group))
         page.wait_for_function(

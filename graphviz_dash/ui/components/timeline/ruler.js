@@ -14,10 +14,11 @@ class Told {
     if (text !== asked) this.waiting.push(text);
   }
 
-  /** Whether ``text`` is only what Python was told; what was told before it comes no more. */
+  /** Whether ``text`` is only what Python was told; what was told before it comes no more, nor does
+   * anything once Python asks for something else. */
   echoes(text) {
     const at = this.waiting.indexOf(text);
-    this.waiting.splice(0, at + 1);
+    this.waiting = at < 0 ? [] : this.waiting.slice(at + 1);
     return at >= 0;
   }
 }
