@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -18,7 +19,7 @@ from graphviz_dash.analysis.calls import CallClass, call_class
 from graphviz_dash.analysis.eager_step import EagerStep, looks_of
 from graphviz_dash.analysis.lanes import Ints, column, encode, link_launches
 from graphviz_dash.analysis.nesting import Nesting
-from graphviz_dash.analysis.origins import NodeOrigin, Origins
+from graphviz_dash.analysis.origins import NodeOrigin, Origins, near
 from graphviz_dash.model.doctor import RuleId
 from graphviz_dash.model.rules import RULES, Rule
 
@@ -33,6 +34,8 @@ _SIZES: Final = (
 _ADAM: Final = ("Optimizer.step#Adam", "Optimizer.step#NAdam", "Optimizer.step#RAdam")
 _METHOD: Final = "trace"
 _SHOWN_NAME: Final = 60
+_OPS_TOGETHER: Final = 200_000
+"""About so many operators are looked through at once: all those of a long trace take gigabytes."""
 _ALLOCATOR: Final = "torch's caching allocator"
 """Stands for the operators in which memory was allocated."""
 
@@ -84,12 +87,10 @@ def _calls(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     calls = _in_question(trace, step)
     if not calls:
         return
-    origins = Origins(trace, np.array([one.row for one in calls], dtype=np.int64))
     duration = column(trace.runtime, "dur")
     last = _last_submits(trace, step)
     groups: dict[_Key, list[_Call]] = {}
-    for place, one in enumerate(calls):
-        origin = origins.origin(place, _METHOD, 1.0)
+    for one, origin in _told(trace, step, calls):
         # Waiting at the end of a step, outside any operator, is what loops and profilers do.
         if one.kind is CallClass.SYNCHRONISE and origin.op is None and one.row > last[one.step]:
             continue
@@ -115,6 +116,20 @@ def _calls(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
             cpu_ns=sum(int(duration[one.row]) for one in rows) // len(visited),
             steps=len(visited),
         )
+
+
+def _told(trace: Trace, step: EagerStep, calls: list[_Call]) -> Iterator[tuple[_Call, NodeOrigin]]:
+    """The calls with their origins, found for some steps at a time."""
+    starts = [one.start for one in step.steps]
+    ops = np.searchsorted(column(trace.ops, "ts"), starts) // _OPS_TOGETHER
+    for _, some in groupby(calls, lambda one: int(ops[one.step])):
+        group = list(some)
+        begin, end = (step.steps[group[place].step] for place in (0, -1))
+        # Twice the length of the first of these steps before it, not of all of them.
+        around = near(trace, begin.start, end.end, margin=2 * begin.duration_ns)
+        origins = Origins(around, np.array([one.row for one in group], dtype=np.int64))
+        for place, one in enumerate(group):
+            yield one, origins.origin(place, _METHOD, 1.0)
 
 
 def _seen(rows: list[_Call]) -> str:
@@ -261,7 +276,10 @@ def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     place = next((at for at, (one, two) in enumerate(pairs) if one != two), shorter)
     around = other if place < len(other.looks) else usual
     launch = around.launches[place : place + 1]
-    told = Origins(trace, launch).origin(0, _METHOD, 1.0) if (launch >= 0).all() else None
+    shown = step.steps[unlike[-1] if around is other else step.like[0]]
+    told = None
+    if (launch >= 0).all():
+        told = Origins(near(trace, shown.start, shown.end), launch).origin(0, _METHOD, 1.0)
     same_work = [one[:2] for one in usual.looks] == [one[:2] for one in other.looks]
     only_first = unlike == [0]
     yield Blocker(

@@ -64,9 +64,8 @@ class Ops:
         self._forward_thread = column(ops, "forward_tid")
         self.linked = (self._forward_thread > 0) & (self.sequence >= 0)
         self.backward = self.names.which(re.compile("^" + _ENGINE)) | self.linked
-        dims = ops["input_dims"]
-        self._dims, self._types = dims.to_list(), ops["input_types"].to_list()
-        self._with_dims = self.nesting.nearest(dims.is_not_null().to_numpy())
+        self._dims, self._types = Names(ops["input_dims"]), Names(ops["input_types"])
+        self._with_dims = self.nesting.nearest(ops["input_dims"].is_not_null().to_numpy())
         self._paths: dict[int, tuple[str, ...]] = {NONE: ()}
 
     def path(self, op: int) -> tuple[str, ...]:
@@ -84,7 +83,7 @@ class Ops:
     def inputs(self, op: int) -> tuple[str | None, str | None]:
         """Shapes and types of the inputs of the innermost operator that has them."""
         row = NONE if op == NONE else int(self._with_dims[op])
-        return (None, None) if row == NONE else (self._dims[row], self._types[row])
+        return (None, None) if row == NONE else (self._dims[row] or None, self._types[row] or None)
 
     def forward(self) -> Ints:
         """For each operator the forward one whose backward it runs inside, or NONE.
@@ -94,40 +93,49 @@ class Ops:
         """
         rows = np.flatnonzero((self.sequence >= 0) & (self._forward_thread <= 0))
         rows = rows[np.lexsort((self.nesting.depth[rows], self.nesting.start[rows]))]
-        maker = {
-            (thread, number): row
-            for thread, number, row in zip(
-                self.nesting.thread[rows].tolist(),
-                self.sequence[rows].tolist(),
-                rows.tolist(),
-                strict=True,
-            )
-        }
+        makers = _Makers(self.nesting.thread[rows], self.sequence[rows], rows)
         linked = np.flatnonzero(self.linked)
-        threads = self._threads_of(linked, maker)
+        idents = self._forward_thread[linked]
         forward = np.full(len(self.sequence), NONE, dtype=np.int64)
-        for row in linked.tolist():
-            thread = threads.get(int(self._forward_thread[row]))
-            if thread is not None:
-                forward[row] = maker.get((thread, int(self.sequence[row])), NONE)
+        for ident in np.unique(idents):
+            mine = linked[idents == ident]
+            forward[mine] = makers.of(self.sequence[mine])
         return pick(forward, self.nesting.nearest(self.linked))
 
-    def _threads_of(self, linked: Ints, maker: dict[tuple[int, int], int]) -> dict[int, int | None]:
-        """The thread behind each "Fwd thread id", which counts threads in a way of its own.
 
-        The one that has the most of the sequence numbers; none where two have as many.
+class _Makers:
+    """The last of the rows with each sequence number, by the thread that counted it."""
+
+    def __init__(self, thread: Ints, number: Ints, rows: Ints) -> None:
+        order = np.lexsort((number, thread))
+        thread, number, rows = thread[order], number[order], rows[order]
+        changes = (thread[1:] != thread[:-1]) | (number[1:] != number[:-1])
+        last = np.flatnonzero(np.append(changes, len(rows) > 0))
+        thread, number, rows = thread[last], number[last], rows[last]
+        bounds = np.flatnonzero(np.diff(thread)) + 1
+        self._threads = list(zip(np.split(number, bounds), np.split(rows, bounds), strict=True))
+
+    def of(self, wanted: Ints) -> Ints:
+        """The rows with the numbers that one "Fwd thread id" has, NONE where there is none.
+
+        Such an id counts threads in a way of its own: it is the thread that has the most of the
+        numbers, and none where two have as many.
         """
-        candidates = sorted({thread for thread, _ in maker})
-        wanted: dict[int, set[int]] = {}
-        for row in linked.tolist():
-            number = int(self.sequence[row])
-            wanted.setdefault(int(self._forward_thread[row]), set()).add(number)
-        found: dict[int, int | None] = {}
-        for ident, numbers in wanted.items():
-            scores = [sum((one, number) in maker for number in numbers) for one in candidates]
-            best = max(scores, default=0)
-            found[ident] = candidates[scores.index(best)] if scores.count(best) == 1 else None
-        return found
+        distinct, place = np.unique(wanted, return_inverse=True)
+        found = [_with(number, rows, distinct) for number, rows in self._threads]
+        scores = [int(np.count_nonzero(rows != NONE)) for rows in found]
+        best = max(scores, default=0)
+        if scores.count(best) != 1:
+            return np.full(len(wanted), NONE, dtype=np.int64)
+        return found[scores.index(best)][place.reshape(-1)]
+
+
+def _with(number: Ints, rows: Ints, wanted: Ints) -> Ints:
+    """The row with each of the numbers ``wanted``, of those with the ascending ``number``."""
+    if not len(number):
+        return np.full(len(wanted), NONE, dtype=np.int64)
+    at = np.minimum(np.searchsorted(number, wanted), len(number) - 1)
+    return np.where(number[at] == wanted, rows[at], NONE)
 
 
 class Marks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -13,6 +14,8 @@ from graphviz_dash.analysis.nesting import NONE, Nesting, pick
 from graphviz_dash.model.marks import MODULE, SOURCE
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from graphviz_dash.model.trace import Trace
 
 
@@ -54,6 +57,25 @@ class NodeOrigin(msgspec.Struct, frozen=True, gc=False):
     source: str | None = None
     source_method: str | None = None
     reason: str | None = None
+
+
+def near(trace: Trace, begin: int, end: int, margin: int | None = None) -> Trace:
+    """``trace`` with the operators, ranges and frames of a step and of ``margin`` ns before it
+    (twice its length, if not given): what leads from a launch to its origin, a backward operator to
+    its forward one included. Of a long trace all of them would take gigabytes."""
+    first = begin - (2 * (end - begin) if margin is None else margin)
+
+    def inside(table: pl.DataFrame) -> pl.DataFrame:
+        # Sorted by their starts: what begins later need not be looked at.
+        begun = table.head(int(table["ts"].search_sorted(end, "right")))
+        return begun.filter(begun["ts"] + begun["dur"].fill_null(0) >= first)
+
+    return replace(
+        trace,
+        ops=inside(trace.ops),
+        annotations=inside(trace.annotations),
+        python=inside(trace.python),
+    )
 
 
 class Origins:

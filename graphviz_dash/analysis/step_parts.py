@@ -18,6 +18,7 @@ from graphviz_dash.analysis.capture_tables import Flags, Frames, Ops
 from graphviz_dash.analysis.eager_step import EagerStep
 from graphviz_dash.analysis.lanes import Ints, column, link_launches
 from graphviz_dash.analysis.nesting import NONE, Nesting, pick
+from graphviz_dash.analysis.origins import near
 from graphviz_dash.model.marks import MODULE
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Parts:
 
 def step_parts(trace: Trace, step: EagerStep) -> Parts | str:
     """The parts of the typical step, or why there are none."""
+    first = step.steps[step.like[0]]
+    trace = near(trace, first.start, first.end)
     ways = (
         (BY_MARKS, _module_ranges),
         (BY_FRAMES, _module_frames),

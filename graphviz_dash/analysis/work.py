@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -19,7 +19,7 @@ from graphviz_dash.analysis.attribution import attribute
 from graphviz_dash.analysis.calls import CallClass, call_class
 from graphviz_dash.analysis.figures import pass_missing
 from graphviz_dash.analysis.lanes import Ints, column, encode, link_launches
-from graphviz_dash.analysis.origins import NodeOrigin, Origins
+from graphviz_dash.analysis.origins import NodeOrigin, Origins, near
 from graphviz_dash.analysis.rank_waits import RankWaits
 from graphviz_dash.analysis.replays import known_of, match_replays
 from graphviz_dash.analysis.steps import Step, StepMethod, steps
@@ -28,8 +28,6 @@ from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.run import Pass
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from graphviz_dash.model.run import Run
     from graphviz_dash.model.trace import Trace
 
@@ -286,7 +284,7 @@ def _items(run: Run, trace: Trace, read: _Read, nodes: _Nodes) -> tuple[Item, ..
     sizes = column(trace.gpu, "bytes")[read.rows].tolist()
     eager = np.flatnonzero(read.group == NO_GROUP)
     launches = _calls_of(trace)[read.rows[eager]]
-    around = Origins(_around(trace, read), launches)
+    around = Origins(near(trace, read.begin, read.end), launches)
     own = {int(place): around.origin(at, BY_TRACE, 1.0) for at, place in enumerate(eager.tolist())}
     origins = {graph.id: attribute(graph, run.capture_trace).origins for graph in run.graphs}
     unknown = NodeOrigin("none", 0.0, reason="no node of the graph was found for it")
@@ -310,24 +308,6 @@ def _items(run: Run, trace: Trace, read: _Read, nodes: _Nodes) -> tuple[Item, ..
             )
         )
     return tuple(found)
-
-
-def _around(trace: Trace, read: _Read) -> Trace:
-    """``trace`` with the operators, ranges and frames of the step and of twice its length before:
-    what leads from a launch to its origin, a backward operator to its forward one included."""
-    begin = read.begin - 2 * (read.end - read.begin)
-
-    def near(table: pl.DataFrame) -> pl.DataFrame:
-        return table.filter(
-            (table["ts"] <= read.end) & (table["ts"] + table["dur"].fill_null(0) >= begin)
-        )
-
-    return replace(
-        trace,
-        ops=near(trace.ops),
-        annotations=near(trace.annotations),
-        python=near(trace.python),
-    )
 
 
 def _calls_of(trace: Trace) -> Ints:

@@ -59,8 +59,8 @@ OP_COLUMNS = {
     "external_id": "int64",
     "sequence": "int64",  # autograd sequence number; null: none
     "forward_tid": "int64",  # "Fwd thread id" of a backward op; 0 or null for forward ops
-    "input_dims": "string",  # JSON text as recorded, "[[512,256],[256]]"; null: not recorded
-    "input_types": "string",  # JSON text as recorded
+    "input_dims": "categorical",  # JSON text as recorded, "[[512,256],[256]]"; null: not recorded
+    "input_types": "categorical",  # JSON text as recorded
 }
 """Operators on the CPU (category cpu_op), sorted by ts, longer first at equal ts."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from graphviz_dash.analysis import capture_blockers as capture_blockers_module
 from graphviz_dash.analysis.capture_blockers import Blocker, capture_blockers
 from graphviz_dash.analysis.eager_step import EagerStep, eager_step
 from graphviz_dash.ingest.kineto import read_trace
@@ -136,6 +137,16 @@ def test_a_finding_names_its_operator_module_and_line(tmp_path: Path) -> None:
     assert found.module == "net.head"
     assert found.source == "train.py:7"
     assert found.cpu_ns == 6_000
+
+
+def test_a_few_steps_at_a_time_or_all_at_once_the_findings_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = traced(tmp_path, item, steps=7)
+    monkeypatch.setattr(capture_blockers_module, "_OPS_TOGETHER", 1)
+    apart = traced(tmp_path, item, steps=7)
+    assert apart == whole
+    assert (whole[0].steps, whole[0].module, whole[0].source) == (7, "net.head", "train.py:7")
 
 
 def test_the_allocator_may_grow_and_an_optimizer_is_only_suspected(tmp_path: Path) -> None:
