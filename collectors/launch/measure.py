@@ -97,9 +97,9 @@ class Bench:
     def _launched_twice(self, executable: Any, found: Samples) -> None:
         """The first launch and the next one, each into an empty stream.
 
-        Nothing but the two readings of the clock lies between them, and nothing is looked up: what
-        the interpreter does in between drives the driver's data out of the core's caches, and the
-        second launch would show it.
+        As in the sample, nothing but the two readings of the clock lies between them; nor is
+        anything looked up or checked there. That the calls are made from Python costs about 0.4 us,
+        and more right after the first launch of a large graph (docs/launch-vs-sample.md).
         """
         launch, wait = runtime.cudaGraphLaunch, runtime.cudaStreamSynchronize
         stream, clock = self._streams[0], time.perf_counter_ns
