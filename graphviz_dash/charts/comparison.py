@@ -10,8 +10,9 @@ import plotly.graph_objects as go
 
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison
-from graphviz_dash.charts.palette import CATEGORY, IDLE, MODE, drawn_mode
-from graphviz_dash.charts.themed import TEXT, Theme, dress, dress_bars, label_end, shade
+from graphviz_dash.charts.palette import CATEGORY, MODE, drawn_mode
+from graphviz_dash.charts.shades import IDLE, Theme, shade
+from graphviz_dash.charts.themed import TEXT, dress, dress_bars, label_end
 from graphviz_dash.units import format_ns, format_percent
 
 SYMBOLS: Final = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon")

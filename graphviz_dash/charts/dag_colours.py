@@ -18,17 +18,8 @@ from graphviz_dash.analysis.graph_union import GraphUnion
 from graphviz_dash.analysis.lanes import Ints
 from graphviz_dash.analysis.nodes import NodeRow
 from graphviz_dash.charts.dag_path import NOT_MEASURED, SLACK_LABELS, PathMarks
-from graphviz_dash.charts.palette import (
-    CATEGORY,
-    CHANGE,
-    EAGER,
-    KIND,
-    MODULES,
-    PHASE,
-    SLACK,
-    TIME,
-    Shade,
-)
+from graphviz_dash.charts.palette import CATEGORY, CHANGE, EAGER, KIND, MODULES, PHASE, SLACK, TIME
+from graphviz_dash.charts.shades import Shade
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import NodeKind
 

@@ -10,8 +10,9 @@ import plotly.graph_objects as go
 
 from graphviz_dash.analysis.launch_costs import TITLES, LaunchCosts, Row, name_of
 from graphviz_dash.analysis.own_graph import OwnGraph
-from graphviz_dash.charts.palette import ACCENT, GREY, MODULES
-from graphviz_dash.charts.themed import Theme, dress, shade
+from graphviz_dash.charts.palette import MODULES
+from graphviz_dash.charts.shades import ACCENT, GREY, Theme, shade
+from graphviz_dash.charts.themed import dress
 from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
 from graphviz_dash.units import format_count, format_ns
 

@@ -10,7 +10,8 @@ import plotly.graph_objects as go
 from graphviz_dash.analysis.memory import MemoryComparison, MemoryReport, Part, signed_bytes
 from graphviz_dash.analysis.pools import PoolMap, Use
 from graphviz_dash.charts.palette import MEMORY
-from graphviz_dash.charts.themed import Theme, dress, dress_bars, label_end, shade
+from graphviz_dash.charts.shades import Theme, shade
+from graphviz_dash.charts.themed import dress, dress_bars, label_end
 from graphviz_dash.units import format_bytes, format_percent
 
 _PATTERN: Final = {Part.SHARED: "x", Part.UNUSED: "/", Part.CACHE: "\\"}

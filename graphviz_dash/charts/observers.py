@@ -15,7 +15,8 @@ from graphviz_dash.analysis.observer_effect import (
     ObserverRow,
 )
 from graphviz_dash.charts.palette import MODULES
-from graphviz_dash.charts.themed import Theme, dress, shade
+from graphviz_dash.charts.shades import Theme, shade
+from graphviz_dash.charts.themed import dress
 from graphviz_dash.model.observers import Observer
 from graphviz_dash.units import format_ns, format_ratio
 

@@ -8,7 +8,6 @@ Colour never stands alone: each use has a label.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from graphviz_dash.analysis.baselines import ran_eagerly
@@ -16,29 +15,19 @@ from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.eager_change import EagerChange
 from graphviz_dash.analysis.graph_diff import Change
 from graphviz_dash.analysis.memory import Part
+from graphviz_dash.charts.shades import (
+    BLUE,
+    CYAN,
+    GREEN,
+    GREY,
+    MAGENTA,
+    ORANGE,
+    VIOLET,
+    YELLOW,
+    Shade,
+)
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.run import ExecutionMode, Run
-
-
-@dataclass(frozen=True)
-class Shade:
-    """A colour in the light and in the dark theme, as #rrggbb."""
-
-    light: str
-    dark: str
-
-
-BLUE: Final = Shade("#4177a8", "#688dbd")
-MAGENTA: Final = Shade("#ab3277", "#cc5e90")
-CYAN: Final = Shade("#119ec5", "#64ccf1")
-GREEN: Final = Shade("#15690e", "#41b572")
-ORANGE: Final = Shade("#be614f", "#f47f44")
-YELLOW: Final = Shade("#a99001", "#dcc853")
-VIOLET: Final = Shade("#7253c9", "#9d91f1")
-GREY: Final = Shade("#848a8f", "#b8b1b8")
-
-HUES: Final = (BLUE, MAGENTA, CYAN, GREEN, ORANGE, YELLOW, VIOLET, GREY)
-"""The colours that things of different kinds are told apart by."""
 
 CATEGORY: Final = {
     Category.GEMM: BLUE,
@@ -64,16 +53,6 @@ def drawn_mode(run: Run) -> ExecutionMode:
     """The mode whose colour a run has: a recorded program without graphs ran eagerly."""
     return ExecutionMode.EAGER if ran_eagerly(run) else run.mode
 
-
-IDLE: Final = Shade("#d64550", "#ff7b84")
-
-WARNING: Final = Shade("#b7791f", "#e0b050")
-
-ACCENT: Final = Shade("#2f5fd0", "#6f98ff")
-"""What is chosen or can be clicked; primaryColor in .streamlit/config.toml."""
-
-PAGE: Final = Shade("#fbfbfd", "#0f131a")
-"""Behind everything; backgroundColor in .streamlit/config.toml."""
 
 KIND: Final = {
     NodeKind.KERNEL: BLUE,

@@ -11,8 +11,9 @@ import plotly.graph_objects as go
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.ranks import CollectiveRow, ModeRanks, RankRow
 from graphviz_dash.charts.comparison import SYMBOLS
-from graphviz_dash.charts.palette import CATEGORY, IDLE, MODULES, WARNING, Shade
-from graphviz_dash.charts.themed import Theme, dress, dress_bars, label_end, shade
+from graphviz_dash.charts.palette import CATEGORY, MODULES
+from graphviz_dash.charts.shades import IDLE, WARNING, Shade, Theme, shade
+from graphviz_dash.charts.themed import dress, dress_bars, label_end
 from graphviz_dash.units import format_ns, format_percent
 
 RANK_COLOURS: Final = MODULES

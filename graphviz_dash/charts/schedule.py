@@ -6,7 +6,8 @@ import plotly.graph_objects as go
 
 from graphviz_dash.analysis.measured_graph import MeasuredGraph
 from graphviz_dash.charts.palette import CRITICAL, MODE
-from graphviz_dash.charts.themed import Theme, dress, shade
+from graphviz_dash.charts.shades import Theme, shade
+from graphviz_dash.charts.themed import dress
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_ns
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from graphviz_dash.analysis.break_even import BreakEven
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.waterfall import Cause, Waterfall
-from graphviz_dash.charts.palette import ADDED, CATEGORY, IDLE, MODE, REMAINDER, SAVED, drawn_mode
+from graphviz_dash.charts.palette import ADDED, CATEGORY, MODE, REMAINDER, SAVED, drawn_mode
+from graphviz_dash.charts.shades import IDLE
 from graphviz_dash.charts.svg import (
     RULE,
     colour,

@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.charts.dag import Box, ColourBy, DagView, FoldedGraph, dag_view
-from graphviz_dash.charts.palette import CRITICAL, Shade
+from graphviz_dash.charts.palette import CRITICAL
+from graphviz_dash.charts.shades import Shade
 from graphviz_dash.charts.svg import (
     INK,
     MUTED,

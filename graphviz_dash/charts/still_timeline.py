@@ -10,7 +10,8 @@ import numpy as np
 from graphviz_dash.analysis.calls import CallClass
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.lanes import LaneSet
-from graphviz_dash.charts.palette import CATEGORY, IDLE, MODE, SAVED, Shade
+from graphviz_dash.charts.palette import CATEGORY, MODE, SAVED
+from graphviz_dash.charts.shades import IDLE, Shade
 from graphviz_dash.charts.still import WIDTH, round_numbers
 from graphviz_dash.charts.svg import MUTED, RULE, colour, drawing, fitted, legend, words
 from graphviz_dash.charts.timeline_run import CALLS, CATEGORIES, ChosenRun, Labels

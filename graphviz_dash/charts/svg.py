@@ -7,7 +7,7 @@ import re
 from html import escape
 from typing import Final
 
-from graphviz_dash.charts.palette import Shade
+from graphviz_dash.charts.shades import Shade
 from graphviz_dash.errors import printable
 
 _VARIABLE: Final = re.compile(r"var\(--s([0-9a-f]{6})([0-9a-f]{6})\)")

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import plotly.graph_objects as go
 
-from graphviz_dash.charts.palette import Shade
-
-Theme: TypeAlias = Literal["light", "dark"]
+from graphviz_dash.charts.shades import Shade, Theme, shade
 
 TEXT: Final = Shade("#1b2130", "#e6e9f0")
 _MUTED: Final = Shade("#5a6477", "#9aa4b8")
 _GRID: Final = Shade("#e4e8f0", "#262d3b")
 _HOVER: Final = Shade("#ffffff", "#1d2330")
-
-
-def shade(colour: Shade, theme: Theme) -> str:
-    """The colour in the theme, as #rrggbb."""
-    return colour.light if theme == "light" else colour.dark
 
 
 def dress(figure: go.Figure, theme: Theme, height: int) -> go.Figure:

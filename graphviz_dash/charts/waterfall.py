@@ -8,8 +8,9 @@ from typing import Final
 import plotly.graph_objects as go
 
 from graphviz_dash.analysis.waterfall import Cause, Waterfall
-from graphviz_dash.charts.palette import ADDED, MODE, REMAINDER, SAVED, Shade
-from graphviz_dash.charts.themed import Theme, dress_bars, label_end, shade
+from graphviz_dash.charts.palette import ADDED, MODE, REMAINDER, SAVED
+from graphviz_dash.charts.shades import Shade, Theme, shade
+from graphviz_dash.charts.themed import dress_bars, label_end
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_ns, format_percent
 

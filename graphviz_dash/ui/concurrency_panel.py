@@ -10,7 +10,7 @@ from graphviz_dash.analysis.concurrency import Concurrency
 from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.whole import WholeGraph
 from graphviz_dash.charts.schedule import schedule_chart
-from graphviz_dash.charts.themed import Theme
+from graphviz_dash.charts.shades import Theme
 from graphviz_dash.errors import printable
 from graphviz_dash.ui.frame import draw
 from graphviz_dash.ui.markup import element, plain, show, text

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, TypeVar
 
 import streamlit as st
 
-from graphviz_dash.analysis.headline import failure_text
-from graphviz_dash.charts.themed import Theme
+from graphviz_dash.charts.shades import ACCENT, IDLE, PAGE, WARNING, Theme, shade
 from graphviz_dash.errors import InputError, WorkerError
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.ui import address
 from graphviz_dash.ui.catalogue import Catalogue, Entry, catalogue
 from graphviz_dash.ui.markup import element, show, text
 from graphviz_dash.ui.navigation import links, title_of
-from graphviz_dash.ui.pieces import incomplete_notes, variables
 from graphviz_dash.ui.reading import experiment_read, read_button
 from graphviz_dash.ui.store import STORE
 
 T = TypeVar("T")
 
-ASSETS: Final = Path(__file__).parent / "assets"
 _OF_ONE_EXPERIMENT: Final = ("graph", "node", "against", "select", "step", "runs", "ruler", "trace")
 """Parameters that mean nothing in another experiment."""
 
@@ -67,7 +63,7 @@ def draw(figure: object, key: str) -> None:
 
 def top_bar(page: str) -> None:
     """The links to the pages and, except on the overview, the experiment."""
-    show(variables(theme()))
+    show(_variables(theme()))
     with st.container(key="top-bar", horizontal=True, vertical_alignment="center", gap="small"):
         logo = '<img src="/assets/logo.svg" alt="">'
         brand = element("div", logo + element("span", "graphviz-dash"), "brand")
@@ -77,6 +73,13 @@ def top_bar(page: str) -> None:
         links(page)
         if page not in _OF_NO_EXPERIMENT:
             _experiment_picker()
+
+
+def _variables(seen: Theme) -> str:
+    """The palette's colours that the style sheet refers to."""
+    named = {"idle": IDLE, "warn": WARNING, "accent": ACCENT, "page": PAGE}
+    listed = ";".join(f"--{name}:{shade(colour, seen)}" for name, colour in named.items())
+    return element("style", f":root{{{listed}}}")
 
 
 def _experiment_picker() -> None:
@@ -117,6 +120,9 @@ def chosen_experiment() -> Chosen:
 
     Ends the page with an explanation when there is none, or when it cannot be read.
     """
+    # The analysis, which the first page of all does not wait for.
+    from graphviz_dash.ui.pieces import incomplete_notes
+
     found = catalogue()
     if not found.entries:
         no_experiments(found)
@@ -201,6 +207,8 @@ def trouble(title: str, message: str) -> None:
 
 def why_no_graph(runs: Iterable[Run]) -> list[str]:
     """Why each of ``runs``, none of which holds a graph, has none."""
+    from graphviz_dash.analysis.headline import failure_text
+
     reasons = []
     for run in runs:
         failed = [failure_text(run.name, failure) for failure in run.manifest.failures]

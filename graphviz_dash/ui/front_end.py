@@ -1,8 +1,8 @@
 """Streamlit's own scripts, styles and fonts, sent at once.
 
 A first page asks for some eighty of them. Streamlit has threads look for each file, open it and
-read it in pieces, 8 ms a file; they are small, so one look at what there is and one read are
-enough.
+read it in pieces, 3 ms a file and more while another thread computes; they are small, so one look
+at what there is is enough, and one read of each, which is kept.
 """
 
 from __future__ import annotations
@@ -38,8 +38,14 @@ class FrontEnd:
             await self._app(scope, receive, send)
             return
         kind = mimetypes.guess_type(found.name)[0] or "application/octet-stream"
-        answer = Response(found.read_bytes(), media_type=kind, headers=_HEADERS)
+        answer = Response(_content(found), media_type=kind, headers=_HEADERS)
         await answer(scope, receive, send)
+
+
+@cache
+def _content(file: Path) -> bytes:
+    """What is in one of the files; all of them are 23 MB."""
+    return file.read_bytes()
 
 
 @cache

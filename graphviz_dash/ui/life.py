@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+from importlib import import_module
 from typing import Any, Final
 
+from graphviz_dash.ui.early import EARLY
+from graphviz_dash.ui.shell import OVERVIEW, first_requests
 from graphviz_dash.ui.sockets import no_delay
 
 _TURN_S: Final = 0.001
 """How long a thread that computes keeps the interpreter from one that answers; 5 ms by default, of
 which an answer waits for several."""
+
+_FIRST: Final = ("graphviz_dash.ui.frame", "graphviz_dash.ui.views.overview")
+"""What the script of the first page imports."""
 
 
 @asynccontextmanager
@@ -20,19 +27,18 @@ async def life(_: object) -> AsyncIterator[dict[str, Any] | None]:
     """The life of the server, which by now has bound its socket."""
     no_delay()
     sys.setswitchinterval(_TURN_S)
-    threading.Thread(target=prepare, name="graphviz-dash start", daemon=True).start()
+    EARLY.begin(sys.argv[1:])
+    threading.Thread(target=_prepare, name="graphviz-dash start", daemon=True).start()
     yield None
+    EARLY.end()
 
 
-def prepare() -> None:
-    """Finds out what the overview shows first, while the first visitor's browser still loads the
-    scripts of a page."""
-    from graphviz_dash.errors import InputError
-    from graphviz_dash.ui.catalogue import catalogue
-    from graphviz_dash.ui.results import outcome
-    from graphviz_dash.ui.store import COLLECTION
-
-    with COLLECTION.put_off():
-        for entry in catalogue().entries.values():
-            with suppress(InputError):  # the page says so
-                outcome(entry.key)
+def _prepare() -> None:
+    """Does what the script of the first page would do, while the first visitor's browser still
+    loads the scripts of Streamlit's front end."""
+    first_requests(OVERVIEW)
+    for name in _FIRST:
+        import_module(name)
+    # Streamlit asks for the stack at its first element. The standard library then looks up the file
+    # of every module, and keeps what it found.
+    inspect.stack()

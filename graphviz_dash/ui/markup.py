@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from html import escape
 from typing import Final
 
-import streamlit as st
-
 from graphviz_dash.errors import printable
 
 
@@ -58,4 +56,7 @@ def table(head: Iterable[str], groups: Iterable[tuple[str, list[list[str]]]], ki
 def show(*pieces: str) -> None:
     """Puts markup on the page, if there is any."""
     if markup := "".join(pieces):
+        # Only when there is a page: what is made of these pieces is needed without one as well.
+        import streamlit as st
+
         st.html(markup)

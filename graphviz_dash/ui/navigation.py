@@ -33,9 +33,9 @@ _PLACES: Final = "page-links"
 
 def page(name: str) -> Any:
     """The st.Page called ``name``, which is also its path in the address."""
-    title, icon = _PAGES[name]
+    # With an icon of its own the browser would ask another host for it, for its tab.
     shown = partial(_render, name)
-    return st.Page(shown, title=title, icon=icon, url_path=name, default=name == "overview")
+    return st.Page(shown, title=title_of(name), url_path=name, default=name == "overview")
 
 
 def _render(name: str) -> None:

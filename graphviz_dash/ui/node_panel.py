@@ -13,7 +13,7 @@ from graphviz_dash.analysis.names import short_name
 from graphviz_dash.analysis.nodes import NodeRow, NodeTable
 from graphviz_dash.charts.node_card import Field, NodeCard
 from graphviz_dash.charts.palette import CATEGORY
-from graphviz_dash.charts.themed import Theme, shade
+from graphviz_dash.charts.shades import Theme, shade
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import KernelParams
 from graphviz_dash.ui import address

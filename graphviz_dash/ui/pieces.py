@@ -10,20 +10,13 @@ from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.headline import when
 from graphviz_dash.analysis.where import WhereTimeGoes
-from graphviz_dash.charts.palette import ACCENT, CATEGORY, IDLE, PAGE, WARNING
-from graphviz_dash.charts.themed import Theme, shade
+from graphviz_dash.charts.palette import CATEGORY
+from graphviz_dash.charts.shades import Theme, shade
 from graphviz_dash.model.run import FileRole, Run
 from graphviz_dash.ui.markup import element, text
 from graphviz_dash.units import format_ns, format_percent
 
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
-
-
-def variables(theme: Theme) -> str:
-    """The palette's colours that the style sheet refers to."""
-    named = {"idle": IDLE, "warn": WARNING, "accent": ACCENT, "page": PAGE}
-    listed = ";".join(f"--{name}:{shade(colour, theme)}" for name, colour in named.items())
-    return element("style", f":root{{{listed}}}")
 
 
 def time_bars(comparison: Comparison, theme: Theme) -> str:

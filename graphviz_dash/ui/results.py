@@ -25,7 +25,7 @@ from graphviz_dash.analysis.steps import Step, steps
 from graphviz_dash.analysis.whole import WholeGraph, assemble
 from graphviz_dash.analysis.work import StepWork, step_work
 from graphviz_dash.analysis.work_pairs import WorkPairs, pair_work
-from graphviz_dash.ui.store import STORE, UnknownKeyError
+from graphviz_dash.ui.store import COMPARISON, STORE, UnknownKeyError
 
 GraphAddress: TypeAlias = tuple[str, str, str]
 """Where a graph is: key of its experiment, name of its run, its id."""
@@ -33,17 +33,12 @@ GraphAddress: TypeAlias = tuple[str, str, str]
 
 def comparison(key: str) -> Comparison:
     """The comparison of the experiment's runs against its default baseline."""
-    return STORE.derived(key, "comparison", compare)
+    return STORE.derived(key, COMPARISON, compare)
 
 
 def outcome(key: str) -> Comparison:
     """The comparison as far as it is known without the traces."""
-    return STORE.derived_bare(key, "comparison", compare)
-
-
-def comparison_known(key: str) -> bool:
-    """Whether ``comparison`` would answer at once."""
-    return STORE.has(key, "comparison")
+    return STORE.derived_bare(key, COMPARISON, compare)
 
 
 def memory(key: str) -> MemoryComparison:

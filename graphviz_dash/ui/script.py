@@ -5,12 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from graphviz_dash.ui import address
-from graphviz_dash.ui.frame import ASSETS, top_bar
+from graphviz_dash.ui.frame import top_bar
 from graphviz_dash.ui.navigation import name_of, pages
 from graphviz_dash.ui.warm import warm_up
 
-# Without an icon of its own a page takes that of its link, which the browser asks another host for.
-st.set_page_config(page_title="graphviz-dash", page_icon=str(ASSETS / "icon.png"), layout="wide")
+st.set_page_config(page_title="graphviz-dash", layout="wide")
 chosen = st.navigation(pages(), position="hidden")
 name = name_of(chosen)
 # Before the page is drawn: a visitor who leaves meanwhile ends this run, and finds it as chosen.

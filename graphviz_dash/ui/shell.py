@@ -23,6 +23,8 @@ OTHERS: Final = (*OVERVIEW, "ButtonGroup", "Selectbox", "BidiComponent", "Downlo
 """Parts of Streamlit's front end that the first screen of the start page and of the other pages is
 made of; one that a later version has not, or calls otherwise, is asked for when it is needed."""
 _IMPORT: Final = re.compile(r"""(?:from|import)\s*["'`]\./([\w.-]+\.js)["'`]""")
+_BEGIN_BYTES: Final = 1 << 15
+"""What is read of a script, half a megabyte with some: bundlers put imports at the beginning."""
 _NOT_ASKED: Final = (b"accept-encoding", b"if-none-match", b"if-modified-since")
 """What is compressed, or that a document is unchanged, could not be completed."""
 _FRESH: Final = """<script type="module">
@@ -138,5 +140,7 @@ def needed_scripts(folder: Path, parts: Iterable[str]) -> list[str]:
         name = waiting.pop()
         if name not in found and (folder / name).is_file():
             found.add(name)
-            waiting += _IMPORT.findall((folder / name).read_text(encoding="utf-8"))
+            with (folder / name).open("rb") as file:
+                begin = file.read(_BEGIN_BYTES).decode("utf-8", "ignore")
+            waiting += _IMPORT.findall(begin)
     return sorted(found)

@@ -22,6 +22,9 @@ from graphviz_dash.model.run import Experiment, Run
 
 T = TypeVar("T")
 
+COMPARISON: Final = "comparison"
+"""What is derived of an experiment first: its runs compared, for which its traces are read."""
+
 
 class UnknownKeyError(KeyError):
     """No experiment or run is open under this key."""

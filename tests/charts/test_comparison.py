@@ -13,8 +13,8 @@ from graphviz_dash.charts.comparison import (
     iterations_chart,
     where_time_goes_chart,
 )
-from graphviz_dash.charts.palette import CATEGORY, IDLE, MODE
-from graphviz_dash.charts.themed import Theme, shade
+from graphviz_dash.charts.palette import CATEGORY, MODE
+from graphviz_dash.charts.shades import IDLE, Theme, shade
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 from tests.builders import make_experiment, make_run

@@ -10,7 +10,7 @@ from graphviz_dash.analysis.own_graph import own_graphs
 from graphviz_dash.bundle.references import published_launch
 from graphviz_dash.charts.launch import launch_chart
 from graphviz_dash.charts.observers import observer_chart
-from graphviz_dash.charts.themed import Theme
+from graphviz_dash.charts.shades import Theme
 from graphviz_dash.model.launch import LaunchMeasure, Topology
 from graphviz_dash.model.observers import Observer
 from graphviz_dash.model.run import Experiment

@@ -9,9 +9,8 @@ from typing import Final
 import pytest
 
 from graphviz_dash.analysis.memory import Part
-from graphviz_dash.charts import palette
-from graphviz_dash.charts.palette import Shade
-from graphviz_dash.charts.themed import Theme, shade
+from graphviz_dash.charts import palette, shades
+from graphviz_dash.charts.shades import Shade, Theme, shade
 from graphviz_dash.ui.server import PAGES
 from tests.charts.colour_vision import VISIONS, contrast, distance
 
@@ -19,7 +18,7 @@ APART: Final = 7.0
 """Over three times what can just be told apart side by side: a key is not beside what it names."""
 
 SETS: Final[dict[str, list[Shade]]] = {
-    "hues": list(palette.HUES),
+    "hues": list(shades.HUES),
     "categories": list(palette.CATEGORY.values()),
     "modes": list(palette.MODE.values()),
     "kinds": list(palette.KIND.values()),
@@ -58,8 +57,8 @@ def test_neighbours_are_apart(steps: tuple[Shade, ...], vision: str, theme: Them
 @pytest.mark.parametrize("theme", THEMES)
 def test_what_is_drawn_stands_out_from_the_page(theme: Theme) -> None:
     # WCAG 2.2, 1.4.11: graphical objects need 3:1.
-    page = shade(palette.PAGE, theme)
-    drawn = [*palette.HUES, *palette.MODE.values(), palette.SAVED, palette.ADDED, palette.IDLE]
+    page = shade(shades.PAGE, theme)
+    drawn = [*shades.HUES, *palette.MODE.values(), palette.SAVED, palette.ADDED, shades.IDLE]
     assert min(contrast(shade(one, theme), page) for one in drawn) >= 2.995
 
 
@@ -69,10 +68,10 @@ def test_the_themes_charts_have_the_palettes_colours(theme: Theme) -> None:
     given = settings[theme]
     # With fewer than ten, Streamlit takes colours of its own without a word.
     assert len(given["chartCategoricalColors"]) == 10
-    hues = {shade(one, theme) for one in palette.HUES if one is not palette.VIOLET}
+    hues = {shade(one, theme) for one in shades.HUES if one is not shades.VIOLET}
     assert hues <= set(given["chartCategoricalColors"])
-    assert given["primaryColor"] == shade(palette.ACCENT, theme)
-    assert given["backgroundColor"] == shade(palette.PAGE, theme)
+    assert given["primaryColor"] == shade(shades.ACCENT, theme)
+    assert given["backgroundColor"] == shade(shades.PAGE, theme)
 
 
 def test_the_simulation_knows_confusions_that_are_known() -> None:

@@ -13,7 +13,7 @@ from graphviz_dash.charts.dag import ColourBy, dag_view, folded
 from graphviz_dash.charts.dag_path import NOT_MEASURED, ON_PATH, path_marks
 from graphviz_dash.charts.palette import ADDED, MODE, SAVED
 from graphviz_dash.charts.schedule import schedule_chart
-from graphviz_dash.charts.themed import Theme
+from graphviz_dash.charts.shades import Theme
 from graphviz_dash.charts.waterfall import waterfall_chart
 from graphviz_dash.ingest.load import load_experiment, load_run
 from graphviz_dash.model.run import ExecutionMode

@@ -3,38 +3,115 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
-from graphviz_dash.ui import catalogue, life, results
+from graphviz_dash.ui import catalogue, early
+from graphviz_dash.ui.cards import card_of
+from graphviz_dash.ui.early import EarlyCards
 from graphviz_dash.ui.pieces import hero, time_bars, waiting_bars, why
 from graphviz_dash.ui.results import comparison, outcome
+from graphviz_dash.ui.server import ASSETS, routes
 from graphviz_dash.ui.store import STORE
 from graphviz_dash.ui.views import overview
 from tests.builders import STEP, make_experiment
 from tests.ingest.test_load import replace_trace
 
+FIRST_PAGE = """
+import sys
+import streamlit
+from graphviz_dash.ui import life
+before = set(sys.modules)
+life._prepare()
+print(*sorted({one.split(".")[0] for one in set(sys.modules) - before}))
+print(*[one for one in sys.modules if one.startswith("graphviz_dash.analysis")])
+"""
+
 
 @pytest.fixture
-def roots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
-    catalogue.roots.cache_clear()
-    yield tmp_path
-    catalogue.roots.cache_clear()
+def cards() -> Iterator[EarlyCards]:
+    found = EarlyCards()
+    yield found
+    found.end()
 
 
-def test_the_start_finds_out_what_the_overview_shows_first(
-    roots: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.rmtree(make_experiment(roots / "broken") / "graph" / "graphs")
-    key = STORE.register(make_experiment(roots / "toy"))
-    life.prepare()
+def test_a_process_tells_the_cards_of_the_overview(tmp_path: Path, cards: EarlyCards) -> None:
+    broken = make_experiment(tmp_path / "broken")
+    shutil.rmtree(broken / "graph" / "graphs")
+    path = make_experiment(tmp_path / "toy")
+    cards.begin([str(tmp_path)])
+    told = cards.of(path)
+    assert told is not None
+    key = STORE.register(path)
+    assert told.card == card_of(outcome(key), STORE.bare(key).runs, None)
+    assert told.card.pages == ("compare", "graph", "timeline", "export")
     assert not STORE.is_loaded(key)
-    monkeypatch.setattr(results, "compare", pytest.fail)
-    assert outcome(key).best is not None
+    wrong = cards.of(broken)
+    assert wrong is not None
+    assert wrong.card is None
+    assert "missing" in wrong.problem
+
+
+def test_who_asks_for_what_the_process_does_not_tell_waits_for_its_end_only(
+    tmp_path: Path, cards: EarlyCards
+) -> None:
+    later = tmp_path / "uploaded"
+    assert cards.of(later) is None
+    make_experiment(tmp_path / "toy")
+    cards.begin([str(tmp_path)])
+    assert cards.of(later) is None
+
+
+@pytest.mark.parametrize(
+    "program", ["import sys; sys.exit(1)", "print('no JSON'); import time; time.sleep(60)"]
+)
+def test_the_server_makes_the_cards_itself_where_the_process_fails(
+    tmp_path: Path, cards: EarlyCards, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "failing.py").write_text(program, encoding="utf-8")
+    monkeypatch.setattr(early, "_PACKAGES", package)
+    monkeypatch.setattr(early, "_PROGRAM", "failing")
+    path = make_experiment(tmp_path / "toy")
+    cards.begin([str(tmp_path)])
+    assert cards.of(path) is None
+    monkeypatch.setattr(overview, "EARLY", cards)
+    card = overview._early(catalogue.Entry("toy", path, STORE.register(path)))
+    assert card is not None
+    assert 'class="hero"' in card.facts
+
+
+def test_nothing_is_imported_from_the_folder_that_the_server_works_in(
+    tmp_path: Path, cards: EarlyCards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "numpy.py").write_text("raise SystemExit(3)", encoding="utf-8")
+    path = make_experiment(tmp_path / "toy")
+    monkeypatch.chdir(tmp_path)
+    cards.begin(["."])
+    assert cards.of(path) is not None
+
+
+def test_the_first_page_waits_for_neither_analysis_nor_tables() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_PAGE], capture_output=True, text=True, check=True, timeout=120
+    )
+    packages, analysis = (set(line.split()) for line in done.stdout.split("\n")[:2])
+    assert "graphviz_dash" in packages
+    assert not {"numpy", "pandas", "polars", "pyarrow", "PIL"} & packages
+    assert not analysis
+
+
+def test_the_icon_of_the_tab_is_ours() -> None:
+    answer = TestClient(Starlette(routes=routes())).get("/favicon.png")
+    assert answer.headers["content-type"] == "image/png"
+    assert answer.content == (ASSETS / "icon.png").read_bytes()
 
 
 def test_what_the_clean_passes_tell_is_what_is_told_with_the_traces(tmp_path: Path) -> None:
@@ -78,5 +155,6 @@ def test_a_trace_that_cannot_be_read_is_told_in_the_place_of_its_card(
     assert outcome(entry.key).best is not None
     told: list[str] = []
     monkeypatch.setattr(overview, "trouble", lambda *words: told.extend(words))
+    monkeypatch.setattr(overview, "theme", lambda: "light")
     overview._read(entry)
     assert told[0] == "toy cannot be read"

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from graphviz_dash.analysis.answer import answer_text
-from graphviz_dash.analysis.compare import Comparison
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.run import Run
 from graphviz_dash.ui.catalogue import Catalogue, Entry, catalogue
+from graphviz_dash.ui.early import EARLY, Card
 from graphviz_dash.ui.frame import no_experiments, theme, trouble
 from graphviz_dash.ui.markup import element, plain, show, text
-from graphviz_dash.ui.navigation import link
-from graphviz_dash.ui.pieces import (
-    doctor_notes,
-    failure_notes,
-    has_trace,
-    hero,
-    incomplete_notes,
-    time_bars,
-    waiting_bars,
-    why,
-)
-from graphviz_dash.ui.results import comparison, comparison_known, outcome
-from graphviz_dash.ui.store import STORE
+from graphviz_dash.ui.navigation import link, title_of
+from graphviz_dash.ui.store import COMPARISON, STORE
 from graphviz_dash.ui.uploads import UPLOADS
-from graphviz_dash.units import format_count
 
 _COLUMNS: Final = 2
 _DRAWING_S: Final = 0.7
@@ -111,88 +95,61 @@ def _shown(folder: Path) -> str:
 
 def _card(entry: Entry) -> DeltaGenerator | None:
     """An experiment, and the place of what its traces tell, where they are not read yet."""
-    known = comparison_known(entry.key)
+    known = STORE.has(entry.key, COMPARISON)
     try:
-        result = comparison(entry.key) if known else outcome(entry.key)
-        runs = STORE.bare(entry.key).runs
+        card = _known(entry) if known else _early(entry)
     except InputError as error:
-        trouble(f"{entry.name} cannot be read", str(error))
+        _unreadable(entry, str(error))
+        return None
+    if card is None:
         return None
     place = st.empty()
     with place:
-        show(_facts(entry, result, reading=not known))
+        show(_told(entry, card))
     query = {"experiment": entry.name}
     with st.container(horizontal=True, gap="small", key=f"links-{entry.key}"):
-        link("compare", "Compare", query)
-        if any(run.graphs for run in runs):
-            link("graph", "Graph", query)
-        if any(map(has_trace, runs)):
-            link("timeline", "Timeline", query)
-        if any(run.manifest.rank is not None for run in runs):
-            link("ranks", "Ranks", query)
-        if any(run.doctor for run in runs):
-            link("doctor", "Doctor", query)
-        link("export", "Export", query)
+        for page in card.pages:
+            link(page, title_of(page), query)
     return None if known else place
+
+
+def _early(entry: Entry) -> Card | None:
+    """The card as it is before the traces are read; None if that has been told to be impossible."""
+    told = EARLY.of(entry.path)
+    if told is None:
+        from graphviz_dash.ui.cards import card_of
+        from graphviz_dash.ui.results import outcome
+
+        return card_of(outcome(entry.key), STORE.bare(entry.key).runs, None)
+    if told.card is None:
+        _unreadable(entry, told.problem)
+    return told.card
+
+
+def _known(entry: Entry) -> Card:
+    """The card with what the traces tell, which are read."""
+    # The analysis, which the first page of all does not wait for.
+    from graphviz_dash.ui.cards import card_of
+    from graphviz_dash.ui.results import comparison
+
+    return card_of(comparison(entry.key), STORE.experiment(entry.key).runs, theme())
 
 
 def _read(entry: Entry) -> None:
     """Draws an experiment anew with what its traces tell."""
     try:
-        show(_facts(entry, comparison(entry.key)))
+        show(_told(entry, _known(entry)))
     except InputError as error:
-        trouble(f"{entry.name} cannot be read", str(error))
+        _unreadable(entry, str(error))
 
 
-def _facts(entry: Entry, result: Comparison, *, reading: bool = False) -> str:
-    best = result.best
-    manifest = result.runs[0].run.manifest
-    runs = STORE.bare(entry.key).runs if reading else STORE.experiment(entry.key).runs
-    pieces = (
-        element(
-            "div",
-            element("h2", text(entry.name))
-            + element(
-                "span", text(f"{manifest.environment.gpu_name} · {manifest.created[:10]}"), "where"
-            ),
-            "card-title",
-        ),
-        hero(best) if best else _uncompared(result, reading=reading),
-        failure_notes(result),
-        _imported(runs),
-        doctor_notes(result),
-        incomplete_notes(run.run for run in result.runs),
-        waiting_bars(result) if reading else time_bars(result, theme()),
-        why(result, best, reading=reading),
-    )
-    return "".join(pieces)
+def _told(entry: Entry, card: Card) -> str:
+    title = element("h2", text(entry.name)) + card.where
+    return element("div", title, "card-title") + card.facts
 
 
-def _uncompared(result: Comparison, *, reading: bool) -> str:
-    """Why no speedup is told, which may hang on the traces; what failed has its own note."""
-    if any(run.failures for run in result.runs):
-        return ""
-    reason = "Reading the traces…" if reading else answer_text(result.answer)
-    return element("p", text(reason), "uncompared")
-
-
-def _imported(runs: Sequence[Run]) -> str:
-    """What the imported runs were made from; nothing for an experiment without any."""
-    found = [run for run in runs if run.manifest.sources]
-    if not found:
-        return ""
-    kinds = Counter(source.kind for run in found for source in run.manifest.sources)
-    files = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
-    nodes = sum(len(graph.nodes) for run in found for graph in run.graphs)
-    graphs = sum(len(run.graphs) for run in found)
-    rows = sum(run.replay_trace.gpu.height for run in found if run.replay_trace)
-    facts = [f"Imported from {files}"]
-    if graphs:
-        plural = "graph" if graphs == 1 else "graphs"
-        facts.append(f"{format_count(graphs)} {plural} of {format_count(nodes)} nodes")
-    if rows:
-        facts.append(f"{format_count(rows)} kernels, copies and sets on the GPU")
-    return element("p", text("; ".join(facts) + "."), "muted")
+def _unreadable(entry: Entry, problem: str) -> None:
+    trouble(f"{entry.name} cannot be read", problem)
 
 
 def _upload() -> None:

@@ -16,7 +16,8 @@ import streamlit as st
 
 from graphviz_dash.analysis.calls import CallClass
 from graphviz_dash.analysis.categories import Category
-from graphviz_dash.charts.palette import CATEGORY, IDLE, MODE, Shade
+from graphviz_dash.charts.palette import CATEGORY, MODE
+from graphviz_dash.charts.shades import IDLE, Shade
 from graphviz_dash.charts.timeline_card import SliceCard
 from graphviz_dash.charts.timeline_run import CALLS, CATEGORIES
 from graphviz_dash.errors import InputError
