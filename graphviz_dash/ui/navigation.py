@@ -40,7 +40,12 @@ def page(name: str) -> Any:
 
 def _render(name: str) -> None:
     """Imports a page when it is shown: the first one waits for no other."""
-    import_module(f"graphviz_dash.ui.views.{name}").render()
+    import_module(module_of(name)).render()
+
+
+def module_of(name: str) -> str:
+    """The module of the page called ``name``."""
+    return f"graphviz_dash.ui.views.{name}"
 
 
 def pages() -> list[Any]:

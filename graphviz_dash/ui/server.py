@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Final
 
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse
-from starlette.routing import BaseRoute, Mount, Route, Router
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
@@ -37,18 +36,13 @@ def routes() -> list[BaseRoute]:
 
 
 class _Components:
-    """The components' routes, of which each checks its own parameters. They are imported with the
-    first request, and all of the analysis with them: the server answers before."""
+    """The components' routes. They are imported with the first request, and all of the analysis
+    with them: the server answers before."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await _component_routes()(scope, receive, send)
+        from graphviz_dash.ui.components.routes import ROUTER
 
-
-@cache
-def _component_routes() -> Router:
-    from graphviz_dash.ui.components import dag, perfetto, timeline
-
-    return Router([*dag.routes(), *timeline.routes(), *perfetto.routes()])
+        await ROUTER(scope, receive, send)
 
 
 async def _icon(_: Request) -> FileResponse:

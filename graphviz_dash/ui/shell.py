@@ -6,6 +6,7 @@ all move. So does text whose part of Streamlit's front end is asked for when it 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -16,13 +17,18 @@ import streamlit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from graphviz_dash.ui.warm import ahead
+
 STYLE: Final = Path(__file__).parent / "assets" / "style.css"
-_SCRIPTS: Final = Path(streamlit.__file__).parent / "static" / "static" / "js"
+SCRIPTS: Final = Path(streamlit.__file__).parent / "static" / "static" / "js"
 OVERVIEW: Final = ("Html", "PageLink", "DynamicIcon", "StreamlitMarkdown")
 OTHERS: Final = (*OVERVIEW, "ButtonGroup", "Selectbox", "BidiComponent", "DownloadButton")
 """Parts of Streamlit's front end that the first screen of the start page and of the other pages is
 made of; one that a later version has not, or calls otherwise, is asked for when it is needed."""
-_IMPORT: Final = re.compile(r"""(?:from|import)\s*["'`]\./([\w.-]+\.js)["'`]""")
+LATER: Final = ("Selectbox", "ButtonGroup", "BidiComponent", "DataFrame", "DownloadButton")
+"""Parts that other pages begin with and Streamlit loads when they are gone to, 0.6 s for a graph:
+loaded when the first page stands and the browser has nothing to do."""
+IMPORT: Final = re.compile(r"""(?:from|import)\s*["'`]\./([\w.-]+\.js)["'`]""")
 _BEGIN_BYTES: Final = 1 << 15
 """What is read of a script, half a megabyte with some: bundlers put imports at the beginning."""
 _NOT_ASKED: Final = (b"accept-encoding", b"if-none-match", b"if-modified-since")
@@ -41,6 +47,21 @@ watch.observe(document.body, {subtree: true, childList: true, attributes: true,
 </script>"""
 """Until a new document's first page is complete, the style sheet hides what stands around a
 placeholder: it is drawn once, in its place."""
+_LATER: Final = """<script type="module">
+const idle = window.requestIdleCallback ?? ((act) => setTimeout(act, 100))
+const names = %s
+const next = () => {
+  const name = names.shift()
+  if (name) import(name).catch(() => {}).then(() => idle(next))
+}
+let pause
+const calm = new MutationObserver(() => {
+  clearTimeout(pause)
+  if (!document.querySelector('[data-testid="stElementContainer"]')) return
+  pause = setTimeout(() => { calm.disconnect(); idle(next) }, 400)
+})
+calm.observe(document.body, {subtree: true, childList: true})
+</script>"""
 _HISTORY: Final = """<script>
 {
   let passing = false
@@ -75,6 +96,8 @@ class Shell:
         if "text/html" not in asked.get("accept", ""):
             await self._app(scope, receive, send)
             return
+        page = scope["path"].strip("/")
+        ahead(page or "overview")
         plain = [item for item in scope["headers"] if item[0] not in _NOT_ASKED]
         held: list[Message] = []
         body = bytearray()
@@ -92,7 +115,7 @@ class Shell:
             if message.get("more_body", False):
                 return
             start = held.pop()
-            document = completed(bytes(body), overview=scope["path"] == "/")
+            document = completed(bytes(body), overview=not page)
             headers = MutableHeaders(raw=start["headers"])
             headers["content-length"] = str(len(document))
             # It names Streamlit's file, not what is sent.
@@ -107,7 +130,7 @@ class Shell:
 def completed(document: bytes, *, overview: bool) -> bytes:
     """The document with our style sheet in its body, where it wins over Streamlit's styles in the
     head, and with the first requests of a page named in its head."""
-    style = b"<style>" + STYLE.read_bytes() + b"</style>" + _FRESH.encode()
+    style = b"<style>" + STYLE.read_bytes() + b"</style>" + (_FRESH + _later()).encode()
     head = _HISTORY + first_requests(OVERVIEW if overview else OTHERS)
     document = document.replace(b"</head>", head.encode() + b"</head>", 1)
     return document.replace(b"<body>", b"<body>" + style, 1)
@@ -121,15 +144,25 @@ def first_requests(elements: tuple[str, ...]) -> str:
         f'href="/assets/fonts/{font}.woff2">'
         for font in _FONTS
     )
-    parts = [found.name for part in elements for found in _SCRIPTS.glob(f"{part}.*.js")]
+    parts = files_of(elements)
     scripts = (
         f'<link rel="modulepreload" crossorigin href="./static/js/{name}">'
-        for name in needed_scripts(_SCRIPTS, parts)
+        for name in needed_scripts(SCRIPTS, parts)
     )
     # Run beforehand as well: an element whose part must still be run is drawn as a placeholder of
     # another height first.
     imports = "".join(f'import "./static/js/{name}";' for name in parts)
     return "".join((*fonts, *scripts, f'<script type="module">{imports}</script>'))
+
+
+@cache
+def _later() -> str:
+    return _LATER % json.dumps([f"./static/js/{name}" for name in files_of(LATER)])
+
+
+def files_of(elements: Iterable[str]) -> list[str]:
+    """The scripts of ``elements``, as far as this version of Streamlit has them."""
+    return [found.name for part in elements for found in SCRIPTS.glob(f"{part}.*.js")]
 
 
 def needed_scripts(folder: Path, parts: Iterable[str]) -> list[str]:
@@ -142,5 +175,5 @@ def needed_scripts(folder: Path, parts: Iterable[str]) -> list[str]:
             found.add(name)
             with (folder / name).open("rb") as file:
                 begin = file.read(_BEGIN_BYTES).decode("utf-8", "ignore")
-            waiting += _IMPORT.findall(begin)
+            waiting += IMPORT.findall(begin)
     return sorted(found)

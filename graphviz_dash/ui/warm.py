@@ -1,8 +1,4 @@
-"""What Streamlit imports when the first component or table is drawn, imported before it is needed.
-
-A component's data is looked at for tables, for which Streamlit imports pandas and pyarrow: 0.4 s
-that the first visitor of a graph would wait for.
-"""
+"""What pages need is imported before it is needed, by threads beside those that answer."""
 
 from __future__ import annotations
 
@@ -11,17 +7,30 @@ from functools import cache
 from importlib import import_module
 from typing import Final
 
-_NEEDED: Final = ("pandas", "pyarrow")
+from graphviz_dash.ui.navigation import NAMES, module_of
+
+_TABLES: Final = ("pandas", "pyarrow")
+"""Streamlit looks for tables in the data of a component, and imports these for it: 0.4 s that the
+first visitor of a graph would wait for."""
+
+
+def ahead(page: str) -> threading.Thread | None:
+    """Imports what the script of ``page`` needs, which a browser has asked for: it still has to
+    load the scripts of Streamlit's front end. None if there is no such page."""
+    return _importing(module_of(page)) if page in NAMES else None
+
+
+def warm_up() -> threading.Thread:
+    """Imports what all pages and their components need, once the first page is sent."""
+    return _importing(*map(module_of, NAMES), "graphviz_dash.ui.components.routes", *_TABLES)
 
 
 @cache
-def warm_up() -> threading.Thread:
-    """Imports them beside the pages, once in a process."""
-    thread = threading.Thread(target=_import, name="graphviz-dash warm-up", daemon=True)
+def _importing(*names: str) -> threading.Thread:
+    thread = threading.Thread(
+        target=lambda: [import_module(name) for name in names],
+        name="graphviz-dash imports",
+        daemon=True,
+    )
     thread.start()
     return thread
-
-
-def _import() -> None:
-    for name in _NEEDED:
-        import_module(name)

@@ -12,10 +12,15 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from graphviz_dash.ui.shell import (
+    IMPORT,
+    LATER,
     OTHERS,
+    OVERVIEW,
+    SCRIPTS,
     STYLE,
     Shell,
     completed,
+    files_of,
     first_requests,
     needed_scripts,
 )
@@ -84,5 +89,18 @@ def test_streamlits_own_document_is_completed() -> None:
     assert document.count("<style>") == 1
     assert 'import "./static/js/' in document
     start = completed(stored, overview=True).decode()
-    assert "/static/js/Html." in start
-    assert "/static/js/Selectbox." not in start
+    head, _, body = start.partition("</head>")
+    assert "/static/js/Html." in head
+    assert "/static/js/Selectbox." not in head
+    assert "/static/js/Selectbox." in body
+
+
+@pytest.mark.parametrize("elements", [OVERVIEW, OTHERS, LATER])
+def test_each_part_of_the_front_end_is_found(elements: tuple[str, ...]) -> None:
+    assert [name.split(".")[0] for name in files_of(elements)] == list(elements)
+
+
+def test_imports_stand_at_the_beginning_of_streamlits_scripts() -> None:
+    for name in needed_scripts(SCRIPTS, files_of((*OTHERS, *LATER))):
+        whole = (SCRIPTS / name).read_text(encoding="utf-8")
+        assert set(IMPORT.findall(whole)) <= set(needed_scripts(SCRIPTS, [name])), name

@@ -17,6 +17,7 @@ from graphviz_dash.ui.markup import element, plain, show, text
 from graphviz_dash.ui.navigation import link, title_of
 from graphviz_dash.ui.store import COMPARISON, STORE
 from graphviz_dash.ui.uploads import UPLOADS
+from graphviz_dash.ui.warm import warm_up
 
 _COLUMNS: Final = 2
 _DRAWING_S: Final = 0.7
@@ -50,6 +51,7 @@ def render() -> None:
                     unread.append((entry, place))
     if unread:
         time.sleep(_DRAWING_S)
+        warm_up()
     for entry, place in unread:
         with place:
             _read(entry)
