@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace as changed
 from pathlib import Path
+from statistics import median
 
 import pytest
 from msgspec.structs import replace
@@ -16,6 +17,8 @@ from graphviz_dash.analysis.observer_effect import (
     ObserverEffect,
     observer_effect,
 )
+from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.observers import Observed, Observer, ObserverPass
 from graphviz_dash.model.run import Absent, Run, StepTiming
 from tests.bundle.examples import CLEAN, GRAPH, MANIFEST
@@ -133,3 +136,51 @@ def test_an_eager_step_is_issued_not_launched() -> None:
 def test_every_observer_has_a_title_and_a_meaning() -> None:
     assert set(TITLES) == set(MEANINGS) == set(Observer)
     assert list(COLUMNS) == ["launch", "step", "interval", "device", "reported"]
+
+
+SAMPLE = Path(__file__).parents[2] / "sample_traces" / "transformer-train"
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_a_recording_on_a_gpu_holds_together(mode: str) -> None:
+    """What tests/gpu asks of a fresh recording, of the one that is shipped."""
+    run = read_bundle(SAMPLE / mode)
+    assert run.observers is not None
+    seen = [one.observer for one in run.observers.observed]
+    graph_level = [Observer.GRAPH_LEVEL] if mode == "graph" else []
+    assert seen == [
+        Observer.NONE,
+        Observer.EVENTS,
+        Observer.PROFILER,
+        Observer.STOPPED,
+        *graph_level,
+        Observer.NODE_LEVEL,
+        Observer.NONE,
+    ]
+    by = {one.observer: one for one in run.observers.observed}
+    for one in run.observers.observed:
+        assert len(one.steps) == 100
+        if one.observer is not Observer.NONE:
+            # A step that the waiting kernel let go early is left out.
+            assert len(one.device_ns) >= 50
+    for observer in (Observer.PROFILER, *graph_level):
+        if mode == "graph":
+            ratio = median(by[observer].reported_ns) / median(by[observer].device_ns)
+            assert 0.5 < ratio < 2
+    if mode == "graph":
+        assert by[Observer.PROFILER].records == by[Observer.NODE_LEVEL].records == 322 * 100
+        assert by[Observer.GRAPH_LEVEL].records == 100
+
+
+def test_the_recording_tells_what_a_tool_does_to_a_replay() -> None:
+    found = observer_effect(load_run(SAMPLE / "graph"))
+    assert isinstance(found, ObserverEffect)
+    # Launching a graph of 322 nodes costs more the more a tool records of it.
+    launch = []
+    for observer in (Observer.EVENTS, Observer.GRAPH_LEVEL, Observer.PROFILER):
+        row = found.row(observer)
+        assert row is not None
+        assert row.effects["launch"].ratio is not None
+        launch.append(row.effects["launch"].ratio)
+    assert launch == sorted(launch)
+    assert launch[0] > 1
