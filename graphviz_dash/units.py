@@ -41,11 +41,15 @@ def format_ns(ns: float | None, digits: int = 3) -> str:
 
 
 def format_bytes(count: float | None, digits: int = 3) -> str:
-    """A size in bytes as text in binary units: ``512 B``, ``1.50 MiB``; ``None`` is an en dash."""
+    """A size in bytes as text in binary units: ``512 B``, ``1.50 MiB``; ``None`` is an en dash.
+
+    From 1,000 of a unit on the next one is taken, as people read it: 1,020 MiB beside 1.02 GiB
+    would look like as much.
+    """
     if count is None:
         return "–"
     for size, unit in _SIZE_STEPS:
-        if abs(count) >= size:
+        if abs(count) >= 1000 * (size >> 10):
             return f"{significant(count / size, digits)} {unit}"
     return f"{int(count)} B"
 
