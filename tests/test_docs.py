@@ -216,8 +216,7 @@ class TestExamples:
 
 
 def test_the_figures_of_the_readme_are_those_of_the_samples() -> None:
-    listed = CliRunner().invoke(cli, ["ls", str(ROOT / "sample_traces")], terminal_width=200).output
-    rows = {tuple(Path(line.split()[0]).parts[-2:]): line for line in listed.splitlines() if line}
+    rows = listed_samples()
     part = readme().partition("| experiment |")[2].partition("\n\n")[0]
     table = re.findall(r"^\| (\w[\w-]+) \| .+? \| (.+?) \| (.+?) \| (.+?) \|$", part, re.M)
     # Not every sample compares eager with one graph.
@@ -229,6 +228,24 @@ def test_the_figures_of_the_readme_are_those_of_the_samples() -> None:
         assert f" {eager} " in rows[name, "eager"]
         assert f" {graph} " in rows[name, "graph"]
         assert f" {speedup} " in rows[name, "graph"]
+
+
+def test_the_figures_of_the_sample_in_gpt_training_are_those_of_the_sample() -> None:
+    rows = listed_samples()
+    page = " ".join((ROOT / "docs" / "gpt-training.md").read_text(encoding="utf-8").split())
+    told = re.search(r"two layers of 256: (.+?) eager, (.+?) by layer, (.+?) as one", page)
+    assert told
+    for figure, run in zip(told.groups(), ("eager", "partial", "graph"), strict=True):
+        assert f" {figure} " in rows["gpt-train", run]
+    times = re.search(r"as one graph, (\S+) times as fast", page)
+    assert times
+    assert f" {times.group(1)}x " in rows["gpt-train", "graph"]
+
+
+def listed_samples() -> dict[tuple[str, ...], str]:
+    """The lines of ``ls`` by experiment and run."""
+    listed = CliRunner().invoke(cli, ["ls", str(ROOT / "sample_traces")], terminal_width=200).output
+    return {tuple(Path(line.split()[0]).parts[-2:]): line for line in listed.splitlines() if line}
 
 
 def readme() -> str:
