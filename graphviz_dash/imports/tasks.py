@@ -7,12 +7,15 @@ and come to the same result twice, as those here do.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.process import BaseProcess
+from threading import Lock
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
@@ -24,6 +27,8 @@ R = TypeVar("R")
 
 RETRIES: Final = 3
 """How often Dask begins a task anew after its worker died."""
+
+_STARTING: Final = Lock()
 
 DIED: Final = "the process that read it died each time (out of memory?)"
 
@@ -39,11 +44,9 @@ def executor_for(scheduler: str | None, workers: int | None = None) -> Iterator[
     if scheduler is None:
         count = workers or os.cpu_count() or 1
         # Forked copies of a process with Polars' threads may wait for ever.
-        context = multiprocessing.get_context("spawn")
-        with (
-            without_main(),
-            ProcessPoolExecutor(count, mp_context=context, initializer=_alone_on_a_core) as pool,
-        ):
+        with ProcessPoolExecutor(
+            count, mp_context=_Context(), initializer=_alone_on_a_core
+        ) as pool:
             yield pool
         return
     try:
@@ -63,16 +66,33 @@ def executor_for(scheduler: str | None, workers: int | None = None) -> Iterator[
         )
 
 
+class _Process(SpawnProcess):
+    """A process that does not run the main module's file again."""
+
+    @staticmethod
+    def _Popen(process_obj: BaseProcess) -> Any:  # noqa: N802  # as multiprocessing calls it
+        with without_main():
+            return SpawnProcess._Popen(process_obj)
+
+
+class _Context(SpawnContext):
+    Process = _Process
+
+
 @contextmanager
 def without_main() -> Iterator[None]:
     """Processes that are started meanwhile do not run the main module's file again: no task is
-    defined there, and in the dashboard it is the script of a page."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
+    defined there, and in the dashboard it is the script of a page, of which each visitor's thread
+    sets its own."""
+    stand_in = ModuleType("__main__")
+    with _STARTING:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = stand_in
+        try:
+            yield
+        finally:
+            if sys.modules["__main__"] is stand_in:
+                sys.modules["__main__"] = main
 
 
 def _alone_on_a_core() -> None:
@@ -117,21 +137,32 @@ def run_all(
             # Begun in their order, so the one whose worker died is among the first.
             first = list(waiting)[: 1 + (os.cpu_count() or 1)]
             suspects += [waiting.pop(key) for key in first]
-    for item in suspects:
-        yield _alone(function, item, make, failed)
+    yield from _one_by_one(function, suspects, make, failed)
 
 
-def _alone(
-    function: Callable[[T], R], item: T, make: Callable[[], Any], failed: Callable[[T, str], R]
-) -> R:
-    """A task by itself, twice if it must be, so that only its own death counts against it."""
-    for _ in range(2):
+def _one_by_one(
+    function: Callable[[T], R],
+    items: Sequence[T],
+    make: Callable[[], Any],
+    failed: Callable[[T, str], R],
+) -> Iterator[R]:
+    """One task at a time, twice if it must be, so that only its own death counts against it."""
+    waiting = deque(items)
+    deaths = 0
+    while waiting:
         try:
             with make() as executor:
-                return _result(executor.submit(_task, function, item), item, failed)
+                while waiting:
+                    item = waiting[0]
+                    result = _result(executor.submit(_task, function, item), item, failed)
+                    waiting.popleft()
+                    deaths = 0
+                    yield result
         except BrokenExecutor:
-            continue
-    return failed(item, DIED)
+            deaths += 1
+            if deaths == 2:
+                yield failed(waiting.popleft(), DIED)
+                deaths = 0
 
 
 def _result(future: Any, item: T, failed: Callable[[T, str], R]) -> R:

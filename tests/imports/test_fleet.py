@@ -35,6 +35,7 @@ from graphviz_dash.imports.places import find_places
 from graphviz_dash.imports.tasks import DIED, executor_for, run_all, without_main
 from graphviz_dash.ingest.kineto import read_trace
 from tests.builders import make_run
+from tests.imports.dying import die_always, die_once
 from tests.imports.test_bundles import capture, replay
 from tests.trace_builder import TraceBuilder
 
@@ -329,22 +330,6 @@ class TestMany:
         assert {getattr(one, "path", tmp_path).name for one in results} == {"n0-t-1", "n1-t-1"}
 
 
-def _die_once(item: tuple[int, Path]) -> int:
-    """Ends its own process the first time it is asked for item 2, as the kernel does to one that
-    takes too much memory."""
-    number, folder = item
-    if number == 2 and not (folder / "died").exists():
-        (folder / "died").touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number
-
-
-def _die_always(item: tuple[int, Path]) -> int:
-    if item[0] == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return item[0]
-
-
 def _said(item: tuple[int, Path], reason: str) -> int:
     assert reason == DIED
     return -item[0]
@@ -353,13 +338,13 @@ def _said(item: tuple[int, Path], reason: str) -> int:
 class TestWorkersThatDie:
     def test_a_local_one_takes_nothing_with_it(self, tmp_path: Path) -> None:
         items = [(number, tmp_path) for number in range(6)]
-        found = run_all(_die_once, items, partial(executor_for, None, 2), _said)
+        found = run_all(die_once, items, partial(executor_for, None, 2), _said)
         assert sorted(found) == list(range(6))
         assert (tmp_path / "died").exists()
 
     def test_a_file_that_kills_each_worker_is_told(self, tmp_path: Path) -> None:
         items = [(number, tmp_path) for number in range(4)]
-        found = run_all(_die_always, items, partial(executor_for, None, 1), _said)
+        found = run_all(die_always, items, partial(executor_for, None, 1), _said)
         assert sorted(found) == [-2, 0, 1, 3]
 
 
