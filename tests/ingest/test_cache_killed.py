@@ -1,0 +1,98 @@
+"""A process that is interrupted or killed while it writes the cache leaves no entry by halves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.ingest import cache as module
+from graphviz_dash.ingest.cache import TraceCache, open_trace
+from graphviz_dash.ingest.kineto import read_trace
+from tests.ingest.test_cache import SAMPLE, assert_same
+
+ROOT = Path(__file__).parents[2]
+
+# Stands still, and says so, when the file of that number is written by half.
+SCRIPT = """
+import os, signal, sys, time
+from pathlib import Path
+import polars as pl
+from graphviz_dash.ingest import cache
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has none
+left = int(sys.argv[3])
+real = pl.DataFrame.write_parquet
+
+def by_half(frame, file):
+    global left
+    left -= 1
+    real(frame, file)
+    if not left:
+        whole = os.path.getsize(file)
+        os.truncate(file, whole // 2)
+        print("by half", flush=True)
+        for _ in range(2_000):  # an interrupt just before a read would not end that
+            time.sleep(0.05)
+        raise SystemExit("nobody ended this process")
+
+pl.DataFrame.write_parquet = by_half
+cache.WORTHWHILE_EVENTS = 1
+cache.open_trace(Path(sys.argv[1]), cache=cache.TraceCache(Path(sys.argv[2])))
+"""
+FILES = 6  # five tables, and where events stand in the file
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even small traces are worth keeping here."""
+    monkeypatch.setattr(module, "WORTHWHILE_EVENTS", 1)
+
+
+def ended_in_the_middle(folder: Path, number: int, how: signal.Signals) -> int:
+    """The exit code of a process that was ended while it wrote its file of that ``number``."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(SAMPLE), str(folder), str(number)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "by half\n"
+        process.send_signal(how)
+        return process.wait(timeout=100)
+
+
+@pytest.mark.parametrize("number", [1, FILES])
+def test_an_interrupt_leaves_nothing(tmp_path: Path, number: int) -> None:
+    assert ended_in_the_middle(tmp_path, number, signal.SIGINT) != 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [1, FILES])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_process_leaves_no_entry_and_what_it_leaves_is_removed(
+    tmp_path: Path, number: int, how: signal.Signals
+) -> None:
+    assert ended_in_the_middle(tmp_path, number, how) == -how
+    (left,) = tmp_path.iterdir()
+    assert len(list(left.iterdir())) == number
+    cache = TraceCache(tmp_path)
+    assert cache.entries() == []
+
+    first = open_trace(SAMPLE, cache=cache)
+    assert_same(first, read_trace(SAMPLE))
+    (kept,) = cache.entries()
+    assert_same(open_trace(SAMPLE, cache=cache), first)
+    assert left.exists()  # for all that this process knows, another one is writing there still
+
+    hours_ago = time.time() - 2 * 3600
+    os.utime(left, (hours_ago, hours_ago))
+    cache.keep("f" * 40, first)
+    assert {entry.name for entry in tmp_path.iterdir()} == {kept.key, "f" * 40}
