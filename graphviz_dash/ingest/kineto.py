@@ -120,6 +120,7 @@ class _Reading:
                 # It may only seem so, after a wrong cut, and which event it is only one who has
                 # read all before can tell.
                 raise DeclinedError(inexact=False) from error
+        self.own.settle()
         parts = [self.own]
         unreadable = Counter(self.decoder.unreadable)
         if self.workers is not None:

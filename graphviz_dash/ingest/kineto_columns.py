@@ -1,8 +1,8 @@
 """Events into columns of numbers, piece by piece: what each process that reads a trace does.
 
 Nothing here needs the dataframe engine, so that a process is ready soon after it starts. An
-attribute is read by a comprehension into a list and that into an array, nearly twice as fast as by
-``operator.attrgetter``.
+attribute is read by a comprehension into a list, twice as fast as by ``operator.attrgetter``, and
+that packed by ``struct``, twice as fast as by numpy, whose calls wait for some thousand rows.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from itertools import accumulate, chain, count
+from itertools import accumulate, chain, compress, count
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.kineto_events import ABSENT, NO_RAW, Args, Event
+from graphviz_dash.ingest.column_blocks import Block, Ints, narrowed, widened
+from graphviz_dash.ingest.kineto_events import ABSENT, Args, Event
 from graphviz_dash.model.trace import (
     ANNOTATION_COLUMNS,
     GPU_COLUMNS,
@@ -26,8 +26,6 @@ from graphviz_dash.model.trace import (
     PYTHON_COLUMNS,
     RUNTIME_COLUMNS,
 )
-
-Ints: TypeAlias = npt.NDArray[np.int64]
 
 SCHEMAS: Final = {
     "gpu": GPU_COLUMNS,
@@ -85,6 +83,11 @@ _NO_TABLE: Final = len(SCHEMAS)
 _TEXTS: Final = ("input_dims", "input_types")
 _NO_SHAPE: Final = (ABSENT, ABSENT, ABSENT)
 _LATEST_US: Final = LATEST_NS // 1000
+_BLOCK_BYTES: Final = 128 << 10  # of a column: 16,384 rows
+_ABSENT_BYTES: Final = struct.pack("q", ABSENT)
+_Unit: TypeAlias = Callable[[Ints], Ints]
+"""What makes nanoseconds of numbers in 64 bits."""
+
 _TIME_RANGE: Final = "times within 73 years of zero, in microseconds"
 
 _READ_EVENT: Final[dict[str, Callable[[Sequence[Event]], list[Any]]]] = {
@@ -127,31 +130,50 @@ class Codes:
         """What the numbers stand for, from 0."""
         return list(self.numbers)[1:]
 
-    def encode(self, values: Sequence[Any]) -> Ints:
-        """The numbers of ``values``, in order."""
-        return np.fromiter(map(self.numbers.__getitem__, values), np.int64, len(values))
+    def encode(self, values: Sequence[Any]) -> bytes:
+        """The numbers of ``values``, in order, packed as 64-bit integers."""
+        return _pack("q", list(map(self.numbers.__getitem__, values)))
 
 
 class TableColumns:
     """Columns of one table that grow piece by piece; times are absolute ns. ``rows``: of each
-    piece. ``place``, one of the columns, is an event's place within its piece."""
+    piece. ``place``, one of the columns, is an event's place within its piece.
+
+    What several processes have made and :func:`joined` has put together has the rows of one process
+    behind those of the other: ``file_order`` says which row is next in the file, if it is not the
+    next one, and ``first`` for each piece the place in traceEvents of its first event.
+    """
 
     def __init__(self, where: object) -> None:
         self.where = where
-        self.pieces: defaultdict[str, list[Ints]] = defaultdict(list)
+        self.blocks: defaultdict[str, list[Block]] = defaultdict(list)
         self.rows: list[int] = []
         self.names = Codes()
         self.texts = Codes()
         self.whole_microseconds = True  # every time so far was written as an integer
+        self.first: Ints | None = None
+        self.file_order: Ints | None = None
+        self._waiting: defaultdict[str, bytearray] = defaultdict(bytearray)  # for a whole block
+        self._units: dict[str, _Unit | None] = {}  # of what waits
 
-    def put(self, column: str, values: Ints) -> None:
-        """Adds a piece's values of ``column``."""
-        self.pieces[column].append(values)
+    def put(self, column: str, packed: bytes, unit: _Unit | None = None) -> None:
+        """Adds a piece's values of ``column``, packed as 64-bit numbers in ``unit``."""
+        if self._units.setdefault(column, unit) is not unit:
+            self._settle(column)
+            self._units[column] = unit
+        waiting = self._waiting[column]
+        waiting += packed
+        if len(waiting) >= _BLOCK_BYTES:
+            self._settle(column)
+
+    def settle(self) -> None:
+        """Makes blocks of all that waits: to be called when the last piece was added."""
+        for column in list(self._waiting):
+            self._settle(column)
 
     def column(self, name: str, out: Ints | None = None) -> Ints:
-        """All of a column, in file order, in ``out`` if it is given; its pieces are given up."""
-        parts = self.pieces.pop(name, [])
-        return np.concatenate(parts, out=out) if parts else np.empty(0, np.int64)
+        """All of a column, piece by piece, in ``out`` if it is given; its blocks are given up."""
+        return widened(self.blocks.pop(name, []), out)
 
     def times(self, events: Sequence[Event], *, exact: bool) -> None:
         """Adds ts and dur, the names, and nothing else.
@@ -160,13 +182,8 @@ class TableColumns:
             NeedsExactTimesError: a float time is too large to hold nanoseconds.
             InputError: a time that is missing, negative (a duration) or absurd.
         """
-        ts = self._nanoseconds(events, "ts", exact)
-        dur = self._nanoseconds(events, "dur", exact)
-        if dur.size and int(dur.min()) < 0:
-            worst = events[int(dur.argmin())]
-            raise self._refuse(worst, f"a duration of {worst.dur} us", "durations of at least 0")
-        self.put("ts", ts)
-        self.put("dur", dur)
+        self._time(events, "ts", exact)
+        self._time(events, "dur", exact)
         self.put("name", self.names.encode([event.name for event in events]))
 
     def threads(self, events: Sequence[Event]) -> None:
@@ -179,53 +196,79 @@ class TableColumns:
         for column in columns:
             self.put(column, self.integers(_READ_ARGS[column](args), column))
 
-    def integers(self, values: list[Any], attribute: str) -> Ints:
-        """``values`` as int64; text and None that name no number become ABSENT."""
+    def integers(self, values: list[Any], attribute: str) -> bytes:
+        """``values`` packed as int64; text and None that name no number become ABSENT."""
         try:
-            return _integers(values)
-        except (TypeError, ValueError, OverflowError):
+            return _pack("q", values)
+        except struct.error:
             pass
         try:
-            return _integers([_number(value) for value in values])
-        except OverflowError as error:
+            return _pack("q", [_number(value) for value in values])
+        except struct.error as error:
             raise InputError(self.where, f"an absurd {attribute}", "64-bit integers") from error
 
-    def raws(self, values: list[Any]) -> Ints:
+    def raws(self, values: list[Any]) -> bytes:
         """The codes of arguments that are kept as their JSON text, ABSENT for none."""
-        if values.count(NO_RAW) == len(values):
-            return np.full(len(values), ABSENT)
-        return self.texts.encode(list(map(bytes, values)))
+        joined = b"\0".join(values)  # a third faster than bytes(value) for each
+        if len(joined) == len(values) - 1:
+            return _ABSENT_BYTES * len(values)
+        texts = joined.split(b"\0")
+        if len(texts) != len(values):  # no JSON holds a NUL, but not all that is read is JSON
+            texts = list(map(bytes, values))
+        return self.texts.encode(texts)
 
-    def _nanoseconds(self, events: Sequence[Event], field: str, exact: bool) -> Ints:
+    def _settle(self, column: str) -> None:
+        waiting = self._waiting.pop(column, None)
+        unit = self._units.pop(column, None)
+        if waiting:
+            values = np.frombuffer(waiting, np.int64)
+            self.blocks[column].append(narrowed(values if unit is None else unit(values)))
+
+    def _time(self, events: Sequence[Event], field: str, exact: bool) -> None:
+        """Adds a time or duration; raises as :meth:`times`."""
+        packed, unit = self._packed_times(events, field, exact)
+        if field == "dur":
+            values = np.frombuffer(packed, np.float64 if unit is _of_decimals else np.int64)
+            if values.min() < 0:
+                self._check_durations(events, np.frombuffer(packed, np.int64), unit)
+        self.put(field, packed, unit)
+
+    def _check_durations(self, events: Sequence[Event], values: Ints, unit: _Unit | None) -> None:
+        durations = values if unit is None else unit(values)
+        if durations.min() < 0:
+            worst = events[int(durations.argmin())]
+            raise self._refuse(worst, f"a duration of {worst.dur} us", "durations of at least 0")
+
+    def _packed_times(
+        self, events: Sequence[Event], field: str, exact: bool
+    ) -> tuple[bytes, _Unit | None]:
         raw = _READ_EVENT[field](events)
         if exact:
-            return self._decimal_times(events, raw, field)
+            return self._decimal_times(events, raw, field).tobytes(), None
         if self.whole_microseconds:
             try:
-                whole = _packed(raw)
-                if not raw or -_LATEST_US < int(whole.min()) <= int(whole.max()) < _LATEST_US:
-                    return whole * 1000
+                packed = _pack("q", raw)
+                whole = np.frombuffer(packed, np.int64)
+                if -_LATEST_US < int(whole.min()) <= int(whole.max()) < _LATEST_US:
+                    return packed, _of_microseconds
             except struct.error:
                 self.whole_microseconds = False
         try:
-            values = np.frombuffer(struct.pack(f"{len(raw)}d", *raw), np.float64)
+            packed = _pack("d", raw)
         except struct.error as error:
             found = f"a {field} with hundreds of digits"
             raise InputError(self.where, found, _TIME_RANGE) from error
+        values = np.frombuffer(packed, np.float64)
         sizes = np.abs(values)
-        if values.size == 0 or float(sizes.max()) < FLOAT_EXACT_US:
-            # Apart, for the product of a whole time would be rounded a second time, by up to a
-            # quarter of a nanosecond: from 51 days on that is too much.
-            whole = np.floor(values)
-            parts = np.rint((values - whole) * 1000.0)
-            return whole.astype(np.int64) * 1000 + parts.astype(np.int64)
+        if float(sizes.max()) < FLOAT_EXACT_US:
+            return packed, _of_decimals
         far = ~(sizes < LATEST_NS / 1000)  # NaN, which stands for none, is far too
         if far.any():
             event = events[int(far.argmax())]
             shown = "no" if np.isnan(values[far.argmax()]) else f"an absurd {values[far][0]:g} us"
             raise self._refuse(event, f"{shown} {field}", _TIME_RANGE)
         if all(type(value) is int for value in raw):
-            return np.array(raw, np.int64) * 1000
+            return _pack("q", raw), _of_microseconds
         raise NeedsExactTimesError
 
     def _decimal_times(self, events: Sequence[Event], raw: list[Any], field: str) -> Ints:
@@ -241,6 +284,21 @@ class TableColumns:
     def _refuse(self, event: Event, found: str, expected: str) -> InputError:
         name = event.name if len(event.name) < 60 else f"{event.name[:57]}..."
         return InputError(self.where, f"{found} in {event.cat} {name!r}", expected)
+
+
+def _of_microseconds(values: Ints) -> Ints:
+    """Nanoseconds from whole microseconds."""
+    return values * 1000
+
+
+def _of_decimals(values: Ints) -> Ints:
+    """Nanoseconds from microseconds that are floats of less than FLOAT_EXACT_US."""
+    floats = values.view(np.float64)
+    # Apart, for the product of a whole time would be rounded a second time, by up to a quarter of a
+    # nanosecond: from 51 days on that is too much.
+    whole = np.floor(floats)
+    parts = np.rint((floats - whole) * 1000.0)
+    return whole.astype(np.int64) * 1000 + parts.astype(np.int64)
 
 
 class EventColumns:
@@ -265,26 +323,21 @@ class EventColumns:
         """
         self.events.append(len(events))
         number_of = _NUMBER_OF.get
-        numbers = np.frombuffer(
-            bytes(
-                [
-                    number_of(event.cat, _NO_TABLE) if event.ph == "X" else _NO_TABLE
-                    for event in events
-                ]
-            ),
-            np.uint8,
+        numbers = bytes(
+            [number_of(event.cat, _NO_TABLE) if event.ph == "X" else _NO_TABLE for event in events]
         )
-        order = np.argsort(numbers, kind="stable")
-        ends = np.cumsum(np.bincount(numbers, minlength=_NO_TABLE + 1)).tolist()
-        sorted_events = [events[place] for place in order.tolist()]
-        begin = 0
-        for (name, table), end in zip(self.tables.items(), ends, strict=False):
-            table.rows.append(end - begin)
-            if end > begin:
-                table.put("place", order[begin:end].astype(np.int64))
-                _FILL[name](table, sorted_events[begin:end], self.exact)
-            begin = end
-        self._count_skipped(sorted_events[begin:])
+        for number, (name, table) in enumerate(self.tables.items()):
+            chosen, places = _chosen(events, numbers, number)
+            table.rows.append(len(chosen))
+            if chosen:
+                table.put("place", places)
+                _FILL[name](table, chosen, self.exact)
+        self._count_skipped(_chosen(events, numbers, _NO_TABLE)[0])
+
+    def settle(self) -> None:
+        """To be called when the last piece was added."""
+        for table in self.tables.values():
+            table.settle()
 
     def _count_skipped(self, events: list[Event]) -> None:
         seen = Counter([event.cat for event in events])
@@ -293,16 +346,26 @@ class EventColumns:
         self.skipped.update(seen)
 
 
+def _chosen(events: list[Event], numbers: bytes, number: int) -> tuple[list[Event], bytes]:
+    """The events with this number, and their places, packed."""
+    if number not in numbers:
+        return [], b""
+    here = np.frombuffer(numbers, np.uint8) == number
+    return list(compress(events, here.tobytes())), np.flatnonzero(here).astype(np.int64).tobytes()
+
+
 def joined(parts: Sequence[EventColumns], owners: Sequence[int]) -> EventColumns:
-    """The pieces of ``parts`` as one, in the file's order: ``owners`` says for each piece which of
-    the parts has it. ``place`` becomes the event's place in traceEvents. Uses up ``parts``."""
+    """The pieces of ``parts`` as one: ``owners`` says for each piece, in the file's order, which of
+    the parts has it. Uses up ``parts``."""
     whole = EventColumns(parts[0].where, exact=parts[0].exact)
     turns = [iter(part.events) for part in parts]
     whole.events = [next(turns[owner]) for owner in owners]
     whole.skipped = sum((part.skipped for part in parts), Counter())
-    first = list(accumulate(whole.events, initial=0))
+    first = np.fromiter(accumulate(whole.events[:-1], initial=0), np.int64, len(owners))
+    pieces = np.argsort(np.array(owners), kind="stable")  # those of one part behind the other's
     for name in SCHEMAS:
-        whole.tables[name] = _joined([part.tables[name] for part in parts], owners, first)
+        whole.tables[name] = _joined([part.tables[name] for part in parts], pieces)
+        whole.tables[name].first = first[pieces]
     return whole
 
 
@@ -310,56 +373,66 @@ def span_of(tables: Iterable[TableColumns]) -> tuple[int, int]:
     """When the first event begins and the last one ends, in ns; ``tables`` have rows."""
     begin, end = [], []
     for table in tables:
-        for ts, dur in zip(table.pieces["ts"], table.pieces["dur"], strict=True):
-            begin.append(int(ts.min()))
-            end.append(int((ts + dur).max()))
+        ts = widened(table.blocks["ts"])
+        begin.append(int(ts.min()))
+        ts += widened(table.blocks["dur"])
+        end.append(int(ts.max()))
     return min(begin), max(end)
 
 
-def _joined(
-    tables: Sequence[TableColumns], owners: Sequence[int], first: Sequence[int]
-) -> TableColumns:
-    """``first``: the place in traceEvents of each piece's first event."""
-    whole = TableColumns(tables[0].where)
+def _joined(tables: Sequence[TableColumns], pieces: Ints) -> TableColumns:
+    """``pieces``: the numbers in the file of the tables' pieces, one table behind the other."""
+    whole, *others = tables
     whole.whole_microseconds = all(t.whole_microseconds for t in tables if any(t.rows))
-    turns = [iter(table.rows) for table in tables]
-    whole.rows = [next(turns[owner]) for owner in owners]
-    filled = [
-        (owner, place)
-        for owner, place, rows in zip(owners, first, whole.rows, strict=False)
-        if rows
-    ]
-    names = [whole.names.encode(table.names.values) for table in tables]
-    texts = [whole.texts.encode(table.texts.values) for table in tables]
-    for column in dict.fromkeys(chain.from_iterable(table.pieces for table in tables)):
-        parts = [iter(table.pieces.pop(column, ())) for table in tables]
-        meanings = names if column == "name" else texts if column in _TEXTS else None
-        for owner, place in filled:
-            values = next(parts[owner])
-            if column == "place":
-                values = values + place
-            elif meanings is not None and owner:  # the first part's numbers stay
-                values = np.append(meanings[owner], ABSENT)[np.maximum(values, -1)]
-            whole.put(column, values)
+    for table in others:
+        meanings = {
+            "name": np.frombuffer(whole.names.encode(table.names.values), np.int64),
+            **dict.fromkeys(
+                _TEXTS, np.frombuffer(whole.texts.encode(table.texts.values), np.int64)
+            ),
+        }
+        for column, blocks in table.blocks.items():
+            meaning = meanings.get(column)
+            whole.blocks[column] += (
+                blocks if meaning is None else [_renumbered(block, meaning) for block in blocks]
+            )
+        whole.rows += table.rows
+    if others:
+        whole.file_order = _file_order(np.array(whole.rows, np.int64), pieces)
     return whole
+
+
+def _renumbered(block: Block, meanings: Ints) -> Block:
+    codes = np.maximum(widened([block]), -1)  # the last one is for what is absent
+    return narrowed(np.append(meanings, ABSENT)[codes])
+
+
+def _file_order(rows: Ints, pieces: Ints) -> Ints:
+    """The rows in the file's order: ``rows`` of each piece, and which piece of the file it is."""
+    starts = np.cumsum(rows) - rows
+    there = np.argsort(pieces)
+    rows, starts = rows[there], starts[there]
+    before = np.cumsum(rows) - rows
+    order: Ints = np.arange(rows.sum()) + np.repeat(starts - before, rows)
+    return order
 
 
 def _gpu(table: TableColumns, events: list[Event], exact: bool) -> None:
     args = [event.args for event in events]
     table.times(events, exact=exact)
-    table.put("kind", _integers([_KIND_OF[event.cat] for event in events]))
+    table.put("kind", _pack("q", [_KIND_OF[event.cat] for event in events]))
     # Old traces name device and stream only by the process and thread they draw them in.
     for column, thread in (("device", "pid"), ("stream", "tid")):
-        values = table.integers(_READ_ARGS[column](args), column)
-        if (values == ABSENT).any():
+        packed = table.integers(_READ_ARGS[column](args), column)
+        if (missing := _missing(packed)).size:
             fallback = table.integers(_READ_EVENT[thread](events), thread)
-            values = np.where(values == ABSENT, fallback, values)
-        table.put(column, values)
+            packed = _replaced(packed, missing, np.frombuffer(fallback, np.int64)[missing])
+        table.put(column, packed)
     table.arguments(args, "correlation", "shared", "registers", "bytes")
     _external_ids(table, args)
     for name, shapes in (("grid", [a.grid for a in args]), ("block", [a.block for a in args])):
         for axis, extent in zip("xyz", _extents(shapes, name, table), strict=True):
-            table.put(f"{name}_{axis}", extent)
+            table.put(f"{name}_{axis}", extent.tobytes())
     graph, node = _graph_ids(args, table.where)
     table.put("graph_id", graph)
     table.put("graph_node_id", node)
@@ -380,9 +453,9 @@ def _ops(table: TableColumns, events: list[Event], exact: bool) -> None:
     table.arguments(args, "sequence", "forward_tid")
     _external_ids(table, args)
     dims = table.raws([arg.input_dims for arg in args])
-    older = np.flatnonzero(dims == ABSENT)
-    if older.size:
-        dims[older] = table.raws([args[place].old_input_dims for place in older.tolist()])
+    if (missing := _missing(dims)).size:
+        older = table.raws([args[place].old_input_dims for place in missing.tolist()])
+        dims = _replaced(dims, missing, np.frombuffer(older, np.int64))
     table.put("input_dims", dims)
     table.put("input_types", table.raws([arg.input_types for arg in args]))
 
@@ -409,12 +482,24 @@ _FILL: Final = {
 
 def _external_ids(table: TableColumns, args: Sequence[Args]) -> None:
     """Adds the External id, under the name that older torch gave it if need be."""
-    values = table.integers(_READ_ARGS["external_id"](args), "external_id")
-    missing = np.flatnonzero(values == ABSENT)
-    if missing.size:
-        older = [args[place] for place in missing.tolist()]
-        values[missing] = table.integers(_READ_ARGS["old_external_id"](older), "external_id")
-    table.put("external_id", values)
+    packed = table.integers(_READ_ARGS["external_id"](args), "external_id")
+    if (missing := _missing(packed)).size:
+        older = _READ_ARGS["old_external_id"]([args[place] for place in missing.tolist()])
+        found = table.integers(older, "external_id")
+        packed = _replaced(packed, missing, np.frombuffer(found, np.int64))
+    table.put("external_id", packed)
+
+
+def _missing(packed: bytes) -> Ints:
+    """The places of ABSENT."""
+    return np.flatnonzero(np.frombuffer(packed, np.int64) == ABSENT)
+
+
+def _replaced(packed: bytes, places: Ints, values: Ints) -> bytes:
+    """``packed`` with other ``values`` at ``places``."""
+    numbers = np.frombuffer(packed, np.int64).copy()
+    numbers[places] = values
+    return numbers.tobytes()
 
 
 def _extents(
@@ -423,21 +508,26 @@ def _extents(
     """Three columns of grids or blocks; ABSENT where there is none."""
     known = [_NO_SHAPE if isinstance(shape, str) else shape or _NO_SHAPE for shape in shapes]
     try:
-        flat = np.fromiter(chain.from_iterable(known), np.int64, 3 * len(known))
-    except OverflowError as error:
+        flat = _pack("q", list(chain.from_iterable(known)))
+    except struct.error as error:
         raise InputError(table.where, f"an absurd {attribute}", "64-bit integers") from error
-    return list(flat.reshape(-1, 3).T)
+    return list(np.frombuffer(flat, np.int64).reshape(-1, 3).T)
 
 
-def _graph_ids(args: Sequence[Args], where: object) -> tuple[Ints, Ints]:
-    """Graph and node ids as the bits of unsigned numbers; ABSENT where the trace tells none.
+def _graph_ids(args: Sequence[Args], where: object) -> tuple[bytes, bytes]:
+    """Graph and node ids, packed, as the bits of unsigned numbers; ABSENT where the trace tells
+    none.
 
     Kineto writes 0 for work that comes from no graph, and a node either as its number within the
     graph or as ``graph id << 32 | number``; both come out as the number.
     """
+    graphs, nodes = [arg.graph_id for arg in args], [arg.graph_node_id for arg in args]
+    if not any(graphs) and not any(nodes):
+        absent = _ABSENT_BYTES * len(args)
+        return absent, absent
     try:
-        graph = _unsigned([arg.graph_id for arg in args])
-        node = _unsigned([arg.graph_node_id for arg in args])
+        graph = np.frombuffer(_pack("Q", graphs), np.uint64)
+        node = np.frombuffer(_pack("Q", nodes), np.uint64)
     except struct.error as error:
         raise InputError(where, "a graph id out of range", "unsigned 64-bit ids") from error
     graph = np.where(graph == 0, node >> np.uint64(32), graph)
@@ -446,22 +536,13 @@ def _graph_ids(args: Sequence[Args], where: object) -> tuple[Ints, Ints]:
     number[outside] = ABSENT
     known = graph.view(np.int64).copy()
     known[graph == 0] = ABSENT
-    return known, number
+    return known.tobytes(), number.tobytes()
 
 
-def _integers(values: list[Any]) -> Ints:
-    """``values``, integers or the text of such, as int64; TypeError, ValueError or OverflowError if
-    they are not that."""
-    return np.fromiter(values, np.int64, len(values))
-
-
-def _packed(values: list[Any]) -> Ints:
-    """``values`` as int64; struct.error if they are not 64-bit integers all."""
-    return np.frombuffer(struct.pack(f"{len(values)}q", *values), np.int64)
-
-
-def _unsigned(values: list[Any]) -> npt.NDArray[np.uint64]:
-    return np.frombuffer(struct.pack(f"{len(values)}Q", *values), np.uint64)
+def _pack(kind: str, values: Sequence[Any]) -> bytes:
+    """``values`` as 64-bit numbers, q, Q or d as the module struct has them; struct.error if they
+    are no such numbers all. Half as long as by numpy."""
+    return struct.pack(f"{len(values)}{kind}", *values)
 
 
 def _number(value: Any) -> int:

@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.kineto_columns import KINDS, SCHEMAS, Ints, TableColumns
+from graphviz_dash.ingest.column_blocks import Ints
+from graphviz_dash.ingest.kineto_columns import KINDS, SCHEMAS, TableColumns
 from graphviz_dash.ingest.kineto_events import ABSENT
 from graphviz_dash.ingest.limits import Limits
 
@@ -36,8 +37,8 @@ which puts what encloses before what is enclosed."""
 def frames(
     tables: dict[str, TableColumns], origin: int, limits: Limits, look: Callable[..., T]
 ) -> tuple[dict[str, pl.DataFrame], dict[str, pl.Series], T]:
-    """The finished tables, sorted by ts, times since ``origin``; the column place of each, which
-    must have become the place in traceEvents; and what ``look`` finds in the tables gpu and
+    """The finished tables, sorted by ts, times since ``origin``; the column place of each, the
+    place in traceEvents; and what ``look`` finds in the tables gpu and
     runtime, asked while others are made. Uses up ``tables``.
 
     Raises:
@@ -58,7 +59,7 @@ def _frame(
 ) -> tuple[pl.DataFrame, pl.Series]:
     ts = table.column("ts") - origin
     dur = table.column("dur")
-    order = _order(ts, None if name in _IN_FILE_ORDER else dur)
+    order = _order(ts, None if name in _IN_FILE_ORDER else dur, table.file_order)
     # Used again for each column: memory that is new costs more than what is done in it. What
     # becomes a column is memory of its own, for Polars need not copy it.
     scratch = None if order is None else np.empty_like(ts)
@@ -66,15 +67,20 @@ def _frame(
     for column, kind in (SCHEMAS[name] | {"place": "int64"}).items():
         known = {"ts": ts, "dur": dur}.get(column)
         values = table.column(column, scratch) if known is None else known
+        if column == "place" and table.first is not None:
+            values += np.repeat(table.first, table.rows)  # in traceEvents, not in the piece
         if order is not None:
             values = values[order]
         columns.append(_series(table, column, kind, values, limits))
     return pl.DataFrame(columns[:-1]), columns[-1]
 
 
-def _order(ts: Ints, dur: Ints | None) -> Ints | None:
-    """The rows by ts, those of equal ts by ``dur``, the longest first, if it is given; None: they
-    are in that order."""
+def _order(ts: Ints, dur: Ints | None, file_order: Ints | None) -> Ints | None:
+    """The rows by ts, those of equal ts by ``dur``, the longest first, if it is given, and then as
+    in the file; None: they are in that order."""
+    if file_order is not None:
+        within = _order(ts[file_order], None if dur is None else dur[file_order], None)
+        return file_order if within is None else file_order[within]
     rising = ts[1:] > ts[:-1]
     if rising.all():
         return None

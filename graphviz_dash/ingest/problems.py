@@ -12,6 +12,8 @@ import numpy as np
 import polars as pl
 
 from graphviz_dash.ingest.byte_stream import Damage
+from graphviz_dash.ingest.correlations import Calls, among, repeated
+from graphviz_dash.ingest.kineto_events import ABSENT
 from graphviz_dash.ingest.stray_work import work_without_launches
 from graphviz_dash.model.trace import TraceProblem
 from graphviz_dash.units import format_ns
@@ -49,15 +51,17 @@ def find_problems(
             )
         )
     found.extend(_overlaps(gpu, slack))
+    runtime = runtime.select("name", "ts", "dur", "pid", "correlation")
     launches = _named(runtime, _LAUNCH)
     real = _outside_captures(launches, runtime)
-    missing = real.join(gpu.select("correlation"), on="correlation", how="anti")
+    missing = real.filter(~among(real["correlation"], gpu["correlation"]))
     found.extend(_launches_without_work(real, missing))
     found.extend(_shared_correlations(launches, gpu))
     graphs = _named(missing, _GRAPH)
     found.extend(work_without_launches(gpu, runtime, missing, graphs, cupti_version))
-    found.extend(_early_starts(runtime, gpu, slack))
-    found.extend(_late_ends(runtime, gpu, slack))
+    calls = Calls(runtime, gpu)
+    found.extend(_early_starts(calls, gpu, slack))
+    found.extend(_late_ends(calls, runtime, gpu, slack))
     return tuple(found)
 
 
@@ -104,6 +108,8 @@ def _named(frame: pl.DataFrame, pattern: re.Pattern[str]) -> pl.DataFrame:
 
 
 def _overlaps(gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
+    if not _touching(gpu, slack):
+        return
     ordered = gpu.select("device", "stream", "ts", end=pl.col("ts") + pl.col("dur")).sort(
         "device", "stream", "ts", maintain_order=True
     )
@@ -116,6 +122,17 @@ def _overlaps(gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
             f"stream has ended, by up to {format_ns(early['by'].max())}: "  # type: ignore[arg-type]
             "sums of durations exceed the time the GPU was busy.",
         )
+
+
+def _touching(gpu: pl.DataFrame, slack: int) -> bool:
+    """Whether any slice begins before the one before on its stream has ended. Where none does, none
+    begins before the end of any other before it, for they are in the order of their starts."""
+    device, stream = (gpu[name].fill_null(ABSENT).to_numpy() for name in ("device", "stream"))
+    order = np.lexsort((stream, device))
+    same = (device[order][1:] == device[order][:-1]) & (stream[order][1:] == stream[order][:-1])
+    ts = gpu["ts"].to_numpy()[order]
+    end = ts + gpu["dur"].to_numpy()[order]
+    return bool((same & (end[:-1] - ts[1:] > slack)).any())
 
 
 def _launches_without_work(launches: pl.DataFrame, missing: pl.DataFrame) -> Iterator[TraceProblem]:
@@ -145,18 +162,16 @@ def _capture_intervals(runtime: pl.DataFrame) -> list[tuple[int, int]]:
 
 
 def _shared_correlations(launches: pl.DataFrame, gpu: pl.DataFrame) -> Iterator[TraceProblem]:
-    known = launches.drop_nulls("correlation")
-    repeated = known.filter(pl.col("correlation").is_duplicated())
-    if repeated.height:
-        numbers = repeated["correlation"].n_unique()
+    numbers, rows = repeated(launches["correlation"])
+    if rows:
         yield TraceProblem(
             "duplicate-correlation",
-            f"{repeated.height:,} launches share {_count(numbers, 'correlation id')}: which kernel "
+            f"{rows:,} launches share {_count(len(numbers), 'correlation id')}: which kernel "
             "belongs to which launch is uncertain for them.",
         )
-    kernels = gpu.filter(pl.col("kind").cast(pl.String) == "kernel").drop_nulls("correlation")
-    counts = kernels.group_by("correlation").len().filter(pl.col("len") > 1)
-    single = _named(known, _SINGLE).join(counts, on="correlation", how="inner")
+    several, _ = repeated(gpu["correlation"].filter(gpu["kind"] == "kernel"))
+    single = _named(launches.select("name", "correlation"), _SINGLE)
+    single = single.filter(among(single["correlation"], several))
     if single.height:
         yield TraceProblem(
             "several-kernels-per-launch",
@@ -165,48 +180,30 @@ def _shared_correlations(launches: pl.DataFrame, gpu: pl.DataFrame) -> Iterator[
         )
 
 
-def _early_starts(runtime: pl.DataFrame, gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
-    # A call of the same id that came earlier explains the start; there are few such.
-    suspects = (
-        gpu.lazy()
-        .select("correlation", "ts", row=pl.int_range(pl.len()))
-        .join(runtime.lazy().select("correlation", call="ts"), on="correlation")
-        .filter(pl.col("ts") < pl.col("call") - slack)
-        .collect()
-    )
-    rows = suspects["row"].unique()
-    first = (
-        runtime.filter(pl.col("correlation").is_in(suspects["correlation"].unique().implode()))
-        .group_by("correlation")
-        .agg(call=pl.col("ts").min())
-    )
-    early = (
-        gpu.select("correlation", "ts")[rows]
-        .join(first, on="correlation")
-        .filter(pl.col("ts") < pl.col("call") - slack)
-    )
-    if early.height:
-        worst = early.select((pl.col("call") - pl.col("ts")).max()).item()
+def _early_starts(calls: Calls, gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
+    # Of several calls of an id the first may explain the start.
+    by = calls.begin - gpu["ts"].to_numpy()[calls.work]
+    early = by[by > slack]
+    if early.size:
         yield TraceProblem(
             "starts-before-launch",
-            f"{_count(early.height, 'slice')} on the GPU start before the call that launched "
-            f"them, by up to {format_ns(worst)}: CPU and GPU clocks differ, and launch delays are "
-            "off.",
+            f"{_count(early.size, 'slice')} on the GPU start before the call that launched "
+            f"them, by up to {format_ns(int(early.max()))}: CPU and GPU clocks differ, and launch "
+            "delays are off.",
         )
 
 
-def _late_ends(runtime: pl.DataFrame, gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
+def _late_ends(
+    calls: Calls, runtime: pl.DataFrame, gpu: pl.DataFrame, slack: int
+) -> Iterator[TraceProblem]:
     """Work that ends after a call has returned that waits for it. Where one process uses one GPU,
     for such a call waits for one."""
     waits = _named(runtime, _DEVICE_SYNC)
     if not waits.height or gpu["device"].n_unique() != 1 or runtime["pid"].n_unique() != 1:
         return
     begin, end = waits["ts"].to_numpy(), (waits["ts"] + waits["dur"]).to_numpy()
-    launched = runtime.join(gpu, on="correlation", how="semi")
-    calls = launched.group_by("correlation").agg(called=(pl.col("ts") + pl.col("dur")).max())
-    work = gpu.join(calls, on="correlation")
-    place = np.searchsorted(begin, work["called"].to_numpy())
-    ends = (work["ts"] + work["dur"]).to_numpy()
+    place = np.searchsorted(begin, calls.end)
+    ends = (gpu["ts"] + gpu["dur"]).to_numpy()[calls.work]
     waited = place < len(begin)
     late = ends[waited] - end[place[waited]]
     if (late > slack).any():

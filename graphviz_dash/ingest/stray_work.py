@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from graphviz_dash.ingest.correlations import among
 from graphviz_dash.model.trace import TraceProblem
 
 _SOUND_SESSIONS = 130101
@@ -32,11 +33,12 @@ def work_without_launches(
     ``missing``: the launches outside captures that have no work, ``graphs`` those of graphs among
     them.
     """
-    known = runtime.select("correlation").drop_nulls()
-    kernels = gpu.filter(pl.col("kind").cast(pl.String) == "kernel").drop_nulls("correlation")
-    if not known.height:
+    known = runtime["correlation"].drop_nulls()
+    gpu = gpu.select("kind", "ts", "device", "stream", "correlation")
+    kernels = gpu.filter(gpu["kind"] == "kernel").drop_nulls("correlation")
+    if not len(known):
         return
-    stray = kernels.join(known, on="correlation", how="anti")
+    stray = kernels.filter(~among(kernels["correlation"], known))
     if not stray.height:
         return
     own = stray.filter(pl.col("correlation") == 0)
@@ -82,11 +84,11 @@ def work_without_launches(
 
 
 def _from_before(
-    stray: pl.DataFrame, gpu: pl.DataFrame, known: pl.DataFrame, missing: pl.DataFrame
+    stray: pl.DataFrame, gpu: pl.DataFrame, known: pl.Series, missing: pl.DataFrame
 ) -> pl.DataFrame:
     """Those of ``stray`` that are proved to be launched before the first call; none that began
     after a launch without work, whose it may be."""
-    first_call = known["correlation"].filter(known["correlation"] > 0).min()
+    first_call = known.filter(known > 0).min()
     early = stray.filter((pl.col("correlation") > 0) & (pl.col("correlation") < first_call))
     if missing.height:
         early = early.filter(pl.col("ts") < missing["ts"].min())
@@ -94,8 +96,8 @@ def _from_before(
         return early
     place = ["device", "stream"]
     begins = (
-        gpu.select(*place, "correlation", "ts")
-        .join(known, on="correlation", how="semi")
+        gpu.select(*place, "ts")
+        .filter(among(gpu["correlation"], known))
         .group_by(place)
         .agg(begin=pl.col("ts").min())
     )

@@ -17,7 +17,6 @@ import sys
 from typing import BinaryIO, Final
 
 import msgspec
-import numpy as np
 
 from graphviz_dash.ingest.kineto_columns import EventColumns, NeedsExactTimesError
 from graphviz_dash.ingest.kineto_events import EventDecoder
@@ -32,12 +31,22 @@ TAKEN, DECLINED, INEXACT = range(3)
 LENGTH: Final = struct.Struct("=q")
 
 
+class BlockResult(msgspec.Struct, array_like=True):
+    """A :class:`Block`: ``width`` bytes for each row at ``place``, from the end of the slots; with
+    width 0 none."""
+
+    rows: int
+    base: int
+    width: int
+    gaps: bool
+    place: int
+
+
 class TableResult(msgspec.Struct):
-    """A table: rows of each piece, columns with their place in the file (in 8 bytes, from the end
-    of the slots), and the strings that its codes stand for."""
+    """A table: rows of each piece, columns, and the strings that its codes stand for."""
 
     rows: list[int]
-    columns: dict[str, int]
+    columns: dict[str, list[BlockResult]]
     names: list[str]
     texts: list[bytes]
     whole_microseconds: bool
@@ -90,25 +99,32 @@ def _taken(columns: EventColumns, decoder: EventDecoder, piece: bytes) -> tuple[
 def _finish(
     columns: EventColumns, decoder: EventDecoder, fd: int, begin: int, answers: BinaryIO
 ) -> None:
+    columns.settle()
     tables = {}
-    at = 0
+    at = begin
     for name, table in columns.tables.items():
-        places = {}
-        whole = np.empty(sum(table.rows), np.int64)
-        for column in sorted(table.pieces):
-            places[column] = at
-            data = table.column(column, whole).data.cast("B")
-            done = 0
-            while done < len(data):
-                done += os.pwrite(fd, data[done:], begin + 8 * at + done)
-            at += len(whole)
+        told: dict[str, list[BlockResult]] = {}
+        for column in sorted(table.blocks):
+            told[column] = []
+            for rows, base, above, gaps in table.blocks.pop(column):
+                width = 0 if above is None else above.itemsize
+                told[column].append(BlockResult(rows, base, width, gaps, at - begin))
+                if above is not None:
+                    _write(fd, above.data.cast("B"), at)
+                    at += -(-above.nbytes // 8) * 8
         tables[name] = TableResult(
-            table.rows, places, table.names.values, table.texts.values, table.whole_microseconds
+            table.rows, told, table.names.values, table.texts.values, table.whole_microseconds
         )
     result = Result(tables, columns.events, dict(columns.skipped), decoder.unreadable)
-    told = msgspec.msgpack.encode(result)
-    answers.write(LENGTH.pack(len(told)) + told)
+    data = msgspec.msgpack.encode(result)
+    answers.write(LENGTH.pack(len(data)) + data)
     answers.flush()
+
+
+def _write(fd: int, data: memoryview, at: int) -> None:
+    done = 0
+    while done < len(data):
+        done += os.pwrite(fd, data[done:], at + done)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,9 @@ import numpy as np
 import graphviz_dash
 from graphviz_dash.errors import WorkerError, printable
 from graphviz_dash.ingest import worker
+from graphviz_dash.ingest.column_blocks import Block
 from graphviz_dash.ingest.kineto_columns import EventColumns, TableColumns
-from graphviz_dash.ingest.worker import ANSWER, LENGTH, ORDER, Result, TableResult
+from graphviz_dash.ingest.worker import ANSWER, LENGTH, ORDER, BlockResult, Result, TableResult
 
 VARIABLE: Final = "GRAPHVIZ_DASH_PROCESSES"
 """Environment variable: how many processes may read one trace; 1: no other than this."""
@@ -181,9 +182,8 @@ class _Worker:
         columns.skipped = Counter(told.skipped)
         size = os.fstat(self._fd).st_size
         memory = mmap.mmap(self._fd, size, access=mmap.ACCESS_READ)
-        values = np.frombuffer(memory, np.int64)[_SLOTS * _SLOT_BYTES // 8 :]
         for name, table in columns.tables.items():
-            _fill(table, told.tables[name], values)
+            _fill(table, told.tables[name], memory)
         return columns, told.unreadable
 
     def close(self) -> None:
@@ -240,12 +240,19 @@ def _signal_name(number: int) -> str:
         return str(number)
 
 
-def _fill(table: TableColumns, told: TableResult, values: np.ndarray) -> None:
+def _fill(table: TableColumns, told: TableResult, memory: mmap.mmap) -> None:
     table.rows = told.rows
     table.whole_microseconds = told.whole_microseconds
     table.names.encode(told.names)
     table.texts.encode(told.texts)
-    ends = np.cumsum([rows for rows in told.rows if rows])
-    for column, place in told.columns.items():
-        whole = values[place : place + (int(ends[-1]) if len(ends) else 0)]
-        table.pieces[column] = np.split(whole, ends[:-1])
+    for column, blocks in told.columns.items():
+        table.blocks[column] = [_block(one, memory) for one in blocks]
+
+
+def _block(told: BlockResult, memory: mmap.mmap) -> Block:
+    if not told.width:
+        return Block(told.rows, told.base, None, told.gaps)
+    # Eight bytes wide are the numbers themselves, which may be negative.
+    kind = np.dtype(np.int64 if told.width == 8 else f"u{told.width}")
+    at = _SLOTS * _SLOT_BYTES + told.place
+    return Block(told.rows, told.base, np.frombuffer(memory, kind, told.rows, at), told.gaps)
