@@ -114,7 +114,7 @@ def written(run: Run, folder: Path) -> Run:
     own = folder / run.name
     if trace is None or not own.is_dir():
         return replace(run, replay_trace=None)
-    read = {name: pl.read_parquet(own / f"{name}.parquet") for name in TABLES}
+    read = {name: pl.read_parquet(own / f"{name}.parquet").rechunk() for name in TABLES}
     ends = read["annotations"]["ts"] + read["annotations"]["dur"]
     info = replace(trace.info, end_ns=int(ends.to_numpy().max()))
     return replace(run, replay_trace=replace(trace, info=info, places=None, **read))

@@ -214,16 +214,11 @@ def _optimizers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     rows = [row for row, name in enumerate(names) if name and name.startswith(_ADAM)]
     if not rows or not len(trace.ops):
         return
-    codes, ops = encode(trace.ops["name"])
-    reads = np.flatnonzero(np.array([op == "aten::item" for op in ops], dtype=np.bool_)[codes])
-    waits_at, waits_on = _waits(trace)
-    start, end = _spans(trace.ops)
-    thread = column(trace.ops, "tid")
-    waited = Nesting.build(start[reads], end[reads] - start[reads], thread[reads]).around(
-        waits_at, waits_on
-    )
-    free = np.setdiff1d(np.arange(len(reads)), waited)
-    on_cpu = reads[free]
+    reads = trace.ops.select("ts", "dur", "tid").filter(trace.ops["name"] == "aten::item")
+    start, end = _spans(reads)
+    thread = column(reads, "tid")
+    waited = Nesting.build(start, end - start, thread).around(*_waits(trace))
+    on_cpu = np.setdiff1d(np.arange(len(reads)), waited)
     begin, stop = _spans(marks)
     tids = column(marks, "tid")
     counts: dict[str, list[int]] = {}

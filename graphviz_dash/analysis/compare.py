@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from graphviz_dash import progress
@@ -54,6 +55,7 @@ from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 from graphviz_dash.units import format_percent
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.replays import ReplayMatch
     from graphviz_dash.model.run import Experiment, Run
 
 
@@ -171,9 +173,15 @@ class Comparison:
         return fastest(self.runs)
 
 
-def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
+def compare(
+    experiment: Experiment,
+    baseline: str | None = None,
+    replays: Mapping[str, ReplayMatch | None] = MappingProxyType({}),
+    taken: Mapping[str, tuple[Step, ...]] = MappingProxyType({}),
+) -> Comparison:
     """Compares the runs of ``experiment``; ``baseline`` is a run's name or a mode (default: eager;
-    of recorded programs the first that replayed no graph).
+    of recorded programs the first that replayed no graph). ``replays`` are the matched replays and
+    ``taken`` the traced steps of runs by name, where they are known already.
 
     With several ranks each run is compared with the baseline's run of its own rank. A run that is
     nothing but a doctor's examination is left out, unless there is no other.
@@ -189,11 +197,14 @@ def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
     experiment = measured(experiment)
     chosen = _choose(experiment, baseline)
     waits = rank_waits(experiment) if chosen else {}
+    taken = {run.name: taken.get(run.name) or _steps(run) for run in experiment.runs}
     works: dict[str, StepWork | str] = {}
     count = len(experiment.runs)
     for place, run in enumerate(experiment.runs if chosen else ()):
         with progress.part(place, 2 * count):
-            works[run.name] = step_work(run, waits.get(run.name))
+            works[run.name] = step_work(
+                run, waits.get(run.name), replays.get(run.name), taken[run.name]
+            )
     last = {
         name: arrivals([(run, works[run.name]) for run in ranks])
         for name, ranks in (families(experiment).items() if chosen else ())
@@ -201,7 +212,7 @@ def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
     runs = []
     for place, run in enumerate(experiment.runs):
         with progress.part(count + place, 2 * count):
-            found = _compare_run(run, chosen, experiment, _Works(works, last), sound)
+            found = _compare_run(run, chosen, experiment, _Works(works, last, taken), sound)
             runs.append(found)
     base = chosen.name if chosen else None
     return Comparison(experiment, base, tuple(runs), headline(runs), verdicts)
@@ -209,11 +220,16 @@ def compare(experiment: Experiment, baseline: str | None = None) -> Comparison:
 
 @dataclass(frozen=True)
 class _Works:
-    """The typical steps of runs by name, or why they have none; and by mode when the last of its
-    ranks arrives at each of their collectives, None where that is not known."""
+    """The typical steps of runs by name, or why they have none; by mode when the last of its ranks
+    arrives at each of their collectives, None where that is not known; and all steps of runs."""
 
     steps: Mapping[str, StepWork | str]
     last: Mapping[str, dict[int, int] | None]
+    taken: Mapping[str, tuple[Step, ...]]
+
+
+def _steps(run: Run) -> tuple[Step, ...]:
+    return steps(run.replay_trace) if run.replay_trace is not None else ()
 
 
 def _choose(experiment: Experiment, baseline: str | None) -> Run | None:
@@ -248,7 +264,7 @@ def _against(run: Run, chosen: Run | None, experiment: Experiment) -> Run | str:
 def _compare_run(
     run: Run, chosen: Run | None, experiment: Experiment, works: _Works, sound: bool
 ) -> RunComparison:
-    taken = steps(run.replay_trace) if run.replay_trace is not None else ()
+    taken = works.taken[run.name]
     covered = _coverage(run, taken)
     against = _against(run, chosen, experiment)
     base = None if isinstance(against, str) else against
@@ -276,7 +292,7 @@ def _compare_run(
     }
     equation = _equation(run, against, works)
     figures |= {figure.metric.id: figure for figure in _equation_figures(run, equation)}
-    foretold = prediction_for(run, against)
+    foretold = prediction_for(run, against, works.taken)
     figures |= {
         figure.metric.id: figure for figure in prediction_figures(foretold, figures["step_time"])
     }

@@ -10,7 +10,7 @@ before that launch.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
@@ -22,6 +22,7 @@ from graphviz_dash.analysis.calls import CallClass, call_class
 from graphviz_dash.analysis.lanes import Ints, column, encode, link_launches
 from graphviz_dash.analysis.launches import capture_windows
 from graphviz_dash.analysis.nesting import NONE, Nesting
+from graphviz_dash.analysis.signatures import distinct_rows
 from graphviz_dash.analysis.steps import Step, StepMethod, exclusive_ns, steps
 
 if TYPE_CHECKING:
@@ -97,9 +98,10 @@ class EagerStep:
         return self.kind.count(kind)
 
 
-def eager_step(trace: Trace) -> EagerStep | str:
-    """The typical step of ``trace``, or why there is none. Near-linear in the rows of the trace."""
-    taken = steps(trace)
+def eager_step(trace: Trace, taken: tuple[Step, ...] | None = None) -> EagerStep | str:
+    """The typical step of ``trace``, or why there is none; ``taken`` are its steps, where they are
+    known already. Near-linear in the rows of the trace."""
+    taken = taken or steps(trace)
     if not len(trace.gpu):
         return "the trace holds no work of a GPU: was it recorded with ProfilerActivity.CUDA?"
     calls = _Calls(trace)
@@ -156,10 +158,14 @@ class _Work:
         self.begin = column(gpu, "ts")
         self.duration = column(gpu, "dur")
         self.stream = column(gpu, "stream") + (column(gpu, "device") << 32)
-        self.looks = (
-            *(gpu[one].to_physical().to_numpy() for one in ("kind", "name")),
-            *(column(gpu, one) for one in (*_SHAPE, "bytes")),
-        )
+
+        def looks() -> Iterator[Ints]:
+            for name in ("kind", "name"):
+                yield gpu[name].to_physical().to_numpy().astype(np.int64)
+            for name in (*_SHAPE, "bytes"):
+                yield column(gpu, name)
+
+        self.looks = distinct_rows(looks)[1]
 
 
 class _Read:
@@ -178,9 +184,9 @@ class _Read:
         stream = work.stream[self.rows]
         self.lane = _by_first_use(stream)
         self.has_default = bool(((stream & 0xFFFFFFFF) == _DEFAULT_STREAM).any())
-        looks = [one[self.rows].astype(np.int64) for one in work.looks]
         # All of it told apart by 16 bytes: a trace may have thousands of steps.
-        self.signature = blake2b(np.stack([*looks, self.lane]).tobytes(), digest_size=16).digest()
+        looks = np.stack((work.looks[self.rows], self.lane))
+        self.signature = blake2b(looks.tobytes(), digest_size=16).digest()
 
 
 def _by_first_use(stream: Ints) -> Ints:

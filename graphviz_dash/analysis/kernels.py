@@ -6,7 +6,9 @@ graph can hold another kernel for the same work, and only the names are known he
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,15 +80,20 @@ class KernelTable:
         return self.against[place] not in (None, place)
 
 
-def kernel_table(experiment: Experiment, baseline: str | None = None) -> KernelTable:
-    """The kernels of every run of ``experiment``; ``baseline`` names a run (by its name)."""
+def kernel_table(
+    experiment: Experiment,
+    baseline: str | None = None,
+    known: Mapping[str, tuple[Step, ...]] = MappingProxyType({}),
+) -> KernelTable:
+    """The kernels of every run of ``experiment``; ``baseline`` names a run (by its name). ``known``
+    are the traced steps of runs by name, where they are known already."""
     experiment = measured(experiment)
     names = tuple(run.name for run in experiment.runs)
     found: list[dict[tuple[str, str], KernelUse] | None] = []
     without: dict[str, str] = {}
     for run in experiment.runs:
         trace = run.replay_trace
-        taken = steps(trace) if trace is not None else ()
+        taken = known.get(run.name) or (steps(trace) if trace is not None else ())
         if trace is None or not taken or taken[0].method is StepMethod.WHOLE:
             without[run.name] = "no traced pass" if trace is None else "the trace marks no steps"
             found.append(None)

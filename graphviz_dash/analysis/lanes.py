@@ -237,7 +237,7 @@ def merge_busy(device: Ints, start: Ints, end: Ints) -> LaneSet:
         track=np.full(len(found), -1, dtype=np.int64),
         sub=np.zeros(len(found), dtype=np.int64),
         bounds=_prefix(np.array([len(period[0]) for period in periods], dtype=np.int64)),
-        row=np.full(len(starts), -1, dtype=np.int64),
+        row=np.broadcast_to(np.int64(-1), len(starts)),
         start=starts,
         end=ends,
         busy=_prefix(ends - starts),

@@ -8,6 +8,7 @@ others as it was measured to take; kernels that share the device take longer, so
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -132,8 +133,7 @@ def measure_graph(
     flat = flatten(graph, {one.id: one for one in graphs})
     nodes = tuple(zip(flat.owner, flat.index, strict=True))
     place = {node: at for at, node in enumerate(nodes)}
-    names = [(matched.graphs[which], node) for which, node in _named(matched)]
-    places = np.array([place.get(name, -1) for name in names], dtype=np.int64)
+    places = _places(matched, place)
     rows = np.flatnonzero(places >= 0)
     if not len(rows):
         return "no replay of this graph was found in the trace"
@@ -178,8 +178,15 @@ def measure_graph(
     )
 
 
-def _named(matched: ReplayMatch) -> list[tuple[int, int]]:
-    return list(zip(matched.graph.tolist(), matched.node.tolist(), strict=True))
+def _places(matched: ReplayMatch, place: Mapping[tuple[str, int], int]) -> Ints:
+    """The place of each row's node, -1 for one that has none."""
+    most = int(matched.node.max(initial=-1)) + 2
+    codes, which = np.unique(
+        matched.graph.astype(np.int64) * most + matched.node + 1, return_inverse=True
+    )
+    names = [(matched.graphs[code // most], code % most - 1) for code in codes.tolist()]
+    found = np.array([place.get(name, -1) for name in names], dtype=np.int64)
+    return np.asarray(found[which.reshape(-1)], dtype=np.int64)
 
 
 def _by_replay(

@@ -19,6 +19,7 @@ from graphviz_dash.analysis.replays import (
     METHODS,
     TRACED_PASS,
     UNMATCHED,
+    Narrow,
     ReplayMatch,
     known_of,
     match_replays,
@@ -175,7 +176,7 @@ def _times(matched: ReplayMatch, graph: CapturedGraph, note: str | None) -> dict
     }
 
 
-def _spread(values: Ints, node: Ints, first: Ints, counts: Ints) -> tuple[Ints, Floats, Ints]:
+def _spread(values: Ints, node: Narrow, first: Ints, counts: Ints) -> tuple[Ints, Floats, Ints]:
     """Least, median and greatest of each node's values, which begin at ``first``."""
     ordered = values[np.lexsort((values, node))]
     last = first + counts - 1

@@ -20,7 +20,7 @@ from graphviz_dash.analysis.predict_parts import PartPrediction, predict_parts
 from graphviz_dash.analysis.replay_model import ReplayTime, Term, replay_time
 from graphviz_dash.analysis.samples import summarise
 from graphviz_dash.analysis.step_parts import step_parts
-from graphviz_dash.analysis.steps import StepMethod
+from graphviz_dash.analysis.steps import Step, StepMethod
 from graphviz_dash.model.doctor import Severity
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
 
@@ -129,24 +129,29 @@ def predict(
     calibration: Calibration,
     clean: CleanTimings | None = None,
     gpu: str | None = None,
+    taken: tuple[Step, ...] | None = None,
 ) -> Prediction | str:
     """The prediction for the typical step of an eager ``trace``, or why there is none.
 
     ``clean`` are timings of the same eager step with no profiler attached: the eager side is theirs
     then, else that of the trace. ``gpu`` is the name of the trace's GPU where its own does not say.
+    ``taken`` are the steps of the trace, where they are known already.
     """
-    step = eager_step(trace)
+    step = eager_step(trace, taken)
     if isinstance(step, str):
         return step
     return predict_step(trace, step, calibration, clean, gpu)
 
 
-def predict_run(run: Run, calibration: Calibration) -> Prediction | str:
-    """The prediction from an eager run of a bundle, its clean timings used where it has them."""
+def predict_run(
+    run: Run, calibration: Calibration, taken: tuple[Step, ...] | None = None
+) -> Prediction | str:
+    """The prediction from an eager run of a bundle, its clean timings used where it has them.
+    ``taken`` are the steps of its trace, where they are known already."""
     trace = run.replay_trace
     if trace is None:
         return f"{run.name} has no trace of its steps"
-    return predict(trace, calibration, run.clean, _gpu_of(run))
+    return predict(trace, calibration, run.clean, _gpu_of(run), taken)
 
 
 def _gpu_of(run: Run) -> str | None:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["BY_BRANCH", "BY_ID", "BY_ORDER", "METHODS", "UNMATCHED", "ReplayMatch", "match_replays"]
 
 Floats = npt.NDArray[np.float64]
+Narrow = npt.NDArray[np.int32]
 
 UNMATCHED: Final = "none"
 TRACED_PASS: Final = "traced pass"
@@ -55,6 +56,8 @@ METHODS: Final = (UNMATCHED, BY_ID, BY_ORDER, BY_BRANCH)
 class ReplayMatch:
     """All rows of all replays, as parallel arrays of shape (rows,).
 
+    There may be millions, of which a server keeps these, so they are as narrow as what they hold.
+
     ``roots`` are the launched graphs that ``graphs`` are or lie in. ``replay`` numbers the graph
     launches of the trace by time, ``graph`` indexes ``graphs`` (-1: a graph that no captured one
     looks like), ``gpu_row`` is the row of ``trace.gpu``, ``node`` the
@@ -65,11 +68,11 @@ class ReplayMatch:
 
     graphs: tuple[str, ...]
     roots: tuple[str, ...]
-    replay: Ints
-    graph: Ints
-    gpu_row: Ints
-    node: Ints
-    method: Ints
+    replay: Narrow
+    graph: Narrow
+    gpu_row: Narrow
+    node: Narrow
+    method: npt.NDArray[np.int8]
     confidence: Floats
     start: Ints
     duration: Ints
@@ -116,7 +119,7 @@ class ReplayMatch:
     @cached_property
     def _by_node(self) -> tuple[Ints, Ints]:
         rows = np.flatnonzero(self.node >= 0)
-        keys = (self.graph[rows] << 40) + self.node[rows]
+        keys = (self.graph[rows].astype(np.int64) << 40) + self.node[rows]
         order = np.argsort(keys, kind="stable")
         return rows[order], keys[order]
 
@@ -174,13 +177,15 @@ def match_replays(
     )
     count = sum(map(len, launches))
     row = np.concatenate(launches) if launches else np.zeros(0, dtype=np.int64)
-    replay, graph, node, method, start = (np.full(count, -1, dtype=np.int64) for _ in range(5))
+    replay, graph, node = (np.full(count, -1, dtype=np.int32) for _ in range(3))
+    method = np.full(count, METHODS.index(UNMATCHED), dtype=np.int8)
+    start = np.zeros(count, dtype=np.int64)
     confidence = np.zeros(count)
     first = 0
     for number, (rows, choice) in enumerate(zip(launches, choices, strict=True)):
         part = slice(first, first + len(rows))
         first += len(rows)
-        replay[part], method[part] = number, METHODS.index(UNMATCHED)
+        replay[part] = number
         start[part] = begin[rows] - begin[rows[0]]
         if choice.matcher < 0:
             continue
@@ -193,7 +198,7 @@ def match_replays(
         roots=catalogue.root_of,
         replay=replay,
         graph=graph,
-        gpu_row=row,
+        gpu_row=row.astype(np.int32),
         node=node,
         method=method,
         confidence=confidence,

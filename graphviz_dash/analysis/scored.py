@@ -3,7 +3,7 @@ measured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.figures import Figure, absent, present
@@ -14,19 +14,22 @@ from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_ns
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.steps import Step
     from graphviz_dash.model.run import Run
 
 
-def prediction_for(run: Run, against: Run | str) -> Prediction | str:
-    """What the baseline ``against`` predicts for the whole-step graph of ``run``, or why
-    nothing."""
+def prediction_for(
+    run: Run, against: Run | str, taken: Mapping[str, tuple[Step, ...]]
+) -> Prediction | str:
+    """What the baseline ``against`` predicts for the whole-step graph of ``run``, or why nothing;
+    ``taken`` are the traced steps of runs by name."""
     if isinstance(against, str):
         return against
     if run.mode is not ExecutionMode.GRAPH:
         return "only a graph of the whole step is predicted"
     if against.mode is not ExecutionMode.EAGER:
         return f"{against.name} is no eager run"
-    found = predict_run(against, shipped_calibration())
+    found = predict_run(against, shipped_calibration(), taken.get(against.name))
     if not isinstance(found, str) and found.waits_for_ranks:
         return "its collectives hold the time in which they wait for other ranks"
     return found

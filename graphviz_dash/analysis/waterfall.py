@@ -179,7 +179,7 @@ def waterfall(
         return work
     if isinstance(base, str):
         return f"the baseline {baseline.name}: {base}"
-    pairs = pair_work(base, work)
+    pairs = pair_work(base.typical, work.typical)
     before_ns, after_ns = _step_ns(baseline), _step_ns(run)
     first = model_step(base, _launch_cpu_ns(baseline), return_ns, _depends(pairs), last[0])
     second = model_step(work, _launch_cpu_ns(run), return_ns, None, last[1])

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -21,7 +22,7 @@ from graphviz_dash.analysis.figures import pass_missing
 from graphviz_dash.analysis.lanes import Ints, column, encode, link_launches
 from graphviz_dash.analysis.origins import NodeOrigin, Origins, near
 from graphviz_dash.analysis.rank_waits import RankWaits
-from graphviz_dash.analysis.replays import known_of, match_replays
+from graphviz_dash.analysis.replays import ReplayMatch, known_of, match_replays
 from graphviz_dash.analysis.steps import Step, StepMethod, steps
 from graphviz_dash.analysis.topology import visible_edges
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
@@ -87,7 +88,8 @@ class StepWork:
     the end of the last node before it in the same launch (the start of the launch's first node,
     where there is none) and its start; 0 for other items.
 
-    ``each`` has the times of which these are medians, step by step.
+    ``each`` has the times of which these are medians, step by step: it is as large as the trace,
+    and has no steps where only the typical one was kept.
 
     ``cpu_ns`` is from the step's begin to its final synchronisation, ``waits`` (k, 2) are begin and
     end of other synchronising calls in it, ``return_ns`` the least time over the steps that the
@@ -116,20 +118,32 @@ class StepWork:
     taken: int
     rows: Mapping[int, Ints]
 
+    @property
+    def typical(self) -> StepWork:
+        """The same without the times of each step."""
+        none = np.zeros((0, len(self.items)), dtype=np.int64)
+        return replace(self, each=EachStep(none, none, none, none))
 
-def step_work(run: Run, waits: RankWaits | None = None) -> StepWork | str:
+
+def step_work(
+    run: Run,
+    waits: RankWaits | None = None,
+    replays: ReplayMatch | None = None,
+    taken: tuple[Step, ...] | None = None,
+) -> StepWork | str:
     """The work of a typical step of ``run``, or why it cannot be told; ``waits`` are those of its
-    collectives for other ranks."""
+    collectives for other ranks, ``replays`` its matched replays and ``taken`` the steps of its
+    trace, where they are known already."""
     trace = run.replay_trace
     if trace is None:
         return pass_missing(run, Pass.TRACED)
-    taken = steps(trace)
+    taken = taken or steps(trace)
     if not taken or taken[0].method is not StepMethod.MARKED:
         return "the trace marks no steps that end in a synchronisation"
     if any(step.unlinked for step in taken):
         return "the trace does not tell the launch of all GPU work"
     calls = _Calls(trace)
-    nodes = _Nodes(run, trace)
+    nodes = _Nodes(run, trace, replays)
     if waits is None:
         waits = RankWaits.none(trace.gpu.height)
     read = [_Read(step, calls, nodes, waits) for step in taken]
@@ -140,7 +154,7 @@ def step_work(run: Run, waits: RankWaits | None = None) -> StepWork | str:
     like = [one for one in read if one.signature == usual]
     if not len(like[0].rows):
         return "nothing ran on the GPU in the traced steps"
-    return _typical(run, trace, like, len(taken), nodes)
+    return _typical(run, trace, like, len(taken), (calls, nodes))
 
 
 class _Calls:
@@ -169,12 +183,12 @@ def _which(classes: list[CallClass], wanted: CallClass) -> Flags:
 class _Nodes:
     """For each GPU row of a trace the graph (place in ``graphs``, -1: none) and node it ran."""
 
-    def __init__(self, run: Run, trace: Trace) -> None:
+    def __init__(self, run: Run, trace: Trace, replays: ReplayMatch | None) -> None:
         self.graphs = run.graphs
         self.graph = np.full(trace.gpu.height, -1, dtype=np.int64)
         self.node = np.full(trace.gpu.height, -1, dtype=np.int64)
         if run.graphs:
-            matched = match_replays(run.graphs, trace, known_of(run))
+            matched = replays or match_replays(run.graphs, trace, known_of(run))
             self.graph[matched.gpu_row] = matched.graph
             self.node[matched.gpu_row] = matched.node
 
@@ -215,15 +229,21 @@ class _Read:
             self.waits = np.stack((begin[:-1], end[:-1]), axis=1)
         kind, name = calls.gpu_kind[self.rows], calls.gpu_name[self.rows]
         looks = (kind, name, nodes.graph[self.rows], nodes.node[self.rows], self.group >= 0)
+        # All of it told apart by 16 bytes: a trace may have thousands of steps.
         self.signature = (
-            tuple(np.stack([one.astype(np.int64) for one in looks]).reshape(-1).tolist()),
+            blake2b(
+                np.stack([one.astype(np.int64) for one in looks]).tobytes(), digest_size=16
+            ).digest(),
             len(self.waits),
         )
 
 
-def _typical(run: Run, trace: Trace, like: list[_Read], taken: int, nodes: _Nodes) -> StepWork:
+def _typical(
+    run: Run, trace: Trace, like: list[_Read], taken: int, known: tuple[_Calls, _Nodes]
+) -> StepWork:
+    nodes = known[1]
     first = like[0]
-    items = _items(run, trace, first, nodes)
+    items = _items(run, trace, first, known)
     lanes = column(trace.gpu, "stream") + (column(trace.gpu, "device") << 32)
     lane = np.unique(lanes[first.rows], return_inverse=True)[1].reshape(-1)
     edges = _edges(first, lane, nodes)
@@ -277,13 +297,14 @@ def _medians(series: list[Ints]) -> Ints:
     return np.asarray(np.rint(np.median(np.stack(series), axis=0)), dtype=np.int64)
 
 
-def _items(run: Run, trace: Trace, read: _Read, nodes: _Nodes) -> tuple[Item, ...]:
+def _items(run: Run, trace: Trace, read: _Read, known: tuple[_Calls, _Nodes]) -> tuple[Item, ...]:
+    calls, nodes = known
     kinds = trace.gpu["kind"].gather(read.rows).to_list()
     names = trace.gpu["name"].gather(read.rows).to_list()
     shapes = np.stack([column(trace.gpu, one)[read.rows] for one in _SHAPE], axis=1).tolist()
     sizes = column(trace.gpu, "bytes")[read.rows].tolist()
     eager = np.flatnonzero(read.group == NO_GROUP)
-    launches = _calls_of(trace)[read.rows[eager]]
+    launches = calls.of_row[read.rows[eager]]
     around = Origins(near(trace, read.begin, read.end), launches)
     own = {int(place): around.origin(at, BY_TRACE, 1.0) for at, place in enumerate(eager.tolist())}
     origins = {graph.id: attribute(graph, run.capture_trace).origins for graph in run.graphs}
@@ -308,12 +329,6 @@ def _items(run: Run, trace: Trace, read: _Read, nodes: _Nodes) -> tuple[Item, ..
             )
         )
     return tuple(found)
-
-
-def _calls_of(trace: Trace) -> Ints:
-    return link_launches(
-        column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
-    ).launch
 
 
 def _as_node(

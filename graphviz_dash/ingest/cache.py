@@ -281,7 +281,8 @@ class _Entered:
 
     def _read(self, name: str, schema: pl.Schema) -> pl.DataFrame:
         file = self._folder / f"{name}.parquet"
-        frame = pl.read_parquet(file, columns=list(schema), glob=False)
+        # One chunk a column, as it was parsed: numpy then reads it in place, without a copy.
+        frame = pl.read_parquet(file, columns=list(schema), glob=False).rechunk()
         if frame.schema != schema:
             raise ValueError("other columns")
         return frame

@@ -25,6 +25,7 @@ from graphviz_dash.analysis.steps import Step, steps
 from graphviz_dash.analysis.whole import WholeGraph, assemble
 from graphviz_dash.analysis.work import StepWork, step_work
 from graphviz_dash.analysis.work_pairs import WorkPairs, pair_work
+from graphviz_dash.model.run import Experiment
 from graphviz_dash.ui.store import COMPARISON, STORE, UnknownKeyError
 
 GraphAddress: TypeAlias = tuple[str, str, str]
@@ -33,7 +34,15 @@ GraphAddress: TypeAlias = tuple[str, str, str]
 
 def comparison(key: str) -> Comparison:
     """The comparison of the experiment's runs against its default baseline."""
-    return STORE.derived(key, COMPARISON, compare)
+    return STORE.derived(
+        key,
+        COMPARISON,
+        lambda experiment: compare(
+            experiment,
+            replays={run.name: replays(key, run.name) for run in experiment.runs},
+            taken=_all_steps(key, experiment),
+        ),
+    )
 
 
 def outcome(key: str) -> Comparison:
@@ -83,6 +92,10 @@ def traced_steps(key: str, run_name: str) -> tuple[Step, ...]:
     return STORE.derived(key, ("steps", run_name), lambda _: steps(trace))
 
 
+def _all_steps(key: str, experiment: Experiment) -> dict[str, tuple[Step, ...]]:
+    return {run.name: traced_steps(key, run.name) for run in experiment.runs}
+
+
 def observer_effects(key: str) -> dict[str, ObserverEffect | str]:
     """What watching costs each run of the experiment, or why that is not known."""
     return STORE.derived(
@@ -95,7 +108,11 @@ def observer_effects(key: str) -> dict[str, ObserverEffect | str]:
 def kernels(key: str) -> KernelTable:
     """The kernels of the runs side by side."""
     baseline = comparison(key).baseline
-    return STORE.derived(key, "kernels", lambda experiment: kernel_table(experiment, baseline))
+    return STORE.derived(
+        key,
+        "kernels",
+        lambda experiment: kernel_table(experiment, baseline, _all_steps(key, experiment)),
+    )
 
 
 def ranks(key: str) -> tuple[ModeRanks, ...]:
@@ -141,7 +158,11 @@ def _step_work(key: str, run_name: str) -> StepWork | str:
             pairs = one.waterfall.pairs
             return pairs.after if run_name == one.name else pairs.before
     run = STORE.run(key, run_name)
-    return STORE.derived(key, ("work", run_name), lambda _: step_work(run))
+    return STORE.derived(
+        key,
+        ("work", run_name),
+        lambda _: step_work(run, None, replays(key, run_name), traced_steps(key, run_name)),
+    )
 
 
 def node_replays(key: str, run_name: str) -> ReplayMatch | None:

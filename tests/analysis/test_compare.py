@@ -14,6 +14,8 @@ from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison, compare
 from graphviz_dash.analysis.doctor import diagnose
 from graphviz_dash.analysis.metrics import METRICS, Source
+from graphviz_dash.analysis.replays import match_replays
+from graphviz_dash.analysis.steps import steps
 from graphviz_dash.analysis.throughput import THROUGHPUT
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import Absent, ExecutionMode, Experiment, Pass, Run
@@ -546,3 +548,29 @@ class TestHeadline:
         run = make_run("\x1b]0;x\x07", ExecutionMode.EAGER, clean=clean_timings([1_000] * 40))
         found = compare(make_experiment(run))
         assert found.headline == r"\x1b]0;x\x07 takes 1.00 us per step"
+
+
+def test_what_is_known_already_changes_nothing() -> None:
+    runs = make_experiment(eager(), graphed())
+    taken = {run.name: steps(run.replay_trace) for run in runs.runs if run.replay_trace}
+    replays = {
+        run.name: match_replays(run.graphs, run.replay_trace)
+        for run in runs.runs
+        if run.replay_trace and run.graphs
+    }
+    known, anew = compare(runs, None, replays, taken), compare(runs)
+    assert replays
+    for one, other in zip(known.runs, anew.runs, strict=True):
+        assert one.figures == other.figures
+        assert one.answer == other.answer
+    before, after = (found["graph"].waterfall for found in (known, anew))
+    assert before is not None
+    assert after is not None
+    assert before.pairs.rows == after.pairs.rows
+
+
+def test_of_all_steps_only_the_typical_one_is_kept() -> None:
+    found = compare(make_experiment(eager(), graphed()))["graph"].waterfall
+    assert found is not None
+    for work in (found.pairs.before, found.pairs.after):
+        assert work.each.start.shape == (0, len(work.items))
