@@ -12,7 +12,14 @@ from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.charts.palette import CATEGORY, MODE, drawn_mode
 from graphviz_dash.charts.shades import IDLE, Theme, shade
-from graphviz_dash.charts.themed import TEXT, dress, dress_bars, label_end
+from graphviz_dash.charts.themed import (
+    TEXT,
+    dress,
+    dress_bars,
+    keep_margins,
+    label_end,
+    tick_room,
+)
 from graphviz_dash.units import format_ns, format_percent
 
 SYMBOLS: Final = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon")
@@ -83,7 +90,7 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
     longest = max(max(run.where.step_ns, run.where.busy_ns) for run in runs if run.where)
     title = "us per step (clean or recorded step time, divided by the traced pass)"
     # Room at the right for the times.
-    return dress_bars(figure, theme, 112 + 42 * len(runs), title, longest / 1e3 * 1.09)
+    return dress_bars(figure, theme, 112 + 42 * len(runs), title, longest / 1e3 * 1.09, labels)
 
 
 def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
@@ -114,14 +121,17 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
         return None
     figure.update_layout(legend={"itemsizing": "constant"})
     figure.update_xaxes(title_text="iteration", showgrid=False)
-    ticks = _ticks([value for trace in figure.data for value in trace.y])
+    values = [value for trace in figure.data for value in trace.y]
+    ticks = _ticks(values)
+    texts = [f"{tick:,g}" for tick in ticks]
     figure.update_yaxes(
         title_text="us",
         type="log",
         tickvals=ticks,
-        ticktext=[f"{tick:,g}" for tick in ticks],
+        ticktext=texts,
     )
-    return dress(figure, theme, 280)
+    within = [told for tick, told in zip(ticks, texts, strict=True) if tick <= 1.2 * max(values)]
+    return keep_margins(dress(figure, theme, 280), tick_room(within))
 
 
 def _iterations(run: Run) -> list[int]:
@@ -182,7 +192,10 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
     )
     figure.update_xaxes(title_text="steps", showgrid=False)
     figure.update_yaxes(title_text="ms in total", rangemode="tozero")
-    return dress(figure, theme, 280)
+    most = before * count / 1e6
+    told = [f"{most:.0f}" if most >= 10 else f"{most / 10:.1g}"]
+    # The last number of the steps reaches over the end of their axis.
+    return keep_margins(dress(figure, theme, 280), tick_room(told), right=18)
 
 
 def _faint(colour: str) -> str:

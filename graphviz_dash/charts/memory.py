@@ -55,7 +55,12 @@ def memory_chart(result: MemoryComparison, theme: Theme, *, outside: bool) -> go
             continue
         colour = shade(MEMORY[part], theme)
         shape = _PATTERN.get(part)
-        hatched = {"shape": shape, "size": 6, "solidity": 0.25, "fgcolor": colour}
+        hatched = {
+            "shape": shape,
+            "size": 6,
+            "solidity": 0.25,
+            "fgcolor": colour,
+        }
         figure.add_bar(
             name=part.value,
             y=labels,
@@ -73,7 +78,7 @@ def memory_chart(result: MemoryComparison, theme: Theme, *, outside: bool) -> go
         label_end(figure, total / size, label, format_bytes(total))
     figure.update_layout(barmode="stack", bargap=0.34)
     title = f"{unit} at the peak of a step (memory pass)"
-    return dress_bars(figure, theme, 130 + 44 * len(reports), title, longest / size * 1.1)
+    return dress_bars(figure, theme, 130 + 44 * len(reports), title, longest / size * 1.1, labels)
 
 
 def _sum(report: MemoryReport, parts: list[Part]) -> int:

@@ -48,7 +48,7 @@ def rank_steps_chart(found: ModeRanks, theme: Theme) -> go.Figure | None:
     longest = max(max(row.step or 0.0, row.busy or 0.0) for row in rows)
     title = "us per step under the profiler"
     # Room at the right for the times.
-    return dress_bars(figure, theme, 112 + 42 * len(rows), title, longest / 1e3 * 1.09)
+    return dress_bars(figure, theme, 112 + 42 * len(rows), title, longest / 1e3 * 1.09, labels)
 
 
 def _computing(row: RankRow) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from html import unescape
 from typing import Final
 
 import plotly.graph_objects as go
@@ -13,12 +15,25 @@ _MUTED: Final = Shade("#5a6477", "#9aa4b8")
 _GRID: Final = Shade("#e4e8f0", "#262d3b")
 _HOVER: Final = Shade("#ffffff", "#1d2330")
 
+_NARROW: Final = frozenset("fijlrtI.,:;'|()[]-/ ")
+_WIDE: Final = frozenset("mwMW@%")
+_LONGEST_NAME: Final = 240
+"""Pixels that a row's name may take before Plotly measures by itself what room there is."""
+
+_LEGEND: Final = 47
+_AXIS: Final = 46
+"""Pixels that a legend of one row takes at the top, and an axis with its title at the bottom."""
+
 
 def dress(figure: go.Figure, theme: Theme, height: int) -> go.Figure:
     """Gives a figure the page's fonts, colours and margins, and the height in pixels."""
     text, muted = shade(TEXT, theme), shade(_MUTED, theme)
     grid = shade(_GRID, theme)
     figure.update_layout(
+        # Plotly's own is several times as large as what is drawn here, and is read each time.
+        template=go.layout.Template(),
+        hovermode="closest",
+        autotypenumbers="strict",
         height=height,
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
         paper_bgcolor="rgba(0,0,0,0)",
@@ -35,6 +50,7 @@ def dress(figure: go.Figure, theme: Theme, height: int) -> go.Figure:
         hoverlabel={
             "bgcolor": shade(_HOVER, theme),
             "bordercolor": grid,
+            "align": "left",
             "font": {"family": "Inter, sans-serif", "color": text},
         },
     )
@@ -43,7 +59,7 @@ def dress(figure: go.Figure, theme: Theme, height: int) -> go.Figure:
         "zeroline": False,
         "automargin": True,
         "tickfont": {"family": "JetBrains Mono, monospace", "size": 11, "color": muted},
-        "title": {"font": {"size": 12, "color": muted}},
+        "title": {"font": {"size": 12, "color": muted}, "standoff": 15},
     }
     figure.update_xaxes(**axis)
     figure.update_yaxes(**axis)
@@ -63,8 +79,38 @@ def label_end(figure: go.Figure, at: float, row: str, text: str) -> None:
     )
 
 
-def dress_bars(figure: go.Figure, theme: Theme, height: int, title: str, end: float) -> go.Figure:
-    """Dresses horizontal bars, named rows from the top down, over an axis from 0 to ``end``."""
+def keep_margins(figure: go.Figure, left: float, right: int = 8) -> go.Figure:
+    """Gives a dressed figure with upright axes, titled below, the room in pixels that its labels
+    take. Plotly, which finds that out by drawing all of it twice, takes half the time then."""
+    shown = figure.layout.showlegend is not False
+    figure.update_layout(margin={"l": left, "r": right, "t": _LEGEND if shown else 8, "b": _AXIS})
+    figure.update_xaxes(automargin=False, tickangle=0)
+    figure.update_yaxes(automargin=False)
+    return figure
+
+
+def tick_room(ticks: Iterable[str]) -> float:
+    """The pixels that labels of a titled numeric axis and its title take."""
+    return 34 + 6.7 * max(map(len, ticks), default=1)
+
+
+def _name_room(names: Iterable[str]) -> float:
+    """The pixels that the names of rows take, markup characters escaped in them."""
+    return 17 + max((sum(map(_advance, unescape(name))) for name in names), default=0.0)
+
+
+def _advance(character: str) -> float:
+    """How wide a character is in the face and size of the names of rows, on the wide side."""
+    if character in _NARROW:
+        return 4.4
+    return 11.5 if character in _WIDE else 9.0 if character.isupper() else 7.2
+
+
+def dress_bars(
+    figure: go.Figure, theme: Theme, height: int, title: str, end: float, names: Iterable[str]
+) -> go.Figure:
+    """Dresses horizontal bars, rows called ``names`` from the top down, over an axis from 0 to
+    ``end``."""
     dress(figure, theme, height)
     figure.update_yaxes(
         autorange="reversed",
@@ -73,4 +119,5 @@ def dress_bars(figure: go.Figure, theme: Theme, height: int, title: str, end: fl
         tickfont={"family": "Inter, sans-serif", "size": 13},
     )
     figure.update_xaxes(title_text=title, range=[0, end], tickformat=",")
-    return figure
+    left = _name_room(names)
+    return keep_margins(figure, left) if left <= _LONGEST_NAME else figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
 from typing import Final
 
@@ -33,63 +34,75 @@ def waterfall_chart(
         *(cause.value for cause, _ in found.causes),
         escape(found.run),
     ]
-    figure = go.Figure()
-    _add(figure, labels[0], 0, found.before_ns, shade(MODE[modes[0]], theme), _whole(found, True))
+    bars = [_Bar(labels[0], 0, found.before_ns, MODE[modes[0]], _whole(found, True))]
     at = found.before_ns
     whole = found.before_ns - found.after_ns
     for cause, saved in found.causes:
         colour = REMAINDER if cause is Cause.REMAINDER else SAVED if saved >= 0 else ADDED
-        hover = _hover(cause, saved, whole)
-        _add(figure, cause.value, at, at - saved, shade(colour, theme), hover, signed=True)
-        if cause is Cause.REMAINDER:
-            _hatch(figure, colour, theme)
+        bars.append(_Bar(cause.value, at, at - saved, colour, _hover(cause, saved, whole), cause))
         at -= saved
-    _add(figure, labels[-1], 0, found.after_ns, shade(MODE[modes[1]], theme), _whole(found, False))
+    bars.append(_Bar(labels[-1], 0, found.after_ns, MODE[modes[1]], _whole(found, False)))
+    figure = go.Figure()
+    _add(figure, bars, theme)
     longest = max(found.before_ns, found.after_ns)
     figure.update_layout(barmode="overlay", bargap=0.3, showlegend=False)
     title = "us per step (clean step times, their difference divided by the traced passes)"
     # Room at the right for the times.
-    dress_bars(figure, theme, 330, title, longest / 1e3 * 1.24)
+    dress_bars(figure, theme, 330, title, longest / 1e3 * 1.24, labels)
     figure.update_yaxes(categoryorder="array", categoryarray=labels)
     return figure
 
 
-def _add(
-    figure: go.Figure,
-    label: str,
-    start: int,
-    end: int,
-    colour: str,
-    hover: str,
-    *,
-    signed: bool = False,
-) -> None:
-    """A bar from ``start`` to ``end`` (ns) with its time at its right end."""
-    low, high = min(start, end), max(start, end)
+@dataclass(frozen=True)
+class _Bar:
+    """A bar from ``start`` to ``end`` (ns): a step, or what a ``cause`` changes of it."""
+
+    label: str
+    start: int
+    end: int
+    colour: Shade
+    hover: str
+    cause: Cause | None = None
+
+    @property
+    def span(self) -> tuple[int, int]:
+        return min(self.start, self.end), max(self.start, self.end)
+
+
+def _add(figure: go.Figure, bars: list[_Bar], theme: Theme) -> None:
+    """The bars, each with its time at its right end; all of them in one trace, of which Plotly
+    draws each as slowly as a figure of its own. The remainder is nothing that was found: its bar is
+    hatched and hollow."""
+    colours = [shade(bar.colour, theme) for bar in bars]
+    hollow = [bar.cause is Cause.REMAINDER for bar in bars]
     figure.add_bar(
-        y=[label],
-        x=[(high - low) / 1e3],
-        base=[low / 1e3],
+        y=[bar.label for bar in bars],
+        x=[(high - low) / 1e3 for low, high in (bar.span for bar in bars)],
+        base=[bar.span[0] / 1e3 for bar in bars],
         orientation="h",
-        marker={"color": colour, "line": {"width": 0}},
-        hovertemplate=hover,
+        marker={
+            "color": [
+                "rgba(0,0,0,0)" if empty else colour
+                for colour, empty in zip(colours, hollow, strict=True)
+            ],
+            "line": {"width": [int(empty) for empty in hollow], "color": colours},
+            "pattern": {
+                "shape": ["/" if empty else "" for empty in hollow],
+                "fgcolor": colours,
+                "size": 6,
+                "solidity": 0.2,
+            },
+        },
+        hovertemplate=[bar.hover for bar in bars],
     )
-    sign = _sign(end - start) if signed else ""
-    label_end(figure, high / 1e3, label, f"{sign}{format_ns(high - low)}")
+    for bar in bars:
+        low, high = bar.span
+        sign = _sign(bar.end - bar.start) if bar.cause else ""
+        label_end(figure, high / 1e3, bar.label, f"{sign}{format_ns(high - low)}")
 
 
 def _sign(change: int) -> str:
     return "+" if change > 0 else "\N{MINUS SIGN}" if change < 0 else ""
-
-
-def _hatch(figure: go.Figure, colour: Shade, theme: Theme) -> None:
-    """The remainder is nothing that was found: its bar is hatched and hollow."""
-    line = shade(colour, theme)
-    figure.data[-1].marker = {
-        "color": "rgba(0,0,0,0)",
-        "line": {"width": 1, "color": line},
-        "pattern": {"shape": "/", "fgcolor": line, "size": 6, "solidity": 0.2},
-    }
 
 
 def _whole(found: Waterfall, before: bool) -> str:

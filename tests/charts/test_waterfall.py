@@ -29,23 +29,26 @@ def test_the_bars_lead_from_one_step_to_the_other(theme: Theme, run: str) -> Non
     assert found is not None
     ranks = ["waiting for ranks"] if found.before.ranks else []
     modes = ExecutionMode.EAGER, ExecutionMode.GRAPH
-    bars = waterfall_chart(found, modes, theme).data
-    assert [bar.y[0] for bar in bars] == [
+    (bars,) = waterfall_chart(found, modes, theme).data
+    assert list(bars.y) == [
         found.baseline, "launch gaps", "kernels", "copies and sets", "synchronisation", *ranks,
         "remainder", found.run,
     ]  # fmt: skip
-    assert bars[0].x[0] * 1e3 == pytest.approx(found.before_ns)
-    assert bars[-1].x[0] * 1e3 == pytest.approx(found.after_ns)
+    assert bars.x[0] * 1e3 == pytest.approx(found.before_ns)
+    assert bars.x[-1] * 1e3 == pytest.approx(found.after_ns)
     at = found.before_ns
-    for bar, (_, saved) in zip(bars[1:-1], found.causes, strict=True):
+    for base, length, (_, saved) in zip(bars.base[1:-1], bars.x[1:-1], found.causes, strict=True):
         low, high = sorted((at, at - saved))
-        assert bar.base[0] * 1e3 == pytest.approx(low)
-        assert (bar.base[0] + bar.x[0]) * 1e3 == pytest.approx(high)
+        assert base * 1e3 == pytest.approx(low)
+        assert (base + length) * 1e3 == pytest.approx(high)
         at -= saved
     assert at == found.after_ns
     of_kernels = SAVED if found.saved.kernels >= 0 else ADDED
-    shades = [bar.marker.color for bar in bars[:3]]
-    assert shades == [getattr(one, theme) for one in (MODE[modes[0]], SAVED, of_kernels)]
+    shades = [getattr(one, theme) for one in (MODE[modes[0]], SAVED, of_kernels)]
+    assert list(bars.marker.color[:3]) == shades
+    assert [
+        label for label, hatch in zip(bars.y, bars.marker.pattern.shape, strict=True) if hatch
+    ] == ["remainder"]
 
 
 def _forked() -> tuple[MeasuredGraph, object]:
