@@ -106,11 +106,16 @@ class TraceCache:
         except OSError:
             return
         try:
-            _write(staging, trace)
-            staging.rename(self.folder / key)
-        except OSError:  # a full disk, or another process was first
-            pass
+            try:
+                _write(staging, trace)
+                staging.rename(self.folder / key)
+            except OSError:  # a full disk, or another process was first
+                pass
+            finally:
+                shutil.rmtree(staging, ignore_errors=True)
         finally:
+            # Polars raises a KeyboardInterrupt of its own, and Python's for the same signal comes a
+            # moment later: in the removal.
             shutil.rmtree(staging, ignore_errors=True)
         self._bound()
 

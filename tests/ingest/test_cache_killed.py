@@ -19,13 +19,13 @@ from tests.ingest.test_cache import SAMPLE, assert_same
 ROOT = Path(__file__).parents[2]
 
 # Stands still, and says so, when the file of that number is written by half.
-SCRIPT = """
+BY_HALF = """
 import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has none
 from pathlib import Path
 import polars as pl
 from graphviz_dash.ingest import cache
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has none
 left = int(sys.argv[3])
 real = pl.DataFrame.write_parquet
 
@@ -45,6 +45,27 @@ pl.DataFrame.write_parquet = by_half
 cache.WORTHWHILE_EVENTS = 1
 cache.open_trace(Path(sys.argv[1]), cache=cache.TraceCache(Path(sys.argv[2])))
 """
+# Says so when Polars is about to write a table that takes it a second.
+IN_POLARS = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has none
+from pathlib import Path
+import polars as pl
+from graphviz_dash.ingest import cache
+
+large = pl.DataFrame({"x": pl.int_range(20_000_000, eager=True).hash()})
+real = pl.DataFrame.write_parquet
+
+def large_one(frame, file):
+    print("writing", flush=True)
+    real(large, file)
+    for _ in range(2_000):
+        time.sleep(0.05)
+
+pl.DataFrame.write_parquet = large_one
+cache.WORTHWHILE_EVENTS = 1
+cache.open_trace(Path(sys.argv[1]), cache=cache.TraceCache(Path(sys.argv[2])))
+"""
 FILES = 6  # five tables, and where events stand in the file
 
 
@@ -54,24 +75,31 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WORTHWHILE_EVENTS", 1)
 
 
-def ended_in_the_middle(folder: Path, number: int, how: signal.Signals) -> int:
-    """The exit code of a process that was ended while it wrote its file of that ``number``."""
+def ended(script: str, folder: Path, *more: str, how: signal.Signals, after: float = 0) -> int:
+    """The exit code of a process that was sent a signal so many seconds after it said a line."""
     with subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(SAMPLE), str(folder), str(number)],
+        [sys.executable, "-c", script, str(SAMPLE), str(folder), *more],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
     ) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "by half\n"
+        assert process.stdout.readline()
+        time.sleep(after)
         process.send_signal(how)
         return process.wait(timeout=100)
 
 
 @pytest.mark.parametrize("number", [1, FILES])
 def test_an_interrupt_leaves_nothing(tmp_path: Path, number: int) -> None:
-    assert ended_in_the_middle(tmp_path, number, signal.SIGINT) != 0
+    assert ended(BY_HALF, tmp_path, str(number), how=signal.SIGINT) == -signal.SIGINT
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_while_polars_writes_leaves_nothing(tmp_path: Path) -> None:
+    """One signal is two interrupts then: that of Polars, and Python's in what cleans up."""
+    assert ended(IN_POLARS, tmp_path, how=signal.SIGINT, after=0.2) == -signal.SIGINT
     assert list(tmp_path.iterdir()) == []
 
 
@@ -80,7 +108,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, number: int) -> None:
 def test_a_killed_process_leaves_no_entry_and_what_it_leaves_is_removed(
     tmp_path: Path, number: int, how: signal.Signals
 ) -> None:
-    assert ended_in_the_middle(tmp_path, number, how) == -how
+    assert ended(BY_HALF, tmp_path, str(number), how=how) == -how
     (left,) = tmp_path.iterdir()
     assert len(list(left.iterdir())) == number
     cache = TraceCache(tmp_path)
