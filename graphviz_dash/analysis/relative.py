@@ -16,6 +16,7 @@ from graphviz_dash.analysis.samples import (
     Spread,
     SpreadKind,
     interval,
+    percentiles,
     resampled_medians,
 )
 from graphviz_dash.model.run import Pass
@@ -88,8 +89,8 @@ def _pair(run: Run, against: Run, read: Callable[[CleanTimings], Sequence[int]])
     # A long series is resampled less often than a short one.
     draws = min(len(befores), len(afters))
     return _Pair(
-        float(np.median(before)),
-        float(np.median(after)),
+        percentiles(np.asarray(before, np.float64), (50,))[0],
+        percentiles(np.asarray(after, np.float64), (50,))[0],
         befores[:draws],
         afters[:draws],
         min(len(before), len(after)),

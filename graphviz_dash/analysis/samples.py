@@ -62,8 +62,24 @@ def summarise(values: Sequence[float] | Numbers) -> Summary | None:
     series = np.asarray(values, dtype=np.float64)
     if not series.size:
         return None
-    low, median, high = (float(q) for q in np.percentile(series, (25, 50, 75)))
+    low, median, high = percentiles(series, (25, 50, 75))
     return Summary(median, Spread(low, high, SpreadKind.QUARTILES, int(series.size)))
+
+
+def percentiles(values: Floats, of: Sequence[float]) -> list[float]:
+    """The percentiles ``of`` at least one value, by linear interpolation, to the last bit those of
+    numpy: its own take ten times as long for a short series, and at their first call import its
+    masked arrays, which a first page would wait for."""
+    ordered = np.sort(values)
+    last = len(ordered) - 1
+    found = []
+    for one in of:
+        place = one / 100 * last
+        low = math.floor(place)
+        before, after = float(ordered[low]), float(ordered[min(low + 1, last)])
+        share, gap = place - low, after - before
+        found.append(before + gap * share if share < 0.5 else after - gap * (1 - share))
+    return found
 
 
 def resampled_medians(values: Sequence[float] | Numbers, stream: int) -> Floats:
@@ -102,5 +118,5 @@ def interval(values: Floats, samples: int) -> Spread:
     Simulated with two series of 200, the interval of their ratio of medians held the true one in
     93% of cases for independent iterations, in 88% where neighbours correlate by 0.8.
     """
-    low, high = (float(q) for q in np.percentile(values, (2.5, 97.5)))
+    low, high = percentiles(values, (2.5, 97.5))
     return Spread(low, high, SpreadKind.INTERVAL, samples)

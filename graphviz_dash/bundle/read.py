@@ -47,6 +47,7 @@ from graphviz_dash.model.run import (
 
 T = TypeVar("T")
 
+_TRACES = (FileRole.CAPTURE_TRACE, FileRole.REPLAY_TRACE)
 _LINK = ("a symbolic link", "a plain file inside the bundle")
 _TAMPERED = "The bundle was changed or damaged after it was written: copy it anew."
 
@@ -114,15 +115,16 @@ def read_manifest(path: Path) -> Manifest:
     return _decode(content, Manifest, file)
 
 
-def read_bundle(path: Path) -> BundleContents:
-    """All parts of the bundle at ``path``, each checked by size and sha256, then by type.
+def read_bundle(path: Path, *, traces: bool = True) -> BundleContents:
+    """All parts of the bundle at ``path``, each checked by size and sha256, then by type; without
+    ``traces``, which may be large, the sha256 of these is not looked at.
 
     Raises:
         InputError: anything that is not as the manifest or docs/bundle-format.md says.
     """
     manifest = read_manifest(path)
     with _refusals_as_input_errors(path):
-        files = _checked_files(path, manifest)
+        files = _checked_files(path, manifest, traces=traces)
         graphs = tuple(
             _read_part(file, CapturedGraph) for role, file in files if role is FileRole.GRAPH
         )
@@ -211,19 +213,22 @@ def _read_observers(file: Path | None) -> ObserverPass | None:
     return found
 
 
-def _checked_files(path: Path, manifest: Manifest) -> list[tuple[FileRole, Path]]:
+def _checked_files(
+    path: Path, manifest: Manifest, *, traces: bool = True
+) -> list[tuple[FileRole, Path]]:
     seen: set[str] = set()
     files = []
     for entry in manifest.files:
         if entry.path in seen:
             raise InputError(path / MANIFEST, f"{entry.path!r} listed twice", "each file once")
         seen.add(entry.path)
-        files.append((entry.role, checked_file(path, entry)))
+        whole = traces or entry.role not in _TRACES
+        files.append((entry.role, checked_file(path, entry, whole=whole)))
     return files
 
 
-def checked_file(path: Path, entry: FileEntry) -> Path:
-    """The file of ``entry`` in the bundle at ``path``.
+def checked_file(path: Path, entry: FileEntry, *, whole: bool = True) -> Path:
+    """The file of ``entry`` in the bundle at ``path``; its content is checked if asked ``whole``.
 
     Raises:
         InputError: it lies elsewhere, is a link or no file, too large, or not what was written.
@@ -251,8 +256,9 @@ def checked_file(path: Path, entry: FileEntry) -> Path:
     size = file.stat().st_size
     if size != entry.bytes:
         raise InputError(file, f"{size:,} bytes", f"{entry.bytes:,} bytes", _TAMPERED)
-    trace = entry.role in (FileRole.CAPTURE_TRACE, FileRole.REPLAY_TRACE)
-    _check_limit(file, MAX_TRACE_BYTES if trace else MAX_PART_BYTES)
+    _check_limit(file, MAX_TRACE_BYTES if entry.role in _TRACES else MAX_PART_BYTES)
+    if not whole:
+        return file
     digest = sha256_of(file)
     if digest != entry.sha256:
         raise InputError(file, f"sha256 {digest[:16]}…", f"{entry.sha256[:16]}…", _TAMPERED)

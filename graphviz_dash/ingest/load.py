@@ -18,14 +18,17 @@ _COLLECT = "Record one with: graphviz-dash collect --workload NAME --modes eager
 _ORDER = {mode: place for place, mode in enumerate(ExecutionMode)}
 
 
-def load_run(path: Path, limits: Limits = DEFAULT_LIMITS, *, traces: bool = True) -> Run:
-    """The run bundle at ``path``, its ``traces`` included; see ``ingest/cache.py`` for these.
+def load_run(
+    path: Path, limits: Limits = DEFAULT_LIMITS, *, traces: bool = True, checked: bool = True
+) -> Run:
+    """The run bundle at ``path``, its ``traces`` included; see ``ingest/cache.py`` for these. Those
+    that are not read are compared with their sha256 if they are to be ``checked``.
 
     Raises:
         InputError: no bundle, or one that is not as its manifest and docs/bundle-format.md say, or
             a trace that cannot be read; the message names the file.
     """
-    contents: BundleContents = read_bundle(path)
+    contents: BundleContents = read_bundle(path, traces=traces or checked)
     captured = replayed = None
     if traces:
         with part(0, 2):
@@ -76,7 +79,8 @@ def load_experiment(
     path: Path, limits: Limits = DEFAULT_LIMITS, *, traces: bool = True
 ) -> Experiment:
     """All runs directly under ``path``, in the order of ExecutionMode, then rank, then name;
-    without ``traces`` the rest of their bundles, which is read in a fraction of the time.
+    without ``traces`` the rest of their bundles, which is read in a fraction of the time, for the
+    content of their traces is not even looked at.
 
     Raises:
         InputError: no such folder, no run in it, or a run that cannot be loaded.
@@ -88,7 +92,7 @@ def load_experiment(
     runs = []
     for place, bundle in enumerate(bundles):
         with part(place, len(bundles)):
-            runs.append(load_run(bundle, limits, traces=traces))
+            runs.append(load_run(bundle, limits, traces=traces, checked=traces))
     runs.sort(key=lambda run: (_ORDER[run.mode], run.manifest.rank or 0, run.name))
     return Experiment(path=folder, runs=tuple(runs))
 

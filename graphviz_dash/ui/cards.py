@@ -1,28 +1,17 @@
-"""What the overview tells of an experiment, made from its comparison.
-
-    python -m graphviz_dash.ui.cards [FOLDERS...]
-
-tells of every experiment under the folders, as far as it is known without the traces: a line of
-JSON each, an :class:`~graphviz_dash.ui.early.Told`. It needs no Streamlit.
-"""
+"""What the overview tells of an experiment, made from its comparison; needs no Streamlit."""
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-
-import msgspec
 
 from graphviz_dash.analysis.answer import answer_text
 from graphviz_dash.analysis.compare import Comparison, compare
 from graphviz_dash.charts.shades import Theme
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.load import find_experiments, load_experiment
+from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Run
-from graphviz_dash.ui.catalogue import roots
 from graphviz_dash.ui.early import Card, Told
 from graphviz_dash.ui.markup import element, text
 from graphviz_dash.ui.pieces import (
@@ -102,21 +91,3 @@ def told(path: Path) -> Told:
         return Told(str(path), card_of(compare(experiment), experiment.runs, None))
     except InputError as error:
         return Told(str(path), problem=str(error))
-
-
-def main() -> None:
-    """Tells of all experiments, each at once when it is known."""
-    # At its end in a moment, and what it makes has no cycles.
-    gc.disable()
-    for root in roots():
-        try:
-            found = find_experiments(root)
-        except InputError:
-            continue  # the page says so
-        for path in found:
-            sys.stdout.buffer.write(msgspec.json.encode(told(path)) + b"\n")
-            sys.stdout.buffer.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -19,7 +19,7 @@ from typing import IO, Final
 
 import msgspec
 
-_PROGRAM: Final = "graphviz_dash.ui.cards"
+_PROGRAM: Final = "graphviz_dash.ui.tell"
 _PACKAGES: Final = Path(__file__).parents[2]
 """Where the package lies, which need not be installed."""
 

@@ -31,6 +31,8 @@ loaded when the first page stands and the browser has nothing to do."""
 IMPORT: Final = re.compile(r"""(?:from|import)\s*["'`]\./([\w.-]+\.js)["'`]""")
 _BEGIN_BYTES: Final = 1 << 15
 """What is read of a script, half a megabyte with some: bundlers put imports at the beginning."""
+_UNUSED: Final = re.compile(rb"<link[^>]*/SourceSansVF-Upright[^>]*>")
+"""Streamlit's own font, asked for before all scripts though our theme shows no text in it."""
 _NOT_ASKED: Final = (b"accept-encoding", b"if-none-match", b"if-modified-since")
 """What is compressed, or that a document is unchanged, could not be completed."""
 _FRESH: Final = """<script type="module">
@@ -132,6 +134,7 @@ def completed(document: bytes, *, overview: bool) -> bytes:
     head, and with the first requests of a page named in its head."""
     style = b"<style>" + STYLE.read_bytes() + b"</style>" + (_FRESH + _later()).encode()
     head = _HISTORY + first_requests(OVERVIEW if overview else OTHERS)
+    document = _UNUSED.sub(b"", document, 1)
     document = document.replace(b"</head>", head.encode() + b"</head>", 1)
     return document.replace(b"<body>", b"<body>" + style, 1)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from graphviz_dash.analysis.samples import interval, resampled_medians, summarise
+from graphviz_dash.analysis.samples import interval, percentiles, resampled_medians, summarise
 
 
 class TestSummary:
@@ -23,6 +25,21 @@ class TestSummary:
 
     def test_nothing(self) -> None:
         assert summarise([]) is None
+
+
+class TestPercentiles:
+    @given(
+        st.lists(st.floats(-1e15, 1e15), min_size=1, max_size=60),
+        st.lists(st.floats(0, 100), min_size=1, max_size=4),
+    )
+    def test_they_are_those_of_numpy(self, values: list[float], of: list[float]) -> None:
+        series = np.asarray(values)
+        assert percentiles(series, of) == np.percentile(series, of).tolist()
+
+    @given(st.lists(st.integers(0, 10**13), min_size=1, max_size=60))
+    def test_the_middle_is_the_median(self, values: list[int]) -> None:
+        series = np.asarray(values, dtype=np.float64)
+        assert percentiles(series, (50,)) == [np.median(series)]
 
 
 class TestResampling:

@@ -217,3 +217,21 @@ def test_limits_hold_for_the_traces_of_a_run(tmp_path: Path) -> None:
     run = make_run(tmp_path / "toy", "graph")
     with pytest.raises(InputError, match="limit events"):
         load_run(run, Limits(events=10))
+
+
+def test_a_damaged_trace_is_found_when_it_is_read(tmp_path: Path) -> None:
+    path = make_experiment(tmp_path / "toy")
+    trace = path / "graph" / "traces" / "replay.json.gz"
+    content = bytearray(trace.read_bytes())
+    content[-1] ^= 1
+    trace.write_bytes(content)
+    assert len(load_experiment(path, traces=False).runs) == 2
+    with pytest.raises(InputError, match="sha256"):
+        load_run(path / "graph", traces=False)
+    with pytest.raises(InputError, match="sha256"):
+        load_experiment(path)
+    # Of all that is read nothing is taken unseen.
+    clean = path / "graph" / "clean.json"
+    clean.write_bytes(clean.read_bytes()[:-1] + b" ")
+    with pytest.raises(InputError, match="sha256"):
+        load_experiment(path, traces=False)

@@ -84,6 +84,8 @@ def test_streamlits_own_document_is_completed() -> None:
 
     stored = (Path(streamlit.__file__).parent / "static" / "index.html").read_bytes()
     document = completed(stored, overview=False).decode()
+    assert "SourceSans" in stored.decode()
+    assert "SourceSans" not in document
     assert "/static/js/Html." in document
     assert "/static/js/ButtonGroup." in document
     assert document.count("<style>") == 1
