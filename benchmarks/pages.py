@@ -86,6 +86,8 @@ def _start(browser: Browser, app: Path, early: bool) -> tuple[float, float, floa
     """ms to the first answer, to a usable page, and of the server's work until then."""
     # A context of its own is a browser that has nothing in its cache.
     page = _tab(browser) if early else None
+    if page:
+        page.wait_for_timeout(500)
     begun = time.time()
     # Installed, modules are compiled; here the first start compiles them, and is not counted.
     with served(app, "sample_traces", environment={"PYTHONDONTWRITEBYTECODE": ""}) as server:

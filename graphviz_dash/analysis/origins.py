@@ -88,7 +88,7 @@ class Origins:
         runtime = capture.runtime
         self._at = column(runtime, "ts")[launches]
         self._on = column(runtime, "tid")[launches]
-        self._calls = Names(runtime["name"], launches)
+        calls = Names(runtime["name"], launches)
         self._ops = Ops(capture.ops)
         self._marks = Marks(capture.annotations)
         self._frames = Frames(capture.python)
@@ -98,10 +98,14 @@ class Origins:
         self._module = self._modules()
         self._phase = self._phases()
         self._sources = self._found_sources()
+        self._inputs = self._ops.inputs(self._op)
+        # Each launch is asked for by itself: from lists, which answer sooner than arrays.
+        self._op_of, self._module_of = self._op.tolist(), self._module.tolist()
+        self._call_of = calls.at(np.arange(len(launches)))
 
     def origin(self, place: int, method: str, confidence: float) -> NodeOrigin:
         """The origin of launch number ``place``."""
-        op = int(self._op[place])
+        op = self._op_of[place]
         source, source_method = self._sources[place]
         reason = None
         if op == NONE:
@@ -112,12 +116,12 @@ class Origins:
         # The record of a collective's parameters, inside the operator that calls it.
         if path and path[-1] == _RECORD and len(path) > 1:
             path = path[:-1]
-        dims, types = self._ops.inputs(op)
-        module = int(self._module[place])
+        dims, types = self._inputs[place]
+        module = self._module_of[place]
         return NodeOrigin(
             method=method,
             confidence=confidence,
-            launch_call=self._calls[place],
+            launch_call=self._call_of[place],
             op=path[-1] if path else None,
             op_path=path,
             input_dims=dims,
