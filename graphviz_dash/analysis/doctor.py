@@ -188,6 +188,15 @@ def _and_more(count: int) -> str:
     return "" if count == 1 else f", and {count - 1} more"
 
 
+def _strays(report: DoctorReport) -> bool:
+    """Whether some tensor differs after a replay by far more than between two eager steps."""
+    return any(
+        check.differing
+        and (check.noise is None or check.largest is None or check.largest > 10 * check.noise)
+        for check in report.outputs
+    )
+
+
 def _rules(report: DoctorReport) -> tuple[RuleOutcome, ...]:
     checks = {check.rule: check for check in report.checks}
     counts = dict.fromkeys(RuleId, 0)
@@ -198,5 +207,9 @@ def _rules(report: DoctorReport) -> tuple[RuleOutcome, ...]:
         check = checks.get(rule.id)
         status = check.status if check else CheckStatus.NOT_CHECKED
         reason = check.reason if check else "this report's version of the tool had no such rule"
+        passed = status is CheckStatus.PASSED
+        if rule.id is RuleId.REPLAY_DIFFERS and passed and report.findings and _strays(report):
+            # The rule is for what no other one explains; "passed" alone would deny the difference.
+            reason = "it does, as what was found above explains"
         outcomes.append(RuleOutcome(rule, status, reason, counts[rule.id]))
     return tuple(outcomes)

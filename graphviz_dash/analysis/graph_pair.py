@@ -134,7 +134,7 @@ def launch_sentence(found: DeviceLaunch) -> str:
             first, more = found.unknown[0], len(found.unknown) - 1
     where = f"{first.graph}" if first.node is None else f"node {first.node} of {first.graph}"
     others = f", and {format_count(more)} more" if more else ""
-    return f"{found.verdict.value}: {where}: {first.reason}{others}"
+    return f"{found.verdict.value}, {where}: {first.reason}{others}"
 
 
 def launch_answer(answer: DriverAnswer) -> str:

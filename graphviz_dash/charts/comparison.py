@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +9,7 @@ import plotly.graph_objects as go
 
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison
+from graphviz_dash.charts.axes import log_ticks
 from graphviz_dash.charts.palette import CATEGORY, MODE, drawn_mode
 from graphviz_dash.charts.shades import IDLE, Theme, shade
 from graphviz_dash.charts.themed import (
@@ -122,7 +122,7 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
     figure.update_layout(legend={"itemsizing": "constant"})
     figure.update_xaxes(title_text="iteration", showgrid=False)
     values = [value for trace in figure.data for value in trace.y]
-    ticks = _ticks(values)
+    ticks = log_ticks(values)
     texts = [f"{tick:,g}" for tick in ticks]
     figure.update_yaxes(
         title_text="us",
@@ -202,30 +202,6 @@ def _faint(colour: str) -> str:
     """#rrggbb as a colour that lets a line behind it be seen."""
     red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
     return f"rgba({red},{green},{blue},0.2)"
-
-
-def _ticks(values: list[float]) -> list[float]:
-    """Round ticks over the range of ``values``; Plotly's own on a logarithmic axis show the leading
-    digit alone. The narrower the range, the more of each power of ten."""
-    known = [value for value in values if value > 0] or [1.0]
-    low, high = min(known), max(known)
-    if high < 1.5 * low:
-        return _even_ticks(low, high)
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    few, some = (1, 10), (1, 2, 5, 10)
-    many = (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 8, 10)
-    steps = many if high < 3 * low else some if high < 1e4 * low else few
-    return sorted({round(step * 10.0**power, 9) for power in powers for step in steps})
-
-
-def _even_ticks(low: float, high: float) -> list[float]:
-    """Four to nine round ticks at even distances around a range so narrow that a logarithmic axis
-    looks like a linear one."""
-    rough = max((high - low) / 4, low * 1e-3)
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = power * max(one for one in (1, 2, 5) if one * power <= rough)
-    first, last = math.floor(low / step), math.ceil(high / step)
-    return [round(place * step, 9) for place in range(first, last + 1)]
 
 
 def _excess(run: RunComparison) -> bool:

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from graphviz_dash.analysis.launch_costs import TITLES, LaunchCosts, Row, name_of
 from graphviz_dash.analysis.own_graph import OwnGraph
+from graphviz_dash.charts.axes import log_ticks
 from graphviz_dash.charts.palette import MODULES
 from graphviz_dash.charts.shades import ACCENT, GREY, Theme, shade
 from graphviz_dash.charts.themed import dress
@@ -85,6 +86,9 @@ def launch_chart(
     figure.update_yaxes(
         title=f"{TITLES[measure]}, us", type=kind, rangemode=None if log else "tozero"
     )
+    if log:
+        ticks = log_ticks(value for trace in figure.data for value in trace.y)
+        figure.update_yaxes(tickvals=ticks, ticktext=[f"{tick:,g}" for tick in ticks])
     return dress(figure, theme, _HEIGHT)
 
 

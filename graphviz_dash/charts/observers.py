@@ -14,6 +14,7 @@ from graphviz_dash.analysis.observer_effect import (
     ObserverEffect,
     ObserverRow,
 )
+from graphviz_dash.charts.axes import log_ticks
 from graphviz_dash.charts.palette import MODULES
 from graphviz_dash.charts.shades import Theme, shade
 from graphviz_dash.charts.themed import dress
@@ -73,11 +74,12 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
         ticksuffix="  ",
         tickfont={"family": "Inter, sans-serif", "size": 13},
     )
+    ticks = log_ticks(ratio for trace in figure.data for ratio in trace.x)
     figure.update_xaxes(
         title_text="times as long as with nothing attached (on the GPU: as under CUDA events)",
         type="log",
-        dtick="D2",
-        ticksuffix="x",
+        tickvals=ticks,
+        ticktext=[f"{tick:,g}x" for tick in ticks],
     )
     return figure
 

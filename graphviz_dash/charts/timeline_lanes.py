@@ -87,7 +87,7 @@ def _delta(one: ChosenRun, baseline: ChosenRun) -> str:
     if own == other or min(own, other) <= 0:
         return "as long" if own == other else ""
     word, ratio = ("shorter", other / own) if own < other else ("longer", own / other)
-    return f"{format_ns(abs(own - other))} {word} ({format_ratio(ratio)})"
+    return f"{format_ns(abs(own - other))} {word} as traced ({format_ratio(ratio)})"
 
 
 def between(one: ChosenRun, window: tuple[int, int]) -> str:

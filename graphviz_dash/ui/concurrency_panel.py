@@ -76,7 +76,7 @@ def _edges(found: Concurrency, whole: WholeGraph) -> None:
             "Gap, us": st.column_config.NumberColumn(format="%.2f"),
         },
         hide_index=True,
-        height=min(420, 38 + 35 * max(len(edges), 1)),
+        height="content" if len(edges) <= 12 else 420,
         alt="Dependencies with the time lost in each, longest first",
     )
     st.caption(

@@ -91,7 +91,7 @@ def _shares(shares: tuple[Share, ...], by: str) -> None:
         data,
         column_config=config,
         hide_index=True,
-        height=254,
+        height=254 if len(shares) > 6 else "content",
         placeholder="–",
         alt=f"What each {by} contributes to the difference, by cause",
     )

@@ -18,6 +18,7 @@ from graphviz_dash.ui import address
 from graphviz_dash.ui.catalogue import Entry
 from graphviz_dash.ui.frame import draw, theme
 from graphviz_dash.ui.markup import element, plain, show, table, text
+from graphviz_dash.ui.results import comparison as compared
 from graphviz_dash.ui.results import observer_effects
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
 
@@ -78,7 +79,7 @@ def own_panel(experiment: str, graphs: Sequence[OwnGraph]) -> None:
         data,
         column_config=config,
         hide_index=True,
-        height=min(_TABLE_PX, 38 + 35 * len(graphs)),
+        height="content" if len(graphs) <= 12 else _TABLE_PX,
         placeholder="–",
         alt="Shape and launch times of every captured graph",
     )
@@ -115,6 +116,7 @@ def observer_panel(entry: Entry) -> None:
     if len(names) > 1:
         chosen = address.choose("watched", "Run", names, default=usual)
     effect = known[chosen]
+    run = compared(entry.key)[chosen]
     show(element("p", text(effect.sentence), "sentence"))
     draw(observer_chart(effect, theme()), "observers")
     _observer_table(effect)
@@ -122,6 +124,8 @@ def observer_panel(entry: Entry) -> None:
     lines = [
         f"The grey band: two processes with nothing attached differ by {noise} of a step.",
         "On the GPU there is nothing to read without events; the other tools are set beside them.",
+        f"Each row is of processes of its own; in those of the clean pass a step took "
+        f"{run.step.text}, and {run['launch_cpu_time'].text} to launch.",
         *(f"Without {reason}." for reason in effect.without),
     ]
     st.caption(plain(" ".join(lines)))

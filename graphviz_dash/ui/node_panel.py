@@ -96,7 +96,9 @@ def selecting(key: str, nodes: Sequence[int]) -> Callable[[], None]:
 
 def _pair(field: Field) -> str:
     note = element("small", text(field.note)) if field.note else ""
-    return element("span", text(field.label)) + element("b", text(field.text) + note)
+    # A path that does not fit breaks after a folder, not within its line number.
+    value = text(field.text).replace("/", "/<wbr>")
+    return element("span", text(field.label)) + element("b", value + note)
 
 
 def _spark(bins: tuple[int, ...], colour: str) -> str:

@@ -18,6 +18,7 @@ from graphviz_dash.model.doctor import (
     CheckStatus,
     DoctorReport,
     Evidence,
+    Finding,
     OutputCheck,
     RuleId,
     Severity,
@@ -100,6 +101,17 @@ def test_every_rule_has_an_outcome_even_one_the_report_does_not_know() -> None:
     assert rules[RuleId.MOVED_INPUT].reason is not None
     counted = {one.rule.id: one.findings for one in diagnose(report(READ, READ)).rules}
     assert counted[RuleId.SYNC_VALUE] == 2
+
+
+def test_a_difference_that_other_rules_explain_is_not_denied() -> None:
+    def told(findings: tuple[Finding, ...], outputs: tuple[OutputCheck, ...]) -> str | None:
+        rules = diagnose(report(*findings, outputs=outputs)).rules
+        return next(one.reason for one in rules if one.rule.id is RuleId.REPLAY_DIFFERS)
+
+    exact = (OutputCheck("result", "result", "float32", (64,), 64, 0, 0.0, 1e-7),)
+    assert told((MOVED,), OUTPUTS) == "it does, as what was found above explains"
+    assert told((MOVED,), exact) is None
+    assert told((), OUTPUTS) is None
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_the_outcome_in_words() -> None:
     assert answer_sentence(refused.recorded).startswith("refused, ERROR_TOPOLOGY_CHANGED; the call")
     other = _run("creation-order/longest-copy-first")
     assert launch_sentence(check_device_launch(other, "graph-0")).startswith(
-        "no: node 8 of graph-0: a node of kind Empty"
+        "no, node 8 of graph-0: a node of kind Empty"
     )
     said = other.graphs[0].device_launch
     assert said is not None

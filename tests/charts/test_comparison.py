@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.analysis.compare import Comparison, compare
+from graphviz_dash.charts.axes import log_ticks
 from graphviz_dash.charts.comparison import (
-    _ticks,
     break_even_chart,
     iterations_chart,
     where_time_goes_chart,
@@ -151,7 +151,7 @@ def test_without_clean_or_traced_passes_there_is_no_picture(failed: Comparison) 
     ],
 )
 def test_logarithmic_ticks_are_round_and_enough(values: list[float], within: int) -> None:
-    ticks = _ticks(values)
+    ticks = log_ticks(values)
     assert ticks == sorted(set(ticks))
     low, high = min(values, default=1.0), max(values, default=1.0)
     assert sum(low * 0.8 <= tick <= high * 1.25 for tick in ticks) >= within

@@ -157,7 +157,7 @@ def test_each_run_starts_at_its_own_step() -> None:
     starts = [_decoded(view, run.lanes[0])[0][0] for run in view.runs]
     assert starts == [100, 100]
     assert view.runs[0].delta == ""
-    assert view.runs[1].delta == "400 ns shorter (2.00x)"
+    assert view.runs[1].delta == "400 ns shorter as traced (2.00x)"
     assert view.fit[1] > 800
 
 

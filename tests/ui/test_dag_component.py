@@ -154,6 +154,17 @@ def test_search_unfolds_to_its_hits(page: Page, dashboard: str) -> None:
     expect(page).not_to_have_url(re.compile("find="))
 
 
+def test_a_slash_leads_to_the_search_unless_somebody_writes(page: Page, dashboard: str) -> None:
+    open_graph(page, dashboard, "experiment=fork-join&run=graph")
+    search = page.locator(".dag .search")
+    page.get_by_role("button", name="Fit").click()
+    page.keyboard.press("/")
+    expect(search).to_be_focused()
+    expect(search).to_have_value("")
+    page.keyboard.press("/")
+    expect(search).to_have_value("/")
+
+
 @pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
 def test_colours_follow_the_theme_and_the_choice(page: Page, dashboard: str) -> None:
     canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph&colour=phase")

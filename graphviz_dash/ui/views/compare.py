@@ -297,7 +297,7 @@ def _kernels(found: KernelTable, run: RunComparison | None) -> None:
         data,
         column_config=config,
         hide_index=True,
-        height=min(560, 38 + 35 * max(len(rows), 1)),
+        height="content" if len(rows) < 16 else 560,
         placeholder="–",
         alt="Kernels of the baseline and of the run per traced step",
     )

@@ -158,5 +158,6 @@ def _download(label: str, content: Callable[[], bytes], name: str, kind: str) ->
 
 
 def _command(*words: str) -> None:
-    """A command to copy, quoted for a shell."""
-    show(element("p", "In a terminal: " + element("code", text(shlex.join(words))), "muted"))
+    """A command to copy, quoted for a shell. Lines break between its words."""
+    quoted = " ".join(element("span", text(shlex.quote(word)), "word") for word in words)
+    show(element("p", "In a terminal: " + element("code", quoted), "muted"))

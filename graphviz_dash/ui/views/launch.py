@@ -218,7 +218,7 @@ def _table(name: str, costs: LaunchCosts) -> None:
         data,
         column_config=config,
         hide_index=True,
-        height=min(640, 38 + 35 * len(costs.rows)),
+        height="content" if len(costs.rows) < 18 else 640,
         placeholder="–",
         alt="Median of every measure for every graph",
     )

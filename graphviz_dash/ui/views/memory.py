@@ -235,7 +235,7 @@ def _pools(chosen: Chosen, report: MemoryReport) -> None:
             drawn = len(chart.layout.yaxis.categoryarray)
             st.caption(
                 "A row for each graph, in capture order, and the bytes of the pool that its "
-                "capture allocated at some time."
+                "capture allocated at some time; what lies in no row is unused."
                 + (f" The first {drawn} of {len(found.rows)}." if drawn < len(found.rows) else "")
             )
     _graphs(report)
@@ -284,7 +284,7 @@ def _graphs(report: MemoryReport) -> None:
         columns,
         column_config=config,
         hide_index=True,
-        height=min(420, 38 + 35 * len(graphs)),
+        height="content" if len(graphs) <= 12 else 420,
         placeholder="–",
         alt="Memory of each graph",
     )

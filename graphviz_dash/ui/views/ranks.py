@@ -94,9 +94,10 @@ def _mode(modes: tuple[ModeRanks, ...]) -> ModeRanks:
 def _no_ranks(chosen: Chosen) -> None:
     runs = format_count(len(chosen.experiment.runs))
     show(
+        element("h1", text(chosen.entry.name)),
         element(
             "div",
-            element("h3", "This experiment was collected by one process")
+            element("h2", "This experiment was collected by one process")
             + element("p", text(f"None of the {runs} runs of {chosen.entry.name} has a rank."))
             + element(
                 "p",
@@ -113,7 +114,7 @@ def _no_ranks(chosen: Chosen) -> None:
                 "muted",
             ),
             "empty",
-        )
+        ),
     )
 
 
@@ -237,7 +238,7 @@ def _collectives(found: ModeRanks) -> None:
             "GB/s": st.column_config.NumberColumn(format="%.1f"),
         },
         hide_index=True,
-        height=min(460, 38 + 35 * len(rows)),
+        height="content" if len(rows) <= 12 else 460,
         placeholder=_ABSENT,
         alt="Collectives of the step",
     )

@@ -3,7 +3,8 @@
 // What has one colour is one path, made once for a view; text is drawn where it can be read. While
 // the reader zooms or pans a view that is slow to draw, the last frame is moved instead.
 
-const LABELS_FROM = 0.42;
+const LABELS_FROM = 0.3;
+const TIMES_FROM = 0.36;
 const NOTES_FROM = 0.6;
 const MAP_WIDTH = 168;
 const HEAD = 26;
@@ -162,6 +163,12 @@ function traceLink(line, heads, p) {
   heads.closePath();
 }
 
+/** The size of a text that has `size` at full scale and is not to fall below `least` pixels of the
+ * screen, where a box of this scale has room for it. */
+function legible(dag, size, least) {
+  return Math.round(Math.min(1.8 * size, Math.max(size, least / dag.zoom)) * 2) / 2;
+}
+
 /** How much of the text's colour is in the ground of unfolded groups. */
 function ground(theme) {
   return theme.dark ? 0.035 : 0.026;
@@ -252,14 +259,14 @@ function drawHead(dag, ctx, box) {
   chevron(ctx, box.x + 13, y, true, theme.muted);
   let room = box.w - 36;
   if (box.repeats) room -= drawBlock(dag, ctx, box, y, room);
-  ctx.font = `600 12px ${theme.font}`;
+  ctx.font = `600 ${legible(dag, 12, 8.5)}px ${theme.font}`;
   const name = fitText(ctx, box.label, room);
   const left = room - textWidth(ctx, name) - 14;
   ctx.textAlign = "left";
   clearUnder(ctx, theme, box.x + 22, y, textWidth(ctx, name));
   ctx.fillStyle = theme.text;
   ctx.fillText(name, box.x + 22, y);
-  ctx.font = `11px ${theme.mono}`;
+  ctx.font = `${legible(dag, 11, 7.5)}px ${theme.mono}`;
   ctx.fillStyle = theme.muted;
   ctx.textAlign = "right";
   const count = box.note.split(" · ")[0];
@@ -275,7 +282,7 @@ function drawHead(dag, ctx, box) {
 /** Takes away the link that may run where text will stand, down to the ground of the group. */
 function clearUnder(ctx, theme, x, y, width) {
   ctx.fillStyle = mix(theme.background, theme.text, ground(theme));
-  ctx.fillRect(x - 2, y - 7, width + 4, 14);
+  ctx.fillRect(x - 2, y - 8, width + 4, 16);
 }
 
 /** Which block of a repeat is shown, with arrows to the ones beside it; returns the room taken. */
@@ -283,7 +290,7 @@ function drawBlock(dag, ctx, box, y, most) {
   const { theme } = dag;
   const count = box.repeats.toLocaleString("en");
   const text = box.block < 0 ? `× ${count}` : `${(box.block + 1).toLocaleString("en")} of ${count}`;
-  ctx.font = `600 11px ${theme.font}`;
+  ctx.font = `600 ${legible(dag, 11, 8)}px ${theme.font}`;
   const arrows = box.block < 0 ? 0 : 18;
   const room = textWidth(ctx, text) + 2 * arrows + 8;
   if (room > most * 0.6) return 0;
@@ -316,24 +323,27 @@ function drawText(dag, ctx, box) {
   const { theme, zoom } = dag;
   const group = box.node < 0;
   const x = box.x + (group ? 24 : 11);
-  const first = box.y + (group ? 14 : 12);
+  const alone = zoom < NOTES_FROM;
+  // The only line of a box is in its middle: in a group's, above the strip.
+  const first = box.y + (alone ? (group ? 17 : box.h / 2) : group ? 14 : 12);
   ctx.textBaseline = "middle";
   if (group) chevron(ctx, box.x + 14, first, false, theme.muted);
   ctx.textAlign = "right";
-  ctx.font = `11px ${theme.mono}`;
+  ctx.font = `${legible(dag, 11, 7.5)}px ${theme.mono}`;
   ctx.fillStyle = theme.muted;
   const edge = box.x + box.w - 9;
-  ctx.fillText(box.time, edge, first);
-  const used = textWidth(ctx, box.time) + 8;
+  const time = zoom < TIMES_FROM ? "" : box.time;
+  ctx.fillText(time, edge, first);
+  const used = time && textWidth(ctx, time) + 8;
   ctx.textAlign = "left";
-  ctx.font = `${group ? 600 : 500} 11.5px ${theme.font}`;
+  ctx.font = `${group ? 600 : 500} ${legible(dag, 11.5, 8)}px ${theme.font}`;
   ctx.fillStyle = theme.text;
   const badge = box.repeats ? ` × ${box.repeats.toLocaleString("en")}` : "";
   const room = edge - x - used;
   const fitted = fitText(ctx, box.label, room - (badge ? textWidth(ctx, badge) : 0));
   ctx.fillText(fitted + badge, x, first);
-  if (zoom < NOTES_FROM) return;
-  ctx.font = `10.5px ${theme.font}`;
+  if (alone) return;
+  ctx.font = `${legible(dag, 10.5, 7)}px ${theme.font}`;
   ctx.fillStyle = theme.muted;
   if (!group) return ctx.fillText(fitText(ctx, box.note, box.w - 22), x, box.y + 26);
   const hits = dag.hits.size ? dag.hitsIn(box) : 0;
@@ -406,7 +416,7 @@ function drawTween(dag) {
   const between = (a, b) => a + (b - a) * t;
   const scale = dpr * dag.zoom;
   ctx.setTransform(scale, 0, 0, scale, dag.x * dpr, dag.y * dpr);
-  ctx.font = `500 11.5px ${theme.font}`;
+  ctx.font = `500 ${legible(dag, 11.5, 8)}px ${theme.font}`;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   for (const box of dag.view.boxes) {

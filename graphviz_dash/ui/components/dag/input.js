@@ -20,7 +20,6 @@ const KEYS = {
   "]": (dag) => dag.repeat.step(1),
   e: (dag) => dag.edges.next(),
   m: (dag) => dag.foldByModule(),
-  "/": (dag) => dag.search.focus(),
 };
 
 function listenDag(dag, signal) {
@@ -95,6 +94,18 @@ function listenDag(dag, signal) {
       event.preventDefault();
       event.stopPropagation();
       action(dag);
+    },
+    { signal },
+  );
+  // The field says so itself: this key leads to it from wherever nobody is writing.
+  window.addEventListener(
+    "keydown",
+    (event) => {
+      const from = event.composedPath()[0];
+      const writes = from.matches?.("input, textarea, select") || from.isContentEditable;
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || writes) return;
+      event.preventDefault();
+      dag.search.focus();
     },
     { signal },
   );

@@ -1,0 +1,30 @@
+"""Round places for the labels of logarithmic axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+
+def log_ticks(values: Iterable[float]) -> list[float]:
+    """Round ticks over the range of ``values``; Plotly's own on a logarithmic axis show the leading
+    digit alone. The narrower the range, the more of each power of ten."""
+    known = [value for value in values if value > 0] or [1.0]
+    low, high = min(known), max(known)
+    if high < 1.5 * low:
+        return _even_ticks(low, high)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    few, some = (1, 10), (1, 2, 5, 10)
+    many = (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 8, 10)
+    steps = many if high < 3 * low else some if high < 1e4 * low else few
+    return sorted({round(step * 10.0**power, 9) for power in powers for step in steps})
+
+
+def _even_ticks(low: float, high: float) -> list[float]:
+    """Four to nine round ticks at even distances around a range so narrow that a logarithmic axis
+    looks like a linear one."""
+    rough = max((high - low) / 4, low * 1e-3)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = power * max(one for one in (1, 2, 5) if one * power <= rough)
+    first, last = math.floor(low / step), math.ceil(high / step)
+    return [round(place * step, 9) for place in range(first, last + 1)]
