@@ -3,8 +3,9 @@
 // What has one colour is one path, made once for a view; text is drawn where it can be read. While
 // the reader zooms or pans a view that is slow to draw, the last frame is moved instead.
 
-const LABELS_FROM = 0.3;
-const TIMES_FROM = 0.36;
+const LABELS_FROM = 0.26;
+// Below this a box has room for its name or its time: the name.
+const TIMES_FROM = 0.44;
 const NOTES_FROM = 0.6;
 const MAP_WIDTH = 168;
 const HEAD = 26;
@@ -165,8 +166,8 @@ function traceLink(line, heads, p) {
 
 /** The size of a text that has `size` at full scale and is not to fall below `least` pixels of the
  * screen, where a box of this scale has room for it. */
-function legible(dag, size, least) {
-  return Math.round(Math.min(1.8 * size, Math.max(size, least / dag.zoom)) * 2) / 2;
+function legible(dag, size, least, most = 1.8) {
+  return Math.round(Math.min(most * size, Math.max(size, least / dag.zoom)) * 2) / 2;
 }
 
 /** How much of the text's colour is in the ground of unfolded groups. */
@@ -334,9 +335,9 @@ function drawText(dag, ctx, box) {
   const edge = box.x + box.w - 9;
   const time = zoom < TIMES_FROM ? "" : box.time;
   ctx.fillText(time, edge, first);
-  const used = time && textWidth(ctx, time) + 8;
+  const used = time ? textWidth(ctx, time) + 8 : 0;
   ctx.textAlign = "left";
-  ctx.font = `${group ? 600 : 500} ${legible(dag, 11.5, 8)}px ${theme.font}`;
+  ctx.font = `${group ? 600 : 500} ${legible(dag, 11.5, 8, 2.4)}px ${theme.font}`;
   ctx.fillStyle = theme.text;
   const badge = box.repeats ? ` × ${box.repeats.toLocaleString("en")}` : "";
   const room = edge - x - used;
