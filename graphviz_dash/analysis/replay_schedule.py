@@ -72,8 +72,9 @@ def _shared(
     heapq.heapify(ready)
     running: dict[int, float] = {}
     now = 0.0
+    engines = max(engine) + 1
     while ready or running:
-        wanted = [0.0] * (max(engine) + 1)
+        wanted = [0.0] * engines
         for one in running:
             wanted[engine[one]] += demand[one]
         slow = [max(share, 1.0) for share in wanted]
