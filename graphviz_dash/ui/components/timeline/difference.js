@@ -29,7 +29,9 @@ function drawDifference(t, row) {
   const [begin, stop] = view.loaded;
   const { bins, idleAt, busyAt } = difference;
   const perBin = (stop - begin) / bins;
-  const first = Math.max(0, Math.floor((t.window[0] - begin) / perBin));
+  const together = binsTogether(t, perBin);
+  let first = Math.max(0, Math.floor((t.window[0] - begin) / perBin));
+  first -= first % together;
   const last = Math.min(bins, Math.ceil((t.window[1] - begin) / perBin));
   const zero = y + Math.round(h * 0.72);
   const up = zero - y - 2;
@@ -41,11 +43,12 @@ function drawDifference(t, row) {
     else ctx.fillRect(left, zero - from * down, wide, -share * down);
   };
   ctx.globalAlpha = 0.6;
-  for (let bin = first; bin < last; bin++) {
+  for (let bin = first; bin < last; bin += together) {
+    const next = Math.min(last, bin + together);
     const left = t.x(begin + bin * perBin);
-    const wide = Math.max(0.75, t.x(begin + (bin + 1) * perBin) - left);
-    const idle = clamp((idleAt[bin + 1] - idleAt[bin]) / perBin);
-    const busy = clamp((busyAt[bin + 1] - busyAt[bin]) / perBin);
+    const wide = Math.max(0.75, t.x(begin + next * perBin) - left);
+    const idle = clamp((idleAt[next] - idleAt[bin]) / (perBin * (next - bin)));
+    const busy = clamp((busyAt[next] - busyAt[bin]) / (perBin * (next - bin)));
     if (idle) bar(left, wide, 0, idle, idle > 0 ? colours[0] : colours[2]);
     const stacked = busy > 0 === idle > 0 ? idle : 0;
     if (busy) bar(left, wide, stacked, busy, busy > 0 ? colours[1] : colours[2]);
@@ -55,7 +58,8 @@ function drawDifference(t, row) {
   ctx.fillRect(GUTTER, zero, t.plot, 1);
   const tall = (lost) => zero - Math.max(-down, Math.min(up, (lost / (difference.most || 1)) * up));
   ctx.beginPath();
-  for (let edge = first; edge <= last; edge++) {
+  for (let place = first; place < last + together; place += together) {
+    const edge = Math.min(place, last);
     const x = t.x(begin + edge * perBin);
     const at = tall(idleAt[edge] + busyAt[edge]);
     if (edge === first) ctx.moveTo(x, at);
