@@ -174,6 +174,7 @@ def arrivals_chart(found: ModeRanks, theme: Theme) -> go.Figure | None:
     # Room below, or the markers of those that are first would be cut in half.
     figure.update_yaxes(
         title_text="us after the first rank",
+        tickformat=",",
         range=[-0.05 * highest / 1e3, 1.08 * max(highest, 1.0) / 1e3],
     )
     return dress(figure, theme, 300)
