@@ -387,7 +387,9 @@ def test_export_offers_the_trace_and_the_tables(roots: Path) -> None:
         "Nodes, Parquet",
         "Graphviz DOT",
     ]
-    assert "graphviz-dash export perfetto toy" in markup(page)
+    # Each word of a command keeps together, so that no line ends within "--graph".
+    words = "graphviz-dash export perfetto toy".split()
+    assert " ".join(f'<span class="word">{word}</span>' for word in words) in markup(page)
 
 
 def test_memory_says_what_graphs_cost_and_which_graph_uses_what(roots: Path) -> None:
