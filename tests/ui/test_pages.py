@@ -388,7 +388,7 @@ def test_export_offers_the_trace_and_the_tables(roots: Path) -> None:
         "Graphviz DOT",
     ]
     # Each word of a command keeps together, so that no line ends within "--graph".
-    words = "graphviz-dash export perfetto toy".split()
+    words = ["graphviz-dash", "export", "perfetto", "toy"]
     assert " ".join(f'<span class="word">{word}</span>' for word in words) in markup(page)
 
 
