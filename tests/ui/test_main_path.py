@@ -17,6 +17,7 @@ from graphviz_dash.analysis.metrics import METRICS
 from graphviz_dash.cli.main import cli
 from graphviz_dash.exports.check import check_trace
 from tests.imports.test_bundles import capture, replay
+from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
 
@@ -173,6 +174,10 @@ def test_a_damaged_upload_is_one_line_and_a_good_one_opens(page: Page, dashboard
     expect(page.get_by_role("heading", name="from-elsewhere", exact=True)).to_be_visible(
         timeout=60_000
     )
+    expect(page.get_by_text(re.compile(r"\d opened here"))).to_be_visible()
+    idle(page)
+    page.get_by_role("link", name="Look at it").click()
+    expect(page).to_have_url(re.compile(r"/compare\?experiment=from-elsewhere$"))
 
 
 def test_traces_of_other_programs_open_by_upload(

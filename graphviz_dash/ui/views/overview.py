@@ -30,7 +30,7 @@ def render() -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         show(_title(found))
         st.space("stretch")
-        _upload()
+        _upload(found)
     for problem in found.problems:
         trouble("A folder could not be searched", problem)
     if not found.entries:
@@ -82,11 +82,12 @@ def _own() -> str:
 
 
 def _title(found: Catalogue) -> str:
-    count = len(found.entries)
+    uploads = UPLOADS.folder.resolve()
+    opened = sum(uploads in entry.path.resolve().parents for entry in found.entries.values())
+    count = len(found.entries) - opened
     places = ", ".join(_shown(root) for root in found.roots)
-    return element("h1", "Experiments") + element(
-        "p", text(f"{count or 'None'} found in {places}"), "muted places"
-    )
+    told = f"{count or 'None'} found in {places}" + (f", {opened} opened here" if opened else "")
+    return element("h1", "Experiments") + element("p", text(told), "muted places")
 
 
 def _shown(folder: Path) -> str:
@@ -154,7 +155,7 @@ def _unreadable(entry: Entry, problem: str) -> None:
     trouble(f"{entry.name} cannot be read", problem)
 
 
-def _upload() -> None:
+def _upload(found: Catalogue) -> None:
     with st.popover("Open files from this computer", icon=":material/upload:"):
         st.caption(
             "A zip file of an experiment's folder, as `zip -r mlp-train.zip mlp-train` makes it. "
@@ -173,9 +174,11 @@ def _upload() -> None:
         opened = [_opened(lot, done) for lot in lots]
         if any(opened):
             st.rerun()
-        for lot in lots:
-            if name := done.get(_ident(lot)):
-                st.success(f"Opened as {plain(name)}", icon=":material/check:")
+        folders = {done.get(_ident(lot)) for lot in lots}
+        for entry in found.entries.values():
+            if str(entry.path.resolve()) in folders:
+                st.success(f"Opened as {plain(entry.name)}", icon=":material/check:")
+                link("compare", "Look at it", {"experiment": entry.name})
 
 
 def _ident(files: list[Any]) -> str:
@@ -195,5 +198,5 @@ def _opened(files: list[Any], done: dict[str, str]) -> bool:
     except InputError as error:
         trouble("This file cannot be opened", str(error))
         return False
-    done[_ident(files)] = folder.name
+    done[_ident(files)] = str(folder.resolve())
     return True
