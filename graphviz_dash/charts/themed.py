@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import unescape
+from importlib import import_module
 from typing import Final
 
 import plotly.graph_objects as go
 
 from graphviz_dash.charts.shades import Shade, Theme, shade
+
+# Plotly asks whether values are tables of pandas by what stands in sys.modules. There it stands by
+# halves while another visitor's thread, or the one that makes pages ready, imports it, and has not
+# what is asked for. After this line it is whole, or this line has failed.
+import_module("pandas")
 
 TEXT: Final = Shade("#1b2130", "#e6e9f0")
 _MUTED: Final = Shade("#5a6477", "#9aa4b8")

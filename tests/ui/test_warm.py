@@ -19,7 +19,31 @@ thread.join()
 assert ahead("graph") is thread
 assert "graphviz_dash.ui.views.graph" in sys.modules
 assert "graphviz_dash.ui.views.launch" not in sys.modules
-assert "pandas" not in sys.modules
+"""
+HALVES = """
+import sys
+import threading
+import time
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+
+import plotly.graph_objects as go
+
+
+class Slow(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "pandas.core.api":  # by which pandas itself comes to have its tables
+            begun.set()
+            time.sleep(1)
+
+
+begun = threading.Event()
+sys.meta_path.insert(0, Slow())
+threading.Thread(target=import_module, args=("pandas",)).start()
+begun.wait()
+assert not hasattr(sys.modules["pandas"], "Series")
+import_module(sys.argv[1])
+go.Figure(go.Scatter(x=(1, 2), y=(3, 4)))
 """
 ALL = """
 import sys
@@ -47,6 +71,18 @@ def test_what_pages_need_is_imported_once_the_first_is_sent() -> None:
 
 def test_what_a_page_needs_is_imported_while_its_document_is_loaded() -> None:
     _imported(AHEAD)
+
+
+def drawn_by_halves(imported: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", HALVES, imported]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_chart_is_drawn_while_another_thread_imports_pandas() -> None:
+    # What Plotly does by itself, which shows that the case is the one that is meant.
+    assert "no attribute 'Series'" in drawn_by_halves("graphviz_dash.charts.shades").stderr
+    done = drawn_by_halves("graphviz_dash.charts.themed")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("page", ["", "nothing", "static/js/index.js", "..", "graph/graph"])
