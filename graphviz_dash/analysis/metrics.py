@@ -313,7 +313,7 @@ _MEM = (
         "graphs, libraries' own memory.",
     ),
     Metric(
-        "prepare_peak", "Peak while made ready", _B, _MEMORY_PASS, _LOW,
+        "prepare_peak", "Peak while preparing", _B, _MEMORY_PASS, _LOW,
         "Most bytes that the allocator held while the mode was made ready: for a graphed mode "
         "while its graphs were captured and first launched. Mode eager has nothing to make ready.",
     ),

@@ -55,12 +55,7 @@ def memory_chart(result: MemoryComparison, theme: Theme, *, outside: bool) -> go
             continue
         colour = shade(MEMORY[part], theme)
         shape = _PATTERN.get(part)
-        hatched = {
-            "shape": shape,
-            "size": 6,
-            "solidity": 0.25,
-            "fgcolor": colour,
-        }
+        hatched = {"shape": shape, "size": 6, "solidity": 0.25, "fgcolor": colour}
         figure.add_bar(
             name=part.value,
             y=labels,

@@ -138,7 +138,7 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
             format_bytes(report.parts[Part.ACTIVATIONS]),
             "at the peak, in the default pool",
         ),
-        ("Peak while made ready", format_bytes(prepare), "reserved, captures included"),
+        ("Peak while preparing", format_bytes(prepare), "reserved, captures included"),
     ]
     if change and change.activation_overhead is not None:
         found.insert(
