@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.compare import RunComparison
 from graphviz_dash.analysis.launch_comparison import LaunchComparison, beside_published
 from graphviz_dash.analysis.launch_costs import MEANINGS, TITLES, LaunchCosts, name_of
 from graphviz_dash.analysis.observer_effect import COLUMNS, ObserverEffect
@@ -18,8 +19,7 @@ from graphviz_dash.ui import address
 from graphviz_dash.ui.catalogue import Entry
 from graphviz_dash.ui.frame import draw, theme
 from graphviz_dash.ui.markup import element, plain, show, table, text
-from graphviz_dash.ui.results import comparison as compared
-from graphviz_dash.ui.results import observer_effects
+from graphviz_dash.ui.results import observer_effects, outcome
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
 
 _MOST_SENTENCES: Final = 3
@@ -116,7 +116,6 @@ def observer_panel(entry: Entry) -> None:
     if len(names) > 1:
         chosen = address.choose("watched", "Run", names, default=usual)
     effect = known[chosen]
-    run = compared(entry.key)[chosen]
     show(element("p", text(effect.sentence), "sentence"))
     draw(observer_chart(effect, theme()), "observers")
     _observer_table(effect)
@@ -124,11 +123,21 @@ def observer_panel(entry: Entry) -> None:
     lines = [
         f"The grey band: two processes with nothing attached differ by {noise} of a step.",
         "On the GPU there is nothing to read without events; the other tools are set beside them.",
-        f"Each row is of processes of its own; in those of the clean pass a step took "
-        f"{run.step.text}, and {run['launch_cpu_time'].text} to launch.",
+        *_beside_clean(outcome(entry.key)[chosen]),
         *(f"Without {reason}." for reason in effect.without),
     ]
     st.caption(plain(" ".join(lines)))
+
+
+def _beside_clean(run: RunComparison) -> Iterator[str]:
+    """What the clean pass says of the same step, for it is another process again."""
+    step, issued = run["step_time"], run["launch_cpu_time"]
+    if step.value is not None and issued.value is not None:
+        what = "launch" if run.run.graphs else "issue"
+        yield (
+            "Each row is of a process of its own; in that of the clean pass a step took "
+            f"{step.text}, {issued.text} of them to {what} it."
+        )
 
 
 def _observer_table(effect: ObserverEffect) -> None:
