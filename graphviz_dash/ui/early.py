@@ -34,11 +34,11 @@ class Card(msgspec.Struct, frozen=True):
 
 
 class Told(msgspec.Struct, frozen=True):
-    """The card of the experiment at ``path``, or the ``problem`` why it cannot be read."""
+    """The card of the experiment at ``path``; None if it could not be read, which may have changed
+    by the time somebody looks."""
 
     path: str
-    card: Card | None = None
-    problem: str = ""
+    card: Card | None
 
 
 class EarlyCards:
@@ -46,7 +46,7 @@ class EarlyCards:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._told: dict[str, Told] = {}
+        self._told: dict[str, Card | None] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
     def begin(self, arguments: Sequence[str]) -> None:
@@ -71,9 +71,10 @@ class EarlyCards:
             target=self._listen, args=(process, process.stdout), name="early cards", daemon=True
         ).start()
 
-    def of(self, path: Path) -> Told | None:
-        """What is told of the experiment at ``path``, waiting for it while the process runs; None
-        if it ends, or has ended, without a word of it."""
+    def of(self, path: Path) -> Card | None:
+        """The card of the experiment at ``path``, waiting for it while the process runs; None if
+        the experiment could not be read, or the process ends, or has ended, without a word of it.
+        """
         with self._changed:
             self._changed.wait_for(lambda: str(path) in self._told or self._process is None)
             return self._told.get(str(path))
@@ -93,7 +94,7 @@ class EarlyCards:
                 for line in lines:
                     told = decoder.decode(line)
                     with self._changed:
-                        self._told[told.path] = told
+                        self._told[told.path] = told.card
                         self._changed.notify_all()
         finally:
             process.kill()

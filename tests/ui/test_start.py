@@ -12,6 +12,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from graphviz_dash.errors import InputError
 from graphviz_dash.ui import catalogue, early
 from graphviz_dash.ui.cards import card_of
 from graphviz_dash.ui.early import EarlyCards
@@ -49,13 +50,26 @@ def test_a_process_tells_the_cards_of_the_overview(tmp_path: Path, cards: EarlyC
     told = cards.of(path)
     assert told is not None
     key = STORE.register(path)
-    assert told.card == card_of(outcome(key), STORE.bare(key).runs, None)
-    assert told.card.pages == ("compare", "graph", "timeline", "export")
+    assert told == card_of(outcome(key), STORE.bare(key).runs, None)
+    assert told.pages == ("compare", "graph", "timeline", "export")
     assert not STORE.is_loaded(key)
-    wrong = cards.of(broken)
-    assert wrong is not None
-    assert wrong.card is None
-    assert "missing" in wrong.problem
+    assert cards.of(broken) is None
+
+
+def test_what_could_not_be_read_at_the_start_is_looked_at_anew(
+    tmp_path: Path, cards: EarlyCards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_experiment(tmp_path / "toy")
+    graphs = path / "graph" / "graphs"
+    graphs.rename(tmp_path / "aside")
+    cards.begin([str(tmp_path)])
+    assert cards.of(path) is None
+    monkeypatch.setattr(overview, "EARLY", cards)
+    entry = catalogue.Entry("toy", path, STORE.register(path))
+    with pytest.raises(InputError, match="missing"):
+        overview._early(entry)
+    (tmp_path / "aside").rename(graphs)
+    assert 'class="hero"' in overview._early(entry).facts
 
 
 def test_who_asks_for_what_the_process_does_not_tell_waits_for_its_end_only(
@@ -84,7 +98,6 @@ def test_the_server_makes_the_cards_itself_where_the_process_fails(
     assert cards.of(path) is None
     monkeypatch.setattr(overview, "EARLY", cards)
     card = overview._early(catalogue.Entry("toy", path, STORE.register(path)))
-    assert card is not None
     assert 'class="hero"' in card.facts
 
 

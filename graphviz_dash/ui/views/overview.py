@@ -104,8 +104,6 @@ def _card(entry: Entry) -> DeltaGenerator | None:
     except InputError as error:
         _unreadable(entry, str(error))
         return None
-    if card is None:
-        return None
     place = st.empty()
     with place:
         show(_told(entry, card))
@@ -116,17 +114,14 @@ def _card(entry: Entry) -> DeltaGenerator | None:
     return None if known else place
 
 
-def _early(entry: Entry) -> Card | None:
-    """The card as it is before the traces are read; None if that has been told to be impossible."""
-    told = EARLY.of(entry.path)
-    if told is None:
-        from graphviz_dash.ui.cards import card_of
-        from graphviz_dash.ui.results import outcome
+def _early(entry: Entry) -> Card:
+    """The card as it is before the traces are read."""
+    if (card := EARLY.of(entry.path)) is not None:
+        return card
+    from graphviz_dash.ui.cards import card_of
+    from graphviz_dash.ui.results import outcome
 
-        return card_of(outcome(entry.key), STORE.bare(entry.key).runs, None)
-    if told.card is None:
-        _unreadable(entry, told.problem)
-    return told.card
+    return card_of(outcome(entry.key), STORE.bare(entry.key).runs, None)
 
 
 def _known(entry: Entry) -> Card:
