@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, WebSocketRoute, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.ui.waits import idle
+from tests.ui.waits import Answers, idle
 
 pytestmark = pytest.mark.ui
 
@@ -191,21 +191,7 @@ def test_pages_that_are_passed_quickly_leave_the_address_alone(
     page: Page, dashboard: str, steps: int
 ) -> None:
     """Their scripts begin, and are heard of only once the browser is elsewhere."""
-    held: list[str | bytes] = []
-    sockets: list[WebSocketRoute] = []
-    holding = False
-
-    def heard(message: str | bytes) -> None:
-        if holding:
-            held.append(message)
-        else:
-            sockets[-1].send(message)
-
-    def opened(socket: WebSocketRoute) -> None:
-        sockets.append(socket)
-        socket.connect_to_server().on_message(heard)
-
-    page.route_web_socket("**/_stcore/stream*", opened)
+    answers = Answers(page)
     page.goto(f"{dashboard}/compare?experiment=gpt-train&run=partial")
     left = []
     for label in ("Graph", "Memory", "Launch"):
@@ -215,14 +201,12 @@ def test_pages_that_are_passed_quickly_leave_the_address_alone(
         expect(page).to_have_url(re.compile(f"/{label.lower()}"))
     idle(page)
     for number in range(1, steps + 1):
-        holding = True
+        answers.hold()
         page.go_back()
         expect(page).to_have_url(left[-number])
         # The script of this page has begun.
-        _until(page, lambda: bool(held))
-    holding = False
-    for message in held:
-        sockets[-1].send(message)
+        answers.wait()
+    answers.release()
     shown = {"compare": "table.figures", "graph": ".dag canvas"}
     name = urlsplit(left[-steps]).path.strip("/")
     expect(page.locator(shown[name]).first).to_be_visible()
@@ -230,8 +214,3 @@ def test_pages_that_are_passed_quickly_leave_the_address_alone(
     expect(page).to_have_url(left[-steps])
     page.go_forward()
     expect(page).to_have_url(left[1 - steps])
-
-
-def _until(page: Page, holds: Callable[[], bool]) -> None:
-    while not holds():
-        page.wait_for_timeout(20)

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, WebSocketRoute, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.charts.palette import CATEGORY
 from tests.serving import served
+from tests.ui.waits import Answers
 
 pytestmark = pytest.mark.ui
 
@@ -176,39 +177,22 @@ def test_shift_drag_lays_a_ruler_that_stays_until_removed(site: str, page: Page)
 
 
 def test_a_late_answer_undoes_no_newer_ruler(site: str, page: Page) -> None:
-    held: list[str | bytes] = []
-    sockets: list[WebSocketRoute] = []
-    holding = False
-
-    def heard(message: str | bytes) -> None:
-        if holding:
-            held.append(message)
-        else:
-            sockets[-1].send(message)
-
-    def opened(socket: WebSocketRoute) -> None:
-        sockets.append(socket)
-        socket.connect_to_server().on_message(heard)
-
-    page.route_web_socket("**/_stcore/stream*", opened)
+    answers = Answers(page)
     canvas = _open(page, site)
     box = canvas.bounding_box()
     assert box is not None
-    holding = True
+    answers.hold()
     page.keyboard.down("Shift")
     _drag(page, (box["x"] + 400, box["y"] + 20), (box["x"] + 600, box["y"] + 20))
     page.keyboard.up("Shift")
     first = _ruler(canvas)
     # Told to Python, whose answer is on its way.
-    while not held:
-        page.wait_for_timeout(50)
+    answers.wait()
     canvas.focus()
     page.keyboard.press("Shift+ArrowRight")
     newer = _ruler(canvas)
     assert newer[1] > first[1]
-    holding = False
-    for message in held:
-        sockets[-1].send(message)
+    answers.release()
     expect(page.get_by_text(f"ruler: {newer[0]},{newer[1]}")).to_be_visible()
     assert _ruler(canvas) == newer
 
