@@ -75,13 +75,18 @@ def format_ratio(value: float | None) -> str:
 
 
 def format_percent(fraction: float | None) -> str:
-    """A fraction of one as a percentage; never "0%" or "100%" unless it is exactly that."""
+    """A fraction of one as a percentage; never "0%" or "100%" unless it is exactly that.
+
+    From 1,000% on in whole percent with thousands grouped.
+    """
     if fraction is None:
         return "–"
     if 0 < fraction < 0.001:
         return "<0.1%"
     if 0.999 < fraction < 1:
         return ">99.9%"
+    if abs(fraction) >= 10:
+        return f"{fraction * 100:,.0f}%"
     return f"{fraction * 100:.1f}%" if fraction not in (0, 1) else f"{fraction * 100:.0f}%"
 
 

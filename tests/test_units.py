@@ -73,7 +73,17 @@ def test_times(ns: float | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("fraction", "text"),
-    [(None, "–"), (0, "0%"), (1, "100%"), (0.0004, "<0.1%"), (0.9995, ">99.9%"), (0.25, "25.0%")],
+    [
+        (None, "–"),
+        (0, "0%"),
+        (1, "100%"),
+        (0.0004, "<0.1%"),
+        (0.9995, ">99.9%"),
+        (0.25, "25.0%"),
+        (9.871, "987.1%"),
+        (117.222, "11,722%"),
+        (-12.5, "-1,250%"),
+    ],
 )
 def test_percentages_are_never_whole_unless_they_are(fraction: float | None, text: str) -> None:
     assert format_percent(fraction) == text

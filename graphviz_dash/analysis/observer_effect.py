@@ -74,13 +74,15 @@ class Effect:
 
 @dataclass(frozen=True)
 class ObserverRow:
-    """One observer. ``effects`` by the keys of COLUMNS; a measure that it has not is missing.
-    ``records`` counts records of work on the GPU for each step."""
+    """One observer. ``effects`` by the keys of COLUMNS; ``absent`` says of the others why they are
+    not there. ``records`` counts records of work on the GPU for each step, None for an observer
+    that makes none."""
 
     observer: Observer
     source: str | None
     steps: int
     effects: dict[str, Effect]
+    absent: dict[str, str]
     records: float | None
 
     @property
@@ -116,6 +118,16 @@ _READ: Final[dict[str, Callable[[Observed], Sequence[int]]]] = {
 # The GPU has no clock that could be read with nothing attached: events are the least that can be.
 _BASE: Final = {"device": Observer.EVENTS, "reported": Observer.EVENTS}
 _DIVIDED_BY: Final = {"reported": "device"}
+_SILENT: Final = {
+    (Observer.NONE, "device"): "nothing is attached that could time the GPU",
+    (Observer.NONE, "reported"): "nothing is attached that could tell",
+    (Observer.STOPPED, "reported"): "a profiler that was stopped tells nothing",
+}
+_UNREAD: Final = {
+    "device": "every step took longer to launch than the kernel before it spun",
+    "reported": "it told no times of these steps",
+}
+"""Why a measure has no value: of an observer that cannot have it, else of one that could."""
 
 
 def observer_effect(run: Run) -> ObserverEffect | str:
@@ -165,6 +177,11 @@ def _row(
         series[0].source,
         steps,
         effects,
+        {
+            measure: _SILENT.get((observer, measure), _UNREAD.get(measure, "no step was timed"))
+            for measure in COLUMNS
+            if measure not in effects
+        },
         None if records is None else records / len(series[0].steps),
     )
 

@@ -9,11 +9,11 @@ number of nodes on the longest path to it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from graphviz_dash.analysis.launch_costs import LaunchCosts, Timing
+from graphviz_dash.analysis.launch_costs import TITLES, LaunchCosts, Timing
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.launch import LaunchMeasure
 from graphviz_dash.model.run import Environment, Experiment, GraphLife, Run
@@ -26,6 +26,23 @@ COMPARED: Final = (
     LaunchMeasure.REPEAT_LAUNCH,
 )
 """The measures that a chain of the same size is fitted for."""
+
+_AGAIN: Final = "repeat launches"
+_ANEW: Final = "first launch on the GPU"
+_OWN: Final[Mapping[LaunchMeasure, Sequence[str]]] = {
+    LaunchMeasure.CAPTURE: (),
+    LaunchMeasure.INSTANTIATION: (),
+    LaunchMeasure.FIRST_LAUNCH_CPU: (),
+    LaunchMeasure.FIRST_LAUNCH: (),
+    LaunchMeasure.FIRST_LAUNCH_DEVICE: (_ANEW, _AGAIN),
+    LaunchMeasure.REPEAT_LAUNCH_CPU: (_AGAIN,),
+    LaunchMeasure.REPEAT_LAUNCH: (_AGAIN,),
+    LaunchMeasure.REPEAT_LAUNCH_DEVICE: (_AGAIN,),
+    LaunchMeasure.UPLOAD_CPU: ("upload_ns",),
+    LaunchMeasure.UPLOAD_DEVICE: (_ANEW, _AGAIN),
+}
+"""What is timed of a program's own graph, and the facts by which a manifest says why it is not.
+A new executable is made, launched and uploaded only after the launches of the present one."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +92,8 @@ class Expected:
 @dataclass(frozen=True)
 class OwnGraph:
     """One captured graph. ``shape`` is None where the capture pass failed. ``timings`` are medians
-    with quartiles, of one value where it was measured once. ``expected`` by measure, or why it is
-    not known."""
+    with quartiles, of one value where it was measured once; ``absent`` says of the other measures
+    why they are not there. ``expected`` by measure, or why it is not known."""
 
     run: str
     graph: str
@@ -84,6 +101,7 @@ class OwnGraph:
     nodes: int
     shape: Shape | None
     timings: Mapping[LaunchMeasure, Timing]
+    absent: Mapping[LaunchMeasure, str]
     expected: Mapping[LaunchMeasure, Expected] | str
 
     @property
@@ -203,10 +221,44 @@ def _own(run: Run, life: GraphLife, reference: tuple[str, LaunchCosts] | str) ->
         nodes=life.nodes,
         shape=shape,
         timings=timings,
+        absent=_absent(run, life, timings),
         expected=reference
         if isinstance(reference, str)
         else _expected(life.nodes, shape, timings, *reference),
     )
+
+
+def untimed(graphs: Iterable[OwnGraph]) -> list[str]:
+    """What was not timed of these graphs and why, a sentence for each reason of each run."""
+    missing: dict[tuple[str, str], tuple[set[LaunchMeasure], dict[str, None]]] = {}
+    for own in graphs:
+        for measure, reason in own.absent.items():
+            measures, names = missing.setdefault((own.run, reason), (set(), {}))
+            measures.add(measure)
+            names[own.name] = None
+    return [
+        f"Not timed of {run} ({_listed(names)}): "
+        f"{'; '.join(TITLES[one] for one in _OWN if one in measures)}. The reason: {reason}."
+        for (run, reason), (measures, names) in missing.items()
+    ]
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{format_count(len(names))} graphs"
+
+
+def _absent(
+    run: Run, life: GraphLife, timings: Mapping[LaunchMeasure, Timing]
+) -> dict[LaunchMeasure, str]:
+    reasons = {absent.fact: absent.reason for absent in run.manifest.absent}
+    return {
+        measure: next(
+            (reason for fact in facts if (reason := reasons.get(f"{fact} of {life.graph}"))),
+            "this was not yet done when it was collected",
+        )
+        for measure, facts in _OWN.items()
+        if measure not in timings
+    }
 
 
 def _timings(life: GraphLife) -> dict[LaunchMeasure, Timing]:
@@ -258,7 +310,8 @@ def _expected(
 
 
 def _sentence(own: OwnGraph) -> str:
-    begin = f"{own.name} of {own.run}: {format_count(own.nodes)} nodes"
+    nodes = "1 node" if own.nodes == 1 else f"{format_count(own.nodes)} nodes"
+    begin = f"{own.name} of {own.run}: {nodes}"
     if own.shape is not None:
         shape = own.shape
         if shape.line:
@@ -271,7 +324,8 @@ def _sentence(own: OwnGraph) -> str:
             )
     launch = own.timings.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     if launch is None:
-        return f"{begin}. Its repeat launch was not timed by itself."
+        why = own.absent[LaunchMeasure.REPEAT_LAUNCH_CPU]
+        return f"{begin}. Its repeat launch was not timed by itself: {why}."
     text = f"{begin}. A repeat launch takes {format_ns(launch.summary.median)} of the CPU"
     if isinstance(own.expected, str):
         return f"{text}; a chain of its size is not known: {own.expected}."

@@ -176,6 +176,7 @@ def _own(own: OwnGraph) -> dict[str, object]:
         "sentence": own.sentence,
         "shape": None if own.shape is None else _shape(own.shape),
         "measures": {measure.value: _timing(timing) for measure, timing in own.timings.items()},
+        "absent": {measure.value: reason for measure, reason in own.absent.items()},
         "expected": None
         if isinstance(own.expected, str)
         else {
@@ -219,6 +220,7 @@ def _observers(effect: ObserverEffect) -> dict[str, object]:
                 "steps": row.steps,
                 "records_a_step": row.records,
                 "effects": {name: _effect(one) for name, one in row.effects.items()},
+                "absent": row.absent,
             }
             for row in effect.rows
         ],

@@ -9,7 +9,7 @@ import click
 
 from graphviz_dash.analysis.launch_costs import TITLES
 from graphviz_dash.analysis.observer_effect import COLUMNS, observer_effect
-from graphviz_dash.analysis.own_graph import own_graphs
+from graphviz_dash.analysis.own_graph import own_graphs, untimed
 from graphviz_dash.cli.output import ABSENT, cell, plain_table, print_heading, print_table
 from graphviz_dash.errors import printable
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
@@ -51,6 +51,8 @@ def print_own(name: str, experiment: Experiment, references: Mapping[str, Launch
         texts = (own.run, own.name, format_count(own.nodes), *shaped, *timings, *chain)
         table.add_row(*(cell(text) for text in texts))
     print_table(table)
+    for missing in untimed(graphs):
+        click.echo(printable(missing))
 
 
 def print_observers(experiment: Experiment) -> None:
@@ -83,6 +85,9 @@ def _print_effect(effect: ObserverEffect) -> None:
         cells.append(cell(format_count(None if row.records is None else round(row.records))))
         table.add_row(*cells)
     print_table(table)
+    for row in effect.rows:
+        for measure, reason in row.absent.items():
+            click.echo(printable(f"{row.title}: no {COLUMNS[measure][0]!r}: {reason}."))
     noise = effect.noise["step"]
     click.echo(
         f"Two processes with nothing attached differ by {format_percent(noise - 1)} of a step."

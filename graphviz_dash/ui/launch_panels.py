@@ -11,7 +11,7 @@ from graphviz_dash.analysis.compare import RunComparison
 from graphviz_dash.analysis.launch_comparison import LaunchComparison, beside_published
 from graphviz_dash.analysis.launch_costs import MEANINGS, TITLES, LaunchCosts, name_of
 from graphviz_dash.analysis.observer_effect import COLUMNS, ObserverEffect
-from graphviz_dash.analysis.own_graph import OwnGraph
+from graphviz_dash.analysis.own_graph import OwnGraph, untimed
 from graphviz_dash.bundle.references import published_launch
 from graphviz_dash.charts.observers import observer_chart
 from graphviz_dash.errors import InputError
@@ -87,7 +87,8 @@ def own_panel(experiment: str, graphs: Sequence[OwnGraph]) -> None:
     st.caption(
         plain(
             "Times of the clean pass, to which no profiler was attached; what a graph does once "
-            f"was measured once. {' '.join(f'Without a chain: {one}.' for one in missing)}"
+            "was measured once. "
+            + " ".join((*untimed(graphs), *(f"Without a chain: {one}." for one in missing)))
         )
     )
 
@@ -152,7 +153,7 @@ def _observer_table(effect: ObserverEffect) -> None:
         for measure in COLUMNS:
             one = row.effects.get(measure)
             if one is None:
-                cells.append('<span class="absent">–</span>')
+                cells.append(f'<span class="absent" title="{text(row.absent[measure])}">–</span>')
                 continue
             times = "" if one.beyond is None else format_ratio(one.ratio)
             mark = ' class="better"' if one.beyond else ""
@@ -160,8 +161,11 @@ def _observer_table(effect: ObserverEffect) -> None:
                 f'<span class="num">{text(format_ns(one.value))}</span>'
                 f'<span class="spread"><b{mark}>{text(times)}</b></span>'
             )
-        records = "–" if row.records is None else format_count(round(row.records))
-        cells.append(f'<span class="num">{text(records)}</span>')
+        if row.records is None:
+            cells.append('<span class="absent" title="it makes no records of work">–</span>')
+        else:
+            records = format_count(round(row.records))
+            cells.append(f'<span class="num">{text(records)}</span>')
         rows.append(cells)
     show(element("div", table(head, [("", rows)], "figures runs"), "scroll"))
 

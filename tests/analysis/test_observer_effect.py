@@ -71,6 +71,22 @@ def effect() -> ObserverEffect:
     return found
 
 
+def test_each_measure_has_an_effect_or_a_reason(effect: ObserverEffect) -> None:
+    for row in effect.rows:
+        assert row.effects.keys() | row.absent.keys() == set(COLUMNS)
+        assert not row.effects.keys() & row.absent.keys()
+    alone, events = effect.row(Observer.NONE), effect.row(Observer.EVENTS)
+    assert alone is not None
+    assert "nothing is attached" in alone.absent["device"]
+    assert events is not None
+    assert events.absent == {}
+    silent = observer_effect(run_with(SERIES[0], observed(Observer.EVENTS, 1, 6_000, 104_000)))
+    assert isinstance(silent, ObserverEffect)
+    events = silent.row(Observer.EVENTS)
+    assert events is not None
+    assert "longer to launch" in events.absent["device"]
+
+
 def test_ratios_are_to_both_processes_with_nothing_attached(effect: ObserverEffect) -> None:
     profiler = effect.row(Observer.PROFILER)
     assert profiler is not None

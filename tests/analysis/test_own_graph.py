@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,10 +12,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.launch_costs import LaunchCosts, launch_costs
-from graphviz_dash.analysis.own_graph import own_graphs, reference_for, shape_of
+from graphviz_dash.analysis.own_graph import own_graphs, reference_for, shape_of, untimed
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, NodeKind
 from graphviz_dash.model.launch import LaunchMeasure, Topology
-from graphviz_dash.model.run import Environment, Experiment, GraphLife, Run, StepTiming
+from graphviz_dash.model.run import Absent, Environment, Experiment, GraphLife, Run, StepTiming
 from tests.analysis.frames import ENVIRONMENT
 from tests.analysis.launches import lines, recording, series
 from tests.bundle.examples import CLEAN, MANIFEST
@@ -132,11 +133,44 @@ def test_further_roots_cost_what_they_cost_toy_graphs() -> None:
     assert "2 roots" in own.sentence
 
 
-def test_what_was_not_measured_is_said() -> None:
-    (own,) = own_graphs(Experiment(Path("x"), (run_of(LINE, None),)), {"ref": costs()})
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ((Absent("repeat launches of graph-0", "they share memory"),), "they share memory"),
+        ((Absent("repeat launches of graph-7", "they share memory"),), "this was not yet done"),
+        ((), "this was not yet done"),
+    ],
+)
+def test_what_was_not_measured_is_said(told: tuple[Absent, ...], reason: str) -> None:
+    run = run_of(LINE, None)
+    run = dataclasses.replace(run, manifest=replace(run.manifest, absent=told))
+    (own,) = own_graphs(Experiment(Path("x"), (run,)), {"ref": costs()})
     assert own.chain is None
     assert LAUNCH not in own.timings
-    assert "not timed by itself" in own.sentence
+    assert f"not timed by itself: {reason}" in own.sentence
+    assert not own.absent.keys() & own.timings.keys()
+    assert own.absent[LAUNCH].startswith(reason)
+    (sentence,) = untimed([own])
+    assert sentence.startswith("Not timed of graph (graph-0): Repeat launch, CPU; Repeat launch, ")
+    assert reason in sentence
+
+
+def test_each_reason_is_said_once_for_all_graphs_of_a_run() -> None:
+    run = run_of(LINE, 4800)
+    assert run.clean is not None
+    life = replace(run.clean.graphs[0], upload_ns=None, upload_cpu_ns=None)
+    lives = tuple(replace(life, graph=f"graph-{number}") for number in range(5))
+    why = tuple(Absent(f"upload_ns of {one.graph}", "it allocates memory") for one in lives)
+    run = dataclasses.replace(
+        run,
+        manifest=replace(run.manifest, absent=why),
+        clean=replace(run.clean, graphs=lives),
+    )
+    graphs = own_graphs(Experiment(Path("x"), (run,)), {"ref": costs()})
+    assert untimed(graphs) == [
+        "Not timed of graph (5 graphs): Upload, CPU. The reason: it allocates memory."
+    ]
+    assert untimed(own_graphs(Experiment(Path("x"), (run_of(LINE, 4800),)), {})) == []
 
 
 def test_a_reference_is_of_the_same_gpu_and_driver_and_the_newest() -> None:

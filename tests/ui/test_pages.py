@@ -62,6 +62,7 @@ def _show(name: str) -> None:
         doctor,
         export,
         graph,
+        launch,
         memory,
         overview,
         ranks,
@@ -77,6 +78,7 @@ def _show(name: str) -> None:
         "timeline": timeline,
         "memory": memory,
         "ranks": ranks,
+        "launch": launch,
         "doctor": doctor,
         "export": export,
     }

@@ -28,7 +28,7 @@ def test_a_sample_opens_on_every_page(monkeypatch: pytest.MonkeyPatch, experimen
     catalogue.roots.cache_clear()
     runs = sorted(path.parent.name for path in (SAMPLES / experiment).glob("*/manifest.json"))
     try:
-        for page in PAGES:
+        for page in (*PAGES, "launch"):
             for run in runs if page in OF_A_RUN else [None]:
                 chosen = {} if run is None else {"run": run}
                 told = shown(page, experiment=experiment, **chosen)
