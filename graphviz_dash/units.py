@@ -90,6 +90,12 @@ def format_percent(fraction: float | None) -> str:
     return f"{fraction * 100:.1f}%" if fraction not in (0, 1) else f"{fraction * 100:.0f}%"
 
 
+def counted(number: int, noun: str) -> str:
+    """A count with its noun: ``1 node``, ``1,204 nodes``, ``2 matches``."""
+    ending = "" if number == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{number:,} {noun}{ending}"
+
+
 def format_count(value: float | None) -> str:
     """A count with thousands grouped; ``None`` is an en dash."""
     if value is None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphviz_dash.units import (
+    counted,
     format_bytes,
     format_count,
     format_flops,
@@ -87,6 +88,20 @@ def test_times(ns: float | None, text: str) -> None:
 )
 def test_percentages_are_never_whole_unless_they_are(fraction: float | None, text: str) -> None:
     assert format_percent(fraction) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [
+        (0, "node", "0 nodes"),
+        (1, "node", "1 node"),
+        (1204, "node", "1,204 nodes"),
+        (1, "launch", "1 launch"),
+        (2, "launch", "2 launches"),
+    ],
+)
+def test_counts_with_their_nouns(number: int, noun: str, text: str) -> None:
+    assert counted(number, noun) == text
 
 
 def test_the_rest() -> None:

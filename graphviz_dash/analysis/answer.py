@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Final
 from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.headline import when
 from graphviz_dash.errors import printable
-from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent, format_ratio
+from graphviz_dash.units import (
+    counted,
+    format_bytes,
+    format_ns,
+    format_percent,
+    format_ratio,
+)
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.compare import RunComparison
@@ -201,8 +207,7 @@ def _cost(figures: Mapping[str, Figure], even: bool) -> Iterator[Piece]:
         yield Piece(f"{cost.text} once", Evidence.BREAK_EVEN)
         if replays is not None and not even:
             yield Piece(", paid back after ")
-            steps = f"{format_count(replays)} step{'s' if replays > 1 else ''}"
-            yield Piece(steps, Evidence.BREAK_EVEN)
+            yield Piece(counted(round(replays), "step"), Evidence.BREAK_EVEN)
         elif replays is None:
             yield Piece(", never paid back")
     elif cost.reason is not None and "compil" in cost.reason:

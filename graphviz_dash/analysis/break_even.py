@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.model.run import ExecutionMode
-from graphviz_dash.units import format_count, format_ns
+from graphviz_dash.units import counted, format_count, format_ns
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.figures import Figure
@@ -110,11 +110,11 @@ def pays_text(found: BreakEven) -> str:
     """The break-even in words: the cost in parts, when it is paid back, and the warm-up."""
     parts = ", ".join(f"{name} {format_ns(ns)}" for name, ns in found.parts)
     most = "never" if found.most is None else format_count(found.most)
-    warm = f"{format_count(found.warm_ups)} warm-up iteration{'s' if found.warm_ups != 1 else ''}"
+    warm = counted(found.warm_ups, "warm-up iteration")
     return (
         f"{format_ns(found.one_off_ns)} once: {parts}. {format_ns(found.saving_ns)} saved per "
-        f"replay (95%: {format_ns(found.low_ns)} to {format_ns(found.high_ns)}), so "
-        f"{format_count(found.replays)} replays pay it back (95%: {format_count(found.fewest)} to "
+        f"replay (95%: {format_ns(found.low_ns)} to {format_ns(found.high_ns)}), so that it is "
+        f"paid back after {counted(found.replays, 'replay')} (95%: {format_count(found.fewest)} to "
         f"{most}). The {warm} took {format_ns(found.warm_up_ns)} and are not counted, for they do "
-        f"the step's work; thrown away, they make it {format_count(found.discarded)} replays."
+        f"the step's work; thrown away, they make it {counted(found.discarded, 'replay')}."
     )

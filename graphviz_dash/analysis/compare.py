@@ -71,7 +71,8 @@ class RunComparison:
     went) is None with a reason in ``waterfall_reason``. ``answer`` says whether the run is worth
     it, in pieces that lead to their evidence. ``pays`` (what it costs once, in parts, and when that
     is paid back) is None with a reason in ``pays_reason``. ``prediction`` (what the eager run alone
-    says of it) is None with a reason in ``prediction_reason``.
+    says of it) is None with a reason in ``prediction_reason``. ``sound`` is False where a doctor
+    found that its replays, or those of its baseline, do other work than the step.
     """
 
     run: Run
@@ -91,6 +92,7 @@ class RunComparison:
     pays_reason: str | None
     prediction: Prediction | None
     prediction_reason: str | None
+    sound: bool
 
     @property
     def name(self) -> str:
@@ -268,6 +270,7 @@ def _compare_run(
     covered = _coverage(run, taken)
     against = _against(run, chosen, experiment)
     base = None if isinstance(against, str) else against
+    sound = sound or not any(map(_replays_the_step, (run, *([base] if base else []))))
     figures = {
         figure.metric.id: figure
         for figure in (
@@ -308,15 +311,23 @@ def _compare_run(
         coverage=None if isinstance(covered, str) else covered,
         coverage_reason=covered if isinstance(covered, str) else None,
         weaknesses=(*weaknesses(run, base, figures, taken), *recorded_weaknesses(run)),
-        sentence=sentence(run, base, figures, sound=sound or ran_eagerly(run)),
+        sentence=sentence(run, base, figures, sound=sound),
         waterfall=None if isinstance(equation, str) else equation,
         waterfall_reason=equation if isinstance(equation, str) else None,
-        answer=answer(run, base, figures, sound=sound or ran_eagerly(run)),
+        answer=answer(run, base, figures, sound=sound),
         pays=None if isinstance(pays, str) else pays,
         pays_reason=pays if isinstance(pays, str) else None,
         prediction=None if isinstance(foretold, str) else foretold,
         prediction_reason=foretold if isinstance(foretold, str) else None,
+        sound=sound,
     )
+
+
+def _replays_the_step(run: Run) -> bool:
+    """Whether its replays are what a doctor examined: those of the whole step. Graphed callables,
+    layers and compiled regions are given their inputs anew, and the rest of the step stays eager.
+    """
+    return run.mode in (ExecutionMode.GRAPH, ExecutionMode.RECORDED) and not ran_eagerly(run)
 
 
 def _joined(run: Run, figures: Mapping[str, Figure], taken: tuple[Step, ...]) -> Iterator[Figure]:

@@ -20,7 +20,7 @@ from graphviz_dash.analysis.measured_graph import (
 )
 from graphviz_dash.analysis.nodes import NodeTable
 from graphviz_dash.model.run import Run
-from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
+from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,16 @@ def _needless_of(found: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Needl
 def _sentences(found: MeasuredGraph, needless: Needless) -> tuple[str, ...]:
     shown = int((found.p50 != NOT_SEEN).sum())
     path = found.path.length
+    took = (
+        f"A replay took {format_ns(found.span_ns)} from its first start to its last end (median of "
+        f"{counted(found.replays, 'replay')} of the {found.source})."
+    )
+    if len(found.nodes) == 1:
+        return (f"The graph is one node, which nothing waits for. {took}",)
     return (
         f"The critical path takes {format_ns(path)}, over {format_count(len(found.path.nodes))} of "
-        f"{format_count(shown)} nodes that the trace shows: with these kernels and dependencies "
-        f"the graph cannot be faster on any number of streams. A replay took "
-        f"{format_ns(found.span_ns)} from its first start to its last end (median of "
-        f"{format_count(found.replays)} replays of the {found.source}).",
+        f"{counted(shown, 'node')} that the trace shows: with these kernels and dependencies "
+        f"the graph cannot be faster on any number of streams. {took}",
         _streams(found),
         f"Between dependent nodes of the critical path {format_ns(found.lost_ns)} are lost, "
         f"{format_percent(found.lost_ns / found.span_ns) if found.span_ns else '0%'} of the "
@@ -77,7 +81,7 @@ def _sentences(found: MeasuredGraph, needless: Needless) -> tuple[str, ...]:
 
 def _streams(found: MeasuredGraph) -> str:
     ran = f"{format_ratio(found.achieved)} did while anything ran"
-    on = f"on {found.streams} stream{'s' if found.streams != 1 else ''}"
+    on = f"on {counted(found.streams, 'stream')}"
     last = found.schedules[-1]
     if last.streams == 1:
         return (

@@ -27,7 +27,7 @@ from graphviz_dash.model.graph import (
     MemsetParams,
     SemaphoreParams,
 )
-from graphviz_dash.units import format_count
+from graphviz_dash.units import counted, format_count
 
 
 class UpdateResult(StrEnum):
@@ -110,7 +110,8 @@ def _update(
         x, y = queue.popleft()
         wanted, found = before_a[x], before_b[y]
         if len(wanted) != len(found):
-            counts = f"it depends on {_nodes(len(found))} instead of {format_count(len(wanted))}"
+            nodes = counted(len(found), "node")
+            counts = f"it depends on {nodes} instead of {format_count(len(wanted))}"
             return Offence(UpdateResult.TOPOLOGY_CHANGED, counts, b.id, y)
         refused = _refusal(a.nodes[x], b.nodes[y], b.id, unknown)
         if refused is not None:
@@ -143,7 +144,7 @@ def _sinks(a: CapturedGraph, b: CapturedGraph) -> list[tuple[int, int]] | Offenc
     """The nodes on which nothing depends in pairs, the last created first."""
     changed = UpdateResult.TOPOLOGY_CHANGED
     if len(a.nodes) != len(b.nodes):
-        counts = f"{_nodes(len(b.nodes))} instead of {format_count(len(a.nodes))}"
+        counts = f"{counted(len(b.nodes), 'node')} instead of {format_count(len(a.nodes))}"
         return Offence(changed, counts, b.id)
     pair = []
     for graph in (a, b):
@@ -152,7 +153,9 @@ def _sinks(a: CapturedGraph, b: CapturedGraph) -> list[tuple[int, int]] | Offenc
     first, second = pair
     if len(first) == len(second):
         return list(zip(first, second, strict=True))
-    counts = f"nothing depends on {_nodes(len(second))} instead of {format_count(len(first))}"
+    counts = (
+        f"nothing depends on {counted(len(second), 'node')} instead of {format_count(len(first))}"
+    )
     # With more of them the driver names the first that has no partner, with fewer none.
     return Offence(changed, counts, b.id, second[len(first)] if len(second) > len(first) else None)
 
@@ -173,10 +176,6 @@ def _note_order(
             if DEPENDENCY_ORDER not in graph.read_by:
                 text = f"the order of each node's dependencies was not read for {graph.id}"
                 unknown[text] = None
-
-
-def _nodes(count: int) -> str:
-    return f"{format_count(count)} node{'' if count == 1 else 's'}"
 
 
 # -- nodes ---------------------------------------------------------------------------------------

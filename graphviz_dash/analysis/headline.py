@@ -9,11 +9,11 @@ from graphviz_dash.analysis.baselines import family
 from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.metrics import Unit
 from graphviz_dash.analysis.samples import SpreadKind
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import GraphvizDashError, printable
 from graphviz_dash.model.run import Pass
 from graphviz_dash.units import (
+    counted,
     format_bytes,
-    format_count,
     format_ns,
     format_ratio,
     significant,
@@ -75,8 +75,9 @@ def headline(runs: Sequence[RunComparison]) -> str:
 
 
 def fastest(runs: Sequence[RunComparison]) -> RunComparison | None:
-    """The run that is fastest against its baseline; None when none was compared. Of the ranks of
-    one mode only the slowest one counts: none is done before it."""
+    """The run that is fastest against its baseline, of those whose replays do the work of the step
+    if there is one; None when none was compared. Of the ranks of one mode only the slowest one
+    counts: none is done before it."""
     slowest: dict[object, RunComparison] = {}
     for run in runs:
         if run.speedup.value is None:
@@ -85,7 +86,9 @@ def fastest(runs: Sequence[RunComparison]) -> RunComparison | None:
         before = slowest.get(group)
         if before is None or _step_time(run) > _step_time(before):
             slowest[group] = run
-    return max(slowest.values(), key=lambda run: run.speedup.value or 0.0, default=None)
+    return max(
+        slowest.values(), key=lambda run: (run.sound, run.speedup.value or 0.0), default=None
+    )
 
 
 def _step_time(run: RunComparison) -> float:
@@ -94,10 +97,22 @@ def _step_time(run: RunComparison) -> float:
 
 def failure_text(name: str, failure: Failure) -> str:
     """A failure on one line: ``graph failed in its clean pass at model.py:12: Error: message``."""
-    first = failure.message.strip().splitlines()[0] if failure.message.strip() else ""
     where = f" at {failure.location}" if failure.location else ""
-    text = f": {first}" if first else ""
-    return printable(f"{name} failed {when(failure)}{where}: {failure.error}{text}")
+    return printable(f"{name} failed {when(failure)}{where}: {cause_text(failure)}")
+
+
+def cause_text(failure: Failure) -> str:
+    """The error and the first line of its message; of an error of ours, which is told in words,
+    the message alone."""
+    first = failure.message.strip().splitlines()[0] if failure.message.strip() else ""
+    if not first:
+        return failure.error
+    return first if refused(failure) else f"{failure.error}: {first}"
+
+
+def refused(failure: Failure) -> bool:
+    """Whether the collector itself gave up, as where a mode cannot run a step."""
+    return failure.error == GraphvizDashError.__name__
 
 
 def when(failure: Failure) -> str:
@@ -151,7 +166,7 @@ def _costs(figures: Mapping[str, Figure]) -> list[str]:
     parts = []
     replays = figures["break_even"].value
     if replays is not None:
-        parts.append(f"paid back after {format_count(replays)} replay{'s' if replays > 1 else ''}")
+        parts.append(f"paid back after {counted(round(replays), 'replay')}")
     elif figures["one_off_cost"].value is not None:
         parts.append("never paid back")
     change = figures["peak_reserved_change"].value

@@ -17,7 +17,7 @@ from graphviz_dash.analysis.launch_costs import TITLES, LaunchCosts, Timing
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.launch import LaunchMeasure
 from graphviz_dash.model.run import Environment, Experiment, GraphLife, Run
-from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
+from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
 
 COMPARED: Final = (
     LaunchMeasure.INSTANTIATION,
@@ -244,7 +244,7 @@ def untimed(graphs: Iterable[OwnGraph]) -> list[str]:
 
 
 def _listed(names: Collection[str]) -> str:
-    return ", ".join(names) if len(names) <= 3 else f"{format_count(len(names))} graphs"
+    return ", ".join(names) if len(names) <= 3 else counted(len(names), "graph")
 
 
 def _absent(
@@ -310,14 +310,13 @@ def _expected(
 
 
 def _sentence(own: OwnGraph) -> str:
-    nodes = "1 node" if own.nodes == 1 else f"{format_count(own.nodes)} nodes"
-    begin = f"{own.name} of {own.run}: {nodes}"
+    begin = f"{own.name} of {own.run}: {counted(own.nodes, 'node')}"
     if own.shape is not None:
         shape = own.shape
         if shape.line:
             begin += ", one straight line"
         else:
-            roots = "1 root" if shape.roots == 1 else f"{format_count(shape.roots)} roots"
+            roots = counted(shape.roots, "root")
             begin += (
                 f", {format_percent(shape.share)} of them on straight lines, {roots}, at most "
                 f"{format_count(shape.width)} side by side"

@@ -22,7 +22,7 @@ from graphviz_dash.analysis.samples import summarise
 from graphviz_dash.analysis.step_parts import step_parts
 from graphviz_dash.analysis.steps import Step, StepMethod
 from graphviz_dash.model.doctor import Severity
-from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
+from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
 
 if TYPE_CHECKING:
     from graphviz_dash.model.calibration import Calibration
@@ -347,7 +347,7 @@ def _weak(
     if step.method is StepMethod.WHOLE:
         found.append("the trace marks no steps: all of it is taken for one")
     if len(step.like) < _FEW:
-        steps = "1 traced step" if len(step.like) == 1 else f"{len(step.like)} traced steps"
+        steps = counted(len(step.like), "traced step")
         found.append(f"only {steps} ran the same work; 3 or more tell better")
     if _collectives(step):
         found.append("collectives hold the time in which they wait for other ranks, as traced")

@@ -8,7 +8,7 @@ from graphviz_dash.analysis.headline import same_unit
 from graphviz_dash.analysis.metrics import FEW_TRACED_STEPS
 from graphviz_dash.analysis.ranks import CollectiveRow, Lateness, ModeRanks, RankRow
 from graphviz_dash.errors import printable
-from graphviz_dash.units import format_count, format_ns, format_percent
+from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
 _ALIKE: Final = 0.02
 """Clean step times of ranks that differ by less than this part of them are called alike."""
@@ -27,7 +27,7 @@ def rank_sentence(found: ModeRanks) -> str:
 def _steps(found: ModeRanks) -> str:
     timed = [row for row in found.ranks if row.step_time.value]
     if not timed:
-        return f"{_count(len(found.ranks), 'rank')} without a clean step time"
+        return f"{counted(len(found.ranks), 'rank')} without a clean step time"
     fastest = min(timed, key=lambda row: row.step_time.value or 0.0)
     slowest = found.slowest or fastest
     low, high = fastest.step_time.value or 0.0, slowest.step_time.value or 0.0
@@ -109,12 +109,12 @@ def rank_notes(found: ModeRanks) -> tuple[str, ...]:
     ]
     if found.unmatched:
         notes.append(
-            f"{_count(found.unmatched, 'collective')} of the traced steps have no partner on "
+            f"{counted(found.unmatched, 'collective')} of the traced steps have no partner on "
             "another rank and are left out."
         )
     if 0 < found.steps < FEW_TRACED_STEPS:
         notes.append(
-            f"Only {_count(found.steps, 'traced step')}: collect with --traced-iterations "
+            f"Only {counted(found.steps, 'traced step')}: collect with --traced-iterations "
             f"{2 * FEW_TRACED_STEPS} or more."
         )
     notes += [text for row in found.ranks if (text := _uneven(row)) is not None]
@@ -145,7 +145,3 @@ def clock_sentence(found: ModeRanks) -> str:
         "share cannot be seen in this; by cause and effect it is at most "
         f"{format_ns(round(bound))}."
     )
-
-
-def _count(number: int, word: str) -> str:
-    return f"{format_count(number)} {word}{'' if number == 1 else 's'}"

@@ -21,7 +21,7 @@ from graphviz_dash.analysis.metrics import (
 from graphviz_dash.analysis.samples import summarise
 from graphviz_dash.analysis.steps import Step, StepMethod
 from graphviz_dash.model.graph import ConditionalParams, ConditionalType
-from graphviz_dash.units import format_ns, format_percent, format_ratio
+from graphviz_dash.units import counted, format_ns, format_percent, format_ratio
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run, WorkloadInfo
@@ -140,11 +140,10 @@ def _of_loops(run: Run) -> Iterator[Weakness]:
         for node in graph.nodes
     )
     if loops and run.replay_trace is not None:
-        nodes = "1 While node" if loops == 1 else f"{loops} While nodes"
         yield Weakness(
             "loops",
-            f"{nodes}: the profiler shows the last turn of each launch alone, so that counts and "
-            "times of GPU work leave the others out",
+            f"{counted(loops, 'While node')}: the profiler shows the last turn of each launch "
+            "alone, so that counts and times of GPU work leave the others out",
             "Step times of the clean pass have all turns.",
             ("gpu_busy", "busy_fraction", "busy_of_clean", "kernels", "copies", "sets"),
         )

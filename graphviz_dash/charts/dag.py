@@ -42,7 +42,7 @@ from graphviz_dash.charts.dag_path import PathMarks, path_marks
 from graphviz_dash.charts.node_note import node_note
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import KernelParams
-from graphviz_dash.units import format_count, format_ns
+from graphviz_dash.units import counted, format_ns
 
 __all__ = [
     "MOST_BOXES",
@@ -484,7 +484,7 @@ def _box(
 
 
 def _note(group: Group, count: int) -> str:
-    nodes = f"{format_count(count)} nodes" if count != 1 else "1 node"
+    nodes = counted(count, "node")
     return f"{nodes} · {printable(group.note)}"[:_NAME] if group.note else nodes
 
 

@@ -15,7 +15,7 @@ from graphviz_dash.charts.palette import MODULES
 from graphviz_dash.charts.shades import ACCENT, GREY, Theme, shade
 from graphviz_dash.charts.themed import dress
 from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
-from graphviz_dash.units import format_count, format_ns
+from graphviz_dash.units import counted, format_ns
 
 _HEIGHT: Final = 420
 _PUBLISHED: Final = GREY
@@ -128,7 +128,7 @@ def _add_own(
             "line": {"width": 1, "color": "#ffffff"},
         },
         text=[
-            f"<b>{escape(one.name)}</b> of {escape(one.run)}, {format_count(one.nodes)} nodes<br>"
+            f"<b>{escape(one.name)}</b> of {escape(one.run)}, {counted(one.nodes, 'node')}<br>"
             f"{format_ns(one.timings[measure].summary.median)}"
             for one in known
         ],
@@ -197,7 +197,7 @@ def _hover(row: Row, measure: LaunchMeasure) -> str:
     timing = row.timings[measure]
     spread = timing.spread
     return (
-        f"{escape(name_of(row.topology))}, {format_count(row.topology.nodes)} nodes<br>"
+        f"{escape(name_of(row.topology))}, {counted(row.topology.nodes, 'node')}<br>"
         f"median <b>{format_ns(timing.summary.median)}</b>, "
         f"p5 to p95 {format_ns(spread.low)} to {format_ns(spread.high)}<br>"
         f"shortest {format_ns(timing.shortest)}, {spread.samples} samples"

@@ -28,7 +28,7 @@ from graphviz_dash.model.graph import (
     NodeKind,
     SemaphoreParams,
 )
-from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
+from graphviz_dash.units import counted, format_bytes, format_count, format_ns, format_percent
 
 _BINS: Final = 24
 _ABSENT: Final = "–"
@@ -240,7 +240,9 @@ def _eager(found: EagerNode | None) -> tuple[Field, ...]:
     if found.eager_ns is None:
         return (Field("Eager", _ABSENT, found.change.value),)
     names = printable(", ".join(short_name(name) for name in found.names))
-    together = f", with {found.together - 1} nodes beside it" if found.together > 1 else ""
+    together = (
+        f", with {counted(found.together - 1, 'node')} beside it" if found.together > 1 else ""
+    )
     change = (found.graph_ns - found.eager_ns) / found.eager_ns if found.eager_ns else 0.0
     said = f"{change:+.0%} in the graph's traced step{together}"
     if found.change is EagerChange.OTHER:

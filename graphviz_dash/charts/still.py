@@ -20,7 +20,7 @@ from graphviz_dash.charts.svg import (
     rectangle,
     words,
 )
-from graphviz_dash.units import format_count, format_ns
+from graphviz_dash.units import counted, format_count, format_ns
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.compare import Comparison
@@ -127,7 +127,7 @@ def break_even_still(comparison: Comparison, found: BreakEven) -> str:
     parts.append(
         f'<path d="M{at} 10V{height - bottom:g}" style="stroke:{own};stroke-dasharray:3 3"/>'
     )
-    replays = f"{format_count(found.replays)} replay{'s' if found.replays > 1 else ''}"
+    replays = counted(found.replays, "replay")
     parts.append(words(float(at) + 6, 18, replays, "num"))
     said = f"Total time over steps: {found.run} has paid for itself after {replays}"
     return drawing(WIDTH, height, said, "".join(parts))

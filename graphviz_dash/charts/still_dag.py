@@ -21,7 +21,7 @@ from graphviz_dash.charts.svg import (
     variables,
     words,
 )
-from graphviz_dash.units import format_count
+from graphviz_dash.units import counted
 
 if TYPE_CHECKING:
     from graphviz_dash.charts.dag_links import Link
@@ -69,7 +69,7 @@ def view_still(view: DagView, name: str) -> str:
     parts = [_link(link) for link in view.links]
     parts += [_box(box, view, shades) for box in view.boxes]
     inside = f'<g transform="translate(0 {top:g})">{"".join(parts)}</g>'
-    said = f"Graph {name}: {format_count(view.nodes)} nodes, {format_count(view.edges)} edges"
+    said = f"Graph {name}: {counted(view.nodes, 'node')}, {counted(view.edges, 'edge')}"
     return drawing(width, top + view.height, said, shown + inside)
 
 

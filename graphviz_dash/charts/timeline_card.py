@@ -15,7 +15,7 @@ from graphviz_dash.analysis.nodes import NodeRow
 from graphviz_dash.analysis.replays import METHODS
 from graphviz_dash.charts.timeline_run import ChosenRun, RunTimeline
 from graphviz_dash.errors import InputError, printable
-from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
+from graphviz_dash.units import counted, format_bytes, format_count, format_ns, format_percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -338,7 +338,7 @@ def _call_fields(record: dict[str, Any], link: Linked | None, begin: int) -> lis
         ("Where", f"process {record['pid']}, thread {record['tid']}"),
     ]
     if link is not None:
-        fields.append(("Launched", f"{link.count:,} GPU slice" + ("s" if link.count > 1 else "")))
+        fields.append(("Launched", counted(link.count, "GPU slice")))
         fields.append(("First starts", f"{format_ns(link.begin - begin)} after the call began"))
         if link.count > 1:
             fields.append(("They take", f"{format_ns(link.end - link.begin)} from first to last"))

@@ -111,7 +111,7 @@ def _print(
     )
     from graphviz_dash.cli.output import cell, plain_table, print_heading, print_table
     from graphviz_dash.errors import printable
-    from graphviz_dash.units import format_count
+    from graphviz_dash.units import counted
 
     click.echo(diff_sentence(pair.diff))
     click.echo()
@@ -119,7 +119,7 @@ def _print(
     sides.show_header = False
     for title, side, graph in (("A", first, pair.diff.a), ("B", second, pair.diff.b)):
         called = f" ({graph.name})" if graph.name else ""
-        counts = f"{format_count(len(graph.nodes))} nodes, {format_count(len(graph.edges))} edges"
+        counts = f"{counted(len(graph.nodes), 'node')}, {counted(len(graph.edges), 'edge')}"
         sides.add_row(cell(title, "dim"), cell(f"{side.name}{called}: {counts}"))
     print_table(sides)
     for one in pair.diff.whole:

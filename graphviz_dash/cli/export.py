@@ -87,11 +87,14 @@ def dot(run: Path, file: Path, graph_id: str | None) -> None:
     """Write a captured graph of a RUN in the DOT language, what its nodes hold as clusters."""
     from graphviz_dash.cli.loading import loaded_run
     from graphviz_dash.exports.dot import export_dot
+    from graphviz_dash.units import counted
 
     whole = _whole(loaded_run(run), graph_id)
     table = whole.table
     export_dot(whole, f"{run.name} {table.graph.id}", file)
-    _tell_file(file, f"{len(table.rows):,} nodes, {len(table.graph.edges):,} edges")
+    _tell_file(
+        file, f"{counted(len(table.rows), 'node')}, {counted(len(table.graph.edges), 'edge')}"
+    )
 
 
 @export.command()

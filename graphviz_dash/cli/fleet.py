@@ -84,12 +84,11 @@ def _tell(done: int, of: int) -> None:
 def _print(said: FleetAnswer) -> None:
     from graphviz_dash.cli.output import cell, plain_table, print_heading, print_table
     from graphviz_dash.errors import printable
-    from graphviz_dash.units import format_count, format_ns, format_percent
+    from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
     mode = f"{said.mode}: " if said.mode else ""
-    ranks = "rank" if said.ranks == 1 else "ranks"
     click.echo(
-        f"{mode}{format_count(said.ranks)} {ranks}, {format_ns(said.step_ns)} a traced step in the "
+        f"{mode}{counted(said.ranks, 'rank')}, {format_ns(said.step_ns)} a traced step in the "
         "median"
     )
     if said.unmarked:

@@ -140,13 +140,11 @@ def _print_stages(result: MemoryComparison) -> None:
 def _print_pool(report: MemoryReport, pool: PoolUse) -> None:
     from graphviz_dash.cli.output import print_heading
     from graphviz_dash.errors import printable
-    from graphviz_dash.units import format_bytes, format_count
+    from graphviz_dash.units import counted, format_bytes
 
-    segments = "segment" if pool.segments == 1 else "segments"
-    graphs = "graph" if len(pool.graphs) == 1 else "graphs"
     print_heading(
         f"{report.run}, pool {pool.id[0]}-{pool.id[1]}: {format_bytes(pool.reserved)} in "
-        f"{format_count(pool.segments)} {segments} for {format_count(len(pool.graphs))} {graphs}"
+        f"{counted(pool.segments, 'segment')} for {counted(len(pool.graphs), 'graph')}"
     )
     parts = {
         "one graph": pool.exclusive,

@@ -218,13 +218,13 @@ def _print_graph(run: Run, table: NodeTable, found: Concurrency | str | None, co
         print_table,
         shorten,
     )
-    from graphviz_dash.units import format_count, format_ns
+    from graphviz_dash.units import counted, format_count, format_ns
 
     graph = table.graph
     kinds = Counter(node.kind.value for node in graph.nodes)
     print_heading(
-        f"{graph.id}: {format_count(len(graph.nodes))} nodes, "
-        f"{format_count(len(graph.edges))} edges (read by {graph.read_by})"
+        f"{graph.id}: {counted(len(graph.nodes), 'node')}, "
+        f"{counted(len(graph.edges), 'edge')} (read by {graph.read_by})"
     )
     click.echo("  " + ", ".join(f"{format_count(n)} {kind}" for kind, n in kinds.most_common()))
     click.echo(

@@ -74,7 +74,7 @@ def _print(run: Run) -> None:
 
 def _contents(run: Run, entry: FileEntry) -> str:
     from graphviz_dash.model.run import FileRole
-    from graphviz_dash.units import format_count
+    from graphviz_dash.units import counted, format_count
 
     match entry.role:
         case FileRole.CLEAN if run.clean is not None:
@@ -86,7 +86,7 @@ def _contents(run: Run, entry: FileEntry) -> str:
             for graph in run.graphs:
                 if entry.path == f"graphs/{graph.id}.json":
                     nodes, edges = len(graph.nodes), len(graph.edges)
-                    return f"{format_count(nodes)} nodes, {format_count(edges)} edges"
+                    return f"{counted(nodes, 'node')}, {counted(edges, 'edge')}"
         case FileRole.OBSERVERS if run.observers is not None:
             series = run.observers.observed
             return f"{len(series)} series of {len({one.observer for one in series})} observers"

@@ -13,7 +13,7 @@ from graphviz_dash.analysis.gate import GatedFigure, GateResult, Verdict, limit_
 from graphviz_dash.errors import InputError, printable
 from graphviz_dash.exports.files import replacing
 from graphviz_dash.model.baseline import Baseline
-from graphviz_dash.units import format_count, significant
+from graphviz_dash.units import counted, format_count, significant
 
 _LONGEST: Final = 300
 """Characters of a name or message from a file that are shown."""
@@ -76,17 +76,15 @@ def summary(result: GateResult) -> str:
 def verdict_text(result: GateResult) -> str:
     """The outcome in a few words."""
     limit = limit_text(result.limit)
-    count = len(result.figures)
+    figures = counted(len(result.figures), "figure")
     if result.passed:
-        if not count:
+        if not result.figures:
             return "passed, but there was no figure to compare"
         unsure = f" ({format_count(len(result.unsure))} too noisy to tell)" if result.unsure else ""
-        return f"passed, none of {_figures(count)} is surely more than {limit} worse{unsure}"
+        return f"passed, none of {figures} is surely more than {limit} worse{unsure}"
     said = []
     if result.worse:
-        said.append(
-            f"{format_count(len(result.worse))} of {_figures(count)} more than {limit} worse"
-        )
+        said.append(f"{format_count(len(result.worse))} of {figures} more than {limit} worse")
     if result.broken:
         said.append(f"{format_count(len(result.broken))} failed or missing")
     return f"failed, {' and '.join(said)}"
@@ -145,10 +143,6 @@ def _against(result: GateResult) -> str:
     count = result.recordings
     of = f", the worst of {count} recordings" if count > 1 else ""
     return f"the baseline {code(result.baseline)}{of}; at most {limit_text(result.limit)} worse"
-
-
-def _figures(count: int) -> str:
-    return f"{format_count(count)} figure{'s' if count != 1 else ''}"
 
 
 def _percent(change: float) -> str:

@@ -16,7 +16,7 @@ from graphviz_dash.ingest.correlations import Calls, among, repeated
 from graphviz_dash.ingest.kineto_events import ABSENT
 from graphviz_dash.ingest.stray_work import work_without_launches
 from graphviz_dash.model.trace import TraceProblem
-from graphviz_dash.units import format_ns
+from graphviz_dash.units import counted, format_ns
 
 # cudaLaunchHostFunc runs on the CPU.
 _SINGLE = re.compile(r"(cuda|cu|hip|hipModule|hipExt|hipExtModule)Launch(?!HostFunc)")
@@ -71,7 +71,7 @@ def missing_rest(
     """A file that could not be read to its end, and what was used of it: ``events`` events in
     ``read_bytes`` bytes of JSON, the last of which ends ``end`` ns after the first begins."""
     told = (
-        f"{damage.found}. Used are the {_count(events, 'event')} "
+        f"{damage.found}. Used are the {counted(events, 'event')} "
         f"before, {read_bytes:,} bytes of JSON over {format_ns(end)}; whatever came after is "
         "missing from every figure, and since events are not written in the order of time, that "
         "may be work of any moment"
@@ -94,11 +94,6 @@ def unreadable_text() -> TraceProblem:
     )
 
 
-def _count(number: int, noun: str) -> str:
-    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"
-
-
 def _named(frame: pl.DataFrame, pattern: re.Pattern[str]) -> pl.DataFrame:
     """The rows whose name matches; few names stand in many rows, so each is looked at once."""
     names = frame["name"].unique().drop_nulls()
@@ -118,7 +113,7 @@ def _overlaps(gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
     if early.height:
         yield TraceProblem(
             "stream-overlap",
-            f"{_count(early.height, 'slice')} on the GPU begin before the one before on the same "
+            f"{counted(early.height, 'slice')} on the GPU begin before the one before on the same "
             f"stream has ended, by up to {format_ns(early['by'].max())}: "  # type: ignore[arg-type]
             "sums of durations exceed the time the GPU was busy.",
         )
@@ -139,9 +134,8 @@ def _launches_without_work(launches: pl.DataFrame, missing: pl.DataFrame) -> Ite
     if missing.height:
         yield TraceProblem(
             "launch-without-work",
-            f"{missing.height:,} of {_count(launches.height, 'launch')} have no work on the GPU in "
-            "the trace: "
-            "GPU time and kernel counts are too low by theirs.",
+            f"{missing.height:,} of {counted(launches.height, 'launch')} have no work on the GPU "
+            "in the trace: GPU time and kernel counts are too low by theirs.",
         )
 
 
@@ -166,7 +160,7 @@ def _shared_correlations(launches: pl.DataFrame, gpu: pl.DataFrame) -> Iterator[
     if rows:
         yield TraceProblem(
             "duplicate-correlation",
-            f"{rows:,} launches share {_count(len(numbers), 'correlation id')}: which kernel "
+            f"{rows:,} launches share {counted(len(numbers), 'correlation id')}: which kernel "
             "belongs to which launch is uncertain for them.",
         )
     several, _ = repeated(gpu["correlation"].filter(gpu["kind"] == "kernel"))
@@ -175,7 +169,7 @@ def _shared_correlations(launches: pl.DataFrame, gpu: pl.DataFrame) -> Iterator[
     if single.height:
         yield TraceProblem(
             "several-kernels-per-launch",
-            f"{_count(single.height, 'launch')} of a single kernel have several in the trace: "
+            f"{counted(single.height, 'launch')} of a single kernel have several in the trace: "
             "their kernels may belong to a graph launch whose correlation id is wrong.",
         )
 
@@ -187,7 +181,7 @@ def _early_starts(calls: Calls, gpu: pl.DataFrame, slack: int) -> Iterator[Trace
     if early.size:
         yield TraceProblem(
             "starts-before-launch",
-            f"{_count(early.size, 'slice')} on the GPU start before the call that launched "
+            f"{counted(early.size, 'slice')} on the GPU start before the call that launched "
             f"them, by up to {format_ns(int(early.max()))}: CPU and GPU clocks differ, and launch "
             "delays are off.",
         )
@@ -209,7 +203,7 @@ def _late_ends(
     if (late > slack).any():
         yield TraceProblem(
             "ends-after-wait",
-            f"{_count(int((late > slack).sum()), 'slice')} on the GPU end after a call has "
+            f"{counted(int((late > slack).sum()), 'slice')} on the GPU end after a call has "
             f"returned that waited for them, by up to {format_ns(int(late.max()))}: CPU and GPU "
             "clocks differ, and launch delays and waits are off.",
         )

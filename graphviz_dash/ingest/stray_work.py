@@ -15,6 +15,7 @@ import polars as pl
 
 from graphviz_dash.ingest.correlations import among
 from graphviz_dash.model.trace import TraceProblem
+from graphviz_dash.units import counted
 
 _SOUND_SESSIONS = 130101
 """The CUPTI (CUDA 13.1 Update 1) from which on further profiling sessions of a process have right
@@ -47,25 +48,25 @@ def work_without_launches(
     if early.height:
         yield TraceProblem(
             "work-from-before",
-            f"{_kernels(early.height)} of {kernels.height:,} were launched before the trace began, "
-            "while the GPU was still busy with what came before it: no call of the trace has "
-            "their correlation ids, which precede all of its calls'. Launch counts and delays "
-            "leave them out; sums of GPU time hold them.",
+            f"{counted(early.height, 'kernel')} of {kernels.height:,} were launched before the "
+            "trace began, while the GPU was still busy with what came before it: no call of the "
+            "trace has their correlation ids, which precede all of its calls'. Launch counts and "
+            "delays leave them out; sums of GPU time hold them.",
         )
     if own.height:
         yield TraceProblem(
             "work-of-no-call",
-            f"{_kernels(own.height)} of {kernels.height:,} have correlation id 0, as work has that "
-            "the GPU itself started: the bodies of conditional nodes, or what kernels launch. "
-            "Which launch they belong to was not recorded, so what is counted or summed by launch "
-            "leaves them out.",
+            f"{counted(own.height, 'kernel')} of {kernels.height:,} have correlation id 0, as work "
+            "has that the GPU itself started: the bodies of conditional nodes, or what kernels "
+            "launch. Which launch they belong to was not recorded, so what is counted or summed by "
+            "launch leaves them out.",
         )
     if others:
         yield TraceProblem(
             "work-without-launch",
-            f"{_kernels(others)} of {kernels.height:,} belong to no call in the trace, and not "
-            "all were launched before it began: records of calls were dropped, or the profiler "
-            "records no calls of this kind. Launch counts and delays leave them out.",
+            f"{counted(others, 'kernel')} of {kernels.height:,} belong to no call in the trace, "
+            "and not all were launched before it began: records of calls were dropped, or the "
+            "profiler records no calls of this kind. Launch counts and delays leave them out.",
         )
     # Ids that are wrong stand for launches that seem to have done nothing, and come after them.
     if not graphs.height or cupti_version is None or cupti_version >= _SOUND_SESSIONS:
@@ -104,7 +105,3 @@ def _from_before(
     return early.join(begins, on=place, how="left", nulls_equal=True).filter(
         pl.col("begin").is_null() | (pl.col("ts") < pl.col("begin"))
     )
-
-
-def _kernels(number: int) -> str:
-    return f"{number:,} {'kernel' if number == 1 else 'kernels'}"

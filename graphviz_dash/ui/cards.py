@@ -24,7 +24,7 @@ from graphviz_dash.ui.pieces import (
     waiting_bars,
     why,
 )
-from graphviz_dash.units import format_count
+from graphviz_dash.units import counted, format_count
 
 
 def card_of(result: Comparison, runs: Sequence[Run], theme: Theme | None) -> Card:
@@ -77,8 +77,7 @@ def _imported(runs: Sequence[Run]) -> str:
     rows = sum(run.replay_trace.gpu.height for run in found if run.replay_trace)
     facts = [f"Imported from {files}"]
     if graphs:
-        plural = "graph" if graphs == 1 else "graphs"
-        facts.append(f"{format_count(graphs)} {plural} of {format_count(nodes)} nodes")
+        facts.append(f"{counted(graphs, 'graph')} of {counted(nodes, 'node')}")
     if rows:
         facts.append(f"{format_count(rows)} kernels, copies and sets on the GPU")
     return element("p", text("; ".join(facts) + "."), "muted")

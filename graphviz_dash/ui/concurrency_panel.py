@@ -36,6 +36,8 @@ def concurrency_panel(found: Concurrency | str, whole: WholeGraph, theme: Theme)
             show(findings)
         with right:
             draw(chart, "schedules")
+    if not found.measured.edges:
+        return
     lost = st.expander(
         "Time lost between dependent nodes",
         icon=":material/hourglass_empty:",

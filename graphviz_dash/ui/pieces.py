@@ -8,7 +8,7 @@ from typing import Final
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.analysis.figures import Figure
-from graphviz_dash.analysis.headline import when
+from graphviz_dash.analysis.headline import cause_text, when
 from graphviz_dash.analysis.where import WhereTimeGoes
 from graphviz_dash.charts.palette import CATEGORY
 from graphviz_dash.charts.shades import Theme, shade
@@ -119,21 +119,22 @@ def tiles(cells: Iterable[tuple[str, str, str]]) -> str:
 
 
 def failure_notes(comparison: Comparison) -> str:
-    """What failed in each run, with its place in the user's code."""
-    notes = []
+    """What failed, with its place in the user's code; what failed alike in several runs once."""
+    alike: dict[tuple[str, str | None, str], list[str]] = {}
     for run in comparison.runs:
         for failure in run.failures:
-            first = failure.message.strip().splitlines()[0] if failure.message.strip() else ""
-            where = f" at <code>{text(failure.location)}</code>" if failure.location else ""
-            notes.append(
-                element(
-                    "div",
-                    f"<b>{text(run.name)} failed</b> {text(when(failure))}"
-                    f"{where}<br>{text(failure.error)}: {text(first)}",
-                    "failed",
-                )
-            )
-    return "".join(notes)
+            told = (when(failure), failure.location, cause_text(failure))
+            alike.setdefault(told, []).append(run.name)
+    return "".join(
+        element(
+            "div",
+            f"<b>{text(', '.join(names))} failed</b> {text(during)}"
+            + (f" at <code>{text(location)}</code>" if location else "")
+            + f"<br>{text(cause)}",
+            "failed",
+        )
+        for (during, location, cause), names in alike.items()
+    )
 
 
 def doctor_notes(comparison: Comparison) -> str:
@@ -176,12 +177,14 @@ def hero(best: RunComparison) -> str:
     else:
         figure = speedup.metric.format(1 / ratio)
         verdict = f"slower: {best.name} against {best.baseline}"
+    if not best.sound:
+        verdict = f"as timed, but replays of {best.name} do other work than the step"
     times = "" if saving is None else f"{format_ns(own + saving)} {ARROW} {format_ns(own)} per step"
     if times and best.run.recording:
         times += " in its own loop, recorded once"
     return element(
         "div",
-        element("span", text(figure), "big")
+        element("span", text(figure), "big" if best.sound else "big doubted")
         + element(
             "span", element("b", text(verdict)) + element("small", text(times), "mono"), "what"
         ),

@@ -357,6 +357,29 @@ class TestAbsence:
         found = compare(make_experiment(eager(), graphed(), sound))
         assert answer_text(found.answer).startswith("Yes: ")
 
+    def test_replays_of_other_work_are_the_outcome_only_where_no_others_are(self) -> None:
+        examined = replace(
+            make_run("doctor", ExecutionMode.GRAPH), doctor=report(MOVED, captured=True)
+        )
+        parts = make_run(
+            "callables",
+            ExecutionMode.CALLABLES,
+            clean=clean_timings([500_000] * 40, intervals=[490_000] * 40, lives=(LIFE,)),
+            graphs=(GRAPH,),
+        )
+        found = compare(make_experiment(eager(), graphed(), parts, examined))
+        assert {run.name: run.sound for run in found.runs} == {
+            "eager": True,
+            "graph": False,
+            "callables": True,
+        }
+        assert found.best is found["callables"]
+        assert answer_text(found.answer).startswith("Yes: callables makes a step 2.00x faster")
+        assert "replays do other work" not in found["callables"].sentence
+        against_it = compare(make_experiment(eager(), graphed(), parts, examined), "graph")
+        assert not against_it["eager"].sound
+        assert not against_it["callables"].sound
+
     def test_a_failed_baseline_is_named(self) -> None:
         broken = make_run("eager", failures=(failure(),))
         run = compare(make_experiment(broken, graphed()))["graph"]

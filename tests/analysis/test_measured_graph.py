@@ -182,6 +182,20 @@ def test_a_run_without_a_trace_says_so_of_each_graph() -> None:
     assert found == {"graph-0": "there is no trace of replays"}
 
 
+def test_of_a_graph_of_one_node_nothing_is_said_of_dependencies() -> None:
+    graph = graph_of([kernel(0, "a")], [])
+    scene = Scene()
+    for start in (1000, 2000):
+        scene.work(graph.nodes[0], start + 10, scene.call("cudaGraphLaunch", start), dur=30)
+    measured = _measured(graph, scene)
+    run = make_run("graph", graphs=(graph,))
+    found = concurrency_of(measured, {"graph-0": node_table(run, "graph-0")})
+    assert found.sentences == (
+        "The graph is one node, which nothing waits for. A replay took 30 ns from its first "
+        "start to its last end (median of 2 replays of the traced pass).",
+    )
+
+
 def test_sentences() -> None:
     measured = _forked()
     run = make_run("graph", graphs=(FORK,))

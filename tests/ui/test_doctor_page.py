@@ -14,7 +14,7 @@ from graphviz_dash.analysis.doctor import diagnose
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.doctor import CodePlace, DoctorReport
 from graphviz_dash.model.rules import RULES
-from graphviz_dash.model.run import ExecutionMode, WorkloadInfo
+from graphviz_dash.model.run import ExecutionMode, Failure, Pass, WorkloadInfo
 from graphviz_dash.ui import catalogue
 from tests.doctors import MOVED, OUTPUTS, READ, WAIT, report
 from tests.experiments import make_run, manifest
@@ -89,6 +89,18 @@ def test_without_a_report_it_says_how_to_get_one(roots: Path) -> None:
     assert "graphviz-dash doctor --workload toy -o toy" in told
 
 
+def test_a_mode_that_was_refused_needs_no_doctor(roots: Path) -> None:
+    make_run(roots / "toy", "eager")
+    for name in ("callables", "partial"):
+        failure = Failure(Pass.CLEAN, "GraphvizDashError", "The step calls no module.", None, "")
+        make_run(roots / "toy", name, failure=failure)
+    told = markup(shown("doctor", experiment="toy"))
+    assert "callables, partial failed in its clean pass: The step calls no module. Nothing" in told
+    told = markup(shown("overview"))
+    assert told.count("The step calls no module.") == 1
+    assert "<b>callables, partial failed</b> in its clean pass<br>The step calls" in told
+
+
 def test_a_report_can_do_no_harm(roots: Path) -> None:
     place = CodePlace(HARM, 2, HARM, 1, (HARM, "</span></pre><script>alert(1)</script>", HARM))
     evil = msgspec.structs.replace(
@@ -111,7 +123,9 @@ def test_an_examination_beside_measured_runs_is_no_run_to_compare(roots: Path) -
     assert "The capture succeeds (43 nodes), but replays do not do what the step does" in told
     assert told.count("doctor") == 1
     page = shown("overview")
-    assert "faster: graph against eager" in markup(page)
+    assert "as timed, but replays of graph do other work than the step" in markup(page)
+    assert "faster: graph against eager" not in markup(page)
+    assert '<span class="big doubted">' in markup(page)
     assert "Doctor" in [link.value for link in page.get("page_link")][8:]
 
 

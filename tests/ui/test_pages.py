@@ -458,7 +458,7 @@ def test_an_experiment_of_failures_alone_is_no_crash(roots: Path, name: str) -> 
         "timeline": "This experiment holds no trace",
         "memory": "No run of this experiment has a memory pass",
         "ranks": "This experiment was collected by one process",
-        "doctor": "its bundle holds no doctor&#x27;s report",
+        "doctor": "The bundle holds no doctor&#x27;s report",
         "export": "This experiment holds no trace",
     }
     assert expected[name] in told

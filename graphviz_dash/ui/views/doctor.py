@@ -14,6 +14,7 @@ from graphviz_dash.analysis.doctor import (
     difference_text,
     evidence_text,
 )
+from graphviz_dash.analysis.headline import failure_text, refused
 from graphviz_dash.model.doctor import CheckStatus, CodePlace, Finding, Seen, Severity
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
@@ -227,10 +228,16 @@ def _nothing(chosen: Chosen) -> str:
     name = runs[0].manifest.workload.name if runs else "NAME"
     failed = [run for run in runs if run.manifest.failures]
     if failed:
-        lead = (
-            f"{failed[0].name} failed, but its bundle holds no doctor's report: it was recorded "
-            "before there was one, or its step fails without a capture too."
-        )
+        causes = [failure for run in failed for failure in run.manifest.failures]
+        alike = [run.name for run in failed if causes[0] in run.manifest.failures]
+        lead = failure_text(", ".join(alike), causes[0]).rstrip(".") + ". "
+        if all(map(refused, causes)):
+            lead += "Nothing was captured that a doctor could examine."
+        else:
+            lead += (
+                "The bundle holds no doctor's report: it was recorded before there was one, or the "
+                "step fails without a capture too."
+            )
     elif any(run.manifest.sources for run in runs):
         lead = "Its runs were imported: a doctor has to run the program itself."
     elif not any(run.graphs for run in runs):

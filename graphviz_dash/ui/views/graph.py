@@ -54,7 +54,7 @@ from graphviz_dash.ui.results import (
     whole,
 )
 from graphviz_dash.ui.store import STORE
-from graphviz_dash.units import format_count, format_ns, format_percent
+from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
 _CHANGE: Final = "change"
 _FOLD: Final = "fold"
@@ -106,7 +106,7 @@ def render() -> None:
         begin(of, against, FoldBy(by))
     with st.container(key="graph-said", gap="small"):
         if not ready:
-            show(element("p", f"{format_count(count)} nodes, being prepared", "muted"))
+            show(element("p", f"{counted(count, 'node')}, being prepared", "muted"))
             show(
                 element(
                     "p", "Where they come from and what they take is told in a moment.", "muted"
@@ -331,9 +331,9 @@ def _summary(whole: WholeGraph) -> str:
     rows = found.rows
     inside = len(rows) - len(whole.top)
     parts = [
-        f"{format_count(len(rows))} nodes"
+        counted(len(rows), "node")
         + (f" ({format_count(inside)} of them inside others)" if inside else "")
-        + f", {format_count(len(found.graph.edges))} edges",
+        + f", {counted(len(found.graph.edges), 'edge')}",
         f"{format_count(found.attributed)} lead to an operator "
         f"({format_percent(found.attributed / len(rows)) if rows else '–'})",
     ]

@@ -26,7 +26,7 @@ from graphviz_dash.ui.frame import Chosen, chosen_experiment, draw, empty, theme
 from graphviz_dash.ui.markup import element, plain, show, table, text
 from graphviz_dash.ui.pieces import failure_notes, tiles
 from graphviz_dash.ui.results import comparison, memory
-from graphviz_dash.units import format_bytes, format_count
+from graphviz_dash.units import counted, format_bytes, format_count
 
 _ALLOCATOR, _DEVICE = "allocator", "whole device"
 _MIB: Final = 1 << 20
@@ -129,7 +129,7 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
         (
             "Private pools",
             format_bytes(pools) if report.pools else "none",
-            f"{format_count(len(report.pools))} for {_graph_count(len(report.graphs))}"
+            f"{format_count(len(report.pools))} for {counted(len(report.graphs), 'graph')}"
             if report.pools
             else "no graph was captured",
         ),
@@ -150,10 +150,6 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
             ),
         )
     return tiles(found)
-
-
-def _graph_count(count: int) -> str:
-    return "1 graph" if count == 1 else f"{format_count(count)} graphs"
 
 
 def _parts(result: MemoryComparison) -> None:

@@ -261,11 +261,10 @@ class Dag {
       const shown = boxes.filter((box) => !box.open).length;
       const more = (full ? " · more unfold when others are folded" : "") + (note ? ` · ${note}` : "") + (complete ? "" : " · times follow");
       const boxed = shown === 1 ? "1 box" : `${shown} boxes`;
-      this.state.textContent =
-        `${nodes.toLocaleString("en")} nodes, ${edges.toLocaleString("en")} edges · ${boxed}${more}`;
+      this.state.textContent = `${counted(nodes, "node")}, ${counted(edges, "edge")} · ${boxed}${more}`;
       this.canvas.setAttribute(
         "aria-label",
-        `Graph of ${nodes} nodes in ${shown} boxes. Arrows walk along the edges, Enter unfolds or chooses.`,
+        `Graph of ${counted(nodes, "node")} in ${boxed}. Arrows walk along the edges, Enter unfolds or chooses.`,
       );
     }
     this.paths = this.mapPicture = this.whole = this.layer = null;

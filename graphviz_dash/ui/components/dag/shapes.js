@@ -41,9 +41,13 @@ function boxLines(dag, box) {
 function linkLines(dag, link) {
   const [from, to] = [link.source, link.target].map((id) => dag.byId.get(id).label);
   if (!link.count) return [`${from} holds ${to}`];
-  const edges = link.count === 1 ? "1 edge" : `${link.count.toLocaleString("en")} edges`;
   const what = link.text || (link.dashed ? "programmatic" : "");
-  return [`${from} → ${to}`, [edges, what, link.critical ? "critical path" : "", "click for all"].filter(Boolean).join(" · ")];
+  return [`${from} → ${to}`, [counted(link.count, "edge"), what, link.critical ? "critical path" : "", "click for all"].filter(Boolean).join(" · ")];
+}
+
+/** A count with its noun: "1 node", "1,204 nodes". */
+function counted(number, noun) {
+  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 function named(fields, row) {
