@@ -92,7 +92,7 @@ def test_without_a_report_it_says_how_to_get_one(roots: Path) -> None:
 def test_a_mode_that_was_refused_needs_no_doctor(roots: Path) -> None:
     make_run(roots / "toy", "eager")
     for name in ("callables", "partial"):
-        failure = Failure(Pass.CLEAN, "GraphvizDashError", "The step calls no module.", None, "")
+        failure = Failure(Pass.CLEAN, "GraphvizDashError", "The step calls no module.", None, name)
         make_run(roots / "toy", name, failure=failure)
     told = markup(shown("doctor", experiment="toy"))
     assert "callables, partial failed in its clean pass: The step calls no module. Nothing" in told

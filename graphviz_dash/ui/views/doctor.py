@@ -14,7 +14,7 @@ from graphviz_dash.analysis.doctor import (
     difference_text,
     evidence_text,
 )
-from graphviz_dash.analysis.headline import failure_text, refused
+from graphviz_dash.analysis.headline import cause_text, failure_text, refused
 from graphviz_dash.model.doctor import CheckStatus, CodePlace, Finding, Seen, Severity
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
@@ -229,7 +229,8 @@ def _nothing(chosen: Chosen) -> str:
     failed = [run for run in runs if run.manifest.failures]
     if failed:
         causes = [failure for run in failed for failure in run.manifest.failures]
-        alike = [run.name for run in failed if causes[0] in run.manifest.failures]
+        cause = cause_text(causes[0])
+        alike = [run.name for run in failed if cause in map(cause_text, run.manifest.failures)]
         lead = failure_text(", ".join(alike), causes[0]).rstrip(".") + ". "
         if all(map(refused, causes)):
             lead += "Nothing was captured that a doctor could examine."
