@@ -79,6 +79,7 @@ def run_document(run: RunComparison) -> dict[str, object]:
         "is_baseline": run.is_baseline,
         "baseline": run.baseline,
         "sentence": run.sentence,
+        "sound": run.sound,
         "answer": answer_text(run.answer) or None,
         "figures": figures_document(run.figures),
         "where": where_document(run.where) if run.where is not None else None,
