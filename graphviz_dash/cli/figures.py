@@ -10,7 +10,7 @@ import click
 
 from graphviz_dash.analysis.compare import RunComparison
 from graphviz_dash.analysis.figures import Figure
-from graphviz_dash.analysis.headline import failure_text, spread_text, when
+from graphviz_dash.analysis.headline import failure_text, refused, spread_text, when
 from graphviz_dash.analysis.metrics import SECTIONS, Source
 from graphviz_dash.cli.output import cell, plain_table, print_heading, print_table, shown
 from graphviz_dash.errors import printable
@@ -68,8 +68,10 @@ def print_failures(runs: Sequence[Run]) -> None:
 
 
 def print_tracebacks(run: Run) -> None:
-    """The whole of what failed in one run, line by line."""
+    """The whole of what failed in one run, line by line; what a collector refused is told whole."""
     for failure in run.manifest.failures:
+        if refused(failure):
+            continue
         print_heading(f"Traceback of what failed {when(failure)}")
         for line in failure.traceback.splitlines():
             click.echo(printable(f"  {line}").rstrip())

@@ -11,7 +11,7 @@ from graphviz_dash.analysis.answer import Evidence
 from graphviz_dash.analysis.break_even import pays_text
 from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.analysis.figures import Figure
-from graphviz_dash.analysis.headline import spread_text, when
+from graphviz_dash.analysis.headline import refused, spread_text, when
 from graphviz_dash.analysis.kernels import KernelTable
 from graphviz_dash.analysis.metrics import SECTIONS, Better, Metric
 from graphviz_dash.analysis.names import short_name
@@ -104,7 +104,7 @@ def _evidence(result: Comparison, run: RunComparison | None) -> frozenset[Eviden
 def _tracebacks(result: Comparison) -> None:
     for run in result.runs:
         for place, failure in enumerate(run.failures):
-            if failure.traceback:
+            if failure.traceback and not refused(failure):
                 label = f"Traceback of {plain(run.name)}, {when(failure)}"
                 lines = [printable(line) for line in failure.traceback.splitlines()]
                 with st.expander(label, icon=":material/bug_report:", key=f"{run.name}-{place}"):
