@@ -122,14 +122,15 @@ class MemoryDifference(_InParts):
     """A run against its baseline, in bytes: what it needs more, negative where it needs less.
 
     ``parts`` add up to ``total``; ``alone``: both know the memory of their own process.
-    ``activation_overhead`` is None where the baseline has no activations, and in mode compile; see
-    the metric of that name.
+    ``activation_overhead`` is None with a reason in ``overhead_reason`` where the baseline has
+    next to no activations, and in mode compile; see the metric of that name.
     """
 
     run: str
     baseline: str
     parts: Mapping[Part, int]
     activation_overhead: float | None
+    overhead_reason: str | None
     alone: bool
 
 
@@ -200,21 +201,35 @@ def difference(report: MemoryReport, base: MemoryReport) -> MemoryDifference:
         own, before = report.stages[-1], base.stages[-1]
         grown_outside = own.device_used_bytes - before.device_used_bytes
         parts[Part.OUTSIDE] = grown_outside - (own.reserved_bytes - before.reserved_bytes)
+    overhead = _overhead(report, base, parts)
     return MemoryDifference(
         run=report.run,
         baseline=base.run,
         parts=parts,
-        activation_overhead=_overhead(report, base, parts),
+        activation_overhead=None if isinstance(overhead, str) else overhead,
+        overhead_reason=overhead if isinstance(overhead, str) else None,
         alone=report.alone and base.alone,
     )
 
 
-def _overhead(report: MemoryReport, base: MemoryReport, parts: Mapping[Part, int]) -> float | None:
+_SEGMENT: Final = 2 << 20
+"""The least that torch's allocator takes from the device (kSmallBuffer in CUDACachingAllocator)."""
+
+
+def _overhead(report: MemoryReport, base: MemoryReport, parts: Mapping[Part, int]) -> float | str:
+    """The fraction, or why there is none."""
     activations = base.parts[Part.ACTIVATIONS]
+    if not activations:
+        return f"{base.run} has no activations at its peak"
+    if activations < _SEGMENT:
+        return (
+            f"{base.run} has {format_bytes(activations)} of activations, less than the "
+            f"{format_bytes(_SEGMENT)} that the allocator takes at a time: rounding outweighs them"
+        )
     # The cudagraph trees give the blocks of their pool back after each capture: nothing tells its
     # library workspaces from activations.
-    if not activations or ExecutionMode.COMPILE in (report.mode, base.mode):
-        return None
+    if ExecutionMode.COMPILE in (report.mode, base.mode):
+        return "cudagraph trees keep no account of what is alive in their pool"
     return sum(parts[part] for part in (*GRAPHED_PARTS, Part.TENSORS)) / activations
 
 
@@ -339,12 +354,7 @@ def memory_relative_figures(run: Run, against: Run | str) -> Iterator[Figure]:
     else:
         yield absent("device_memory_change", _NOT_ALONE)
     yield present("iterate_reserved_change", change.reserved)
-    if change.activation_overhead is None:
-        reason = (
-            f"{base.run} has no activations at its peak"
-            if not base.parts[Part.ACTIVATIONS]
-            else "cudagraph trees keep no account of what is alive in their pool"
-        )
-        yield absent("activation_overhead", reason)
-    else:
+    if change.overhead_reason is not None:
+        yield absent("activation_overhead", change.overhead_reason)
+    elif change.activation_overhead is not None:
         yield present("activation_overhead", change.activation_overhead)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphviz_dash.analysis.compare import compare
+from graphviz_dash.analysis.figures import Figure
 from graphviz_dash.analysis.memory import (
     MEANINGS,
     MemoryReport,
@@ -240,6 +241,31 @@ def test_a_bundle_without_the_pass_says_so(tmp_path: Path) -> None:
     assert result.reports == ()
     assert result.sentence == "No run has a memory pass"
     assert set(result.without.values()) == {"the bundle has no memory pass"}
+
+
+def test_rounding_is_no_overhead(experiment: Experiment) -> None:
+    eager, graph = experiment.runs[:2]
+
+    def with_activations(count: int) -> Run:
+        assert eager.memory_pass is not None
+        at_peak = tuple(
+            msgspec.structs.replace(part, bytes=count) if part.owner is Owner.TRANSIENT else part
+            for part in eager.memory_pass.at_peak
+        )
+        return replace(
+            eager, memory_pass=msgspec.structs.replace(eager.memory_pass, at_peak=at_peak)
+        )
+
+    def overhead(count: int) -> Figure:
+        changed = replace(experiment, runs=(with_activations(count), graph))
+        return compare(changed)["graph"]["activation_overhead"]
+
+    assert overhead(2 * MIB).value == pytest.approx((63 - 2) / 2)
+    assert overhead(MIB).reason == (
+        "eager has 1.00 MiB of activations, less than the 2.00 MiB that the allocator takes at a "
+        "time: rounding outweighs them"
+    )
+    assert overhead(0).reason == "eager has no activations at its peak"
 
 
 def test_figures_come_with_reasons(experiment: Experiment) -> None:
