@@ -35,9 +35,7 @@ def test_one_layer_stands_for_all_and_another_can_be_shown(page: Page, dashboard
     canvas = open_graph(page, dashboard, TRANSFORMER)
     bar = page.locator(".dag .repeat")
     expect(bar).to_contain_text("1 of 4")
-    click(
-        page, canvas, repr(ask(canvas, "dag.view.boxes.find(one => one.label === 'layers.0').id"))
-    )
+    click(canvas, repr(ask(canvas, "dag.view.boxes.find(one => one.label === 'layers.0').id")))
     page.wait_for_function(
         "canvas => canvas.__dag.byId.get('g.0.0.1.0')?.open", arg=canvas.element_handle()
     )
@@ -218,7 +216,7 @@ def test_a_large_graph_is_drawn_first_and_its_times_follow(page: Page, tmp_path:
         # Nobody has asked for its times yet: the request is held.
         expect(page.get_by_text("are listed here in a moment")).to_be_visible()
         # It can be read, folded and unfolded meanwhile.
-        click(page, canvas, repr(group))
+        click(canvas, repr(group))
         page.wait_for_function(
             "([canvas, id]) => !canvas.__dag.byId.get(id).open",
             arg=[canvas.element_handle(), group],

@@ -93,7 +93,7 @@ def test_what_is_seen_of_modules_is_saved(page: Page, dashboard: str, tmp_path: 
     canvas = open_graph(page, dashboard, f"{TRANSFORMER}&fold=module")
     backward = ask(canvas, "dag.view.boxes.find(box => box.label === 'backward').id")
     count = int(canvas.get_attribute("data-boxes") or 0)
-    click(page, canvas, repr(backward))
+    click(canvas, repr(backward))
     page.wait_for_function(
         "([canvas, count]) => Number(canvas.dataset.boxes) < count",
         arg=[canvas.element_handle(), count],
