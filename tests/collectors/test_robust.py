@@ -62,7 +62,8 @@ def read_lines(collector: subprocess.Popen[str], count: int) -> None:
 
 
 def workers_in(output: Path) -> list[int]:
-    """The living processes that were told to write below ``output``."""
+    """The living processes that write to ``output`` or below. One that was just forked still has
+    its collector's command line, and its collector's locks."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -72,7 +73,7 @@ def workers_in(output: Path) -> list[int]:
             state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if state != "Z" and any(part.startswith(bytes(output) + b"/") for part in command):
+        if state != "Z" and any((part + b"/").startswith(bytes(output) + b"/") for part in command):
             found.append(int(entry.name))
     return found
 
