@@ -270,7 +270,7 @@ def _compare_run(
     covered = _coverage(run, taken)
     against = _against(run, chosen, experiment)
     base = None if isinstance(against, str) else against
-    sound = sound or not any(map(_replays_the_step, (run, *([base] if base else []))))
+    sound = sound or not (_as_one_graph(run) or (base is not None and _as_one_graph(base)))
     figures = {
         figure.metric.id: figure
         for figure in (
@@ -323,7 +323,7 @@ def _compare_run(
     )
 
 
-def _replays_the_step(run: Run) -> bool:
+def _as_one_graph(run: Run) -> bool:
     """Whether its replays are what a doctor examined: those of the whole step. Graphed callables,
     layers and compiled regions are given their inputs anew, and the rest of the step stays eager.
     """

@@ -101,6 +101,11 @@ def failure_text(name: str, failure: Failure) -> str:
     return printable(f"{name} failed {when(failure)}{where}: {cause_text(failure)}")
 
 
+def alike_text(names: Sequence[str]) -> str:
+    """The names of runs that failed alike, as the subject of a sentence."""
+    return names[0] if len(names) == 1 else f"{', '.join(names)} each"
+
+
 def cause_text(failure: Failure) -> str:
     """The error and the first line of its message; of an error of ours, which is told in words,
     the message alone."""

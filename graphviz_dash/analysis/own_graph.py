@@ -44,6 +44,9 @@ _OWN: Final[Mapping[LaunchMeasure, Sequence[str]]] = {
 """What is timed of a program's own graph, and the facts by which a manifest says why it is not.
 A new executable is made, launched and uploaded only after the launches of the present one."""
 
+_OUTLASTED: Final = "every call took longer on the CPU than the kernel before it spun"
+_NOT_YET: Final = "this was not yet done when it was collected"
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -251,14 +254,16 @@ def _absent(
     run: Run, life: GraphLife, timings: Mapping[LaunchMeasure, Timing]
 ) -> dict[LaunchMeasure, str]:
     reasons = {absent.fact: absent.reason for absent in run.manifest.absent}
-    return {
-        measure: next(
-            (reason for fact in facts if (reason := reasons.get(f"{fact} of {life.graph}"))),
-            "this was not yet done when it was collected",
-        )
-        for measure, facts in _OWN.items()
-        if measure not in timings
-    }
+    found = {}
+    for measure, facts in _OWN.items():
+        if measure in timings:
+            continue
+        told = (reasons.get(f"{fact} of {life.graph}") for fact in facts)
+        # Launches were timed; those that outlast the kernel that they are queued behind have no
+        # time on the GPU (collectors.behind).
+        tried = life.repeat_launches and _AGAIN in facts
+        found[measure] = next(filter(None, told), _OUTLASTED if tried else _NOT_YET)
+    return found
 
 
 def _timings(life: GraphLife) -> dict[LaunchMeasure, Timing]:

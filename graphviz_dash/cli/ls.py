@@ -54,9 +54,12 @@ def _print(found: list[LightExperiment], path: Path) -> None:
         return
     headings = ("run", "workload", "mode", "status", "step time", "speedup", "GPU", "date (UTC)")
     table = plain_table(*headings, right=(4, 5))
+    unsound = []
     for light in found:
         for run in compare(light.experiment).runs:
             manifest = run.run.manifest
+            if run.speedup.value is not None and not run.sound:
+                unsound.append(shown(run.run.path))
             rank = "" if manifest.rank is None else f" rank {manifest.rank}"
             failed = manifest.status == "failed"
             table.add_row(
@@ -65,13 +68,15 @@ def _print(found: list[LightExperiment], path: Path) -> None:
                 cell(f"{run.mode.value}{rank}"),
                 cell(manifest.status, "red" if failed else ""),
                 cell(run.step.text),
-                cell(run.speedup.text, "bold"),
+                cell(run.speedup.text, "bold" if run.sound else "dim"),
                 cell(manifest.environment.gpu_name),
                 cell(manifest.created[:10]),
             )
         for bundle, _ in light.unreadable:
             table.add_row(cell(shown(bundle)), "", "", cell("unreadable", "red"))
     print_table(table)
+    for run_path in unsound:
+        click.echo(printable(f"{run_path}: replays do other work than the step"))
 
 
 def _print_json(found: list[LightExperiment]) -> None:
@@ -90,6 +95,7 @@ def _print_json(found: list[LightExperiment]) -> None:
                 "runs": [
                     {
                         **identity_document(run.run),
+                        "sound": run.sound,
                         "figures": figures_document((run.step, run.speedup)),
                     }
                     for run in comparison.runs

@@ -8,7 +8,7 @@ from typing import Final
 from graphviz_dash.analysis.categories import Category
 from graphviz_dash.analysis.compare import Comparison, RunComparison
 from graphviz_dash.analysis.figures import Figure
-from graphviz_dash.analysis.headline import cause_text, when
+from graphviz_dash.analysis.headline import alike_text, cause_text, when
 from graphviz_dash.analysis.where import WhereTimeGoes
 from graphviz_dash.charts.palette import CATEGORY
 from graphviz_dash.charts.shades import Theme, shade
@@ -128,7 +128,7 @@ def failure_notes(comparison: Comparison) -> str:
     return "".join(
         element(
             "div",
-            f"<b>{text(', '.join(names))} failed</b> {text(during)}"
+            f"<b>{text(alike_text(names))} failed</b> {text(during)}"
             + (f" at <code>{text(location)}</code>" if location else "")
             + f"<br>{text(cause)}",
             "failed",

@@ -95,11 +95,12 @@ def test_a_mode_that_was_refused_needs_no_doctor(roots: Path) -> None:
         failure = Failure(Pass.CLEAN, "GraphvizDashError", "The step calls no module.", None, name)
         make_run(roots / "toy", name, failure=failure)
     told = markup(shown("doctor", experiment="toy"))
-    assert "callables, partial failed in its clean pass: The step calls no module. Nothing" in told
+    each = "callables, partial each failed in its clean pass"
+    assert f"{each}: The step calls no module. Nothing" in told
     assert not shown("compare", experiment="toy").code  # no lines of ours
     told = markup(shown("overview"))
     assert told.count("The step calls no module.") == 1
-    assert "<b>callables, partial failed</b> in its clean pass<br>The step calls" in told
+    assert "<b>callables, partial each failed</b> in its clean pass<br>The step calls" in told
 
 
 def test_a_report_can_do_no_harm(roots: Path) -> None:

@@ -42,6 +42,11 @@ _TILES: Final = {
     "peak_reserved_change": "Peak memory",
 }
 
+_OF_THE_STEP: Final = frozenset(
+    {"speedup", "recorded_speedup", "step_saving", "recorded_saving", "break_even"}
+)
+"""What says nothing where replays do other work than the step."""
+
 
 def render() -> None:
     """The page."""
@@ -138,6 +143,8 @@ def _tiles(result: Comparison, run: RunComparison) -> str:
             note = f"for {run['one_off_cost'].text} spent once"
         if metric == "peak_reserved_change":
             note = f"of {run['peak_reserved'].text} reserved"
+        if metric in _OF_THE_STEP and not run.sound:
+            note = "replays do other work"
         shown = signed(figure) if metric == "peak_reserved_change" else figure.text
         cells.append((label, shown, note or spread_text(figure)))
     return tiles(cells)
@@ -255,9 +262,9 @@ def _cell(figure: Figure, is_best: bool) -> str:
 
 
 def _best_value(result: Comparison, metric: Metric) -> str | None:
-    """The best value, as it is shown; None where there is nothing to be better at, and where all
-    that is shown is alike."""
-    known = [(run[metric.id].value, run[metric.id].text) for run in result.runs]
+    """The best value, as it is shown, of the runs whose replays do the work of the step; None where
+    there is nothing to be better at, and where all that is shown is alike."""
+    known = [(run[metric.id].value, run[metric.id].text) for run in result.runs if run.sound]
     told = [(value, shown) for value, shown in known if value is not None]
     if metric.better is Better.NONE or len({shown for _, shown in told}) < 2:
         return None

@@ -14,7 +14,7 @@ from graphviz_dash.analysis.doctor import (
     difference_text,
     evidence_text,
 )
-from graphviz_dash.analysis.headline import cause_text, failure_text, refused
+from graphviz_dash.analysis.headline import alike_text, cause_text, failure_text, refused
 from graphviz_dash.model.doctor import CheckStatus, CodePlace, Finding, Seen, Severity
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
@@ -231,7 +231,7 @@ def _nothing(chosen: Chosen) -> str:
         causes = [failure for run in failed for failure in run.manifest.failures]
         cause = cause_text(causes[0])
         alike = [run.name for run in failed if cause in map(cause_text, run.manifest.failures)]
-        lead = failure_text(", ".join(alike), causes[0]).rstrip(".") + ". "
+        lead = failure_text(alike_text(alike), causes[0]).rstrip(".") + ". "
         if all(map(refused, causes)):
             lead += "Nothing was captured that a doctor could examine."
         else:
