@@ -45,7 +45,7 @@ format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 	$(IN_VENV) -m ruff format .
 
 docs: $(VENV)/.dev python-matches ## Write the pages anew that come from the code (docs/metrics.md)
-	$(IN_VENV) -m graphviz_dash.analysis.metrics_page > docs/metrics.md.new
+	$(IN_VENV) -m scripts.metrics_page > docs/metrics.md.new
 	mv docs/metrics.md.new docs/metrics.md
 
 pictures: $(VENV)/.dev python-matches ## Take the pictures in docs/pictures anew

@@ -11,7 +11,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from graphviz_dash.analysis.agreement import GOAL_FORK_JOIN, GOAL_LINE, Agreement, agreement
+from graphviz_dash.analysis.replays.alignment_accuracy import (
+    GOAL_FORK_JOIN,
+    GOAL_LINE,
+    Agreement,
+    agreement,
+)
 from graphviz_dash.ingest.load import find_experiments, load_experiment
 from graphviz_dash.model.run import Run
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.compare import RunComparison
+    from graphviz_dash.analysis.comparison.compare import RunComparison
 
 SIZES: Final = (4096, 2048, 1024, 512, 256)
 DROPOUT: Final = (0.2, 0.1, 0.1)
@@ -76,7 +76,7 @@ def train() -> Callable[[], object]:
 def main(paths: list[str]) -> None:
     """Prints a Markdown table for each experiment, then both beside the published ratios."""
     # Where the workload is collected there need be no dataframe engine.
-    from graphviz_dash.analysis.compare import compare
+    from graphviz_dash.analysis.comparison.compare import compare
     from graphviz_dash.ingest.load import load_experiment
 
     ratios: dict[str, dict[str, float]] = {}

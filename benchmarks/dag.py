@@ -26,12 +26,12 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.dag_graphs import make_graphs  # noqa: E402
-from graphviz_dash.analysis.fold import FoldBy, fold  # noqa: E402
-from graphviz_dash.analysis.whole import whole_graph  # noqa: E402
-from graphviz_dash.charts.dag import ColourBy, dag_view, folded  # noqa: E402
-from graphviz_dash.charts.dag_layout import ALL  # noqa: E402
+from graphviz_dash.analysis.fold.fold import FoldBy, fold  # noqa: E402
+from graphviz_dash.analysis.nodes.whole_graph import whole_graph  # noqa: E402
+from graphviz_dash.charts.dag.layout import ALL  # noqa: E402
+from graphviz_dash.charts.dag.view import ColourBy, dag_view, folded  # noqa: E402
 from graphviz_dash.ingest.load import load_run  # noqa: E402
-from graphviz_dash.ui.store import COLLECTION  # noqa: E402
+from graphviz_dash.ui.state.store import COLLECTION  # noqa: E402
 from tests.serving import served  # noqa: E402
 
 _FRAMES = """async canvas => {

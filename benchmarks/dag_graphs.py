@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from graphviz_dash.analysis.whole import whole_graph
+from graphviz_dash.analysis.nodes.whole_graph import whole_graph
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.graph import KernelParams, NodeKind
 from tests.builders import Work, chain, make_run

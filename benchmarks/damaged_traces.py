@@ -44,9 +44,9 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from graphviz_dash.errors import InputError  # noqa: E402
-from graphviz_dash.ingest import kineto, workers  # noqa: E402
 from graphviz_dash.ingest.byte_stream import ByteStream  # noqa: E402
-from graphviz_dash.ingest.kineto import read_trace  # noqa: E402
+from graphviz_dash.ingest.kineto import reader, workers  # noqa: E402
+from graphviz_dash.ingest.kineto.reader import read_trace  # noqa: E402
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -161,7 +161,7 @@ def main() -> int:
     smallest = min(len(text) for form, text in files if form == "plain")
     workers.WORTHWHILE_BYTES = 0  # type: ignore[misc]  # to share small traces too
     pieces = functools.partial(ByteStream, chunk_bytes=max(4096, smallest // PIECES))
-    kineto.ByteStream = pieces  # type: ignore[assignment,misc]
+    reader.ByteStream = pieces  # type: ignore[assignment,misc]
     chance = random.Random(options.seed)
     counts: collections.Counter[tuple[str, str, str]] = collections.Counter()
     slowest = most = 0.0

@@ -19,9 +19,9 @@ import time
 from functools import partial
 from pathlib import Path
 
-from graphviz_dash.imports.fleet import answers, collect_fleet, write_fleet
-from graphviz_dash.imports.places import find_places
-from graphviz_dash.imports.tasks import executor_for
+from graphviz_dash.importers.fleet import answers, collect_fleet, write_fleet
+from graphviz_dash.importers.places import find_places
+from graphviz_dash.importers.tasks import executor_for
 
 STEPS = 20
 KERNELS = 48

@@ -31,17 +31,17 @@ import atheris
 with atheris.instrument_imports(include=["graphviz_dash"]):
     from graphviz_dash.bundle.read import read_bundle
     from graphviz_dash.errors import InputError
-    from graphviz_dash.ingest import debug_dot, graph_data
-    from graphviz_dash.ingest.debug_dot import read_debug_dot
-    from graphviz_dash.ingest.graph_data import read_graph_data
-    from graphviz_dash.ingest.kineto import read_trace
+    from graphviz_dash.ingest.formats import debug_dot, graph_data
+    from graphviz_dash.ingest.formats.debug_dot import read_debug_dot
+    from graphviz_dash.ingest.formats.graph_data import read_graph_data
+    from graphviz_dash.ingest.formats.memory_snapshot import memory_use, read_memory_snapshot
+    from graphviz_dash.ingest.formats.nsight import convert_nsight
+    from graphviz_dash.ingest.formats.pickles import read_pickle
+    from graphviz_dash.ingest.formats.sniff import source_kind
+    from graphviz_dash.ingest.kineto.reader import read_trace
+    from graphviz_dash.ingest.kineto.trace_head import read_head
     from graphviz_dash.ingest.limits import Limits
-    from graphviz_dash.ingest.memory_snapshot import memory_use, read_memory_snapshot
-    from graphviz_dash.ingest.nsight import convert_nsight
-    from graphviz_dash.ingest.pickles import read_pickle
-    from graphviz_dash.ingest.sniff import source_kind
-    from graphviz_dash.ingest.trace_head import read_head
-    from graphviz_dash.ui.uploads import Uploads
+    from graphviz_dash.ui.state.uploads import Uploads
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "sample_traces"

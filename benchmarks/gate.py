@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.gate import DEFAULT_LIMIT, Verdict, hold_times
+from graphviz_dash.analysis.comparison.gate import DEFAULT_LIMIT, Verdict, hold_times
 
 Floats = npt.NDArray[np.float64]
 SAMPLES = Path(__file__).parents[1] / "sample_traces"

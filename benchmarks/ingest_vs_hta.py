@@ -65,7 +65,7 @@ print(done - begun, cpu, events, on_gpu, memory)
 _READ = """
 import sys, time
 from pathlib import Path
-from graphviz_dash.ingest.kineto import read_trace
+from graphviz_dash.ingest.kineto.reader import read_trace
 before = used()
 begun = time.perf_counter()
 trace = read_trace(Path(sys.argv[1]){options})
@@ -118,7 +118,7 @@ _SIMDJSON = """
 import ctypes, os, sys, time
 from pathlib import Path
 from graphviz_dash.ingest.byte_stream import ByteStream
-from graphviz_dash.ingest.json_stream import ArrayReader
+from graphviz_dash.ingest.kineto.json_stream import ArrayReader
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS
 library = ctypes.CDLL(os.environ["BENCHMARK_ONDEMAND"])
 library.make.restype = ctypes.c_void_p

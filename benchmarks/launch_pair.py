@@ -62,7 +62,7 @@ def main() -> None:
 def measured(graph: Topology, trials: int, library: str, first: int) -> dict[str, list[int]]:
     """The repeat launch of each trial in ns, called in each way; ``first`` says which is first."""
     from collectors.launch.measure import Bench  # needs CUDA
-    from collectors.quiet import no_collection
+    from collectors.passes.gc_off import no_collection
 
     bench: Any = Bench(graph.width)
     by_python = bench._launched_twice

@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from graphviz_dash.analysis.predict_fit import (
+from graphviz_dash.analysis.prediction.calibration import (
     Provenance,
     Recorded,
     calibrate,

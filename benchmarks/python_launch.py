@@ -19,9 +19,9 @@ from typing import Any, Final
 import numpy as np
 from cuda.bindings import driver, runtime
 
-from collectors.driver import call
+from collectors.driver.calls import call
 from collectors.launch.measure import Bench
-from collectors.quiet import no_collection
+from collectors.passes.gc_off import no_collection
 from graphviz_dash.model.launch import Topology
 
 LENGTHS: Final = (10, 1000)

@@ -25,9 +25,9 @@ import polars as pl
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from graphviz_dash.analysis.cpu_time import self_cpu_ns  # noqa: E402
-from graphviz_dash.analysis.kernels import kernel_uses  # noqa: E402
-from graphviz_dash.analysis.lanes import (  # noqa: E402
+from graphviz_dash.analysis.metrics.kernel_table import kernel_uses  # noqa: E402
+from graphviz_dash.analysis.trace.cpu_time import self_cpu_ns  # noqa: E402
+from graphviz_dash.analysis.trace.lanes import (  # noqa: E402
     Links,
     column,
     idle_periods,
@@ -35,9 +35,9 @@ from graphviz_dash.analysis.lanes import (  # noqa: E402
     trace_lanes,
     trace_links,
 )
-from graphviz_dash.analysis.steps import steps  # noqa: E402
-from graphviz_dash.ingest.kineto import read_trace  # noqa: E402
-from graphviz_dash.ingest.kineto_columns import SCHEMAS  # noqa: E402
+from graphviz_dash.analysis.trace.steps import steps  # noqa: E402
+from graphviz_dash.ingest.kineto.columns import SCHEMAS  # noqa: E402
+from graphviz_dash.ingest.kineto.reader import read_trace  # noqa: E402
 from graphviz_dash.model.trace import Trace  # noqa: E402
 
 SAMPLE: Final = ROOT / "sample_traces/mlp-train/eager/traces/replay.json.gz"

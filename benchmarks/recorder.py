@@ -19,8 +19,8 @@ from pathlib import Path
 
 import torch
 
-from collectors.program_recorder import KEPT, ProgramRecorder
-from collectors.recorder_files import Settings
+from collectors.program.files import Settings
+from collectors.program.recorder import KEPT, ProgramRecorder
 
 CALLS = 400
 GOAL = 1.02

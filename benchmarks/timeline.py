@@ -25,10 +25,10 @@ from pages import SHOWN
 from playwright.sync_api import Browser, Page, sync_playwright
 from timeline_traces import large_experiment
 
-from graphviz_dash.analysis.lanes import trace_lanes
-from graphviz_dash.analysis.replays import known_of, match_replays
-from graphviz_dash.charts.timeline import timeline_view
-from graphviz_dash.charts.timeline_run import ChosenRun, choose, run_timeline
+from graphviz_dash.analysis.replays.replays import known_of, match_replays
+from graphviz_dash.analysis.trace.lanes import trace_lanes
+from graphviz_dash.charts.timeline.run import ChosenRun, choose, run_timeline
+from graphviz_dash.charts.timeline.view import timeline_view
 from graphviz_dash.ingest.load import load_experiment
 from tests.serving import ROOT, served
 
@@ -77,7 +77,7 @@ def on_the_server(sample: Path, slices: int, synthetic: bool) -> list[Row]:
     made = large_experiment(load_experiment(sample), slices, synthetic=synthetic)
     eager, graph = made.runs[:2]
     rows = [
-        _timed(f"lanes of {eager.name} (analysis/lanes.py)", lambda: trace_lanes(_trace(eager))),
+        _timed(f"lanes of {eager.name} (trace/lanes.py)", lambda: trace_lanes(_trace(eager))),
         _timed(f"{eager.name} made ready", lambda: run_timeline(eager)),
         _timed(f"{graph.name} made ready", lambda: run_timeline(graph)),
         _timed(

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from graphviz_dash.analysis.steps import steps
+from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.model.marks import STEP
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.model.trace import Trace

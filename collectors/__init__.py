@@ -3,6 +3,6 @@
 In a program of one's own: ``with collectors.record("runs/train"): ...``, ``collectors.step()``.
 """
 
-from collectors.session import record, step
+from collectors.program.session import record, step
 
 __all__ = ["record", "step"]

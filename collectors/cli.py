@@ -12,9 +12,9 @@ import click
 
 from collectors.collect import SUPPORTED, CollectedRun, Collection
 from collectors.collect import collect as run_collection
+from collectors.program.command import Recipe, finish, record_program
+from collectors.program.session import SKIP, STEPS
 from collectors.ranks import Place, this_place
-from collectors.recorded_command import Recipe, finish, record_program
-from collectors.session import SKIP, STEPS
 from collectors.workloads import BUILT_IN
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, printable
 from graphviz_dash.model.run import ExecutionMode, Failure

@@ -17,12 +17,10 @@ from typing import TypeVar
 import msgspec
 
 from collectors.doctor.ask import STEPS, examine_workload
-from collectors.lifeline import PARENT
-from collectors.observing import ABOUT, observers_of
-from collectors.parameters import WorkloadFacts
-from collectors.processes import Limit, run_worker
-from collectors.ranks import Peers, Place, meeting, worker_settings
-from collectors.requests import (
+from collectors.passes.observer_plan import ABOUT, observers_of
+from collectors.passes.parameters import WorkloadFacts
+from collectors.process.lifeline import PARENT
+from collectors.process.requests import (
     ABSENT_FILE,
     CLEAN_FILE,
     FAILURE_FILE,
@@ -38,6 +36,8 @@ from collectors.requests import (
     WORKLOAD_FILE,
     PassRequest,
 )
+from collectors.process.subprocesses import Limit, run_worker
+from collectors.ranks import Peers, Place, meeting, worker_settings
 from collectors.workloads import factory_path
 from graphviz_dash import __version__
 from graphviz_dash.bundle.staging import Staging, remove_leftovers
@@ -70,7 +70,7 @@ Report = Callable[[str], None]
 
 SUPPORTED = tuple(mode for mode in ExecutionMode if mode.value != "recorded")
 
-WORKER = (sys.executable, "-m", "collectors.worker")
+WORKER = (sys.executable, "-m", "collectors.passes.worker")
 """The command of a pass's process, without its arguments."""
 
 _RANKS_TIMEOUT_S = 900

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from cuda.bindings import driver
 
-from collectors.topology import call
+from collectors.driver.topology import call
 from graphviz_dash.errors import MissingRequirementError
 from graphviz_dash.model.run import Environment, Gpu
 

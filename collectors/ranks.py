@@ -20,8 +20,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from collectors.processes import ENDED
-from collectors.requests import GroupRequest
+from collectors.process.requests import GroupRequest
+from collectors.process.subprocesses import ENDED
 from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
 from graphviz_dash.model.run import Failure, Pass, RankGroup
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.predict import DATA, lines
-from graphviz_dash.analysis.shipped import shipped_calibration
+from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 
 PAGE = Path(__file__).parents[1] / "docs" / "predict.md"
 

@@ -21,10 +21,10 @@ from starlette.routing import Route
 from timeline_traces import written
 
 from graphviz_dash.model.run import Experiment
-from graphviz_dash.ui import store
-from graphviz_dash.ui.jobs import JOBS
-from graphviz_dash.ui.life import life
-from graphviz_dash.ui.server import MIDDLEWARE, PAGES, routes
+from graphviz_dash.ui.hosting.lifespan import life
+from graphviz_dash.ui.hosting.server import MIDDLEWARE, PAGES, routes
+from graphviz_dash.ui.state import store
+from graphviz_dash.ui.state.jobs import JOBS
 
 _read = store.load_experiment
 

@@ -13,7 +13,7 @@ import msgspec
 
 from collectors.doctor.ask import examine_workload
 from collectors.doctor.diagnose import Examined, examine_program, write_bundle
-from collectors.program import require_hook
+from collectors.program.launcher import require_hook
 from collectors.workloads import factory_path
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.errors import GraphvizDashError, printable

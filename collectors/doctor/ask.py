@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from collectors.doctor.requests import REPORT_FILE, DoctorRequest
-from collectors.lifeline import PARENT
-from collectors.requests import FAILURE_FILE
+from collectors.process.lifeline import PARENT
+from collectors.process.requests import FAILURE_FILE
 from graphviz_dash.errors import GraphvizDashError, InputError, printable
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.run import Failure, Pass

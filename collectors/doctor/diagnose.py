@@ -11,7 +11,7 @@ import msgspec
 
 from collectors.collect import machine_environment
 from collectors.doctor.requests import REPORT_FILE, ProgramSettings
-from collectors.program import Ended, run_program, why_unwatched
+from collectors.program.launcher import Ended, run_program, why_unwatched
 from graphviz_dash import __version__
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError

@@ -15,7 +15,7 @@ from collectors.doctor.drafts import Draft, cpu_work, differences, illegal_in
 from collectors.doctor.events import StepLog
 from collectors.doctor.places import spot_of_error
 from collectors.doctor.replays import Comparison, compare_replay
-from collectors.topology import call
+from collectors.driver.topology import call
 from collectors.workloads import Step
 from graphviz_dash.model.doctor import (
     CheckStatus,

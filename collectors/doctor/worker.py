@@ -15,10 +15,10 @@ import torch
 
 from collectors.doctor.examine import examine
 from collectors.doctor.requests import REPORT_FILE, DoctorRequest
-from collectors.lifeline import die_with_parent
-from collectors.parameters import arguments_of
-from collectors.requests import FAILURE_FILE
-from collectors.worker import describe
+from collectors.passes.parameters import arguments_of
+from collectors.passes.worker import describe
+from collectors.process.lifeline import die_with_parent
+from collectors.process.requests import FAILURE_FILE
 from collectors.workloads import load_factory
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.model.run import Pass

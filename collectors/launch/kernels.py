@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cuda.bindings import driver, nvrtc
 
-from collectors.driver import call
+from collectors.driver.calls import call
 
 _SOURCE: Final = rb"""
 extern "C" __global__ void empty() {}

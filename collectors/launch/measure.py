@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from cuda.bindings import driver, runtime
 
-from collectors.driver import call
+from collectors.driver.calls import call
 from collectors.launch.kernels import Latch, load
 from graphviz_dash.model.launch import LaunchMeasure, Topology
 

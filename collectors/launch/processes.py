@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from collectors.launch.requests import Measured, Request
-from collectors.lifeline import PARENT
+from collectors.process.lifeline import PARENT
 from graphviz_dash.errors import GraphvizDashError, printable
 from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
 

@@ -17,11 +17,11 @@ from typing import Final, TypeAlias
 import msgspec
 from cuda.bindings import runtime
 
-from collectors.driver import DriverError
+from collectors.driver.calls import DriverError
 from collectors.launch.measure import MOST_QUEUED, Bench
 from collectors.launch.requests import Measured, Request
-from collectors.lifeline import die_with_parent
-from collectors.quiet import no_collection
+from collectors.passes.gc_off import no_collection
+from collectors.process.lifeline import die_with_parent
 from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
 
 _OVERHEAD_SAMPLES: Final = 400

@@ -12,18 +12,18 @@ from cuda.bindings import driver
 from msgspec.structs import replace
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from collectors.allocator import end_recording, segments, start_recording
-from collectors.annotate import annotated
-from collectors.extents import Segment
-from collectors.life import SWITCHABLE, ask_device_launch, enabled
-from collectors.modes import Replays, make_ready
-from collectors.node_operands import extent_of
-from collectors.operands import Reach, lived
+from collectors.allocator.extents import Segment
+from collectors.allocator.history import end_recording, segments, start_recording
+from collectors.driver.capabilities import SWITCHABLE, ask_device_launch, enabled
+from collectors.driver.node_operands import extent_of
+from collectors.driver.operands import Reach, lived
+from collectors.driver.topology import read_places
+from collectors.passes.annotate import annotated
+from collectors.passes.capture_listener import executable_of, recording
 from collectors.passes.executor import prepare
+from collectors.passes.modes import Replays, make_ready
 from collectors.passes.trace_file import export_trace
-from collectors.recorder import executable_of, recording
-from collectors.requests import ABSENT_FILE, GRAPHS_FILE, TRACE_FILE, PassRequest
-from collectors.topology import read_places
+from collectors.process.requests import ABSENT_FILE, GRAPHS_FILE, TRACE_FILE, PassRequest
 from collectors.workloads import Step
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.marks import CAPTURE

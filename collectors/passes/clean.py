@@ -11,20 +11,20 @@ import msgspec
 import torch
 from cuda.bindings import driver
 
-from collectors.life import ask_update
-from collectors.modes import Replays, make_ready
+from collectors.driver.capabilities import ask_update
+from collectors.driver.topology import read_places
+from collectors.passes.capture_listener import recording
 from collectors.passes.executor import LifeListener, absent_from, prepare
+from collectors.passes.gc_off import no_collection
 from collectors.passes.launches import with_launches, without_launches
-from collectors.quiet import no_collection
-from collectors.recorder import recording
-from collectors.requests import (
+from collectors.passes.modes import Replays, make_ready
+from collectors.process.requests import (
     ABSENT_FILE,
     CLEAN_FILE,
     MEMORY_FILE,
     UPDATES_FILE,
     PassRequest,
 )
-from collectors.topology import read_places
 from graphviz_dash.model.run import (
     CleanTimings,
     ExecutionMode,

@@ -9,10 +9,10 @@ import msgspec
 import torch
 from cuda.bindings import runtime
 
-from collectors.driver import DriverError, call
-from collectors.modes import compile_modules
-from collectors.parameters import arguments_of, facts_of
-from collectors.requests import WORKLOAD_FILE, PassRequest
+from collectors.driver.calls import DriverError, call
+from collectors.passes.modes import compile_modules
+from collectors.passes.parameters import arguments_of, facts_of
+from collectors.process.requests import WORKLOAD_FILE, PassRequest
 from collectors.workloads import Step, load_factory
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import Absent, ExecutionMode, GraphLife

@@ -14,10 +14,10 @@ import torch
 from cuda.bindings import runtime
 from msgspec.structs import replace
 
-from collectors.behind import Behind
-from collectors.driver import DriverError, call
-from collectors.quiet import no_collection
-from collectors.recorder import executable_of
+from collectors.driver.calls import DriverError, call
+from collectors.passes.capture_listener import executable_of
+from collectors.passes.gc_off import no_collection
+from collectors.passes.spin_kernel import Behind
 from graphviz_dash.model.run import Absent, GraphLife, StepTiming
 
 REPEATS: Final = 40

@@ -17,14 +17,14 @@ import msgspec
 import torch
 from cuda.bindings import runtime
 
-from collectors.allocator import end_recording, recorded, segments, start_recording
-from collectors.driver import call
-from collectors.extents import Block, Capture, Places, Segment, allocated, at_peak
-from collectors.modes import make_ready
-from collectors.owners import owners
+from collectors.allocator.extents import Block, Capture, Places, Segment, allocated, at_peak
+from collectors.allocator.history import end_recording, recorded, segments, start_recording
+from collectors.allocator.owners import owners
+from collectors.driver.calls import call
+from collectors.passes.capture_listener import recording
 from collectors.passes.executor import build, warm_up
-from collectors.recorder import recording
-from collectors.requests import MEMORY_PASS_FILE, PassRequest
+from collectors.passes.modes import make_ready
+from collectors.process.requests import MEMORY_PASS_FILE, PassRequest
 from graphviz_dash.model.memory import (
     DEFAULT_POOL,
     LiveExtent,

@@ -19,12 +19,12 @@ import msgspec
 import torch
 from cupti import cupti
 
-from collectors.graph_ids import ids_from_cupti
-from collectors.modes import make_ready
-from collectors.node_records import Record, node_id_pass
+from collectors.cupti.node_records import Record, node_id_pass
+from collectors.driver.graph_ids import ids_from_cupti
+from collectors.passes.capture_listener import Unheard, recording
 from collectors.passes.executor import prepare
-from collectors.recorder import Unheard, recording
-from collectors.requests import NODE_IDS_FILE, PassRequest
+from collectors.passes.modes import make_ready
+from collectors.process.requests import NODE_IDS_FILE, PassRequest
 from graphviz_dash.bundle.demangle import demangle
 from graphviz_dash.model.node_ids import NodeLook
 

@@ -14,12 +14,12 @@ import msgspec
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from collectors.behind import Behind
-from collectors.graph_level import GraphLevel
-from collectors.modes import make_ready
+from collectors.cupti.graph_records import GraphLevel
 from collectors.passes.executor import prepare
-from collectors.quiet import no_collection
-from collectors.requests import OBSERVERS_FILE, PassRequest
+from collectors.passes.gc_off import no_collection
+from collectors.passes.modes import make_ready
+from collectors.passes.spin_kernel import Behind
+from collectors.process.requests import OBSERVERS_FILE, PassRequest
 from collectors.workloads import Step
 from graphviz_dash.model.observers import Observed, Observer
 from graphviz_dash.model.run import StepTiming

@@ -8,12 +8,12 @@ import msgspec
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from collectors.graph_ids import ids_from_torch
-from collectors.modes import make_ready
+from collectors.driver.graph_ids import ids_from_torch
+from collectors.passes.capture_listener import Unheard, recording
 from collectors.passes.executor import prepare
+from collectors.passes.modes import make_ready
 from collectors.passes.trace_file import export_trace
-from collectors.recorder import Unheard, recording
-from collectors.requests import REPLAY_IDS_FILE, TRACE_FILE, PassRequest
+from collectors.process.requests import REPLAY_IDS_FILE, TRACE_FILE, PassRequest
 from collectors.workloads import Step
 from graphviz_dash.model.marks import STEP
 

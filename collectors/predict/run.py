@@ -19,9 +19,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from collectors.collect import machine_environment
-from collectors.lifeline import PARENT
 from collectors.predict.requests import DONE, EAGER, GRAPH, SuiteRequest
-from collectors.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE
+from collectors.process.lifeline import PARENT
+from collectors.process.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE
 from graphviz_dash import __version__
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.bundle.write import BundleWriter

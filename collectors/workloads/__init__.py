@@ -3,9 +3,9 @@
 A workload is a factory: a function that builds model and inputs on the current CUDA device and
 returns the *step*, a callable without arguments. The step must do the same work on the same memory
 each time it is called; its result is ignored. The factory takes no arguments, or one: the
-workload's parameters (see :mod:`collectors.parameters`). A step that needs nodes which no stream
-call makes adds them to the graph under capture (see explicit.py). What it leaves out because the
-machine cannot do it, it tells as its attribute ``absent``, a tuple of Absent.
+workload's parameters (see :mod:`collectors.passes.parameters`). A step that needs nodes which no
+stream call makes adds them to the graph under capture (see explicit.py). What it leaves out because
+the machine cannot do it, it tells as its attribute ``absent``, a tuple of Absent.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any, Final
 import torch
 from cuda.bindings import driver
 
-from collectors.driver import DriverError, call
+from collectors.driver.calls import DriverError, call
 from collectors.workloads.explicit import (
     FLOAT,
     HANDLE,

@@ -17,7 +17,7 @@ from typing import Any, Final
 import torch
 from cuda.bindings import driver
 
-from collectors.driver import call
+from collectors.driver.calls import call
 from collectors.workloads.explicit import Arguments, Builder, Kernels, capturing, continue_after
 from graphviz_dash.errors import InputError
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import torch
 from cuda.bindings import driver, nvrtc
 
-from collectors.driver import DriverError, call
+from collectors.driver.calls import DriverError, call
 
 Node: TypeAlias = Any
 Graph: TypeAlias = Any

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphviz_dash.analysis.baselines import ran_eagerly
-from graphviz_dash.analysis.categories import Category
-from graphviz_dash.analysis.eager_change import EagerChange
-from graphviz_dash.analysis.graph_diff import Change
-from graphviz_dash.analysis.memory import Part
+from graphviz_dash.analysis.diff.graph_diff import Change
+from graphviz_dash.analysis.memory.report import Part
+from graphviz_dash.analysis.metrics.run_selection import ran_eagerly
+from graphviz_dash.analysis.step.eager_change import EagerChange
+from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.shades import (
     BLUE,
     CYAN,

@@ -63,9 +63,9 @@ def experiment_at(text: str, scheduler: str | None, workers: int | None) -> Iter
     Raises:
         InputError: nothing there that makes a run.
     """
-    from graphviz_dash.imports.many import NotImported, import_many
-    from graphviz_dash.imports.places import Place, fetch, find_places, is_address
-    from graphviz_dash.imports.tasks import executor_for
+    from graphviz_dash.importers.many import NotImported, import_many
+    from graphviz_dash.importers.places import Place, fetch, find_places, is_address
+    from graphviz_dash.importers.tasks import executor_for
     from graphviz_dash.ingest.load import find_experiments
 
     here = Path(text)

@@ -19,22 +19,22 @@ from graphviz_dash import __version__
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, printable
 
 _COMMANDS: Final = {
-    "cache": "graphviz_dash.cli.cache:cache_command",
-    "calibrate": "graphviz_dash.cli.calibrate:calibrate_command",
-    "compare": "graphviz_dash.cli.compare:compare_command",
-    "diff": "graphviz_dash.cli.diff:diff_command",
-    "doctor": "graphviz_dash.cli.doctor:doctor",
-    "export": "graphviz_dash.cli.export:export",
-    "import": "graphviz_dash.cli.imports:import_command",
-    "launch": "graphviz_dash.cli.launch:launch_command",
-    "fleet": "graphviz_dash.cli.fleet:fleet_command",
-    "gate": "graphviz_dash.cli.gate:gate_command",
-    "ls": "graphviz_dash.cli.ls:ls",
-    "memory": "graphviz_dash.cli.memory:memory_command",
-    "predict": "graphviz_dash.cli.predict:predict_command",
-    "serve": "graphviz_dash.cli.serve:serve",
-    "show": "graphviz_dash.cli.show:show",
-    "validate": "graphviz_dash.cli.validate:validate",
+    "cache": "graphviz_dash.cli.commands.cache:cache_command",
+    "calibrate": "graphviz_dash.cli.commands.calibrate:calibrate_command",
+    "compare": "graphviz_dash.cli.commands.compare:compare_command",
+    "diff": "graphviz_dash.cli.commands.diff:diff_command",
+    "doctor": "graphviz_dash.cli.commands.doctor:doctor",
+    "export": "graphviz_dash.cli.commands.export:export",
+    "import": "graphviz_dash.cli.commands.import_:import_command",
+    "launch": "graphviz_dash.cli.commands.launch:launch_command",
+    "fleet": "graphviz_dash.cli.commands.fleet:fleet_command",
+    "gate": "graphviz_dash.cli.commands.gate:gate_command",
+    "ls": "graphviz_dash.cli.commands.ls:ls",
+    "memory": "graphviz_dash.cli.commands.memory:memory_command",
+    "predict": "graphviz_dash.cli.commands.predict:predict_command",
+    "serve": "graphviz_dash.cli.commands.serve:serve",
+    "show": "graphviz_dash.cli.commands.show:show",
+    "validate": "graphviz_dash.cli.commands.validate:validate",
 }
 """Our commands by name; each is imported when it is asked for, so that ``ls`` loads no other."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from graphviz_dash.analysis.nodes import NodeRow
-from graphviz_dash.analysis.whole import Body, WholeGraph
+from graphviz_dash.analysis.nodes.node_table import NodeRow
+from graphviz_dash.analysis.nodes.whole_graph import Body, WholeGraph
 from graphviz_dash.dot_text import quoted
 from graphviz_dash.exports.files import replacing
 from graphviz_dash.model.graph import EdgeType, GraphEdge, NodeKind

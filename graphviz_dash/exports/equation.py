@@ -7,9 +7,9 @@ from typing import Final
 
 import polars as pl
 
-from graphviz_dash.analysis.compare import Comparison
-from graphviz_dash.analysis.waterfall import Cause, Parts, Waterfall
-from graphviz_dash.analysis.work import Item, StepWork
+from graphviz_dash.analysis.comparison.compare import Comparison
+from graphviz_dash.analysis.step.typical_step import Item, StepWork
+from graphviz_dash.analysis.step.waterfall import Cause, Parts, Waterfall
 
 _PARTS: Final = tuple(cause.name.lower() for cause in Cause)
 _TIMES: Final = ("before", "after", "saved")

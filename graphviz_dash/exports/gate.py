@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from graphviz_dash.analysis.gate import GatedFigure, GateResult, Verdict, limit_text
+from graphviz_dash.analysis.comparison.gate import GatedFigure, GateResult, Verdict, limit_text
 from graphviz_dash.errors import InputError, printable
 from graphviz_dash.exports.files import replacing
 from graphviz_dash.model.baseline import Baseline

@@ -10,10 +10,10 @@ from typing import Final
 
 import polars as pl
 
-from graphviz_dash.analysis.kernels import KernelTable
-from graphviz_dash.analysis.measured_graph import NOT_SEEN, MeasuredGraph
-from graphviz_dash.analysis.nodes import NodeRow
-from graphviz_dash.analysis.whole import WholeGraph
+from graphviz_dash.analysis.metrics.kernel_table import KernelTable
+from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
+from graphviz_dash.analysis.nodes.node_table import NodeRow
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
 from graphviz_dash.errors import InputError, printable
 from graphviz_dash.exports.files import replacing
 from graphviz_dash.model.graph import (

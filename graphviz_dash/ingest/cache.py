@@ -22,9 +22,9 @@ import polars as pl
 
 from graphviz_dash import __version__
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.kineto import PIECES, read_trace
-from graphviz_dash.ingest.kineto_columns import SCHEMAS
-from graphviz_dash.ingest.kineto_tables import TYPES
+from graphviz_dash.ingest.kineto.columns import SCHEMAS
+from graphviz_dash.ingest.kineto.reader import PIECES, read_trace
+from graphviz_dash.ingest.kineto.tables import TYPES
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.ingest.parquet import UNREADABLE
 from graphviz_dash.model.trace import EventPlaces, Trace, TraceInfo

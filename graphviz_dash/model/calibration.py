@@ -11,7 +11,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from graphviz_dash.model.graph import Count
-from graphviz_dash.model.run import Environment, Gpu, Nanoseconds
+from graphviz_dash.model.run import Environment, Gpu
+from graphviz_dash.model.run import Nanoseconds
 
 CALIBRATION_FORMAT: Final = "graphviz-dash-calibration"
 CALIBRATION_VERSION: Final = 1
@@ -20,11 +21,11 @@ CALIBRATION_VERSION: Final = 1
 class CalibrationSample(Struct, frozen=True, forbid_unknown_fields=True):
     """One workload that was recorded: what its eager trace says, and what was measured clean.
 
-    ``features`` are the factors of the terms (analysis/replay_model.py), ``work_ns`` the time of
-    its kernels along the longest way through the step. ``step_ns`` and ``interval_ns`` are medians
-    of the graphed step; ``predicted_ns`` is the step time predicted by a calibration that was made
-    without this workload. The one-off costs are those of the graph, and ``eager_cpu_ns`` the clean
-    launch CPU time of the eager step.
+    ``features`` are the factors of the terms (analysis/prediction/replay_model.py), ``work_ns`` the
+    time of its kernels along the longest way through the step. ``step_ns`` and ``interval_ns`` are
+    medians of the graphed step; ``predicted_ns`` is the step time predicted by a calibration that
+    was made without this workload. The one-off costs are those of the graph, and ``eager_cpu_ns``
+    the clean launch CPU time of the eager step.
     """
 
     name: str

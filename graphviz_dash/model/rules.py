@@ -2,7 +2,7 @@
 
 Source: PyTorch, "CUDA semantics", section "CUDA Graphs: Constraints", and the CUDA programming
 guide, section "Stream capture: prohibited and unhandled operations". docs/doctor.md lists
-them, printed by ``python -m graphviz_dash.analysis.doctor_rules``.
+them, printed by ``python -m scripts.doctor_rules``.
 """
 
 from __future__ import annotations

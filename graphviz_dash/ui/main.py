@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from graphviz_dash.ui.life import life
-from graphviz_dash.ui.server import MIDDLEWARE, PAGES, routes
+from graphviz_dash.ui.hosting.lifespan import life
+from graphviz_dash.ui.hosting.server import MIDDLEWARE, PAGES, routes
 
 app = st.App(PAGES, routes=routes(), middleware=MIDDLEWARE, lifespan=life)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import streamlit as st
 
-from graphviz_dash.ui import address
-from graphviz_dash.ui.frame import top_bar
-from graphviz_dash.ui.navigation import name_of, pages
-from graphviz_dash.ui.warm import warm_up
+from graphviz_dash.ui.hosting.preload import warm_up
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import top_bar
+from graphviz_dash.ui.page.navigation import name_of, pages
 
 st.set_page_config(page_title="graphviz-dash", layout="wide")
 chosen = st.navigation(pages(), position="hidden")
 name = name_of(chosen)
 # Before the page is drawn: a visitor who leaves meanwhile ends this run, and finds it as chosen.
-address.remember(name)
+url_state.remember(name)
 top_bar(name)
 chosen.run()
-address.remember(name)
+url_state.remember(name)
 # Once the first page is sent.
 warm_up()

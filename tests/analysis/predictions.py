@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from graphviz_dash.analysis.replay_model import Term
-from graphviz_dash.ingest.kineto import read_trace
+from graphviz_dash.analysis.prediction.replay_model import Term
+from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.calibration import (
     CALIBRATION_FORMAT,
     CALIBRATION_VERSION,

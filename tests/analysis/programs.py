@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from graphviz_dash.analysis.pairing import NOTHING, Side
+from graphviz_dash.analysis.step.pairing import NOTHING, Side
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from graphviz_dash.analysis.doctor import (
     difference_text,
     evidence_text,
 )
-from graphviz_dash.analysis.doctor_rules import rules_chapter
 from graphviz_dash.model.doctor import (
     CheckStatus,
     DoctorReport,
@@ -24,6 +23,7 @@ from graphviz_dash.model.doctor import (
     Severity,
 )
 from graphviz_dash.model.rules import RULES
+from scripts.doctor_rules import rules_chapter
 from tests.doctors import MOVED, OUTPUTS, READ, WAIT, report
 
 PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
@@ -39,7 +39,7 @@ def test_every_rule_has_its_text() -> None:
 
 
 def test_the_page_lists_the_rules_as_the_registry_has_them() -> None:
-    """Print them anew with ``python -m graphviz_dash.analysis.doctor_rules``."""
+    """Print them anew with ``python -m scripts.doctor_rules``."""
     page = PAGE.read_text()
     assert page[page.index("## The rules") :] == rules_chapter()
 

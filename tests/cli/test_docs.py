@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.metrics import METRICS
+from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.model.launch import LaunchMeasure
 from tests.cli.conftest import Invoke
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Invoke
-from tests.ingest.test_debug_dot import VERBOSE
+from tests.ingest.formats.test_debug_dot import VERBOSE
 from tests.trace_builder import TraceBuilder
 
 EVIL = "=cmd|'/c calc'!A0 \x1b]0;owned\x07\x1b[31m<script>alert(1)</script>\u202egnp.exe\r\n"

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from types import ModuleType
 
-from collectors import worker
-from collectors.requests import PassRequest
+from collectors.passes import worker
+from collectors.process.requests import PassRequest
 from tests.collectors.test_collect import ENVIRONMENT, write_results
 
 _STEP = 0.02

@@ -16,8 +16,8 @@ import pytest
 
 from collectors import collect as module
 from collectors.collect import Collection, collect
-from collectors.parameters import WorkloadFacts
-from collectors.requests import (
+from collectors.passes.parameters import WorkloadFacts
+from collectors.process.requests import (
     CLEAN_FILE,
     FAILURE_FILE,
     GRAPHS_FILE,

@@ -18,9 +18,9 @@ import pytest
 
 from collectors import collect as module
 from collectors.collect import CollectedRun, collect
-from collectors.processes import Limit, run_worker
+from collectors.process.requests import FAILURE_FILE, PassRequest
+from collectors.process.subprocesses import Limit, run_worker
 from collectors.ranks import Peers, Place, place_of, worker_settings
-from collectors.requests import FAILURE_FILE, PassRequest
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import Failure, Pass

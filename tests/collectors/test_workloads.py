@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from collectors.cli import collect
+from collectors.passes.worker import describe
 from collectors.paths import short_path
-from collectors.worker import describe
 from collectors.workloads import BUILT_IN, factory_path, load_factory
 from graphviz_dash.bundle.demangle import demangle
 from graphviz_dash.errors import InputError, MissingRequirementError

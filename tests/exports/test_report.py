@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Playwright
 
-from graphviz_dash.analysis.answer import answer_text
-from graphviz_dash.analysis.compare import Comparison, compare
-from graphviz_dash.analysis.kernels import kernel_table
-from graphviz_dash.analysis.waterfall import Cause
-from graphviz_dash.charts.stills import Stills, stills
+from graphviz_dash.analysis.comparison.compare import Comparison, compare
+from graphviz_dash.analysis.metrics.kernel_table import kernel_table
+from graphviz_dash.analysis.step.waterfall import Cause
+from graphviz_dash.charts.static.report import Stills, stills
 from graphviz_dash.cli.main import main
 from graphviz_dash.exports.report import report
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Failure, Pass
+from graphviz_dash.narrative.answer import answer_text
 from graphviz_dash.units import format_ns
 from tests.chromium import system_chromium
 from tests.experiments import Work, make_experiment, make_run

@@ -12,9 +12,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from graphviz_dash.analysis.attribution import attribute
-from graphviz_dash.analysis.nodes import build_node_table
-from graphviz_dash.analysis.whole import WholeGraph, whole_graph
+from graphviz_dash.analysis.nodes.node_table import build_node_table
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
+from graphviz_dash.analysis.origins.attribution import attribute
 from graphviz_dash.cli.main import main
 from graphviz_dash.dot_text import quoted
 from graphviz_dash.errors import InputError, printable
@@ -22,8 +22,8 @@ from graphviz_dash.exports.dot import export_dot
 from graphviz_dash.exports.tables import as_csv, as_parquet, node_frame, write_table
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph, EdgeType, GraphEdge
-from tests.analysis.test_conditionals import GRAPHS
-from tests.analysis.test_whole import whole_of
+from tests.analysis.nodes.test_whole_graph import whole_of
+from tests.analysis.replays.test_conditionals import GRAPHS
 from tests.builders import STEP, captured_graph, make_experiment, make_run
 from tests.gold import assert_gold
 

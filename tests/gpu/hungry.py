@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import torch
 
-from collectors.requests import PassRequest
+from collectors.process.requests import PassRequest
 from collectors.workloads import Step
 
 _TOO_MUCH = 1 << 50

@@ -185,7 +185,7 @@ def test_the_profiler_shows_each_body_at_most_once(run: BundleContents) -> None:
 def test_a_host_function_without_a_symbol_is_none() -> None:
     import ctypes
 
-    from collectors.node_params import host_function
+    from collectors.driver.node_params import host_function
 
     made = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)
     address = ctypes.cast(made, ctypes.c_void_p).value
@@ -196,7 +196,7 @@ def test_a_host_function_without_a_symbol_is_none() -> None:
 def test_events_pair_across_graphs() -> None:
     from cuda.bindings import runtime
 
-    from collectors.topology import call, read_graph
+    from collectors.driver.topology import call, read_graph
 
     graph, child = call(runtime.cudaGraphCreate, 0), call(runtime.cudaGraphCreate, 0)
     first, second = call(runtime.cudaEventCreate), call(runtime.cudaEventCreate)
@@ -216,7 +216,7 @@ def test_an_empty_body_is_a_graph_without_nodes() -> None:
     import torch
     from cuda.bindings import driver
 
-    from collectors.topology import read_graph
+    from collectors.driver.topology import read_graph
     from collectors.workloads.explicit import Builder, call
 
     torch.cuda.synchronize()

@@ -121,9 +121,9 @@ def within(segments: tuple[PoolSegment, ...], graph: GraphMemory) -> bool:
 def test_two_graphs_of_one_pool_share_what_the_first_gave_back() -> None:
     import torch
 
-    from collectors.allocator import segments
+    from collectors.allocator.history import segments
+    from collectors.passes.capture_listener import recording
     from collectors.passes.memory import Captures
-    from collectors.recorder import recording
     from graphviz_dash.model.memory import DEFAULT_POOL
 
     captures = Captures()
@@ -154,7 +154,7 @@ def test_two_graphs_of_one_pool_share_what_the_first_gave_back() -> None:
 def test_history_is_off_again() -> None:
     import torch
 
-    from collectors.allocator import recorded
+    from collectors.allocator.history import recorded
 
     with recorded() as history:
         torch.zeros(MIB, device="cuda")

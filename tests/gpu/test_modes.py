@@ -103,7 +103,7 @@ def test_the_launches_of_each_capture_are_its_nodes(
 def test_a_mode_computes_what_eager_computes(mode: ExecutionMode) -> None:
     import torch
 
-    from collectors.modes import compile_modules, make_ready
+    from collectors.passes.modes import compile_modules, make_ready
 
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
@@ -140,7 +140,7 @@ def test_a_mode_computes_what_eager_computes(mode: ExecutionMode) -> None:
 def test_the_recorder_leaves_torch_as_it_was() -> None:
     import torch
 
-    from collectors.recorder import recording
+    from collectors.passes.capture_listener import recording
 
     class Count:
         def __init__(self) -> None:
@@ -176,7 +176,7 @@ def test_the_recorder_leaves_torch_as_it_was() -> None:
 
 
 def test_modules_on_several_streams_are_not_compiled() -> None:
-    from collectors.modes import compile_modules
+    from collectors.passes.modes import compile_modules
     from collectors.workloads.fork_join import fork_join
 
     with pytest.raises(GraphvizDashError, match="on 3 streams"):

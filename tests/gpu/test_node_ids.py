@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from collectors.workloads import BUILT_IN
-from graphviz_dash.analysis.exec_numbers import exec_numbers
+from graphviz_dash.analysis.replays.executable_numbering import exec_numbers
 from graphviz_dash.bundle.read import BundleContents, read_bundle
 from graphviz_dash.model.graph import KernelParams, MemcpyParams, MemsetParams
 from graphviz_dash.model.node_ids import NodeIdPass, NodeLook

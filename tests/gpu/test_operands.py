@@ -32,11 +32,11 @@ def watch(step: Callable[[], object]) -> tuple[tuple[GraphNode, ...], list[Given
     from cuda.bindings import driver
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    from collectors.allocator import end_recording, segments, start_recording
-    from collectors.driver import call
-    from collectors.node_operands import extent_of
-    from collectors.operands import Reach, lived
-    from collectors.topology import read_places
+    from collectors.allocator.history import end_recording, segments, start_recording
+    from collectors.driver.calls import call
+    from collectors.driver.node_operands import extent_of
+    from collectors.driver.operands import Reach, lived
+    from collectors.driver.topology import read_places
 
     def launched() -> int:
         stream = driver.CUstream(torch.cuda.current_stream().cuda_stream)

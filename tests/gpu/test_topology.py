@@ -11,7 +11,7 @@ def test_explicit_graph_is_read_as_built() -> None:
     import torch
     from cuda.bindings import runtime
 
-    from collectors.topology import call, read_graph
+    from collectors.driver.topology import call, read_graph
 
     buffer = torch.zeros(1024, dtype=torch.uint8, device="cuda")
     pinned = torch.zeros(1024, dtype=torch.uint8, pin_memory=True)
@@ -70,7 +70,7 @@ def test_explicit_graph_is_read_as_built() -> None:
 def test_captured_kernel_has_its_launch_shape_and_demangled_name() -> None:
     import torch
 
-    from collectors.topology import read_graph
+    from collectors.driver.topology import read_graph
 
     data = torch.zeros(1 << 20, device="cuda")
     data.add_(1)

@@ -16,10 +16,10 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ingest import cache as module
 from graphviz_dash.ingest import load
 from graphviz_dash.ingest.cache import VARIABLE, TraceCache, default_cache, open_trace
-from graphviz_dash.ingest.kineto_columns import SCHEMAS
+from graphviz_dash.ingest.kineto.columns import SCHEMAS
+from graphviz_dash.ingest.kineto.raw_events import raw_event
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.ingest.load import load_run
-from graphviz_dash.ingest.raw_events import raw_event
 from graphviz_dash.model.trace import Trace
 from tests.builders import TraceBuilder, make_run, replay_trace
 

@@ -13,7 +13,7 @@ import pytest
 
 from graphviz_dash.ingest import cache as module
 from graphviz_dash.ingest.cache import TraceCache, open_trace
-from graphviz_dash.ingest.kineto import read_trace
+from graphviz_dash.ingest.kineto.reader import read_trace
 from tests.ingest.test_cache import SAMPLE, assert_same
 
 ROOT = Path(__file__).parents[2]

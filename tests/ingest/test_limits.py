@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.kineto import read_trace
+from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import VARIABLE, Limits, limits_from
-from tests.imports.test_bundles import replay
+from tests.importers.test_bundles import replay
 
 
 def test_each_can_be_changed() -> None:

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from graphviz_dash.bundle.launch import is_launch
-from graphviz_dash.ingest.kineto import read_trace
+from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.load import find_experiments, load_experiment
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"

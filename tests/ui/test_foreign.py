@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from graphviz_dash.ui.navigation import NAMES
+from graphviz_dash.ui.page.navigation import NAMES
 from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui

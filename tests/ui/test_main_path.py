@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser, Page, expect
 
-from graphviz_dash.analysis.metrics import METRICS
+from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.cli.main import cli
-from graphviz_dash.exports.check import check_trace
-from tests.imports.test_bundles import capture, replay
+from graphviz_dash.exports.trace.perfetto_check import check_trace
+from tests.importers.test_bundles import capture, replay
 from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui

@@ -7,29 +7,29 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.answer import Evidence
-from graphviz_dash.analysis.break_even import pays_text
-from graphviz_dash.analysis.compare import Comparison, RunComparison
-from graphviz_dash.analysis.figures import Figure
-from graphviz_dash.analysis.headline import refused, spread_text, when
-from graphviz_dash.analysis.kernels import KernelTable
-from graphviz_dash.analysis.metrics import SECTIONS, Better, Metric
-from graphviz_dash.analysis.names import short_name
-from graphviz_dash.analysis.scored import scored_text
-from graphviz_dash.charts.comparison import (
+from graphviz_dash.analysis.comparison.break_even import pays_text
+from graphviz_dash.analysis.comparison.compare import Comparison, RunComparison
+from graphviz_dash.analysis.metrics.kernel_table import KernelTable
+from graphviz_dash.analysis.metrics.registry import SECTIONS, Better, Metric
+from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.analysis.prediction.evaluation import scored_text
+from graphviz_dash.analysis.trace.kernel_names import short_name
+from graphviz_dash.charts.figures.comparison import (
     break_even_chart,
     iterations_chart,
     where_time_goes_chart,
 )
 from graphviz_dash.errors import printable
-from graphviz_dash.ui import address
-from graphviz_dash.ui.equation_panel import answer_markup, equation_panel, figure_anchor
-from graphviz_dash.ui.frame import chosen_experiment, draw, empty, figure
-from graphviz_dash.ui.markup import element, plain, show, table, text
-from graphviz_dash.ui.navigation import link
-from graphviz_dash.ui.pieces import doctor_notes, failure_notes, signed, tiles
-from graphviz_dash.ui.recorded import recorded_section
-from graphviz_dash.ui.results import comparison, kernels
+from graphviz_dash.narrative.answer import Evidence
+from graphviz_dash.narrative.headline import refused, spread_text, when
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import chosen_experiment, draw, empty, figure
+from graphviz_dash.ui.page.markup import element, plain, show, table, text
+from graphviz_dash.ui.page.navigation import link
+from graphviz_dash.ui.page.widgets import doctor_notes, failure_notes, signed, tiles
+from graphviz_dash.ui.panels.equation import answer_markup, equation_panel, figure_anchor
+from graphviz_dash.ui.panels.recorded import recorded_section
+from graphviz_dash.ui.state.results import comparison, kernels
 from graphviz_dash.units import format_count, format_ns, format_percent
 
 _TILES: Final = {
@@ -65,7 +65,7 @@ def render() -> None:
     examined = [one for one in chosen.experiment.runs if one.doctor and one.doctor.findings]
     for one in examined:
         which = f" in {plain(one.name)}" if len(examined) > 1 else ""
-        query = {address.EXPERIMENT: chosen.entry.name, "run": one.name}
+        query = {url_state.EXPERIMENT: chosen.entry.name, "run": one.name}
         link("doctor", f"What the doctor found{which}, and what to write instead", query)
     _tracebacks(result)
     if run is not None:
@@ -73,7 +73,7 @@ def render() -> None:
         link(
             "memory",
             "What its memory is made of",
-            {address.EXPERIMENT: chosen.entry.name, "run": run.name},
+            {url_state.EXPERIMENT: chosen.entry.name, "run": run.name},
         )
         equation_panel(chosen.key, result, run)
     _predictions(result)
@@ -127,7 +127,7 @@ def _run(result: Comparison) -> RunComparison | None:
     # Each of several ranks is held against the baseline of its own.
     baselines = {result[name].baseline for name in names}
     label = f"Against {plain(best.baseline)}" if len(baselines) == 1 else "Against its own rank"
-    return result[address.choose("run", label, names, default=best.name)]
+    return result[url_state.choose("run", label, names, default=best.name)]
 
 
 def _tiles(result: Comparison, run: RunComparison) -> str:
@@ -276,7 +276,7 @@ def _kernels(found: KernelTable, run: RunComparison | None) -> None:
         reasons = [f"{name}: {why}" for name, why in found.without.items()]
         empty("No kernels to show", *(reasons or ["No run has a traced pass."]))
         return
-    wanted = address.search("kernel", "Search kernels", "Search by name or category")
+    wanted = url_state.search("kernel", "Search kernels", "Search by name or category")
     places = _places(found, run)
     rows = [
         row

@@ -9,16 +9,16 @@ from typing import Final
 import polars as pl
 import streamlit as st
 
-from graphviz_dash.charts.stills import stills
+from graphviz_dash.charts.static.report import stills
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.dot import as_dot
 from graphviz_dash.exports.report import report
 from graphviz_dash.exports.tables import as_csv, as_parquet, kernel_frame, node_frame
-from graphviz_dash.ui import address
 from graphviz_dash.ui.components.perfetto import Part, perfetto_button
-from graphviz_dash.ui.frame import Chosen, choose_run, chosen_experiment, empty, trouble
-from graphviz_dash.ui.markup import element, show, text
-from graphviz_dash.ui.results import comparison, kernels, measured, whole
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import Chosen, choose_run, chosen_experiment, empty, trouble
+from graphviz_dash.ui.page.markup import element, show, text
+from graphviz_dash.ui.state.results import comparison, kernels, measured, whole
 
 _ALL: Final = "all"
 
@@ -49,7 +49,7 @@ def _trace(chosen: Chosen) -> None:
     )
     try:
         names = [_ALL, *(run.name for run in traced)]
-        picked = address.choose("trace", "Runs in it", names)
+        picked = url_state.choose("trace", "Runs in it", names)
         part = Part() if picked == _ALL else Part(((picked, None),))
         with st.container(key="trace-to-open"):
             perfetto_button(chosen.key, part, key=f"perfetto-{chosen.key}-{picked}")
@@ -114,7 +114,7 @@ def _graph(chosen: Chosen) -> None:
     graphs = [graph.id for graph in run.graphs if graph.parent is None]
     graph_id = graphs[0]
     if len(graphs) > 1:
-        graph_id = address.choose("graph", "Graph", graphs, clears=("node",), width=180)
+        graph_id = url_state.choose("graph", "Graph", graphs, clears=("node",), width=180)
     stem = f"{chosen.experiment.name}-{run.name}-{graph_id}"
     with st.container(horizontal=True, gap="small"):
         _download(

@@ -8,19 +8,18 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from graphviz_dash.analysis.fold import FoldBy
-from graphviz_dash.analysis.graph_pair import launch_answer, launch_sentence
-from graphviz_dash.analysis.graph_union import FIRST, GraphUnion
-from graphviz_dash.analysis.whole import WholeGraph
-from graphviz_dash.charts.node_card import node_card
+from graphviz_dash.analysis.diff.graph_pair import launch_answer, launch_sentence
+from graphviz_dash.analysis.diff.graph_union import FIRST, GraphUnion
+from graphviz_dash.analysis.fold.fold import FoldBy
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.charts.dag.node_card import node_card
 from graphviz_dash.errors import InputError, printable
 from graphviz_dash.model.run import Run
-from graphviz_dash.ui import address
 from graphviz_dash.ui.components.dag import dag_view
 from graphviz_dash.ui.components.dag.preparing import LARGE, begin, is_ready, nodes_of
 from graphviz_dash.ui.components.perfetto import Part, perfetto_button
-from graphviz_dash.ui.concurrency_panel import concurrency_panel
-from graphviz_dash.ui.frame import (
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import (
     Chosen,
     choose_run,
     chosen_experiment,
@@ -29,18 +28,19 @@ from graphviz_dash.ui.frame import (
     trouble,
     why_no_graph,
 )
-from graphviz_dash.ui.graph_comparison import (
+from graphviz_dash.ui.page.markup import element, show, text
+from graphviz_dash.ui.page.navigation import carry, link
+from graphviz_dash.ui.panels.concurrency import concurrency_panel
+from graphviz_dash.ui.panels.graph_comparison import (
     AGAINST,
     choose_earlier,
     differences,
     graph_label,
     outcome,
 )
-from graphviz_dash.ui.graph_tables import FIND, line_table, node_table
-from graphviz_dash.ui.markup import element, show, text
-from graphviz_dash.ui.navigation import carry, link
-from graphviz_dash.ui.node_panel import longest_nodes, node_panel
-from graphviz_dash.ui.results import (
+from graphviz_dash.ui.panels.graph_tables import FIND, line_table, node_table
+from graphviz_dash.ui.panels.node import longest_nodes, node_panel
+from graphviz_dash.ui.state.results import (
     GraphAddress,
     comparison,
     concurrency,
@@ -53,7 +53,7 @@ from graphviz_dash.ui.results import (
     nodes,
     whole,
 )
-from graphviz_dash.ui.store import STORE
+from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
 _CHANGE: Final = "change"
@@ -80,7 +80,7 @@ def render() -> None:
         labels = {one.id: graph_label(one) for one in run.graphs if one.parent is None}
         graph_id = next(iter(labels))
         if len(labels) > 1:
-            graph_id = address.choose(
+            graph_id = url_state.choose(
                 "graph",
                 "Graph",
                 list(labels),
@@ -91,7 +91,7 @@ def render() -> None:
         of = (chosen.key, run.name, graph_id)
         against = choose_earlier(chosen.key, runs, of)
         shades = _shades(chosen, against)
-        colour = address.choose(
+        colour = url_state.choose(
             "colour",
             "Colour by",
             list(shades),
@@ -129,7 +129,7 @@ def render() -> None:
             color_by=colour,
             selected=_asked(count),
             on_select=_select,
-            find=address.value(FIND) or "",
+            find=url_state.value(FIND) or "",
             on_find=_find,
             fold=by,
             on_fold=_refold,
@@ -202,17 +202,17 @@ def _earlier(chosen: Chosen, against: GraphAddress) -> tuple[Run, str]:
 
 
 def _find(wanted: str) -> None:
-    address.change({FIND: wanted or None})
+    url_state.change({FIND: wanted or None})
 
 
 def _fold() -> str:
     """What the fold begins with, by the address."""
-    asked = address.value(_FOLD)
+    asked = url_state.value(_FOLD)
     return asked if asked in list(FoldBy) else FoldBy.ORDER.value
 
 
 def _refold(by: str) -> None:
-    address.change({_FOLD: None if by == FoldBy.ORDER else by})
+    url_state.change({_FOLD: None if by == FoldBy.ORDER else by})
 
 
 def _home(
@@ -298,7 +298,7 @@ def _life(key: str, run: Run, found: WholeGraph) -> None:
 def _lead_to_whole(chosen: Chosen, run: Run) -> None:
     """An address that names a graph inside another leads to the node's place in the whole."""
     by_id = {graph.id: graph for graph in run.graphs}
-    named = by_id.get(address.value("graph") or "")
+    named = by_id.get(url_state.value("graph") or "")
     if named is None or named.parent is None:
         return
     root = named
@@ -307,7 +307,7 @@ def _lead_to_whole(chosen: Chosen, run: Run) -> None:
     index = _asked(len(named.nodes))
     place = whole(chosen.key, run.name, root.id).place(named.id, index or 0)
     node = None if index is None or place is None else str(place)
-    address.change({"graph": root.id, "node": node})
+    url_state.change({"graph": root.id, "node": node})
 
 
 def _usual(chosen: Chosen, runs: list[Run]) -> str | None:
@@ -317,12 +317,12 @@ def _usual(chosen: Chosen, runs: list[Run]) -> str | None:
 
 
 def _select(node: int | None) -> None:
-    address.change({"node": None if node is None else str(node)})
+    url_state.change({"node": None if node is None else str(node)})
 
 
 def _asked(count: int) -> int | None:
     """The node that the address names, if it is one of the graph's."""
-    value = address.value("node") or ""
+    value = url_state.value("node") or ""
     return int(value) if value.isdecimal() and len(value) < 10 and int(value) < count else None
 
 

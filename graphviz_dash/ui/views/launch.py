@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.launch_comparison import compare_launches
-from graphviz_dash.analysis.launch_costs import (
+from graphviz_dash.analysis.launch.launch_comparison import compare_launches
+from graphviz_dash.analysis.launch.launch_costs import (
     MEANINGS,
     TITLES,
     LaunchCosts,
@@ -17,24 +17,24 @@ from graphviz_dash.analysis.launch_costs import (
     launch_costs,
     name_of,
 )
-from graphviz_dash.analysis.own_graph import OwnGraph, own_graphs
+from graphviz_dash.analysis.launch.own_graphs import OwnGraph, own_graphs
 from graphviz_dash.bundle.launch import read_launch
 from graphviz_dash.bundle.references import published_launch
-from graphviz_dash.charts.launch import launch_chart
+from graphviz_dash.charts.figures.launch import launch_chart
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.launch import LaunchMeasure
-from graphviz_dash.ui import address
-from graphviz_dash.ui.catalogue import Entry, launches
-from graphviz_dash.ui.frame import chosen_entry, draw, empty, theme, trouble
-from graphviz_dash.ui.launch_panels import (
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import chosen_entry, draw, empty, theme, trouble
+from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.ui.page.widgets import tiles
+from graphviz_dash.ui.panels.launch import (
     comparison_panel,
     observer_panel,
     own_panel,
     published_panel,
 )
-from graphviz_dash.ui.markup import element, plain, show, text
-from graphviz_dash.ui.pieces import tiles
-from graphviz_dash.ui.store import STORE
+from graphviz_dash.ui.state.catalogue import Entry, launches
+from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import format_count, format_ns
 
 _LOG, _LINEAR = "logarithmic", "linear"
@@ -109,7 +109,7 @@ def _costs(path: str, _changed_ns: int) -> LaunchCosts:
 
 
 def _several(names: list[str]) -> list[str]:
-    return address.choose_several("recording", "Recordings", names, names[:1])
+    return url_state.choose_several("recording", "Recordings", names, names[:1])
 
 
 def _tiles(costs: LaunchCosts) -> str:
@@ -139,9 +139,9 @@ def _tiles(costs: LaunchCosts) -> str:
 def _chart(recordings: dict[str, LaunchCosts], own: tuple[OwnGraph, ...]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         standard = TITLES[LaunchMeasure.REPEAT_LAUNCH_CPU]
-        title = address.choose("measure", "Measure", [*_MEASURES], default=standard, width=260)
-        scale = address.choose("scale", "Scale", [_LOG, _LINEAR])
-        beside = address.choose_several("beside", "Beside", [_OWN, _PUBLISHED], [_OWN])
+        title = url_state.choose("measure", "Measure", [*_MEASURES], default=standard, width=260)
+        scale = url_state.choose("scale", "Scale", [_LOG, _LINEAR])
+        beside = url_state.choose_several("beside", "Beside", [_OWN, _PUBLISHED], [_OWN])
     measure = _MEASURES[title]
     figure = launch_chart(
         recordings,

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.memory import (
+from graphviz_dash.analysis.memory.pools import PoolUse, pool_map
+from graphviz_dash.analysis.memory.report import (
     MEANINGS,
     PUBLISHED,
     MemoryComparison,
@@ -16,16 +17,15 @@ from graphviz_dash.analysis.memory import (
     signed_bytes,
     signed_percent,
 )
-from graphviz_dash.analysis.pools import PoolUse, pool_map
-from graphviz_dash.charts.memory import memory_chart, pool_map_chart
+from graphviz_dash.charts.figures.memory import memory_chart, pool_map_chart
 from graphviz_dash.errors import printable
 from graphviz_dash.model.memory import Stage
 from graphviz_dash.model.run import ExecutionMode
-from graphviz_dash.ui import address
-from graphviz_dash.ui.frame import Chosen, chosen_experiment, draw, empty, theme
-from graphviz_dash.ui.markup import element, plain, show, table, text
-from graphviz_dash.ui.pieces import failure_notes, tiles
-from graphviz_dash.ui.results import comparison, memory
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, empty, theme
+from graphviz_dash.ui.page.markup import element, plain, show, table, text
+from graphviz_dash.ui.page.widgets import failure_notes, tiles
+from graphviz_dash.ui.state.results import comparison, memory
 from graphviz_dash.units import counted, format_bytes, format_count
 
 _ALLOCATOR, _DEVICE = "allocator", "whole device"
@@ -113,7 +113,7 @@ def _report(result: MemoryComparison) -> MemoryReport:
     graphed = [report.run for report in result.reports if report.pools]
     if len(names) == 1:
         return result.reports[0]
-    return result[address.choose("run", "Run", names, default=(graphed or names)[0])]
+    return result[url_state.choose("run", "Run", names, default=(graphed or names)[0])]
 
 
 def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
@@ -155,7 +155,7 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
 def _parts(result: MemoryComparison) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.header("What memory is made of at the peak of a step", anchor=False)
-        shown = address.choose("memory", "Show", [_ALLOCATOR, _DEVICE])
+        shown = url_state.choose("memory", "Show", [_ALLOCATOR, _DEVICE])
     chart = memory_chart(result, theme(), outside=shown == _DEVICE)
     if chart is not None:
         draw(chart, "memory-parts")
@@ -220,7 +220,7 @@ def _pools(chosen: Chosen, report: MemoryReport) -> None:
     names = [_pool_name(pool) for pool in report.pools]
     name = names[0]
     if len(names) > 1:
-        name = address.choose("pool", "Pool", names)
+        name = url_state.choose("pool", "Pool", names)
     pool = report.pools[names.index(name)]
     show(element("p", text(_pool_sentence(pool)), "sentence"))
     if run.memory_pass is not None:

@@ -10,14 +10,14 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ui.catalogue import Catalogue, Entry, catalogue
-from graphviz_dash.ui.early import EARLY, Card
-from graphviz_dash.ui.frame import no_experiments, theme, trouble
-from graphviz_dash.ui.markup import element, plain, show, text
-from graphviz_dash.ui.navigation import link, title_of
-from graphviz_dash.ui.store import COMPARISON, STORE
-from graphviz_dash.ui.uploads import UPLOADS
-from graphviz_dash.ui.warm import warm_up
+from graphviz_dash.ui.hosting.preload import warm_up
+from graphviz_dash.ui.overview_cards.first_cards import EARLY, Card
+from graphviz_dash.ui.page.frame import no_experiments, theme, trouble
+from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.ui.page.navigation import link, title_of
+from graphviz_dash.ui.state.catalogue import Catalogue, Entry, catalogue
+from graphviz_dash.ui.state.store import COMPARISON, STORE
+from graphviz_dash.ui.state.uploads import UPLOADS
 
 _COLUMNS: Final = 2
 _DRAWING_S: Final = 0.7
@@ -118,8 +118,8 @@ def _early(entry: Entry) -> Card:
     """The card as it is before the traces are read."""
     if (card := EARLY.of(entry.path)) is not None:
         return card
-    from graphviz_dash.ui.cards import card_of
-    from graphviz_dash.ui.results import outcome
+    from graphviz_dash.ui.overview_cards.card import card_of
+    from graphviz_dash.ui.state.results import outcome
 
     return card_of(outcome(entry.key), STORE.bare(entry.key).runs, None)
 
@@ -127,8 +127,8 @@ def _early(entry: Entry) -> Card:
 def _known(entry: Entry) -> Card:
     """The card with what the traces tell, which are read."""
     # The analysis, which the first page of all does not wait for.
-    from graphviz_dash.ui.cards import card_of
-    from graphviz_dash.ui.results import comparison
+    from graphviz_dash.ui.overview_cards.card import card_of
+    from graphviz_dash.ui.state.results import comparison
 
     return card_of(comparison(entry.key), STORE.experiment(entry.key).runs, theme())
 

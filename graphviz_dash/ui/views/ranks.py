@@ -6,8 +6,16 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.headline import spread_text
-from graphviz_dash.analysis.rank_words import (
+from graphviz_dash.analysis.ranks.ranks import CollectiveRow, Lateness, ModeRanks, RankRow
+from graphviz_dash.charts.figures.ranks import (
+    MOST_COLLECTIVES,
+    arrivals_chart,
+    drawn_collectives,
+    rank_steps_chart,
+)
+from graphviz_dash.errors import printable
+from graphviz_dash.narrative.headline import spread_text
+from graphviz_dash.narrative.ranks import (
     clock_sentence,
     latest,
     rank_notes,
@@ -15,20 +23,12 @@ from graphviz_dash.analysis.rank_words import (
     widest,
     within,
 )
-from graphviz_dash.analysis.ranks import CollectiveRow, Lateness, ModeRanks, RankRow
-from graphviz_dash.charts.ranks import (
-    MOST_COLLECTIVES,
-    arrivals_chart,
-    drawn_collectives,
-    rank_steps_chart,
-)
-from graphviz_dash.errors import printable
-from graphviz_dash.ui import address
-from graphviz_dash.ui.frame import Chosen, chosen_experiment, draw, theme
-from graphviz_dash.ui.markup import element, show, table, text
-from graphviz_dash.ui.navigation import link
-from graphviz_dash.ui.pieces import failure_notes, tiles
-from graphviz_dash.ui.results import comparison, ranks
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, theme
+from graphviz_dash.ui.page.markup import element, show, table, text
+from graphviz_dash.ui.page.navigation import link
+from graphviz_dash.ui.page.widgets import failure_notes, tiles
+from graphviz_dash.ui.state.results import comparison, ranks
 from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
 
 _MOST_IN_TIMELINE: Final = 8
@@ -87,7 +87,7 @@ def _mode(modes: tuple[ModeRanks, ...]) -> ModeRanks:
     measured = [found.name for found in modes if found.collectives]
     if len(names) == 1:
         return modes[0]
-    name = address.choose("mode", "Mode", names, default=(measured or names)[-1])
+    name = url_state.choose("mode", "Mode", names, default=(measured or names)[-1])
     return modes[names.index(name)]
 
 

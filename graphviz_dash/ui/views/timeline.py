@@ -6,20 +6,25 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.rank_steps import shared_steps
-from graphviz_dash.analysis.steps import StepMethod
-from graphviz_dash.charts.timeline_run import choose
+from graphviz_dash.analysis.ranks.shared_steps import shared_steps
+from graphviz_dash.analysis.trace.steps import StepMethod
+from graphviz_dash.charts.timeline.run import choose
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import ExecutionMode, Run
-from graphviz_dash.ui import address
 from graphviz_dash.ui.components.perfetto import Part, perfetto_button
 from graphviz_dash.ui.components.timeline import timeline_view
 from graphviz_dash.ui.components.timeline.api import make_ready, timeline_of
-from graphviz_dash.ui.frame import Chosen, chosen_experiment, empty, trouble
-from graphviz_dash.ui.markup import element, show, text
-from graphviz_dash.ui.navigation import carry, link
-from graphviz_dash.ui.results import clean_times, creation_orders, traced_slowdowns, traced_steps
-from graphviz_dash.ui.store import STORE
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, empty, trouble
+from graphviz_dash.ui.page.markup import element, show, text
+from graphviz_dash.ui.page.navigation import carry, link
+from graphviz_dash.ui.state.results import (
+    clean_times,
+    creation_orders,
+    traced_slowdowns,
+    traced_steps,
+)
+from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import format_ratio
 
 _MOST_RUNS: Final = 8
@@ -36,18 +41,18 @@ def render() -> None:
         return
     names = [run.name for run in runs]
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        shown = address.choose_several("runs", "Runs", names, _usual(chosen, runs))[:_MOST_RUNS]
+        shown = url_state.choose_several("runs", "Runs", names, _usual(chosen, runs))[:_MOST_RUNS]
         make_ready(chosen.key, shown)
         most = max(_step_count(chosen, name) for name in shown)
-        step = address.choose_number("step", "Step", most, _TYPICAL, _STEP_HELP)
+        step = url_state.choose_number("step", "Step", most, _TYPICAL, _STEP_HELP)
     selection = timeline_view(
         chosen.key,
         shown,
         step=None if step == _TYPICAL else int(step),
-        selected=address.value("select"),
+        selected=url_state.value("select"),
         on_select=_select,
-        ruler=address.value("ruler"),
-        on_ruler=lambda span: address.change({"ruler": span}),
+        ruler=url_state.value("ruler"),
+        on_ruler=lambda span: url_state.change({"ruler": span}),
         key=f"timeline-{chosen.key}",
         height=640,
     )
@@ -89,7 +94,7 @@ def _step_of(chosen: Chosen, run_name: str, step: str) -> int | None:
 
 
 def _select(token: str | None) -> None:
-    address.change({"select": token})
+    url_state.change({"select": token})
 
 
 def _usual(chosen: Chosen, runs: list[Run]) -> list[str]:
@@ -112,7 +117,7 @@ def _usual(chosen: Chosen, runs: list[Run]) -> list[str]:
         if run is not first and run.manifest.rank == first.manifest.rank and run.name in times
     ]
     fastest = min(others, key=lambda name: times[name], default=None)
-    selected = (address.value("select") or "").partition("/")[0]
+    selected = (url_state.value("select") or "").partition("/")[0]
     shown = {first.name, fastest, selected}
     if fastest is not None:
         return [name for name in names if name in shown]

@@ -7,7 +7,6 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 import streamlit as st
 
-from graphviz_dash.ui import local_perfetto
-from graphviz_dash.ui.components import perfetto
+from graphviz_dash.ui.components import local_perfetto, perfetto
 
 app = st.App("page.py", routes=[*perfetto.routes(), *local_perfetto.routes()])

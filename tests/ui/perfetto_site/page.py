@@ -6,7 +6,7 @@ from pathlib import Path
 import streamlit as st
 
 from graphviz_dash.ui.components.perfetto import Part, perfetto_button
-from graphviz_dash.ui.store import STORE
+from graphviz_dash.ui.state.store import STORE
 
 st.set_page_config(layout="wide")
 st.button("Again")

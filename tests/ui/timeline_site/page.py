@@ -5,7 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from graphviz_dash.ui.components.timeline import timeline_view
-from graphviz_dash.ui.store import STORE
+from graphviz_dash.ui.state.store import STORE
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.fold import FoldBy
+from graphviz_dash.analysis.fold.fold import FoldBy
 from graphviz_dash.charts.palette import CRITICAL, MODE
 from graphviz_dash.charts.shades import IDLE, Shade
 from graphviz_dash.ui.components.dag.api import routes

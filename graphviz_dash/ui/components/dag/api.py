@@ -1,6 +1,6 @@
 """The DAG's routes: views of a folded graph, a search for nodes, what is told of edges and repeats.
 
-How parameters are checked and answers given: graphviz_dash.ui.answers.
+How parameters are checked and answers given: graphviz_dash.ui.components.requests.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
-from graphviz_dash.analysis.fold import FoldBy
-from graphviz_dash.charts.dag import ColourBy, DagView, FoldedGraph, dag_view, search
-from graphviz_dash.charts.dag_dot import view_dot
-from graphviz_dash.charts.dag_edges import EdgeList, edges_between
-from graphviz_dash.charts.dag_layout import ALL
-from graphviz_dash.charts.dag_repeat import RepeatCard, repeat_card
-from graphviz_dash.charts.still_dag import view_file
+from graphviz_dash.analysis.fold.fold import FoldBy
+from graphviz_dash.charts.dag.dot import view_dot
+from graphviz_dash.charts.dag.edges import EdgeList, edges_between
+from graphviz_dash.charts.dag.layout import ALL
+from graphviz_dash.charts.dag.repeat_card import RepeatCard, repeat_card
+from graphviz_dash.charts.dag.view import ColourBy, DagView, FoldedGraph, dag_view, search
+from graphviz_dash.charts.static.dag import view_file
 from graphviz_dash.progress import CancelledError
-from graphviz_dash.ui.answers import (
+from graphviz_dash.ui.components.dag.preparing import cancel, drawable, prepared, standing
+from graphviz_dash.ui.components.requests import (
     BadParameterError,
     answering,
     checked_name,
@@ -29,10 +30,9 @@ from graphviz_dash.ui.answers import (
     integer,
     one,
 )
-from graphviz_dash.ui.components.dag.preparing import cancel, drawable, prepared, standing
-from graphviz_dash.ui.jobs import Standing
-from graphviz_dash.ui.results import GraphAddress
-from graphviz_dash.ui.store import UnknownKeyError
+from graphviz_dash.ui.state.jobs import Standing
+from graphviz_dash.ui.state.results import GraphAddress
+from graphviz_dash.ui.state.store import UnknownKeyError
 
 _GROUP: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}")
 _BOX: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}|n[0-9]{1,9}")

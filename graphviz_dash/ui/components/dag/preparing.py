@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphviz_dash.analysis.fold import FoldBy
-from graphviz_dash.analysis.measured_graph import MeasuredGraph
-from graphviz_dash.charts.dag import FoldedGraph, folded, timed, untimed
+from graphviz_dash.analysis.fold.fold import FoldBy
+from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
+from graphviz_dash.charts.dag.view import FoldedGraph, folded, timed, untimed
 from graphviz_dash.model.run import Run
 from graphviz_dash.progress import CancelledError
-from graphviz_dash.ui.jobs import JOBS, Job, Standing, State, Task
-from graphviz_dash.ui.results import (
+from graphviz_dash.ui.state.jobs import JOBS, Job, Standing, State, Task
+from graphviz_dash.ui.state.results import (
     GraphAddress,
     eager_nodes,
     graph_pair,
@@ -21,7 +21,7 @@ from graphviz_dash.ui.results import (
     whole,
     whole_without_times,
 )
-from graphviz_dash.ui.store import STORE, UnknownKeyError
+from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 
 LARGE: Final = 5_000
 """Nodes from which on a page does not wait for a graph that was not prepared before."""

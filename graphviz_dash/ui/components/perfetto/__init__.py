@@ -16,11 +16,11 @@ from urllib.parse import urlencode, urlsplit
 import streamlit as st
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.exports.alignment import align
-from graphviz_dash.exports.excerpt import WHOLE, Part, excerpt
+from graphviz_dash.exports.trace.excerpt import WHOLE, Part, excerpt
+from graphviz_dash.exports.trace.run_alignment import align
+from graphviz_dash.ui.components.local_perfetto import LOCAL_UI_PATH, local_ui
 from graphviz_dash.ui.components.perfetto.api import TRACE_PATH, file_stem, routes
-from graphviz_dash.ui.local_perfetto import LOCAL_UI_PATH, local_ui
-from graphviz_dash.ui.store import STORE
+from graphviz_dash.ui.state.store import STORE
 
 __all__ = ["Part", "perfetto_button", "public_ui", "routes"]
 

@@ -1,6 +1,6 @@
 """The routes behind the Perfetto buttons: the trace of a part of an experiment.
 
-How parameters are checked and answers given: graphviz_dash.ui.answers.
+How parameters are checked and answers given: graphviz_dash.ui.components.requests.
 """
 
 from __future__ import annotations
@@ -19,14 +19,19 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from graphviz_dash.exports.chrome import export_chrome
-from graphviz_dash.exports.excerpt import WHOLE, Part, excerpt
 from graphviz_dash.exports.files import ExportSummary
-from graphviz_dash.exports.perfetto import export_perfetto
+from graphviz_dash.exports.trace.chrome import export_chrome
+from graphviz_dash.exports.trace.excerpt import WHOLE, Part, excerpt
+from graphviz_dash.exports.trace.perfetto import export_perfetto
 from graphviz_dash.model.run import Experiment
-from graphviz_dash.ui.answers import BadParameterError, answering, checked_name, experiment_key
-from graphviz_dash.ui.jobs import JOBS
-from graphviz_dash.ui.store import STORE, UnknownKeyError
+from graphviz_dash.ui.components.requests import (
+    BadParameterError,
+    answering,
+    checked_name,
+    experiment_key,
+)
+from graphviz_dash.ui.state.jobs import JOBS
+from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 
 TRACE_PATH: Final = "/api/perfetto/trace"
 

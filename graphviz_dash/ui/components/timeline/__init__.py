@@ -14,15 +14,15 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.calls import CallClass
-from graphviz_dash.analysis.categories import Category
+from graphviz_dash.analysis.trace.api_calls import CallClass
+from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import CATEGORY, MODE
 from graphviz_dash.charts.shades import IDLE, Shade
-from graphviz_dash.charts.timeline_card import SliceCard
-from graphviz_dash.charts.timeline_run import CALLS, CATEGORIES
+from graphviz_dash.charts.timeline.run import CALLS, CATEGORIES
+from graphviz_dash.charts.timeline.slice_card import SliceCard
 from graphviz_dash.errors import InputError
 from graphviz_dash.ui.components.timeline.api import card, routes
-from graphviz_dash.ui.store import UnknownKeyError
+from graphviz_dash.ui.state.store import UnknownKeyError
 
 __all__ = ["Selection", "routes", "timeline_view"]
 

@@ -1,6 +1,6 @@
 """The timeline's routes: a view of a window, and the card of a slice.
 
-How parameters are checked and answers given: graphviz_dash.ui.answers.
+How parameters are checked and answers given: graphviz_dash.ui.components.requests.
 """
 
 from __future__ import annotations
@@ -15,10 +15,18 @@ import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
-from graphviz_dash.analysis.lead import Lead
-from graphviz_dash.analysis.rank_steps import shared_steps
-from graphviz_dash.charts.timeline import timeline_view
-from graphviz_dash.charts.timeline_card import (
+from graphviz_dash.analysis.ranks.shared_steps import shared_steps
+from graphviz_dash.analysis.step.time_lost import Lead
+from graphviz_dash.charts.timeline.difference import RunLead, chosen_lead
+from graphviz_dash.charts.timeline.ruler import measure
+from graphviz_dash.charts.timeline.run import (
+    ChosenRun,
+    RunTimeline,
+    choose,
+    run_timeline,
+    with_nodes,
+)
+from graphviz_dash.charts.timeline.slice_card import (
     Counterpart,
     SliceCard,
     SliceId,
@@ -28,18 +36,10 @@ from graphviz_dash.charts.timeline_card import (
     parse_slice,
     slice_card,
 )
-from graphviz_dash.charts.timeline_lead import RunLead, chosen_lead
-from graphviz_dash.charts.timeline_measure import measure
-from graphviz_dash.charts.timeline_run import (
-    ChosenRun,
-    RunTimeline,
-    choose,
-    run_timeline,
-    with_nodes,
-)
+from graphviz_dash.charts.timeline.view import timeline_view
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import Run
-from graphviz_dash.ui.answers import (
+from graphviz_dash.ui.components.requests import (
     BadParameterError,
     answering,
     checked_name,
@@ -47,8 +47,8 @@ from graphviz_dash.ui.answers import (
     integer,
     one,
 )
-from graphviz_dash.ui.jobs import JOBS, Task
-from graphviz_dash.ui.results import (
+from graphviz_dash.ui.state.jobs import JOBS, Task
+from graphviz_dash.ui.state.results import (
     comparison,
     nodes,
     replays,
@@ -56,7 +56,7 @@ from graphviz_dash.ui.results import (
     traced_steps,
     work_pairs,
 )
-from graphviz_dash.ui.store import STORE, UnknownKeyError
+from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 
 _PATIENCE_S: Final = 0.25
 """How long an answer about a job waits for its end: most are done by then."""

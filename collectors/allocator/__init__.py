@@ -1,0 +1,1 @@
+"""Torch's allocator: history, extents, owners, statistics."""

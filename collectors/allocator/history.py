@@ -1,0 +1,81 @@
+"""The caching allocator's segments, blocks and history, as this project's pass reads them.
+
+The history is torch's memory recorder (``torch.cuda.memory._record_memory_history``) without
+stacks: an event for each allocation and each free, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+
+from collectors.allocator.extents import Event, Segment
+
+_GRAIN: Final = 512
+"""The allocator rounds every allocation up to this many bytes."""
+
+
+def segments() -> list[Segment]:
+    """All segments of the current device, by address."""
+    device = torch.cuda.current_device()
+    return sorted(
+        (
+            _segment(raw)
+            for raw in torch.cuda.memory._snapshot()["segments"]
+            if raw["device"] == device
+        ),
+        key=lambda segment: segment.begin,
+    )
+
+
+def _segment(raw: dict[str, Any]) -> Segment:
+    address = raw["address"]
+    live = []
+    for block in raw["blocks"]:
+        if block["state"] == "active_allocated":
+            live.append((address, block["size"]))
+        address += block["size"]
+    first, second = raw["segment_pool_id"]
+    return Segment(
+        raw["address"], raw["address"] + raw["total_size"], (int(first), int(second)), tuple(live)
+    )
+
+
+@dataclass
+class History:
+    """The events of a recorded stretch, in order; filled when the stretch ends."""
+
+    events: list[Event] = field(default_factory=list)
+
+
+def start_recording() -> None:
+    """Begins the history anew."""
+    torch.cuda.memory._record_memory_history(None)
+    torch.cuda.memory._record_memory_history("all", context=None, stacks="python")
+
+
+def end_recording() -> list[Event]:
+    """Ends the history and returns what was in it."""
+    traces = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
+    torch.cuda.memory._record_memory_history(None)
+    return [
+        Event(raw["action"] == "free_requested", raw["addr"], -(-raw["size"] // _GRAIN) * _GRAIN)
+        for raw in traces
+        if raw["action"] in ("alloc", "free_requested")
+    ]
+
+
+@contextmanager
+def recorded() -> Iterator[History]:
+    """The history of what happens inside, once it has ended."""
+    history = History()
+    start_recording()
+    try:
+        yield history
+    finally:
+        torch.cuda.synchronize()
+        history.events = end_recording()

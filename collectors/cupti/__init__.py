@@ -1,0 +1,1 @@
+"""Records of CUPTI: graphs and their nodes."""

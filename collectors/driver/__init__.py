@@ -1,0 +1,1 @@
+"""Graphs as the CUDA driver tells of them: topology, node parameters, operands."""

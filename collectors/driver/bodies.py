@@ -1,0 +1,84 @@
+"""The bodies of conditional nodes: which nodes are in them.
+
+Since CUDA 13.2 cuGraphNodeGetParams gives the body graphs of a conditional node. Before, the driver
+tells them only to whoever creates the node; for the graphs of others its debug DOT does name the
+handles of the nodes in each body, and the driver answers queries about those like about any node.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from cuda.bindings import driver
+
+from collectors.driver.calls import call
+from graphviz_dash.bundle.debug_dot import DotNode, parse_dot
+from graphviz_dash.model.graph import ConditionalType
+
+NODE_PARAMS: Final = 13020
+"""The driver version (as cuDriverGetVersion tells it) that has cuGraphNodeGetParams."""
+
+BY_DOT: Final = "cuGraphDebugDotPrint (handles), cuGraphNodeGetDependencies"
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """A conditional node's type and bodies. Each body is a graph, or a list of node handles in
+    creation order where the driver does not give the graph."""
+
+    type: ConditionalType
+    graphs: tuple[Any, ...] = ()
+    nodes: tuple[tuple[int, ...], ...] = ()
+
+
+class Bodies:
+    """Finds the bodies of the conditional nodes in ``root`` and in all that it holds."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._by_handle: dict[int, DotNode] | None = None
+        self._graphs: dict[int, tuple[int, ...]] = {}
+
+    def of(self, node: Any) -> Conditional | None:
+        """The type and bodies of a conditional node; None where the driver does not tell.
+
+        Raises:
+            DriverError: the driver refused a query.
+        """
+        if call(driver.cuDriverGetVersion) >= NODE_PARAMS and hasattr(
+            driver, "cuGraphNodeGetParams"
+        ):
+            params = call(driver.cuGraphNodeGetParams, node).conditional
+            kind = params.type.name.removeprefix("CU_GRAPH_COND_TYPE_").title()
+            return Conditional(ConditionalType(kind), graphs=tuple(params.phGraph_out))
+        if self._by_handle is None:
+            self._read_dot()
+        found = (self._by_handle or {}).get(int(node))
+        if found is None or found.type is None:
+            return None
+        return Conditional(
+            found.type, nodes=tuple(self._graphs.get(number, ()) for number in found.bodies)
+        )
+
+    def _read_dot(self) -> None:
+        flags = driver.CUgraphDebugDot_flags
+        wanted = (
+            flags.CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES
+            | flags.CU_GRAPH_DEBUG_DOT_FLAGS_CONDITIONAL_NODE_PARAMS
+        )
+        with tempfile.TemporaryDirectory(prefix="graphviz-dash-") as folder:
+            file = Path(folder) / "graph.dot"
+            call(driver.cuGraphDebugDotPrint, self._root, str(file).encode(), int(wanted))
+            clusters = parse_dot(file.read_text(encoding="utf-8", errors="replace"))
+        self._by_handle = {}
+        # The text is no interface: it is believed only where it agrees with what the driver says.
+        count = call(driver.cuGraphGetNodes, self._root, 0)[1]
+        handles = {int(node) for node in call(driver.cuGraphGetNodes, self._root, count)[0]}
+        if not any({node.handle for node in nodes} == handles for nodes in clusters.values()):
+            return
+        for number, nodes in clusters.items():
+            self._graphs[number] = tuple(node.handle for node in nodes)
+            self._by_handle.update({node.handle: node for node in nodes})

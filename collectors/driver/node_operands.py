@@ -1,0 +1,142 @@
+"""The memory that the nodes of a graph may reach, read from the driver.
+
+Source: CUDA driver API, cuGraphKernelNodeGetParams, cuFuncGetParamInfo, cuPointerGetAttribute.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, Final
+
+from cuda.bindings import driver
+
+from collectors.driver.calls import call
+from collectors.driver.operands import Extent, Reach, addresses_in, merged_operands
+from graphviz_dash.model.graph import NodeKind, Operand
+
+_BUFFER, _SIZE, _END = 1, 2, 0
+"""CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END."""
+
+_HOST: Final = 1
+_ARRAY: Final = 3
+
+
+def extent_of(address: int) -> Extent | None:
+    """The allocation that holds ``address``, on the device or pinned; None where the driver knows
+    none."""
+    attribute = driver.CUpointer_attribute
+    status, begin = driver.cuPointerGetAttribute(
+        attribute.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address
+    )
+    if int(status) != 0:
+        return None
+    status, size = driver.cuPointerGetAttribute(attribute.CU_POINTER_ATTRIBUTE_RANGE_SIZE, address)
+    first = int(begin)
+    return (first, first + int(size)) if int(status) == 0 and first <= address else None
+
+
+class OperandReader:
+    """Reads what nodes may reach; one reader for a graph and all its bodies. Nodes must come in
+    creation order."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self._sizes: dict[int, tuple[int, ...]] = {}
+
+    def of(self, handle: Any, kind: NodeKind) -> tuple[Operand, ...] | None:
+        """The memory that a node may reach; None where that cannot be told: for calls on the CPU,
+        events and semaphores, for what holds other graphs, for arrays, for memory that the driver
+        does not know, and for kernels without any address among their arguments, which reach what
+        they do by other ways.
+
+        Raises:
+            DriverError: the driver refused a query.
+        """
+        readers: dict[NodeKind, Callable[[Any], tuple[Operand, ...] | None]] = {
+            NodeKind.KERNEL: self._kernel,
+            NodeKind.MEMCPY: self._memcpy,
+            NodeKind.MEMSET: lambda node: self._all(
+                call(driver.cuGraphMemsetNodeGetParams, node).dst
+            ),
+            NodeKind.MEM_ALLOC: self._mem_alloc,
+            NodeKind.MEM_FREE: lambda node: self._all(
+                call(driver.cuGraphMemFreeNodeGetParams, node)
+            ),
+            NodeKind.EMPTY: lambda _node: (),
+        }
+        return readers[kind](handle) if kind in readers else None
+
+    def _all(self, *addresses: Any) -> tuple[Operand, ...] | None:
+        """The memory at ``addresses``; None if one of them is not known."""
+        found = [self._reach.operand(int(address)) for address in addresses]
+        known = [one for one in found if one is not None]
+        return merged_operands(known) if len(known) == len(found) else None
+
+    def _mem_alloc(self, handle: Any) -> tuple[Operand, ...] | None:
+        params = call(driver.cuGraphMemAllocNodeGetParams, handle)
+        self._reach.allocate(int(params.dptr), int(params.bytesize))
+        return self._all(params.dptr)
+
+    def _memcpy(self, handle: Any) -> tuple[Operand, ...] | None:
+        params = call(driver.cuGraphMemcpyNodeGetParams, handle)
+        sides = (
+            (int(params.srcMemoryType), params.srcHost, params.srcDevice),
+            (int(params.dstMemoryType), params.dstHost, params.dstDevice),
+        )
+        if any(kind == _ARRAY for kind, _, _ in sides):
+            return None
+        return self._all(*(host if kind == _HOST else at for kind, host, at in sides))
+
+    def _kernel(self, handle: Any) -> tuple[Operand, ...] | None:
+        arguments = self._arguments(call(driver.cuGraphKernelNodeGetParams, handle))
+        if arguments is None:
+            return None
+        found = (self._reach.operand(address) for address in addresses_in(arguments))
+        return merged_operands(one for one in found if one is not None) or None
+
+    def _arguments(self, params: Any) -> bytes | None:
+        """The arguments of a launch, one after another; None where they cannot be read."""
+        if pointers := int(params.kernelParams or 0):
+            sizes = self._sizes_of(params)
+            listed = (ctypes.c_void_p * len(sizes)).from_address(pointers)
+            parts = [
+                ctypes.string_at(at, size).ljust(-(-size // 8) * 8, b"\0")
+                for at, size in zip(listed, sizes, strict=True)
+                if at
+            ]
+            return b"".join(parts) if len(parts) == len(sizes) else None
+        if extra := int(params.extra or 0):
+            return _packed(extra)
+        return None
+
+    def _sizes_of(self, params: Any) -> tuple[int, ...]:
+        """The size of each parameter of a kernel; the driver counts them by refusing the next."""
+        function = params.func
+        if int(function) == 0:
+            function = call(driver.cuKernelGetFunction, params.kern)
+        if int(function) not in self._sizes:
+            sizes: list[int] = []
+            while True:
+                status, _, size = driver.cuFuncGetParamInfo(function, len(sizes))
+                if int(status) != 0:
+                    break
+                sizes.append(int(size))
+            self._sizes[int(function)] = tuple(sizes)
+        return self._sizes[int(function)]
+
+
+def _packed(extra: int) -> bytes | None:
+    """The arguments of a launch that gave them as one buffer."""
+    words = ctypes.cast(extra, ctypes.POINTER(ctypes.c_void_p))
+    buffer = size = None
+    place = 0
+    while (option := words[place] or _END) != _END:
+        if option == _BUFFER:
+            buffer = words[place + 1]
+        elif option == _SIZE:
+            size = words[place + 1]
+        place += 2
+    if not buffer or not size:
+        return None
+    return ctypes.string_at(buffer, ctypes.c_size_t.from_address(size).value)

@@ -1,0 +1,321 @@
+"""The parameters of a graph node of any kind, read from the driver.
+
+Source: CUDA driver API, "Graph Management", cuGraph*NodeGetParams.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Any
+
+from cuda.bindings import driver
+
+from collectors.driver.calls import call
+from collectors.driver.capabilities import launches_kernels
+from graphviz_dash.bundle.demangle import demangle
+from graphviz_dash.model.graph import (
+    BatchMemOpParams,
+    Dim3,
+    EventParams,
+    HostParams,
+    KernelParams,
+    MemAllocParams,
+    MemcpyParams,
+    MemFreeParams,
+    MemsetParams,
+    NodeKind,
+    Params,
+    SemaphoreParams,
+)
+
+_MEMORY_TYPES = {1: "host", 2: "device", 3: "array", 4: "unified"}
+_SIDES = {"host": "H", "device": "D", "array": "D"}
+_OPERATION = "CU_STREAM_MEM_OP_"
+_HOST, _DEVICE, _UNIFIED = 1, 2, 4
+_ON_DEVICE = (_DEVICE, _UNIFIED)
+
+
+class ParamsReader:
+    """Reads the parameters of nodes; one reader for a graph and all its bodies.
+
+    Addresses and handles are told by numbers, given in the order in which they are first seen, so
+    that nodes which share one are seen to. Nodes must come in creation order.
+    """
+
+    def __init__(self) -> None:
+        self._events = _Numbers()
+        self._semaphores = _Numbers()
+        self._launching: dict[int, bool | None] = {}
+        self._devices: dict[int, int] = {}
+
+    def of_graph(self, handles: list[Any], kinds: list[NodeKind]) -> list[Params | None]:
+        """The parameters of the nodes of one graph, in creation order; None for kinds that have
+        none, and for conditional nodes, which the driver tells nothing about.
+
+        Raises:
+            DriverError: the driver refused a query.
+        """
+        allocated: dict[int, int] = {}
+        found: list[Params | None] = []
+        for index, (handle, kind) in enumerate(zip(handles, kinds, strict=True)):
+            match kind:
+                case NodeKind.MEM_ALLOC:
+                    params = call(driver.cuGraphMemAllocNodeGetParams, handle)
+                    allocated[int(params.dptr)] = index
+                    device = int(params.poolProps.location.id)
+                    found.append(MemAllocParams(bytes=int(params.bytesize), device=device))
+                case NodeKind.MEM_FREE:
+                    address = int(call(driver.cuGraphMemFreeNodeGetParams, handle))
+                    # An address may be allocated again once it is free.
+                    found.append(MemFreeParams(allocated_by=allocated.pop(address, None)))
+                case _:
+                    found.append(self._params(handle, kind))
+        return found
+
+    def _params(self, handle: Any, kind: NodeKind) -> Params | None:
+        readers: dict[NodeKind, Callable[[Any], Params]] = {
+            NodeKind.KERNEL: self._kernel,
+            NodeKind.MEMCPY: _memcpy,
+            NodeKind.MEMSET: _memset,
+            NodeKind.HOST: _host,
+            NodeKind.BATCH_MEM_OP: _batch_mem_op,
+            NodeKind.EVENT_RECORD: lambda node: EventParams(
+                self._events[int(call(driver.cuGraphEventRecordNodeGetEvent, node))]
+            ),
+            NodeKind.EVENT_WAIT: lambda node: EventParams(
+                self._events[int(call(driver.cuGraphEventWaitNodeGetEvent, node))]
+            ),
+            NodeKind.SEMAPHORE_SIGNAL: lambda node: self._semaphore(
+                call(driver.cuGraphExternalSemaphoresSignalNodeGetParams, node)
+            ),
+            NodeKind.SEMAPHORE_WAIT: lambda node: self._semaphore(
+                call(driver.cuGraphExternalSemaphoresWaitNodeGetParams, node)
+            ),
+        }
+        return readers[kind](handle) if kind in readers else None
+
+    def _kernel(self, handle: Any) -> KernelParams:
+        params = call(driver.cuGraphKernelNodeGetParams, handle)
+        function = params.func
+        if int(function) == 0:
+            # Launched through the library API (cuKernel): the function is the context's.
+            name = call(driver.cuKernelGetName, params.kern)
+            function = call(driver.cuKernelGetFunction, params.kern)
+        else:
+            name = call(driver.cuFuncGetName, function)
+        mangled = name.decode("utf-8", "replace")
+        if int(function) not in self._launching:
+            self._launching[int(function)] = launches_kernels(params, handle)
+        attribute = driver.CUfunction_attribute
+        launch = driver.CUkernelNodeAttrID
+        read = driver.cuGraphKernelNodeGetAttribute
+        return KernelParams(
+            name=mangled,
+            demangled=demangle(mangled),
+            grid=(params.gridDimX, params.gridDimY, params.gridDimZ),
+            block=(params.blockDimX, params.blockDimY, params.blockDimZ),
+            dynamic_shared=params.sharedMemBytes,
+            static_shared=call(
+                driver.cuFuncGetAttribute, attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function
+            ),
+            registers=call(
+                driver.cuFuncGetAttribute, attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, function
+            ),
+            cluster=_cluster(
+                call(read, handle, launch.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim
+            ),
+            cooperative=bool(
+                call(read, handle, launch.CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative
+            ),
+            priority=int(call(read, handle, launch.CU_LAUNCH_ATTRIBUTE_PRIORITY).priority),
+            dynamic_parallelism=self._launching[int(function)],
+        )
+
+    def device_of(self, handle: Any, kind: NodeKind) -> int | None:
+        """The device that a node runs on; None for kinds without one, and where it is not told.
+
+        A copy or set does not tell its context; it runs where its device memory lies.
+        """
+        match kind:
+            case NodeKind.KERNEL:
+                context = call(driver.cuGraphKernelNodeGetParams, handle).ctx
+                if not int(context):
+                    return None
+                if int(context) not in self._devices:
+                    self._devices[int(context)] = _device_of_context(context)
+                return self._devices[int(context)]
+            case NodeKind.MEMCPY:
+                params = call(driver.cuGraphMemcpyNodeGetParams, handle)
+                sides = (
+                    (int(params.dstMemoryType), int(params.dstDevice)),
+                    (int(params.srcMemoryType), int(params.srcDevice)),
+                )
+                return next((_device_at(at) for of, at in sides if of in _ON_DEVICE), None)
+            case NodeKind.MEMSET:
+                return _device_at(int(call(driver.cuGraphMemsetNodeGetParams, handle).dst))
+            case _:
+                return None
+
+    def _semaphore(self, params: Any) -> SemaphoreParams:
+        raw = _SemaphoreNode.from_address(params.getPtr())
+        return SemaphoreParams(
+            semaphores=tuple(self._semaphores[one] for one in raw.semaphores[: raw.count]),
+            values=tuple(one.value for one in raw.params[: raw.count]),
+        )
+
+
+# cuda-bindings gives arrays that the driver filled in as empty lists, so they are read in place.
+# The structures are those of cuda.h: CUDA_EXT_SEM_SIGNAL_NODE_PARAMS and
+# CUDA_EXT_SEM_WAIT_NODE_PARAMS agree in what is read here, and so do their parameters.
+class _Fence(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_uint64), ("rest", ctypes.c_uint8 * 136)]
+
+
+class _SemaphoreNode(ctypes.Structure):
+    _fields_ = [
+        ("semaphores", ctypes.POINTER(ctypes.c_uint64)),
+        ("params", ctypes.POINTER(_Fence)),
+        ("count", ctypes.c_uint),
+    ]
+
+
+class _Operation(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_uint64), ("rest", ctypes.c_uint8 * 40)]
+
+
+class _BatchNode(ctypes.Structure):
+    """CUDA_BATCH_MEM_OP_NODE_PARAMS."""
+
+    _fields_ = [
+        ("context", ctypes.c_void_p),
+        ("count", ctypes.c_uint),
+        ("operations", ctypes.POINTER(_Operation)),
+    ]
+
+
+class _Numbers(dict[Hashable, int]):
+    """Numbers things from 0 as they come."""
+
+    def __missing__(self, key: Hashable) -> int:
+        self[key] = len(self)
+        return self[key]
+
+
+def _cluster(size: Any) -> Dim3 | None:
+    found = (int(size.x), int(size.y), int(size.z))
+    return found if all(found) else None
+
+
+def _memcpy(handle: Any) -> MemcpyParams:
+    params = call(driver.cuGraphMemcpyNodeGetParams, handle)
+    source_type = _MEMORY_TYPES[int(params.srcMemoryType)]
+    target_type = _MEMORY_TYPES[int(params.dstMemoryType)]
+    source = _side(source_type, int(params.srcDevice))
+    target = _side(target_type, int(params.dstDevice))
+    width, height, depth = params.WidthInBytes, params.Height, params.Depth
+    return MemcpyParams(
+        source=source_type,
+        target=target_type,
+        direction=f"{source}to{target}" if source and target else "unknown",
+        bytes=width * height * depth,
+        width=width,
+        height=height,
+        depth=depth,
+        pageable=any(
+            _is_pageable(int(kind), int(host), int(device))
+            for kind, host, device in (
+                (params.srcMemoryType, params.srcHost, params.srcDevice),
+                (params.dstMemoryType, params.dstHost, params.dstDevice),
+            )
+        ),
+    )
+
+
+def _is_pageable(memory_type: int, host: int, device: int) -> bool:
+    """Whether an operand of a copy lies in host memory that CUDA has not pinned: the driver knows
+    no such address, and then answers "invalid value"."""
+    if memory_type not in (_HOST, _UNIFIED):
+        return False
+    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+    status, _ = driver.cuPointerGetAttribute(attribute, host if memory_type == _HOST else device)
+    return int(status) != 0
+
+
+def _device_at(address: int) -> int | None:
+    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    status, ordinal = driver.cuPointerGetAttribute(attribute, address)
+    return int(ordinal) if int(status) == 0 and int(ordinal) >= 0 else None
+
+
+def _device_of_context(context: Any) -> int:
+    call(driver.cuCtxPushCurrent, context)
+    try:
+        return int(call(driver.cuCtxGetDevice))
+    finally:
+        call(driver.cuCtxPopCurrent)
+
+
+def _side(memory_type: str, address: int) -> str | None:
+    """H or D for where the memory lies; a unified address is asked of the driver."""
+    if memory_type != "unified":
+        return _SIDES[memory_type]
+    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+    status, place = driver.cuPointerGetAttribute(attribute, address)
+    # Pageable host memory is unknown to the driver, which then answers "invalid value".
+    if int(status) != 0:
+        return None
+    return _SIDES.get(_MEMORY_TYPES.get(int(place), ""))
+
+
+def _memset(handle: Any) -> MemsetParams:
+    params = call(driver.cuGraphMemsetNodeGetParams, handle)
+    return MemsetParams(
+        value=params.value,
+        element_bytes=params.elementSize,
+        width=params.width,
+        height=params.height,
+        bytes=params.elementSize * params.width * params.height,
+    )
+
+
+def _batch_mem_op(handle: Any) -> BatchMemOpParams:
+    params = call(driver.cuGraphBatchMemOpNodeGetParams, handle)
+    raw = _BatchNode.from_address(params.getPtr())
+    # The kind is an enumeration of 32 bits, before 32 bits of padding.
+    kinds = [one.kind & 0xFFFFFFFF for one in raw.operations[: raw.count]]
+    names = [driver.CUstreamBatchMemOpType(kind).name for kind in kinds]
+    words = (name.removeprefix(_OPERATION).lower().replace("_", " ") for name in names)
+    return BatchMemOpParams(operations=tuple(words))
+
+
+class _Symbol(ctypes.Structure):
+    """Dl_info of dlfcn.h."""
+
+    _fields_ = [
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    ]
+
+
+def _host(handle: Any) -> HostParams:
+    return host_function(int(call(driver.cuGraphHostNodeGetParams, handle).fn))
+
+
+def host_function(address: int) -> HostParams:
+    """The symbol at ``address`` of this process and its library's file name, as dladdr(3) says.
+
+    dladdr gives the symbol before an address; only one that begins there is the function.
+    """
+    found = _Symbol()
+    known = ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(found))
+    if not known:
+        return HostParams(None, None)
+    exact = found.name is not None and found.address == address
+    return HostParams(
+        function=demangle(found.name.decode("utf-8", "replace")) if exact else None,
+        library=Path(found.file.decode("utf-8", "replace")).name if found.file else None,
+    )

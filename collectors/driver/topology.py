@@ -1,0 +1,172 @@
+"""The topology of a captured graph, read from the driver through cuda-python.
+
+Source: CUDA driver API, "Graph Management". Nodes come in creation order, which identifies them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cuda.bindings import driver
+
+from collectors.driver.bodies import BY_DOT, Bodies
+from collectors.driver.calls import DriverError, call
+from collectors.driver.node_operands import OperandReader
+from collectors.driver.node_params import ParamsReader
+from collectors.driver.operands import Reach
+from graphviz_dash.model.graph import (
+    CapturedGraph,
+    ConditionalParams,
+    EdgeType,
+    GraphEdge,
+    GraphNode,
+    NodeKind,
+    Params,
+)
+
+__all__ = ["DriverError", "call", "read_graph"]
+
+_KINDS = {
+    "CU_GRAPH_NODE_TYPE_KERNEL": NodeKind.KERNEL,
+    "CU_GRAPH_NODE_TYPE_MEMCPY": NodeKind.MEMCPY,
+    "CU_GRAPH_NODE_TYPE_MEMSET": NodeKind.MEMSET,
+    "CU_GRAPH_NODE_TYPE_HOST": NodeKind.HOST,
+    "CU_GRAPH_NODE_TYPE_GRAPH": NodeKind.CHILD_GRAPH,
+    "CU_GRAPH_NODE_TYPE_EMPTY": NodeKind.EMPTY,
+    "CU_GRAPH_NODE_TYPE_WAIT_EVENT": NodeKind.EVENT_WAIT,
+    "CU_GRAPH_NODE_TYPE_EVENT_RECORD": NodeKind.EVENT_RECORD,
+    "CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL": NodeKind.SEMAPHORE_SIGNAL,
+    "CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT": NodeKind.SEMAPHORE_WAIT,
+    "CU_GRAPH_NODE_TYPE_MEM_ALLOC": NodeKind.MEM_ALLOC,
+    "CU_GRAPH_NODE_TYPE_MEM_FREE": NodeKind.MEM_FREE,
+    "CU_GRAPH_NODE_TYPE_BATCH_MEM_OP": NodeKind.BATCH_MEM_OP,
+    "CU_GRAPH_NODE_TYPE_CONDITIONAL": NodeKind.CONDITIONAL,
+}
+
+_BY_GRAPH = "cuGraphGetNodes, cuGraphNodeGetDependencies"
+
+
+def read_graph(handle: int, graph_id: str) -> tuple[CapturedGraph, ...]:
+    """As :func:`read_places`, without the places."""
+    return read_places(handle, graph_id)[0]
+
+
+def read_places(
+    handle: int, graph_id: str, reach: Reach | None = None
+) -> tuple[tuple[CapturedGraph, ...], dict[int, tuple[str, int]]]:
+    """The graph behind a CUgraph ``handle`` and, after it, the graphs in its child graph nodes and
+    the bodies of its conditional nodes, and so on down; and for the handle of each node the id of
+    its graph and its index. The edges into a node come in the order of its dependencies.
+
+    Args:
+        handle: the CUgraph as an integer; the graph stays the caller's.
+        graph_id: the id the graph gets; that of a child graph is ``<graph_id>.<node index>``, of a
+            conditional's body ``<graph_id>.<node index>.<place among the bodies>``.
+        reach: finds what the nodes' operands are; without it they are not read.
+
+    Raises:
+        DriverError: the driver refused a query.
+    """
+    root = driver.CUgraph(handle)
+    reader = _Reader(root, None if reach is None else OperandReader(reach))
+    return reader.graph(root, graph_id, None), reader.places
+
+
+class _Reader:
+    """Reads a graph and all that it holds; events and semaphores are numbered across all of it."""
+
+    def __init__(self, root: Any, operands: OperandReader | None) -> None:
+        self._params = ParamsReader()
+        self._operands = operands
+        self._bodies = Bodies(root)
+        self.places: dict[int, tuple[str, int]] = {}
+
+    def graph(
+        self, graph: Any, graph_id: str, parent: tuple[str, int] | None
+    ) -> tuple[CapturedGraph, ...]:
+        """The graph of a handle that the driver gives."""
+        return self._read(_nodes(graph), graph_id, _BY_GRAPH, parent)
+
+    def _listed(
+        self, nodes: tuple[int, ...], graph_id: str, parent: tuple[str, int]
+    ) -> tuple[CapturedGraph, ...]:
+        """A body of which only the nodes are known."""
+        handles = [driver.CUgraphNode(node) for node in nodes]
+        return self._read(handles, graph_id, BY_DOT, parent)
+
+    def _read(
+        self,
+        handles: list[Any],
+        graph_id: str,
+        read_by: str,
+        parent: tuple[str, int] | None,
+    ) -> tuple[CapturedGraph, ...]:
+        kinds = [_KINDS[call(driver.cuGraphNodeGetType, handle).name] for handle in handles]
+        params: list[Params | None] = self._params.of_graph(handles, kinds)
+        inside: list[CapturedGraph] = []
+        nodes = []
+        for index, (handle, kind) in enumerate(zip(handles, kinds, strict=True)):
+            bodies: tuple[str, ...] = ()
+            holder = (graph_id, index)
+            if kind is NodeKind.CHILD_GRAPH:
+                bodies = (f"{graph_id}.{index}",)
+                child = call(driver.cuGraphChildGraphNodeGetGraph, handle)
+                inside += self.graph(child, bodies[0], holder)
+            elif kind is NodeKind.CONDITIONAL:
+                bodies, params[index] = self._conditional(handle, holder, inside)
+            device = self._params.device_of(handle, kind)
+            operands = self._operands.of(handle, kind) if self._operands else None
+            nodes.append(
+                GraphNode(index, kind, params[index], bodies, device=device, operands=operands)
+            )
+            self.places[int(handle)] = holder
+        whole = CapturedGraph(graph_id, tuple(nodes), _dependencies(handles), read_by, parent)
+        return (whole, *inside)
+
+    def _conditional(
+        self, handle: Any, holder: tuple[str, int], inside: list[CapturedGraph]
+    ) -> tuple[tuple[str, ...], ConditionalParams]:
+        """The ids of a conditional's bodies, which are put into ``inside``, and its parameters."""
+        found = self._bodies.of(handle)
+        if found is None:
+            return (), ConditionalParams(type=None, size=None)
+        size = len(found.graphs) or len(found.nodes)
+        names = tuple(f"{holder[0]}.{holder[1]}.{place}" for place in range(size))
+        for name, graph in zip(names, found.graphs, strict=False):
+            inside += self.graph(graph, name, holder)
+        for name, nodes in zip(names, found.nodes, strict=False):
+            inside += self._listed(nodes, name, holder)
+        return names, ConditionalParams(type=found.type, size=size)
+
+
+def _nodes(graph: Any) -> list[Any]:
+    _, count = call(driver.cuGraphGetNodes, graph, 0)
+    return list(call(driver.cuGraphGetNodes, graph, count)[0]) if count else []
+
+
+def _dependencies(handles: list[Any]) -> tuple[GraphEdge, ...]:
+    """The edges between the nodes of a graph, asked of each node: cuGraphGetEdges sorts them, and
+    the order of a node's dependencies decides how an update pairs nodes."""
+    query = getattr(driver, "cuGraphNodeGetDependencies_v2", driver.cuGraphNodeGetDependencies)
+    index_of = {int(handle): index for index, handle in enumerate(handles)}
+    edges = []
+    for target, handle in enumerate(handles):
+        count = call(query, handle, 0)[-1]
+        if not count:
+            continue
+        sources, data, _ = call(query, handle, count)
+        edges += [
+            _edge(index_of[int(source)], target, extra)
+            for source, extra in zip(sources, data, strict=True)
+        ]
+    return tuple(edges)
+
+
+def _edge(source: int, target: int, data: Any) -> GraphEdge:
+    return GraphEdge(
+        source=source,
+        target=target,
+        from_port=int(data.from_port),
+        to_port=int(data.to_port),
+        type=EdgeType.PROGRAMMATIC if int(data.type) == 1 else EdgeType.FULL,
+    )

@@ -1,0 +1,115 @@
+"""Ranges in the trace of a capture that lead each launch to its module and its source line.
+
+Only the capture pass uses them: they cost time on the CPU, never on the GPU, and are taken away
+when the capture ends.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.autograd.profiler import record_function
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+from torch.overrides import TorchFunctionMode
+
+from collectors.paths import GENERATED, short_path
+from graphviz_dash.model.marks import MODULE, SOURCE
+
+_TORCH = str(Path(torch.__file__).parent)
+_OURS = str(Path(__file__).parents[1])
+_WORKLOADS = str(Path(__file__).parents[1] / "workloads")
+
+
+class _SourceMode(TorchFunctionMode):
+    """Wraps every call into torch that Python makes in a range named by the caller's line."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        line = caller_line(sys._getframe(1))
+        if line is None:
+            return func(*args, **(kwargs or {}))
+        with record_function(SOURCE + line):
+            return func(*args, **(kwargs or {}))
+
+
+class _ModuleRanges:
+    """Opens a range when a module's forward begins and closes it when it ends.
+
+    A path begins with the class of the root, the module that was called from outside any other;
+    a second root of the same class is told apart by a number: ``Branch.layers.0``,
+    ``Branch#2.layers.0``.
+    """
+
+    def __init__(self) -> None:
+        self._open: list[record_function] = []
+        self._names: dict[int, str] = {}
+        self._roots: Counter[str] = Counter()
+
+    def enter(self, module: torch.nn.Module, _args: Any) -> None:
+        if id(module) not in self._names:
+            self._name_parts_of(module)
+        span = record_function(MODULE + self._names[id(module)])
+        span.__enter__()
+        self._open.append(span)
+
+    def _name_parts_of(self, root: torch.nn.Module) -> None:
+        name = type(root).__name__
+        self._roots[name] += 1
+        if self._roots[name] > 1:
+            name = f"{name}#{self._roots[name]}"
+        for path, part in root.named_modules():
+            self._names.setdefault(id(part), f"{name}.{path}" if path else name)
+
+    def leave(self, _module: torch.nn.Module, _args: Any, _result: Any) -> None:
+        self._open.pop().__exit__(None, None, None)
+
+
+@contextmanager
+def annotated() -> Iterator[None]:
+    """Within it, forwards of modules and Python's calls into torch are ranges of the trace.
+
+    The hooks are removed at the end, whatever happened.
+    """
+    ranges = _ModuleRanges()
+    before = register_module_forward_pre_hook(ranges.enter)
+    after = register_module_forward_hook(ranges.leave, always_call=True)
+    try:
+        with _SourceMode():
+            yield
+    finally:
+        before.remove()
+        after.remove()
+
+
+def caller_line(frame: FrameType | None) -> str | None:
+    """``file:line`` of the innermost frame of the workload: outside torch, us and the standard
+    library's contextlib; None if there is none."""
+    return next(iter(caller_lines(frame, 1)), None)
+
+
+def caller_lines(frame: FrameType | None, most: int) -> tuple[str, ...]:
+    """``file:line`` of the frames that :func:`caller_line` would take, innermost first."""
+    lines: list[str] = []
+    while frame is not None and len(lines) < most:
+        file = frame.f_code.co_filename
+        ours = file.startswith(_OURS) and not file.startswith(_WORKLOADS)
+        made = file.startswith((_TORCH, "<frozen", "<eval_with_key>")) or GENERATED.search(file)
+        if not ours and not made and "contextlib" not in file:
+            lines.append(f"{short_path(file)}:{frame.f_lineno}")
+        frame = frame.f_back
+    return tuple(lines)

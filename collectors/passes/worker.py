@@ -1,0 +1,171 @@
+"""The process of one pass: ``python -m collectors.passes.worker REQUEST.json``, or
+``--environment OUT``, with the local rank behind it where there are several.
+
+Exit codes: 0 done; 1 the pass failed and failure.json says how, if Python lived long enough to
+write it; 2 the request itself is wrong and stderr has the line; NO_SPACE the disk is full.
+"""
+
+from __future__ import annotations
+
+import errno
+import faulthandler
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from collectors.paths import short_path
+from collectors.process.lifeline import die_with_parent
+from collectors.process.requests import FAILURE_FILE, NO_SPACE, PassRequest
+from graphviz_dash.errors import GraphvizDashError, InputError
+from graphviz_dash.model.run import Failure, Pass
+
+_OURS = str(Path(__file__).parents[1])
+_WORKLOADS = str(Path(__file__).parents[1] / "workloads")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the pass that the request file describes."""
+    die_with_parent()
+    # A crash in a driver or a library then says in which line of Python it came.
+    faulthandler.enable(all_threads=False)
+    try:
+        if arguments[0] == "--environment":
+            from collectors.environment import read_environment
+
+            if len(arguments) > 2:
+                from collectors.process.process_group import select_device
+
+                select_device(int(arguments[2]))
+            Path(arguments[1]).write_bytes(msgspec.json.encode(read_environment()))
+            return 0
+        request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=PassRequest)
+        return _run(request)
+    except GraphvizDashError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+
+
+def _disk_full(error: BaseException) -> OSError | None:
+    """The refusal of a full disk that ``error`` is or comes from."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _FULL:
+            return cause
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _run(request: PassRequest) -> int:
+    from collectors.passes import capture, clean, memory, traced
+
+    def record(_kind: type[BaseException], error: BaseException, _trace: object) -> None:
+        refused = _disk_full(error)
+        if refused is None:
+            failure = msgspec.json.encode(describe(error, request.kind))
+            try:
+                (Path(request.out) / FAILURE_FILE).write_bytes(failure)
+            except OSError as again:
+                refused = again
+        if refused is not None:
+            print(refused.errno, refused.filename or "", file=sys.stderr, flush=True)
+            # An exit code of our own: the interpreter would end with 1.
+            os._exit(NO_SPACE)
+        if request.group is not None:
+            _leave_group(1)
+
+    # The user's step may raise anything; what it was goes into the bundle.
+    sys.excepthook = record
+    work = {
+        Pass.CLEAN: clean.run,
+        Pass.CAPTURE: capture.run,
+        Pass.TRACED: traced.run,
+        Pass.MEMORY: memory.run,
+        Pass.NODE_IDS: _node_ids,
+        Pass.OBSERVERS: _observers,
+    }
+    try:
+        if request.group is None:
+            work[request.kind](request)
+        else:
+            from collectors.process.process_group import joined
+
+            with joined(request.group):
+                work[request.kind](request)
+    except InputError:
+        raise
+    except GraphvizDashError as error:
+        record(type(error), error, None)
+        return error.exit_code
+    if request.group is not None:
+        _leave_group(0)
+    if request.kind in (Pass.NODE_IDS, Pass.OBSERVERS):
+        # cupti-python's callback is still called when the process ends, which crashed once the
+        # interpreter had been torn down.
+        os._exit(0)
+    return 0
+
+
+def _node_ids(request: PassRequest) -> None:
+    from collectors.passes import node_ids
+
+    node_ids.run(request)
+
+
+def _observers(request: PassRequest) -> None:
+    from collectors.passes import observers
+
+    observers.run(request)
+
+
+def _leave_group(code: int) -> NoReturn:
+    """Ends the process of a rank. Taking its group down would wait for every graph that holds the
+    communicator, and for ranks that may be gone."""
+    os._exit(code)
+
+
+def describe(error: BaseException, during: Pass) -> Failure:
+    """The failure with its first cause: leaving a broken capture raises a second error on top."""
+    cause = error
+    while cause.__context__ is not None and not cause.__suppress_context__:
+        cause = cause.__context__
+    return Failure(
+        during=during,
+        error=type(cause).__name__,
+        message=str(cause).strip(),
+        location=_location(cause),
+        traceback=_traceback(error),
+    )
+
+
+def _traceback(error: BaseException) -> str:
+    """As Python prints it, with paths shortened: a bundle names no folder of this machine."""
+
+    def shorten(part: traceback.TracebackException) -> None:
+        for frame in part.stack:
+            frame.filename = short_path(frame.filename)
+        for other in (part.__cause__, part.__context__):
+            if other is not None:
+                shorten(other)
+
+    whole = traceback.TracebackException.from_exception(error)
+    shorten(whole)
+    return "".join(whole.format())
+
+
+def _location(error: BaseException) -> str | None:
+    """``file:line`` of the innermost frame of the workload's own code."""
+    packages = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        ours = frame.filename.startswith(_OURS) and not frame.filename.startswith(_WORKLOADS)
+        if not ours and not any(part in frame.filename for part in packages):
+            return f"{short_path(frame.filename)}:{frame.lineno}"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

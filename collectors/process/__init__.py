@@ -1,0 +1,1 @@
+"""The processes of a collection: requests, subprocesses, lifelines."""

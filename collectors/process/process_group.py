@@ -1,0 +1,77 @@
+"""The process group of one pass: its workers of all ranks meet, run, and leave together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from collectors.process.requests import GroupRequest
+from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
+
+_LEAVE_S = 120.0
+
+
+@contextmanager
+def joined(group: GroupRequest | None) -> Iterator[None]:
+    """Within it torch.distributed has the ranks' process group; without ``group`` nothing changes.
+
+    The default backends are NCCL for CUDA tensors and Gloo for those on the CPU. At the end the
+    ranks wait for each other: a rank that went at once would take away the memory that another's
+    last collective still reads.
+
+    Raises:
+        MissingRequirementError: the machine has no GPU for this rank.
+        GraphvizDashError: another rank did not come to the end.
+    """
+    if group is None:
+        yield
+        return
+    select_device(group.local_rank)
+    store = dist.PrefixStore(
+        group.prefix,
+        dist.TCPStore(
+            group.address,
+            group.port,
+            is_master=False,
+            timeout=timedelta(seconds=group.timeout_s),
+            wait_for_workers=False,
+        ),
+    )
+    dist.init_process_group(
+        backend="cpu:gloo,cuda:nccl",
+        store=store,
+        rank=group.rank,
+        world_size=group.world_size,
+        timeout=timedelta(seconds=group.timeout_s),
+    )
+    yield
+    torch.cuda.synchronize()
+    _wait_for_all(store, group)
+
+
+def select_device(local_rank: int) -> None:
+    """Makes the rank's own GPU the current one (MissingRequirementError if there is none)."""
+    count = torch.cuda.device_count()
+    if local_rank >= count:
+        raise MissingRequirementError(
+            f"Local rank {local_rank} needs a GPU of its own; this machine has {count}. "
+            f"Start at most {count} ranks on it (--nproc-per-node {count})."
+        )
+    torch.cuda.set_device(local_rank)
+
+
+def _wait_for_all(store: dist.Store, group: GroupRequest) -> None:
+    store.set(f"done/{group.rank}", "")
+    keys = [f"done/{rank}" for rank in range(group.world_size)]
+    until = time.monotonic() + _LEAVE_S
+    while not store.check(keys):
+        if time.monotonic() > until:
+            raise GraphvizDashError(
+                f"Another rank did not come to the end of the pass within {_LEAVE_S:.0f} s."
+            )
+        time.sleep(0.01)

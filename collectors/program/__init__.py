@@ -1,0 +1,1 @@
+"""A program recorded as it is."""

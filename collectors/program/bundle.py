@@ -1,0 +1,217 @@
+"""From what a recorder left behind to a run bundle: also of a program that was killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from collectors.collect import WORKER
+from collectors.program.files import (
+    CAPTURE_TRACE_FILE,
+    ENVIRONMENT_FILE,
+    FAILURE_FILE,
+    GRAPHS_FOLDER,
+    IDENTITY_FILE,
+    MEMORY_FILE,
+    STATE_FILE,
+    TRACE_FILE,
+    Identity,
+)
+from collectors.program.launcher import Ended
+from graphviz_dash import __version__
+from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.errors import GraphvizDashError, InputError, printable
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.recording import Recording
+from graphviz_dash.model.run import (
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    Absent,
+    Environment,
+    ExecutionMode,
+    Failure,
+    FileRole,
+    Manifest,
+    MemoryUse,
+    Pass,
+    WorkloadInfo,
+)
+
+T = TypeVar("T")
+
+ONCE: Final = "the program ran once, as it is, and not in passes"
+
+
+@dataclass(frozen=True)
+class Program:
+    """What ran: the command line that goes into the manifest, the program's name, and how it ended
+    (exit code, or the negative number of a signal; None where it goes on)."""
+
+    command: tuple[str, ...]
+    name: str
+    returncode: int | None
+
+
+def check_free(output: Path, name: str) -> Path:
+    """The place of the run ``name`` in the experiment ``output``.
+
+    Raises:
+        InputError: the name is no name of a folder, or something is there already.
+    """
+    if name != Path(name).name or name.startswith("."):
+        raise InputError(f"--name {name}", "no plain name", "the name of a folder, such as graphed")
+    target = output / name
+    if target.exists() or target.is_symlink():
+        raise InputError(
+            target, "a run is already there", "a new place", "Choose another --name, or remove it."
+        )
+    return target
+
+
+def write_runs(
+    scratch: Path, output: Path, name: str, program: Program, ended: Ended
+) -> tuple[Path, ...]:
+    """Writes a bundle for each process of the program in which something was seen.
+
+    One process is ``output/name``; with torchrun's ranks each is ``output/name-rank<k>``.
+
+    Raises:
+        GraphvizDashError: the disk refuses, or the environment cannot be read.
+    """
+    folders = [scratch / str(process.pid) for process in ended.processes]
+    seen = [folder for folder in folders if _saw_something(folder)]
+    targets = []
+    for number, folder in enumerate(seen):
+        rank = _read(folder / IDENTITY_FILE, Identity).rank if len(seen) > 1 else None
+        suffix = f"-rank{rank}" if rank is not None else f"-{number + 1}" if number else ""
+        target = check_free(output, name + suffix)
+        write_run(folder, target, program)
+        targets.append(target)
+    return tuple(targets)
+
+
+def _saw_something(folder: Path) -> bool:
+    if not (folder / STATE_FILE).exists():
+        return False
+    state = _read(folder / STATE_FILE, Recording)
+    return bool(state.graphs or state.earlier_replays or state.steps)
+
+
+def write_run(folder: Path, target: Path, program: Program) -> None:
+    """Makes one run bundle of what a recorder left in ``folder``.
+
+    Raises:
+        GraphvizDashError: the disk refuses, or the environment cannot be read.
+    """
+    state = _read(folder / STATE_FILE, Recording)
+    state = msgspec.structs.replace(state, exit_code=program.returncode)
+    identity = _read(folder / IDENTITY_FILE, Identity)
+    failures = _failures(folder, program)
+    trace = folder / TRACE_FILE
+    try:
+        with BundleWriter(target) as writer:
+            writer.add_recording(state)
+            if (folder / MEMORY_FILE).exists():
+                writer.add_memory(_read(folder / MEMORY_FILE, MemoryUse))
+            for graph in _graphs(folder):
+                writer.add_graph(graph)
+            if (folder / CAPTURE_TRACE_FILE).exists():
+                writer.add_trace(FileRole.CAPTURE_TRACE, folder / CAPTURE_TRACE_FILE)
+            traced = trace.exists()
+            if traced:
+                writer.add_trace(FileRole.REPLAY_TRACE, trace)
+            writer.commit(
+                Manifest(
+                    format=FORMAT_NAME,
+                    version=FORMAT_VERSION,
+                    tool_version=__version__,
+                    created=datetime.now(UTC).isoformat(timespec="seconds"),
+                    command=program.command,
+                    workload=WorkloadInfo(
+                        name=program.name,
+                        factory=program.name,
+                        seed=None,
+                        warmup=state.skip,
+                        iterations=len(state.step_ns),
+                        traced_iterations=state.marked,
+                    ),
+                    mode=ExecutionMode.RECORDED,
+                    rank=identity.rank,
+                    group=identity.group,
+                    status="failed" if failures else "complete",
+                    failures=failures,
+                    absent=_absent(state, folder, traced),
+                    environment=_environment(folder),
+                    files=(),
+                )
+            )
+    except OSError as error:
+        raise GraphvizDashError(
+            f"{target}: could not be written ({error.strerror or error}); nothing of it was kept."
+        ) from error
+
+
+def _graphs(folder: Path) -> tuple[CapturedGraph, ...]:
+    """In the order of their captures, each followed by its bodies."""
+    files = (folder / GRAPHS_FOLDER).glob("*.json")
+
+    def order(file: Path) -> list[int]:
+        return [int(part) for part in file.stem.removeprefix("graph-").split(".")]
+
+    return tuple(_read(file, CapturedGraph) for file in sorted(files, key=order))
+
+
+def _failures(folder: Path, program: Program) -> tuple[Failure, ...]:
+    if (folder / FAILURE_FILE).exists():
+        return (_read(folder / FAILURE_FILE, Failure),)
+    if program.returncode is not None and program.returncode < 0:
+        died = f"the program was ended by {signal.Signals(-program.returncode).name}"
+        return (Failure(Pass.RECORDED, "ProcessDied", died, None, ""),)
+    return ()
+
+
+def _absent(state: Recording, folder: Path, traced: bool) -> tuple[Absent, ...]:
+    facts = [Absent(f"{which.value} pass", ONCE) for which in (Pass.CLEAN, Pass.MEMORY)]
+    if not state.graphs:
+        facts.append(Absent("capture pass", "the program captured no graph"))
+    elif not any(graph.profiled for graph in state.graphs):
+        reason = "the program captured its graphs while no profiler of ours ran (--attribute)"
+        facts.append(Absent("capture pass", reason))
+    if not traced:
+        facts.append(Absent("traced pass", _why_untraced(state)))
+    if not (folder / MEMORY_FILE).exists():
+        facts.append(Absent("memory", "the program did not live to the end of its recording"))
+    return tuple(facts)
+
+
+def _why_untraced(state: Recording) -> str:
+    if state.window_refused is not None:
+        return state.window_refused
+    if state.rung is None:
+        return "nothing in the program looked like a step; call collectors.step() at its end"
+    return (
+        f"the program ended before its traced window: {state.steps} steps in all, and the window "
+        f"comes after {state.skip} without a capture (--skip)"
+    )
+
+
+def _environment(folder: Path) -> Environment:
+    file = folder / ENVIRONMENT_FILE
+    if not file.exists():
+        # The program was killed before it was asked; the machine is still the same.
+        command = [*WORKER, "--environment", str(file)]
+        asked = subprocess.run(command, capture_output=True, text=True, check=False)
+        if asked.returncode != 0:
+            line = (asked.stderr.strip() or "no answer").splitlines()[-1]
+            raise GraphvizDashError(printable(f"The machine could not be described: {line}"))
+    return _read(file, Environment)
+
+
+def _read(file: Path, kind: type[T]) -> T:
+    return msgspec.json.decode(file.read_bytes(), type=kind)

@@ -1,0 +1,77 @@
+"""``graphviz-dash collect -o DIR -- python train.py``: what the command does for a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from collectors.program.bundle import Program, check_free, write_runs
+from collectors.program.files import Settings
+from collectors.program.launcher import end_like, require_hook, run_program, why_unwatched
+from collectors.program.session import HOOK
+from graphviz_dash.bundle.staging import Staging, remove_leftovers
+from graphviz_dash.errors import GraphvizDashError
+
+NEEDS = ("graphviz_dash", "collectors", "msgspec", "numpy", "torch", "cuda")
+"""What the Python of the program must have for the recorder."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to run and what to record of it. ``typed`` is the whole command line, for the manifest;
+    ``skip``, ``steps`` and ``attribute`` are as in docs/cli.md."""
+
+    program: tuple[str, ...]
+    output: Path
+    name: str
+    skip: int
+    steps: int
+    attribute: bool
+    typed: tuple[str, ...]
+
+
+def record_program(recipe: Recipe, report: Callable[[str], None]) -> tuple[tuple[Path, ...], int]:
+    """Runs the program once and writes what was seen; the bundles, and the exit code to end with.
+
+    The program's own output is not touched; ``report`` gets a line when it has ended.
+
+    Raises:
+        InputError: the program is not there, or a run of that name is.
+        MissingRequirementError: its Python lacks what the recorder needs.
+        GraphvizDashError: the bundle cannot be written.
+    """
+    check_free(recipe.output, recipe.name)
+    require_hook(recipe.program, NEEDS)
+    recipe.output.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(recipe.output)
+    settings = Settings(skip=recipe.skip, window=recipe.steps, attribute=recipe.attribute)
+    with Staging(recipe.output, "record") as staging:
+        text = msgspec.json.encode(settings).decode()
+        ended = run_program(recipe.program, HOOK, text, staging.path)
+        program = Program(recipe.typed, program_name(recipe.program), ended.returncode)
+        written = write_runs(staging.path, recipe.output, recipe.name, program, ended)
+    if not written:
+        why = why_unwatched(ended) or "it captured no graph, and nothing in it looked like a step"
+        report(f"Nothing was recorded: {why}.")
+    return written, ended.returncode
+
+
+def finish(returncode: int, written: bool) -> int:
+    """The exit code of the command: the program's, and 1 where it did well and nothing was
+    recorded. Does not return when a signal killed the program: it kills this process too."""
+    if returncode == 0 and not written:
+        return GraphvizDashError.exit_code
+    return end_like(returncode)
+
+
+def program_name(command: Sequence[str]) -> str:
+    """The script or module that a command runs: ``train.py`` of ``python -u /x/train.py -v``."""
+    for place, argument in enumerate(command):
+        if argument.endswith(".py"):
+            return Path(argument).name
+        if argument == "-m" and place + 1 < len(command):
+            return command[place + 1]
+    return Path(command[0]).name

@@ -1,0 +1,404 @@
+"""The recorder inside a program: counts, reads and times what it does with graphs, and writes that
+into a folder as it goes, so that a program that is killed leaves what was seen of it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import msgspec
+import torch
+
+from collectors.driver.topology import DriverError
+from collectors.environment import read_environment
+from collectors.passes.annotate import caller_lines
+from collectors.passes.clean import memory_use
+from collectors.passes.worker import describe
+from collectors.program.files import (
+    CAPTURE_TRACE_FILE,
+    ENVIRONMENT_FILE,
+    FAILURE_FILE,
+    GRAPHS_FOLDER,
+    IDENTITY_FILE,
+    MEMORY_FILE,
+    STATE_FILE,
+    TRACE_FILE,
+    Identity,
+    Settings,
+)
+from collectors.program.hooks import OutermostCalls, optimizer_steps
+from collectors.program.steps import StepClock
+from collectors.program.watch import Seen, read_open_capture, watching
+from collectors.program.window import CaptureSession, TracedWindow
+from collectors.ranks import kept_settings
+from graphviz_dash.errors import GraphvizDashError
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.recording import RecordedGraph, Recording, StepRung
+from graphviz_dash.model.run import Pass, RankGroup
+
+KEPT: Final = 1_000
+"""Steps whose times are kept; when there are so many and no window is due, nothing ticks."""
+
+_FLUSH_S: Final = 2.0
+_CALLERS: Final = 8
+
+
+@dataclass(eq=False)
+class _Capture:
+    """What is known of one capture; ``seen`` counts its replays."""
+
+    seen: Seen
+    captured_at: tuple[str, ...]
+    step: int
+    began: int = 0
+    capture_ns: int = 0
+    reading_ns: int = 0
+    nodes: int | None = None
+    problem: str | None = None
+    profiled: bool = False
+    optimizer: tuple[int, str] | None = None
+    before_window: int = 0
+    window_replays: int = 0
+    graphs: tuple[CapturedGraph, ...] = field(default=())
+
+
+class ProgramRecorder:
+    """Records this process into ``folder``, which exists and is empty, while :meth:`recording`."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._clock = StepClock(self._step_ended, self._step_began)
+        self._window = TracedWindow(settings.window, folder / TRACE_FILE)
+        self._attributing = CaptureSession(settings.attribute, folder / CAPTURE_TRACE_FILE)
+        self._earlier = Seen("earlier", None)
+        self._captures: dict[str, _Capture] = {}
+        self._open: list[_Capture] = []
+        self._times: list[int] = []
+        self._drain_ns: int | None = None
+        self._since_capture = 0
+        self._last: int | None = None
+        self._profiler_seen = False
+        self._ticking = ExitStack()
+        self._stopped = False
+        self._written: Recording | None = None
+        self._described = False
+        self._writes = True
+        self._lock = threading.Lock()
+        (folder / GRAPHS_FOLDER).mkdir()
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Watches until it ends; then everything is written and torch is as it was."""
+        self._identify()
+        ended = threading.Event()
+        flusher = threading.Thread(target=self._flush_until, args=(ended,), daemon=True)
+        self._forwards = OutermostCalls(self._called)
+        with watching(self, self._earlier):
+            self._ticking.callback(self._forwards.stop)
+            self._ticking.enter_context(optimizer_steps(self._stepped))
+            self._forwards.start()
+            flusher.start()
+            try:
+                yield
+            finally:
+                ended.set()
+                flusher.join()
+                self._attributing.close()
+                if self._window.profiling:
+                    self._window.close()
+                    self._window_closed()
+                self._stop_ticking()
+                self._write_state()
+                self._write_machine()
+                self._write_memory()
+
+    def forked(self) -> None:
+        """In a forked child: nothing is recorded there, and no file of the parent is touched."""
+        self._stopped, self._writes = True, False
+        for capture in self._captures.values():
+            capture.seen.awake = False
+
+    def step(self) -> None:
+        """The program says that a step has ended."""
+        self._tick(StepRung.EXPLICIT, "step", "collectors.step()")
+
+    # What the watcher of captures and replays tells.
+
+    def begins(self, graph: object) -> Seen:
+        """A capture begins: where in the program, and after how many steps."""
+        seen = Seen(f"graph-{len(self._captures)}", graph)
+        capture = _Capture(seen, caller_lines(sys._getframe(1), _CALLERS), self._clock.steps)
+        self._captures[seen.id] = capture
+        self._open.append(capture)
+        self._window.capture_begins(seen.id)
+        if not self._window.profiling:
+            self._attributing.capture_begins(seen.id, _compiles(sys._getframe(1)))
+        capture.profiled = self._window.profiling or self._attributing.profiling
+        capture.began = time.perf_counter_ns()
+        return seen
+
+    def ends(self, seen: Seen) -> None:
+        """Reads the graph while the driver still has it for the capture."""
+        capture = self._captures[seen.id]
+        begin = time.perf_counter_ns()
+        try:
+            capture.graphs = read_open_capture(seen.id)
+        except DriverError as error:
+            capture.problem = f"not read: {error}"
+        else:
+            capture.nodes = len(capture.graphs[0].nodes)
+        capture.reading_ns = time.perf_counter_ns() - begin
+
+    def captured(self, seen: Seen) -> None:
+        """The capture is over: its graph goes to disk, and steps are counted anew."""
+        capture = self._close_capture(seen)
+        for graph in capture.graphs:
+            # The cudagraph trees capture nothing once, to make their memory pool.
+            if capture.nodes:
+                self._put(f"{GRAPHS_FOLDER}/{graph.id}.json", graph)
+        capture.graphs = ()
+        if capture.optimizer is not None:
+            identity, name = capture.optimizer
+            self._clock.rename(identity, _holding(seen.id, name))
+        self._write_state()
+
+    def failed(self, seen: Seen, error: BaseException) -> None:
+        """The capture failed; the program deals with the error, and the cause is kept."""
+        capture = self._close_capture(seen)
+        first = str(error).strip().partition("\n")[0]
+        capture.graphs, capture.nodes = (), None
+        capture.problem = f"{type(error).__name__}: {first}"
+        seen.awake = False
+        self._write_state()
+
+    def replays(self, seen: Seen) -> None:
+        """A replay of a graph that could be the one that ends steps."""
+        capture = self._captures.get(seen.id)
+        if self._stopped or capture is None:
+            seen.awake = False
+        elif capture.optimizer is not None:
+            identity, name = capture.optimizer
+            self._tick(StepRung.OPTIMIZER, identity, _holding(seen.id, name))
+        elif self._clock.wants(StepRung.REPLAYS):
+            self._tick(StepRung.REPLAYS, seen.id, f"replay of {seen.id}")
+        else:
+            seen.awake = False
+
+    # What ends steps.
+
+    def _stepped(self, optimizer: Any) -> None:
+        name = f"{type(optimizer).__name__}.step"
+        if self._open:
+            self._open[-1].optimizer = (id(optimizer), name)
+            return
+        self._tick(StepRung.OPTIMIZER, id(optimizer), f"{name} returns")
+
+    def _called(self, module: Any) -> None:
+        if not self._clock.wants(StepRung.FORWARDS):
+            self._forwards.stop()
+            return
+        name = f"forward of {type(module).__name__}"
+        self._tick(StepRung.FORWARDS, id(module), name)
+
+    def _tick(self, rung: StepRung, candidate: object, boundary: str) -> None:
+        # Steps of a warm-up inside a capture, or beside one, are none; nor could one wait then.
+        if not self._open and not self._stopped:
+            self._clock.tick(rung, candidate, boundary)
+
+    def _step_began(self) -> None:
+        if self._drain_ns is None:
+            self._forget_times()
+
+    def _step_ended(self) -> None:
+        now = time.perf_counter_ns()
+        if self._window.profiling:
+            self._window.boundary()
+            if self._window.done:
+                self._window_closed()
+            return
+        self._since_capture += 1
+        if torch.autograd._profiler_enabled() or self._attributing.used:
+            self._profiler_seen = True
+        if self._attributing.profiling:
+            self._attributing.step_ended()
+        if self._drain_ns is None:
+            self._time(now)
+        if self._since_capture > self._settings.skip and not self._window.done:
+            self._drain()
+            for capture in self._captures.values():
+                capture.before_window = capture.seen.replays
+            self._attributing.close()
+            self._window.open()
+        elif self._window.done and self._drain_ns is not None:
+            self._stop_ticking()
+
+    def _time(self, now: int) -> None:
+        """Takes the time of the step that ends now; the first only begins the series."""
+        if self._last is None:
+            torch.cuda.synchronize()
+            self._last = time.perf_counter_ns()
+            return
+        self._times.append(now - self._last)
+        self._last = now
+        if len(self._times) >= KEPT:
+            self._drain()
+
+    def _drain(self) -> None:
+        """Ends the series of times: what the GPU has left to do belongs to it."""
+        if self._drain_ns is None and self._times:
+            begin = time.perf_counter_ns()
+            torch.cuda.synchronize()
+            self._drain_ns = time.perf_counter_ns() - begin
+
+    def _forget_times(self) -> None:
+        self._times.clear()
+        self._since_capture = 0
+        self._last = None
+
+    def _window_closed(self) -> None:
+        for capture in self._captures.values():
+            capture.window_replays = capture.seen.replays - capture.before_window
+        # CUPTI stays attached: what the program takes from here on is not what it takes.
+        self._stop_ticking()
+        self._write_state()
+
+    def _close_capture(self, seen: Seen) -> _Capture:
+        capture = self._captures[seen.id]
+        if capture in self._open:
+            self._open.remove(capture)
+            self._window.capture_ends()
+            self._attributing.capture_ends()
+            took = time.perf_counter_ns() - capture.began
+            capture.capture_ns = max(0, took - capture.reading_ns)
+        # A step with a capture in it is not like the others, and those before it even less.
+        if not self._window.profiling and not self._stopped:
+            self._drain_ns = None
+            self._forget_times()
+        return capture
+
+    def _stop_ticking(self) -> None:
+        self._stopped = True
+        self._ticking.close()
+
+    # What is written.
+
+    def _identify(self) -> None:
+        self._put(IDENTITY_FILE, _identity(os.environ))
+
+    def _flush_until(self, ended: threading.Event) -> None:
+        while not ended.wait(_FLUSH_S):
+            if not self._open:
+                self._write_machine()
+                self._write_state()
+
+    def _write_machine(self) -> None:
+        """The environment, once there is a CUDA context to ask about."""
+        if torch.cuda.is_initialized() and not self._described:
+            # A context that an error has broken answers nothing; the parent asks another then.
+            with suppress(GraphvizDashError, DriverError, RuntimeError):
+                self._put(ENVIRONMENT_FILE, read_environment())
+                self._described = True
+
+    def _write_memory(self) -> None:
+        if torch.cuda.is_initialized():
+            with suppress(RuntimeError):
+                self._put(MEMORY_FILE, memory_use())
+
+    def _write_state(self) -> None:
+        with self._lock:
+            state = self.state()
+            if state != self._written:
+                self._put(STATE_FILE, state)
+                self._written = state
+
+    def _put(self, name: str, content: msgspec.Struct) -> None:
+        """Writes a file into the folder, unless writing has become impossible: the disk is full, or
+        the command that asked for it is gone. The program goes on without us then."""
+        if not self._writes:
+            return
+        try:
+            _put(self._folder / name, msgspec.json.encode(content))
+        except OSError:
+            self._writes = False
+
+    def state(self) -> Recording:
+        """What was seen so far."""
+        return Recording(
+            rung=self._clock.rung,
+            boundary=self._clock.boundary,
+            skip=self._settings.skip,
+            window=self._settings.window,
+            steps=self._clock.steps,
+            step_ns=tuple(self._times),
+            drain_ns=self._drain_ns,
+            marked=self._window.marked,
+            window_refused=self._window.refused,
+            profiler_seen=self._profiler_seen,
+            earlier_replays=self._earlier.replays,
+            graphs=tuple(
+                _recorded(capture, capture in self._open)
+                for capture in tuple(self._captures.values())
+            ),
+        )
+
+
+def _identity(environment: Mapping[str, str]) -> Identity:
+    """The rank of this process, if a launcher such as torchrun gave it one."""
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+    numbers = [environment.get(name, "") for name in names]
+    if not all(number.isdecimal() for number in numbers):
+        return Identity(None, None)
+    rank, size, device = map(int, numbers)
+    return Identity(rank, RankGroup(size, device, kept_settings(environment)))
+
+
+def _holding(graph_id: str, name: str) -> str:
+    return f"replay of {graph_id}, which holds {name}"
+
+
+def _compiles(frame: FrameType | None) -> bool:
+    """Whether the capture is one of torch.compile's cudagraph trees."""
+    while frame is not None:
+        if "cudagraph_trees" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def write_failure(folder: Path, error: BaseException | None) -> None:
+    """Keeps the error that ended the program, if one did; SystemExit is none."""
+    if error is not None and not isinstance(error, SystemExit):
+        _put(folder / FAILURE_FILE, msgspec.json.encode(describe(error, Pass.RECORDED)))
+
+
+def _recorded(capture: _Capture, is_open: bool) -> RecordedGraph:
+    seen = capture.seen
+    return RecordedGraph(
+        graph=seen.id,
+        captured_at=capture.captured_at,
+        capture_ns=capture.capture_ns,
+        step=capture.step,
+        nodes=capture.nodes,
+        replays=seen.replays,
+        window_replays=capture.window_replays,
+        profiled=capture.profiled,
+        alive=seen.alive,
+        problem="the capture had not ended" if is_open else capture.problem,
+    )
+
+
+def _put(file: Path, content: bytes) -> None:
+    """Writes whole or not at all; a program that ends meanwhile leaves the version before."""
+    part = file.with_name(f".{file.name}.{threading.get_ident()}")
+    part.write_bytes(content)
+    part.replace(file)

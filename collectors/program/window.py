@@ -1,0 +1,172 @@
+"""Parts of a running program under torch.profiler: a window of its steps, and its captures.
+
+The marks are those of the collected passes, so whatever shows these shows a recorded program.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from collectors.passes.annotate import annotated
+from graphviz_dash.model.marks import CAPTURE, STEP
+
+SETTLE: Final = 3
+"""Steps under the profiler before the marked ones: CUPTI allocates its buffers then."""
+
+
+class _Session:
+    """One session of the profiler, whose trace is written when it ends."""
+
+    def __init__(self, trace: Path, shapes: bool) -> None:
+        self._trace = trace
+        self._profiler: Any = profile(
+            activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
+            # No Python stacks: torch 2.11 crashed where they were begun amid a program of threads.
+            record_shapes=shapes,
+            # It would warn on the program's stderr that only one cycle is kept; there is only one.
+            acc_events=True,
+        )
+        self._profiler.start()
+
+    def end(self) -> str | None:
+        """Writes the trace; why it could not be written, if so: the program must not notice."""
+        part = self._trace.with_name(f"part-{self._trace.name}")
+        try:
+            self._profiler.stop()
+            self._profiler.export_chrome_trace(str(part))
+            part.replace(self._trace)
+        except (OSError, RuntimeError) as error:
+            return f"its trace could not be written: {error}"
+        return None
+
+
+def _begin(trace: Path, shapes: bool) -> _Session | str:
+    """A session, or why there can be none now."""
+    if torch.autograd._profiler_enabled():
+        return "a profiler of the program's own was running"
+    try:
+        return _Session(trace, shapes)
+    except RuntimeError as error:
+        return f"torch.profiler would not start: {error}"
+
+
+class TracedWindow:
+    """Some steps, each marked and ended synchronised; :meth:`boundary` is called between them.
+
+    ``profiling``: the profiler runs for it now. ``marked``: whole steps in the trace so far.
+    ``done``: no more will come. ``refused``: why there is no trace, None while there may be one.
+    """
+
+    def __init__(self, steps: int, trace: Path) -> None:
+        self.profiling = False
+        self.done = steps == 0
+        self.marked = 0
+        self.refused = "no traced window was asked for" if steps == 0 else None
+        self._steps = steps
+        self._trace = trace
+        self._settled = 0
+        self._session: _Session | None = None
+        self._step: record_function | None = None
+        self._capture: record_function | None = None
+
+    def open(self) -> None:
+        """Starts the profiler, at a boundary between two steps."""
+        torch.cuda.synchronize()
+        session = _begin(self._trace, shapes=False)
+        if isinstance(session, str):
+            self.refused, self.done = session, True
+        else:
+            self._session, self.profiling = session, True
+
+    def boundary(self) -> None:
+        """A step ended while the window is open: marks the next, or closes after the last."""
+        torch.cuda.synchronize()
+        if self._step is not None:
+            self._step.__exit__(None, None, None)
+            self._step = None
+            self.marked += 1
+        self._settled += 1
+        if self.marked == self._steps:
+            self.close()
+        elif self._settled >= SETTLE:
+            self._step = record_function(f"{STEP}{self.marked}")
+            self._step.__enter__()
+
+    def close(self) -> None:
+        """Stops the profiler and writes what it has; a step that has not ended stays unmarked."""
+        if self._session is not None:
+            session, self._session = self._session, None
+            self.profiling, self.done = False, True
+            self.refused = session.end()
+
+    def capture_begins(self, graph_id: str) -> None:
+        """Marks a capture that falls into the window."""
+        if self._session is not None:
+            self._capture = record_function(CAPTURE + graph_id)
+            self._capture.__enter__()
+
+    def capture_ends(self) -> None:
+        """Ends the mark of a capture."""
+        if self._capture is not None:
+            self._capture.__exit__(None, None, None)
+            self._capture = None
+
+
+class CaptureSession:
+    """The profiler from the program's first capture until steps have come without another.
+
+    One session, for before CUDA 13.1 Update 1 each further one may be wrong about graph launches;
+    the traced window is the second where both are asked for, and launches in it were right when
+    that was measured (driver 580, CUDA 13.0). ``used``: it was begun once. ``profiling``: it runs
+    now.
+    """
+
+    _QUIET = 2
+
+    def __init__(self, wanted: bool, trace: Path) -> None:
+        self.used = self.profiling = False
+        self._wanted = wanted
+        self._trace = trace
+        self._quiet = 0
+        self._session: _Session | None = None
+        self._marks = ExitStack()
+
+    def capture_begins(self, graph_id: str, compiled: bool) -> None:
+        """Starts the profiler if this is the first capture, and marks it in the trace.
+
+        Args:
+            graph_id: the graph's id.
+            compiled: torch.compile makes the capture; the compiler must not see our ranges.
+        """
+        if self._wanted and not self.used:
+            session = _begin(self._trace, shapes=True)
+            self.used = True
+            self._session = None if isinstance(session, str) else session
+            self.profiling = self._session is not None
+        if self._session is not None:
+            self._quiet = 0
+            self._marks.enter_context(record_function(CAPTURE + graph_id))
+            if not compiled:
+                self._marks.enter_context(annotated())
+
+    def capture_ends(self) -> None:
+        """Ends the marks of a capture."""
+        self._marks.close()
+
+    def step_ended(self) -> None:
+        """A step ended; after some without a capture the trace is written."""
+        self._quiet += 1
+        if self._quiet >= self._QUIET:
+            self.close()
+
+    def close(self) -> None:
+        """Stops the profiler, if it runs, and writes its trace."""
+        if self._session is not None:
+            session, self._session = self._session, None
+            self.profiling = False
+            session.end()

@@ -1,0 +1,1 @@
+"""The runs of an experiment against their baseline, and the gate for builds."""

@@ -1,0 +1,400 @@
+"""The comparison of an experiment's runs: every figure with its spread, its pass, or the reason why
+it is absent. Pages, command line and exports all take this one result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from graphviz_dash import progress
+from graphviz_dash.analysis.comparison.break_even import BreakEven, break_even
+from graphviz_dash.analysis.comparison.recorded_metrics import (
+    recorded_figures,
+    recorded_relative,
+    recorded_weaknesses,
+)
+from graphviz_dash.analysis.comparison.relative_metrics import EQUATION, relative_figures
+from graphviz_dash.analysis.doctor import diagnose, replays_differ
+from graphviz_dash.analysis.memory.report import memory_pass_figures
+from graphviz_dash.analysis.metrics.graph_coverage import Coverage, coverage
+from graphviz_dash.analysis.metrics.low_confidence import Weakness, communication_share, weaknesses
+from graphviz_dash.analysis.metrics.measured import measured
+from graphviz_dash.analysis.metrics.registry import METRICS, MUCH_COMMUNICATION
+from graphviz_dash.analysis.metrics.run_metrics import (
+    Figure,
+    absent,
+    coverage_figures,
+    graph_figures,
+    life_figures,
+    memory_figures,
+    no_graphs,
+    one_off_cost,
+    pass_missing,
+    present,
+    step_figures,
+    traced_figures,
+)
+from graphviz_dash.analysis.metrics.run_selection import family, partner, ran_eagerly
+from graphviz_dash.analysis.metrics.throughput import throughput_figures
+from graphviz_dash.analysis.prediction.evaluation import prediction_figures, prediction_for
+from graphviz_dash.analysis.prediction.predict import Prediction
+from graphviz_dash.analysis.ranks.ranks import families
+from graphviz_dash.analysis.ranks.waits import rank_waits
+from graphviz_dash.analysis.step.time_by_category import WhereTimeGoes, where_time_goes
+from graphviz_dash.analysis.step.typical_step import StepWork, step_work
+from graphviz_dash.analysis.step.waterfall import Cause, Waterfall, arrivals, waterfall
+from graphviz_dash.analysis.trace.steps import Step, steps
+from graphviz_dash.errors import InputError
+from graphviz_dash.model.run import ExecutionMode, Failure, Pass
+from graphviz_dash.narrative.answer import Piece, answer, unanswered, uncompared
+from graphviz_dash.narrative.headline import fastest, headline, sentence
+from graphviz_dash.units import format_percent
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.replays.replays import ReplayMatch
+    from graphviz_dash.model.run import Experiment, Run
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """One run of a comparison.
+
+    ``figures`` has every metric of the registry, in its order. ``baseline`` is the name of the run
+    it is compared with: None for a baseline itself (``is_baseline``) and where there is none, and
+    then the figures that need one say why. ``where`` is None with a reason in ``where_reason``,
+    ``coverage`` (what ran from graphs, and what stayed eager) with one in ``coverage_reason``.
+    ``sentence`` says the outcome in words. ``waterfall`` (where the difference to the baseline
+    went) is None with a reason in ``waterfall_reason``. ``answer`` says whether the run is worth
+    it, in pieces that lead to their evidence. ``pays`` (what it costs once, in parts, and when that
+    is paid back) is None with a reason in ``pays_reason``. ``prediction`` (what the eager run alone
+    says of it) is None with a reason in ``prediction_reason``. ``sound`` is False where a doctor
+    found that its replays, or those of its baseline, do other work than the step.
+    """
+
+    run: Run
+    baseline: str | None
+    is_baseline: bool
+    figures: tuple[Figure, ...]
+    where: WhereTimeGoes | None
+    where_reason: str | None
+    coverage: Coverage | None
+    coverage_reason: str | None
+    weaknesses: tuple[Weakness, ...]
+    sentence: str
+    waterfall: Waterfall | None
+    waterfall_reason: str | None
+    answer: tuple[Piece, ...]
+    pays: BreakEven | None
+    pays_reason: str | None
+    prediction: Prediction | None
+    prediction_reason: str | None
+    sound: bool
+
+    @property
+    def name(self) -> str:
+        """The run's name within its experiment."""
+        return self.run.name
+
+    @property
+    def mode(self) -> ExecutionMode:
+        """Its execution mode."""
+        return self.run.mode
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """What failed while it was collected."""
+        return self.run.manifest.failures
+
+    @property
+    def step(self) -> Figure:
+        """The time of its step: the clean one, or of a recorded program the recorded one."""
+        return self["recorded_step" if self.run.recording else "step_time"]
+
+    @property
+    def speedup(self) -> Figure:
+        """How much faster its step is than the baseline's, by the same kind of time."""
+        return self["recorded_speedup" if self.run.recording else "speedup"]
+
+    @property
+    def saving(self) -> Figure:
+        """What its step saves over the baseline's, by the same kind of time."""
+        return self["recorded_saving" if self.run.recording else "step_saving"]
+
+    @cached_property
+    def _by_id(self) -> dict[str, Figure]:
+        return {figure.metric.id: figure for figure in self.figures}
+
+    def __getitem__(self, metric: str) -> Figure:
+        """The figure of a metric of the registry (KeyError if there is no such metric)."""
+        return self._by_id[metric]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All runs of an experiment, in its order, against their baseline.
+
+    ``baseline`` is the name of the baseline run (of the first rank, if there are several), None if
+    there is none. ``headline`` is the sentence of the fastest run. ``verdicts`` are those of the
+    doctor's reports that found something, with the names of the runs that hold them.
+    """
+
+    experiment: Experiment
+    baseline: str | None
+    runs: tuple[RunComparison, ...]
+    headline: str
+    verdicts: tuple[tuple[str, str], ...]
+
+    def __getitem__(self, name: str) -> RunComparison:
+        """The run called ``name`` (KeyError if there is none)."""
+        return {run.name: run for run in self.runs}[name]
+
+    @property
+    def answer(self) -> tuple[Piece, ...]:
+        """Whether graphs are worth it: the answer of the fastest run; where none was compared, what
+        stands in the way; empty where that is the failure of the baseline itself."""
+        best = self.best
+        if best is not None:
+            return best.answer
+        base = self[self.baseline] if self.baseline else None
+        failed = next((run for run in self.runs if run.failures and run is not base), None)
+        if failed is None and not any(run.failures for run in self.runs):
+            return uncompared(self.runs)
+        if failed is None or base is None or base.step.value is None:
+            return ()
+        idle = base.where.idle_ns if base.where else None
+        return unanswered(failed.name, failed.failures[0], base.name, base.step.value, idle)
+
+    @property
+    def best(self) -> RunComparison | None:
+        """The run that is fastest against its baseline; None when none was compared. Of the ranks
+        of one mode the slowest stands for them all: none is done before it."""
+        return fastest(self.runs)
+
+
+def compare(
+    experiment: Experiment,
+    baseline: str | None = None,
+    replays: Mapping[str, ReplayMatch | None] = MappingProxyType({}),
+    taken: Mapping[str, tuple[Step, ...]] = MappingProxyType({}),
+) -> Comparison:
+    """Compares the runs of ``experiment``; ``baseline`` is a run's name or a mode (default: eager;
+    of recorded programs the first that replayed no graph). ``replays`` are the matched replays and
+    ``taken`` the traced steps of runs by name, where they are known already.
+
+    With several ranks each run is compared with the baseline's run of its own rank. A run that is
+    nothing but a doctor's examination is left out, unless there is no other.
+
+    Raises:
+        InputError: no run has the name or the mode ``baseline``.
+    """
+    examined = [(run.name, run.doctor) for run in experiment.runs if run.doctor]
+    sound = not any(replays_differ(report) for _, report in examined)
+    verdicts = tuple(
+        (name, diagnose(report).verdict) for name, report in examined if report.findings
+    )
+    experiment = measured(experiment)
+    chosen = _choose(experiment, baseline)
+    waits = rank_waits(experiment) if chosen else {}
+    taken = {run.name: taken.get(run.name) or _steps(run) for run in experiment.runs}
+    works: dict[str, StepWork | str] = {}
+    count = len(experiment.runs)
+    for place, run in enumerate(experiment.runs if chosen else ()):
+        with progress.part(place, 2 * count):
+            works[run.name] = step_work(
+                run, waits.get(run.name), replays.get(run.name), taken[run.name]
+            )
+    last = {
+        name: arrivals([(run, works[run.name]) for run in ranks])
+        for name, ranks in (families(experiment).items() if chosen else ())
+    }
+    runs = []
+    for place, run in enumerate(experiment.runs):
+        with progress.part(count + place, 2 * count):
+            found = _compare_run(run, chosen, experiment, _Works(works, last, taken), sound)
+            runs.append(found)
+    base = chosen.name if chosen else None
+    return Comparison(experiment, base, tuple(runs), headline(runs), verdicts)
+
+
+@dataclass(frozen=True)
+class _Works:
+    """The typical steps of runs by name, or why they have none; by mode when the last of its ranks
+    arrives at each of their collectives, None where that is not known; and all steps of runs."""
+
+    steps: Mapping[str, StepWork | str]
+    last: Mapping[str, dict[int, int] | None]
+    taken: Mapping[str, tuple[Step, ...]]
+
+
+def _steps(run: Run) -> tuple[Step, ...]:
+    return steps(run.replay_trace) if run.replay_trace is not None else ()
+
+
+def _choose(experiment: Experiment, baseline: str | None) -> Run | None:
+    wanted = baseline or ExecutionMode.EAGER.value
+    for run in experiment.runs:
+        if run.name == wanted:
+            return run
+    for run in experiment.runs:
+        if run.mode.value == wanted:
+            return run
+    if baseline is None:
+        return next(filter(ran_eagerly, experiment.runs), None)
+    names = dict.fromkeys(name for run in experiment.runs for name in (run.name, run.mode.value))
+    raise InputError(
+        experiment.path,
+        f"no run or mode {baseline!r}",
+        f"a baseline out of {', '.join(names) or 'its runs, of which there are none'}",
+    )
+
+
+def _against(run: Run, chosen: Run | None, experiment: Experiment) -> Run | str:
+    """The run that ``run`` is compared with, or why there is none."""
+    if chosen is None:
+        kind = "recorded run without graphs" if run.recording else "eager run"
+        return f"the experiment has no {kind}; name another baseline"
+    found = partner(run, chosen, experiment)
+    if found is None:
+        return f"{chosen.mode.value} has no run of rank {run.manifest.rank}"
+    return "it is the baseline" if found.name == run.name else found
+
+
+def _compare_run(
+    run: Run, chosen: Run | None, experiment: Experiment, works: _Works, sound: bool
+) -> RunComparison:
+    taken = works.taken[run.name]
+    covered = _coverage(run, taken)
+    against = _against(run, chosen, experiment)
+    base = None if isinstance(against, str) else against
+    sound = sound or not (_as_one_graph(run) or (base is not None and _as_one_graph(base)))
+    figures = {
+        figure.metric.id: figure
+        for figure in (
+            *step_figures(run),
+            *life_figures(run),
+            *memory_figures(run),
+            *memory_pass_figures(run),
+            *traced_figures(run, taken),
+            *coverage_figures(run, covered),
+            *graph_figures(run),
+            *recorded_figures(run),
+            *recorded_relative(run, against),
+        )
+    }
+    figures |= {figure.metric.id: figure for figure in _joined(run, figures, taken)}
+    figures |= {
+        figure.metric.id: figure for figure in throughput_figures(run, figures["step_interval"])
+    }
+    figures |= {
+        figure.metric.id: figure
+        for figure in relative_figures(run, against, figures["one_off_cost"])
+    }
+    equation = _equation(run, against, works)
+    figures |= {figure.metric.id: figure for figure in _equation_figures(run, equation)}
+    foretold = prediction_for(run, against, works.taken)
+    figures |= {
+        figure.metric.id: figure for figure in prediction_figures(foretold, figures["step_time"])
+    }
+    where, where_reason = _where(run, figures, taken)
+    pays = against if isinstance(against, str) else break_even(run, against, figures)
+    return RunComparison(
+        run=run,
+        baseline=base.name if base else None,
+        is_baseline=chosen is not None and base is None and family(run) == family(chosen),
+        figures=tuple(figures[metric] for metric in METRICS),
+        where=where,
+        where_reason=where_reason,
+        coverage=None if isinstance(covered, str) else covered,
+        coverage_reason=covered if isinstance(covered, str) else None,
+        weaknesses=(*weaknesses(run, base, figures, taken), *recorded_weaknesses(run)),
+        sentence=sentence(run, base, figures, sound=sound),
+        waterfall=None if isinstance(equation, str) else equation,
+        waterfall_reason=equation if isinstance(equation, str) else None,
+        answer=answer(run, base, figures, sound=sound),
+        pays=None if isinstance(pays, str) else pays,
+        pays_reason=pays if isinstance(pays, str) else None,
+        prediction=None if isinstance(foretold, str) else foretold,
+        prediction_reason=foretold if isinstance(foretold, str) else None,
+        sound=sound,
+    )
+
+
+def _as_one_graph(run: Run) -> bool:
+    """Whether its replays are what a doctor examined: those of the whole step. Graphed callables,
+    layers and compiled regions are given their inputs anew, and the rest of the step stays eager.
+    """
+    return run.mode in (ExecutionMode.GRAPH, ExecutionMode.RECORDED) and not ran_eagerly(run)
+
+
+def _joined(run: Run, figures: Mapping[str, Figure], taken: tuple[Step, ...]) -> Iterator[Figure]:
+    """The figures made of others of the same run."""
+    step = figures["step_time"]
+    share = communication_share(run, taken)
+    for metric, part in (("observer_effect", "traced_step_time"), ("busy_of_clean", "gpu_busy")):
+        figure = figures[part]
+        if part == "gpu_busy" and share > MUCH_COMMUNICATION:
+            yield absent(
+                metric,
+                f"{format_percent(share)} of the traced GPU busy time is communication, which "
+                "waits for other ranks, and not as long without the profiler",
+            )
+        elif figure.value is None or not step.value:
+            yield absent(metric, figure.reason or step.reason or "its step time is 0")
+        else:
+            yield present(metric, figure.value / step.value)
+    reason = no_graphs(run) or step.reason
+    if reason is not None or run.clean is None or step.value is None:
+        yield absent("one_off_cost", reason or "no clean pass")
+    else:
+        cost = one_off_cost(run.mode, run.clean, step.value)
+        if isinstance(cost, str):
+            yield absent("one_off_cost", cost)
+        else:
+            yield present("one_off_cost", cost)
+
+
+def _coverage(run: Run, taken: tuple[Step, ...]) -> Coverage | str:
+    if run.mode is ExecutionMode.EAGER:
+        return f"mode {run.mode.value} captures no graph"
+    if run.replay_trace is None:
+        return pass_missing(run, Pass.TRACED)
+    return coverage(run.replay_trace, taken)
+
+
+def _equation(run: Run, against: Run | str, works: _Works) -> Waterfall | str:
+    if isinstance(against, str):
+        return against
+    known = [work.return_ns for work in works.steps.values() if not isinstance(work, str)]
+    return waterfall(
+        run,
+        against,
+        works.steps[run.name],
+        works.steps[against.name],
+        return_ns=min(known, default=0),
+        last=(works.last.get(family(against)), works.last.get(family(run))),
+    )
+
+
+def _equation_figures(run: Run, equation: Waterfall | str) -> Iterator[Figure]:
+    metrics = zip(EQUATION, Cause, strict=True)
+    parts = {} if isinstance(equation, str) else dict(equation.saved.items())
+    for metric, cause in metrics:
+        if isinstance(equation, str):
+            yield absent(metric, equation)
+        elif cause is Cause.RANKS and run.manifest.rank is None:
+            yield absent(metric, "it was collected by one process, which has no other to wait for")
+        else:
+            yield present(metric, parts[cause])
+
+
+def _where(
+    run: Run, figures: Mapping[str, Figure], taken: tuple[Step, ...]
+) -> tuple[WhereTimeGoes | None, str | None]:
+    step, busy = figures["recorded_step" if run.recording else "step_time"], figures["gpu_busy"]
+    if step.value is None or busy.value is None or run.replay_trace is None:
+        return None, step.reason or busy.reason
+    return where_time_goes(step.value, run.replay_trace, taken), None

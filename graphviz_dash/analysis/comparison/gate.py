@@ -1,0 +1,380 @@
+"""Whether an experiment got worse than a baseline by more than is allowed, with the spread of both
+taken into account: exact counts are compared as they are, times by resampling both series.
+
+docs/gate.md tells users what is gated and how often the gate is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from graphviz_dash import __version__
+from graphviz_dash.analysis.metrics.measured import measured
+from graphviz_dash.analysis.metrics.registry import METRICS, Metric
+from graphviz_dash.analysis.metrics.run_metrics import graph_figures, memory_figures, pass_missing
+from graphviz_dash.analysis.metrics.run_metrics import traced_figures as of_traces
+from graphviz_dash.analysis.sample_statistics import Floats, resampled_medians
+from graphviz_dash.analysis.trace.steps import steps
+from graphviz_dash.errors import InputError
+from graphviz_dash.model.baseline import (
+    BASELINE_FORMAT,
+    BASELINE_VERSION,
+    Baseline,
+    BaselineRecording,
+    BaselineRun,
+)
+from graphviz_dash.model.run import Pass
+from graphviz_dash.narrative.headline import failure_text
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import CleanTimings, Experiment, Run
+
+TIMES: Final = ("step_time", "step_interval", "launch_cpu_time")
+"""The gated times: medians of series."""
+
+COUNTS: Final = ("peak_reserved", "launches", "graph_nodes")
+"""The gated figures that are exact."""
+
+DEFAULT_LIMIT: Final = 0.05
+
+SURENESS: Final = 0.005
+"""Probability left out at either end of an interval: a time is worse when 99.5% of the resampled
+ratios say so. It is stricter than the 95% intervals of a comparison, because a gate asks about many
+figures, of every commit."""
+
+LEAST_NS: Final = 1_000
+"""A median that grew by less is never an offence: that much of a launch's few microseconds is the
+clock, the cache and the interpreter."""
+
+
+OF_THE_CPU: Final = 0.8
+"""Launch CPU time over step time from which on the CPU decides how long a step takes."""
+
+_HOST: Final = (
+    "All that is worse are times of steps that launching decides. A busier or slower host does "
+    "that too: record both on one host in one session, or several recordings into the baseline."
+)
+
+
+class Verdict(StrEnum):
+    """What became of a figure."""
+
+    WORSE = "worse"
+    UNSURE = "unsure"
+    """Its series are too noisy to exclude that it is worse than allowed."""
+    WITHIN = "within the limit"
+    BETTER = "better"
+
+
+@dataclass(frozen=True)
+class GatedFigure:
+    """One figure of one run beside the baseline's, in the metric's unit; lower is better for all.
+
+    ``change`` is (now - before) / before, None where before is 0. ``low`` and ``high`` are the ends
+    of the change's 99% interval, None for exact figures. Of several recordings in the baseline
+    ``before`` is the worst.
+    """
+
+    run: str
+    metric: Metric
+    before: float
+    now: float
+    change: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is a count that has no spread."""
+        return self.low is None
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An offence that is no figure: a run that failed or is missing, a figure that is gone."""
+
+    run: str
+    text: str
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """``limit`` is the largest change allowed, as a fraction. ``differences`` are those of the
+    machine and the software, ``notes`` what was not gated, and why."""
+
+    limit: float
+    experiment: str
+    baseline: str
+    recordings: int
+    figures: tuple[GatedFigure, ...]
+    broken: tuple[Broken, ...]
+    differences: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def worse(self) -> tuple[GatedFigure, ...]:
+        """The figures that offend."""
+        return tuple(one for one in self.figures if one.verdict is Verdict.WORSE)
+
+    @property
+    def unsure(self) -> tuple[GatedFigure, ...]:
+        """The figures that are too noisy to tell."""
+        return tuple(one for one in self.figures if one.verdict is Verdict.UNSURE)
+
+    @property
+    def host(self) -> str | None:
+        """A word of caution where all that offends are times that the CPU decides: another load of
+        the host does that as well as a change of the code. None where anything else offends."""
+        if not self.worse or self.broken or any(one.exact for one in self.worse):
+            return None
+        values = {(one.run, one.metric.id): one.now for one in self.figures}
+        for one in self.worse:
+            launch, step = (
+                values.get((one.run, metric), 0.0) for metric in ("launch_cpu_time", "step_time")
+            )
+            if not step or launch < OF_THE_CPU * step:
+                return None
+        return _HOST
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing offends."""
+        return not self.worse and not self.broken
+
+
+def record(experiment: Experiment) -> BaselineRecording:
+    """What of an experiment a later one can be held against; examinations are left out."""
+    found = measured(experiment)
+    return BaselineRecording(experiment.name, tuple(_record_run(run) for run in found.runs))
+
+
+def baseline_of(experiments: Sequence[Experiment]) -> Baseline:
+    """The baseline made of recordings of the same thing.
+
+    Raises:
+        InputError: they are not of the same workload on the same kind of GPU.
+    """
+    recordings = tuple(record(experiment) for experiment in experiments)
+    for experiment, recording in zip(experiments[1:], recordings[1:], strict=True):
+        for run in recording.runs:
+            for other in _called(recordings[:1], run.name):
+                _check_same(run, other, experiment.path, str(experiments[0].path))
+    return Baseline(BASELINE_FORMAT, BASELINE_VERSION, __version__, recordings)
+
+
+def gate(
+    experiment: Experiment, baseline: Baseline, where: object, limit: float = DEFAULT_LIMIT
+) -> GateResult:
+    """Holds ``experiment`` against ``baseline``; ``where`` is the baseline's place, for errors.
+
+    Raises:
+        InputError: a run is of another workload, or on another kind of GPU, than the baseline's.
+    """
+    now = record(experiment)
+    names = dict.fromkeys(run.name for one in baseline.recordings for run in one.runs)
+    figures: list[GatedFigure] = []
+    broken: list[Broken] = []
+    notes: list[str] = []
+    differences: dict[str, None] = {}
+    present = {run.name: run for run in now.runs}
+    for name in names:
+        befores = _called(baseline.recordings, name)
+        run = present.get(name)
+        if run is None:
+            broken.append(Broken(name, "the baseline has this run, the experiment does not"))
+            continue
+        for before in befores:
+            _check_same(run, before, experiment.path, str(where))
+        differences |= dict.fromkeys(_differences(befores[-1], run))
+        if run.failure is not None:
+            # Only what failed before and fails still is no news.
+            if all(before.failure is not None for before in befores):
+                notes.append(f"{run.failure}, as in the baseline")
+            else:
+                broken.append(Broken(name, run.failure))
+        gone, compared, skipped = _compare(run, befores, limit)
+        broken += gone if run.failure is None else []
+        figures += compared
+        notes += skipped
+    for run in now.runs:
+        if run.name in names:
+            continue
+        if run.failure is not None:
+            broken.append(Broken(run.name, run.failure))
+        else:
+            notes.append(f"{run.name}: not in the baseline, so not gated")
+    return GateResult(
+        limit,
+        now.name,
+        baseline.recordings[-1].name,
+        len(baseline.recordings),
+        tuple(figures),
+        tuple(broken),
+        tuple(differences),
+        tuple(notes),
+    )
+
+
+def _record_run(run: Run) -> BaselineRun:
+    reads: dict[str, Callable[[CleanTimings], tuple[int, ...]]] = {
+        "step_time": lambda clean: tuple(step.wall_ns for step in clean.steps),
+        "step_interval": lambda clean: clean.back_to_back_ns,
+        "launch_cpu_time": lambda clean: tuple(step.launch_cpu_ns for step in clean.steps),
+    }
+    series = {metric: reads[metric](run.clean) if run.clean else () for metric in TIMES}
+    reason = pass_missing(run, Pass.CLEAN, None if run.clean is None else "no iteration was timed")
+    absent = {metric: reason for metric, values in series.items() if not values}
+    counts: dict[str, int | float] = {}
+    taken = steps(run.replay_trace) if run.replay_trace is not None else ()
+    for figure in (*memory_figures(run), *of_traces(run, taken), *graph_figures(run)):
+        if figure.metric.id not in COUNTS:
+            continue
+        if figure.value is None:
+            absent[figure.metric.id] = figure.reason or ""
+        else:
+            value = figure.value
+            counts[figure.metric.id] = int(value) if value == int(value) else value
+    failures = run.manifest.failures
+    return BaselineRun(
+        name=run.name,
+        mode=run.mode,
+        rank=run.manifest.rank,
+        created=run.manifest.created,
+        workload=run.manifest.workload,
+        environment=run.manifest.environment,
+        series={metric: values for metric, values in series.items() if values},
+        counts=counts,
+        absent=absent,
+        failure=failure_text(run.name, failures[0]) if failures else None,
+    )
+
+
+def _called(recordings: Sequence[BaselineRecording], name: str) -> tuple[BaselineRun, ...]:
+    return tuple(run for one in recordings for run in one.runs if run.name == name)
+
+
+def _check_same(run: BaselineRun, before: BaselineRun, place: object, where: str) -> None:
+    """Times of two workloads, or of two kinds of GPU, say nothing about one another."""
+    for what, own, other in (
+        ("workload", run.workload.factory, before.workload.factory),
+        ("parameters", _text(run.workload.parameters), _text(before.workload.parameters)),
+        ("mode", run.mode.value, before.mode.value),
+        ("GPU", run.environment.gpu_name, before.environment.gpu_name),
+    ):
+        if own != other:
+            raise InputError(
+                place,
+                f"{run.name} with {what} {own}",
+                f"{what} {other}, as in {where}",
+                "Write another baseline for it.",
+            )
+
+
+def _text(parameters: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(parameters.items())) or "none"
+
+
+def _differences(before: BaselineRun, now: BaselineRun) -> Iterator[str]:
+    for field, title in (
+        ("driver", "driver"),
+        ("cuda_driver", "CUDA of the driver"),
+        ("cuda_runtime", "CUDA runtime"),
+        ("torch", "torch"),
+        ("python", "Python"),
+        ("nccl", "NCCL"),
+        ("cpu", "CPU"),
+        ("cpu_count", "CPU cores"),
+        ("os", "system"),
+        ("mps", "Multi-Process Service"),
+    ):
+        own, other = getattr(now.environment, field), getattr(before.environment, field)
+        if own != other:
+            yield f"{title}: {_known(other)} before, {_known(own)} now"
+
+
+def _known(value: object) -> str:
+    return "unknown" if value is None else str(value)
+
+
+def _compare(
+    run: BaselineRun, befores: Sequence[BaselineRun], limit: float
+) -> tuple[list[Broken], list[GatedFigure], list[str]]:
+    """What is gone, what was compared, and what could not be."""
+    gone, compared, skipped = [], [], []
+    for metric in (*TIMES, *COUNTS):
+        had = [one for one in befores if metric in one.series or metric in one.counts]
+        has = metric in run.series or metric in run.counts
+        title = METRICS[metric].title
+        if not had:
+            if has:
+                skipped.append(f"{run.name}: {title}: the baseline does not have it")
+        elif not has:
+            reason = run.absent.get(metric, "no reason is recorded")
+            gone.append(Broken(run.name, f"{title} is gone: {reason}"))
+        elif metric in COUNTS:
+            most = max(one.counts[metric] for one in had)
+            compared.append(_exact(run.name, metric, most, run.counts[metric], limit))
+        else:
+            slowest = max(
+                (one.series[metric] for one in had), key=lambda one: float(np.median(one))
+            )
+            found = hold_times(run.name, metric, slowest, run.series[metric], limit)
+            if isinstance(found, str):
+                skipped.append(found)
+            else:
+                compared.append(found)
+    if run.failure is None and not any(metric in run.series for metric in TIMES) and not gone:
+        skipped.append(f"{run.name}: no time: {run.absent[TIMES[0]]}")
+    return gone, compared, skipped
+
+
+def _exact(run: str, metric: str, before: float, now: float, limit: float) -> GatedFigure:
+    # Rounded, so that 105 is not more than 5% above 100.
+    allowed = round(before * (1 + limit), 6)
+    better = Verdict.BETTER if now < before else Verdict.WITHIN
+    verdict = Verdict.WORSE if now > allowed else better
+    change = (now - before) / before if before else None
+    return GatedFigure(run, METRICS[metric], before, now, change, None, None, verdict)
+
+
+def hold_times(
+    run: str, metric: str, before: Sequence[int], now: Sequence[int], limit: float
+) -> GatedFigure | str:
+    """One time of one run held against the baseline's, both series in ns, or why it cannot be.
+
+    The interval of the change comes from circular block bootstraps of both medians
+    (sample_statistics.py).
+    """
+    own, other = float(np.median(now)), float(np.median(before))
+    befores, nows = resampled_medians(before, 0), resampled_medians(now, 1)
+    if bool(np.any(befores <= 0)):
+        return f"{run}: {METRICS[metric].title}: half of the baseline's iterations took 0 ns"
+    # A long series is resampled less often than a short one.
+    draws = min(len(befores), len(nows))
+    low, high = change_interval(befores[:draws], nows[:draws])
+    if low > limit and own - other > LEAST_NS:
+        verdict = Verdict.WORSE
+    elif high > limit and other * high > LEAST_NS:
+        verdict = Verdict.UNSURE
+    else:
+        verdict = Verdict.BETTER if high < 0 else Verdict.WITHIN
+    return GatedFigure(run, METRICS[metric], other, own, own / other - 1, low, high, verdict)
+
+
+def change_interval(befores: Floats, nows: Floats) -> tuple[float, float]:
+    """The interval of SURENESS for the change of a median, from resampled medians of both."""
+    ratios = nows / befores - 1
+    low, high = np.percentile(ratios, (100 * SURENESS, 100 * (1 - SURENESS)))
+    return float(low), float(high)
+
+
+def limit_text(limit: float) -> str:
+    """A limit as it is written: ``5%``, ``2.5%``."""
+    return f"{math.floor(limit * 1e6 + 0.5) / 1e4:g}%"

@@ -1,0 +1,80 @@
+"""Two graphs as one, to be drawn together: the second graph, and in it what only the first has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
+from typing import Final
+
+import msgspec
+
+from graphviz_dash.analysis.diff.graph_diff import Change, GraphDiff, NodeDiff
+from graphviz_dash.analysis.nodes.node_table import NodeTable
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.model.graph import GraphEdge
+
+FIRST: Final = "the other graph"
+"""What the first graph is called in the owners of places."""
+
+
+@dataclass(frozen=True)
+class GraphUnion:
+    """``whole`` has the nodes of the second graph at their indices, then those that only the first
+    has; ``nodes[place]`` says what became of each, ``edges`` what became of each dependency
+    between two places. Bodies are left out."""
+
+    whole: WholeGraph
+    nodes: tuple[NodeDiff, ...]
+    edges: Mapping[tuple[int, int], Change]
+
+
+def unite(diff: GraphDiff, first: NodeTable, second: NodeTable) -> GraphUnion:
+    """The union of the two graphs that ``diff`` compares, whose node tables are given.
+
+    Of the dependencies that only the first graph has, those of its own nodes are kept; where these
+    would close a cycle with the second graph's, only those that lead to them are.
+    """
+    count = len(diff.b.nodes)
+    place_of = {node.a: place for place, node in enumerate(diff.nodes) if node.a is not None}
+    rows = list(second.rows)
+    owner = [(diff.b.id, index) for index in range(count)]
+    for place in range(count, len(diff.nodes)):
+        index = diff.nodes[place].a or 0
+        row = first.rows[index]
+        node = msgspec.structs.replace(row.node, index=place, bodies=())
+        rows.append(msgspec.structs.replace(row, node=node))
+        owner.append((FIRST, index))
+    gone = [
+        msgspec.structs.replace(edge, source=place_of[edge.source], target=place_of[edge.target])
+        for edge in diff.a.edges
+        if max(place_of[edge.source], place_of[edge.target]) >= count
+    ]
+    edges = (*diff.b.edges, *gone)
+    if not _acyclic(edges):
+        edges = (*diff.b.edges, *(edge for edge in gone if edge.target >= count))
+    changes = {edge.b: edge.change for edge in diff.edges if edge.b is not None}
+    changes |= {(edge.source, edge.target): Change.REMOVED for edge in edges[len(diff.b.edges) :]}
+    graph = msgspec.structs.replace(
+        diff.b, nodes=tuple(row.node for row in rows), edges=tuple(edges)
+    )
+    table = replace(second, graph=graph, rows=tuple(rows))
+    whole = WholeGraph(table, tuple(owner), {}, tuple(range(len(rows))))
+    return GraphUnion(whole, diff.nodes, changes)
+
+
+def _acyclic(edges: tuple[GraphEdge, ...]) -> bool:
+    order: TopologicalSorter[int] = TopologicalSorter()
+    for edge in edges:
+        order.add(edge.target, edge.source)
+    try:
+        order.prepare()
+    except CycleError:
+        return False
+    return True
+
+
+def what_differs(node: NodeDiff) -> str:
+    """The parameters that differ and whether it moved, in one line; empty where nothing does."""
+    changed = [f"{one.field} {one.before} to {one.after}" for one in node.fields]
+    return ", ".join([*changed, *(["depends on other nodes"] if node.moved else [])])

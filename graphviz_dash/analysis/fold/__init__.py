@@ -1,0 +1,1 @@
+"""A captured graph folded into groups that unfold: runs, branches, repeats, modules."""

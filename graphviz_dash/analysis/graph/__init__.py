@@ -1,0 +1,1 @@
+"""Captured graphs as graphs: topology, nested graphs, the critical path, memory dependencies."""

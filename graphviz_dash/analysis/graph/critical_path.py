@@ -1,0 +1,175 @@
+"""The critical path of a graph of dependent pieces of work, the slack of each, and what any number
+of streams would make of it.
+
+Definitions: the critical path is the chain of dependent nodes whose durations sum to the most; no
+schedule is shorter. Slack is by how much a node could take longer, or begin later, with the
+critical path unchanged. Available concurrency is all work divided by the critical path (Brent's
+bound). Schedules: list scheduling by the longest way to the end (Hu 1961; Graham 1969), which is
+at most twice the best, and exact where the critical path is reached.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphviz_dash.analysis.trace.lanes import Ints
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """Nodes 0..count-1 with edges, made ready for walking; ``order`` is topological."""
+
+    count: int
+    after: list[list[int]]
+    before: list[list[int]]
+    order: list[int]
+
+    @classmethod
+    def of(cls, count: int, edges: Ints) -> Dependencies:
+        """From edges (k, 2), source first, without cycles (ValueError if there is one)."""
+        after = _lists(count, edges[:, 0], edges[:, 1])
+        before = _lists(count, edges[:, 1], edges[:, 0])
+        if len(edges) == 0 or bool(np.all(edges[:, 0] < edges[:, 1])):
+            return cls(count, after, before, list(range(count)))
+        waiting = [len(one) for one in before]
+        order = [node for node in range(count) if not waiting[node]]
+        for node in order:
+            for one in after[node]:
+                waiting[one] -= 1
+                if not waiting[one]:
+                    order.append(one)
+        if len(order) < count:
+            raise ValueError("the edges of the graph have a cycle")
+        return cls(count, after, before, order)
+
+
+@dataclass(frozen=True)
+class CriticalPath:
+    """``nodes`` of the path in order, its ``length``; for each node the ``earliest`` start, the
+    ``rest`` (its own duration and the longest way after it), and the ``slack``. In ns."""
+
+    nodes: tuple[int, ...]
+    length: int
+    earliest: Ints
+    rest: Ints
+    slack: Ints
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long a graph takes on ``streams`` streams, in ns."""
+
+    streams: int
+    length: int
+
+
+def critical_path(depend: Dependencies, duration: Ints) -> CriticalPath:
+    """The critical path by ``duration`` (count,) in ns, 0 for nodes that take no time.
+
+    Of several as long it is the one through the nodes of the lowest indices.
+    """
+    took: list[int] = duration.tolist()
+    earliest = [0] * depend.count
+    for node in depend.order:
+        end = earliest[node] + took[node]
+        for one in depend.after[node]:
+            earliest[one] = max(earliest[one], end)
+    rest = [0] * depend.count
+    for node in reversed(depend.order):
+        longest = 0
+        for one in depend.after[node]:
+            longest = max(longest, rest[one])
+        rest[node] = took[node] + longest
+    length = max(rest, default=0)
+    starts = np.array(earliest, dtype=np.int64)
+    left = np.array(rest, dtype=np.int64)
+    return CriticalPath(
+        nodes=_path(depend, took, rest, length),
+        length=length,
+        earliest=starts,
+        rest=left,
+        slack=length - starts - left,
+    )
+
+
+def _path(depend: Dependencies, took: list[int], rest: list[int], length: int) -> tuple[int, ...]:
+    if not depend.count:
+        return ()
+    node = next(
+        one for one in range(depend.count) if rest[one] == length and not depend.before[one]
+    )
+    path = [node]
+    while depend.after[node]:
+        wanted = rest[node] - took[node]
+        node = min(one for one in depend.after[node] if rest[one] == wanted)
+        path.append(node)
+    return tuple(path)
+
+
+def schedule(depend: Dependencies, duration: Ints, found: CriticalPath, streams: int) -> Schedule:
+    """List scheduling on ``streams`` streams: whenever one is free it takes, of what may begin, the
+    node with the longest way to the end."""
+    took: list[int] = duration.tolist()
+    rest: list[int] = found.rest.tolist()
+    waiting = [len(one) for one in depend.before]
+    ready = [(-rest[node], node) for node in range(depend.count) if not waiting[node]]
+    heapq.heapify(ready)
+    running: list[tuple[int, int]] = []
+    now = 0
+    while ready or running:
+        while ready and len(running) < streams:
+            _, node = heapq.heappop(ready)
+            heapq.heappush(running, (now + took[node], node))
+        now, node = heapq.heappop(running)
+        for one in depend.after[node]:
+            waiting[one] -= 1
+            if not waiting[one]:
+                heapq.heappush(ready, (-rest[one], one))
+    return Schedule(streams, now)
+
+
+def enough_streams(
+    depend: Dependencies, duration: Ints, found: CriticalPath
+) -> tuple[Schedule, ...]:
+    """Schedules on 1, 2, 4, ... streams up to the fewest on which list scheduling reaches the
+    critical path, that one included; ascending."""
+    one = Schedule(1, int(duration.sum()))
+    if one.length <= found.length:
+        return (one,)
+    most = _most_at_once(found.earliest, duration)
+    known = {1: one}
+    low, high = 1, most
+    streams = 2
+    while streams < most:
+        known[streams] = schedule(depend, duration, found, streams)
+        if known[streams].length <= found.length:
+            high = streams
+            break
+        low, streams = streams, streams * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        known[middle] = schedule(depend, duration, found, middle)
+        if known[middle].length <= found.length:
+            high = middle
+        else:
+            low = middle
+    known[high] = Schedule(high, found.length)
+    return tuple(known[streams] for streams in sorted(known) if streams <= high)
+
+
+def _most_at_once(start: Ints, duration: Ints) -> int:
+    """The most nodes that run at once when each begins as early as it can."""
+    runs = duration > 0
+    begins, ends = np.sort(start[runs]), np.sort((start + duration)[runs])
+    ended = np.searchsorted(ends, begins, "right")
+    return int((np.arange(1, len(begins) + 1) - ended).max(initial=1))
+
+
+def _lists(count: int, by: Ints, values: Ints) -> list[list[int]]:
+    order = np.lexsort((values, by))
+    ordered: list[int] = values[order].tolist()
+    first: list[int] = np.searchsorted(by[order], np.arange(count + 1)).tolist()
+    return [ordered[first[place] : first[place + 1]] for place in range(count)]

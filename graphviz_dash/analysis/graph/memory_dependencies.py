@@ -1,0 +1,208 @@
+"""Which dependencies of a graph its nodes need, by the memory that they can reach.
+
+Two nodes of which one comes before the other must keep that order if there is memory that both can
+reach; if there is none, neither can see what the other does. Reading is not told from writing, so
+two nodes that only read the same weights count as in need of their order: what is found to be
+without need is so, what is kept may be too. The other way it can be wrong only where a kernel
+reaches memory that is not among its operands (``GraphNode.operands`` says how), and a node whose
+operands are not known keeps its order to all others.
+
+Method: the graph is covered with chains, one after another along its edges; for each node the last
+place on each chain that comes before it tells all that does (vector clocks: Fidge 1988, Mattern
+1989). Memory is cut at the ends of all operands; for each piece, each node that reaches it follows
+the last on each chain that does and comes before it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from graphviz_dash.analysis.graph.critical_path import Dependencies
+from graphviz_dash.analysis.trace.lanes import Ints
+from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
+
+Apart: TypeAlias = Mapping[int, tuple[int, int]]
+"""By place a group and a part of it."""
+
+_MOST_CLOCKS: Final = 20_000_000
+"""Nodes times chains: beyond it the clocks would take more than 80 MB."""
+
+_MOST_PIECES: Final = 5_000_000
+"""Pieces of memory, summed over the nodes that reach them."""
+
+
+_MOST_LOOKS: Final = 10_000_000
+"""Chains that are looked at, summed over the pieces of memory and the nodes that reach them: some
+seconds."""
+
+
+def knows_memory(graph: CapturedGraph) -> bool:
+    """Whether any node of the graph tells what memory it reaches."""
+    return any(node.operands for node in graph.nodes)
+
+
+def unknown_nodes(graph: CapturedGraph) -> int:
+    """How many kernels, copies and sets do not tell what memory they reach."""
+    kinds = (NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET)
+    return sum(node.kind in kinds and _is_unknown(node) for node in graph.nodes)
+
+
+def memory_edges(graph: CapturedGraph, apart: Apart) -> Ints | None:
+    """The dependencies that the nodes of ``graph`` need, (k, 2), source first: enough of them to
+    imply all. None for a graph of too many parallel branches, or too much memory in common.
+
+    Nodes of one group of ``apart`` but different parts are known not to need each other, whatever
+    they reach; a group's nodes follow one another.
+    """
+    count = len(graph.nodes)
+    edges = np.array([(edge.source, edge.target) for edge in graph.edges], dtype=np.int64)
+    depend = Dependencies.of(count, edges.reshape(-1, 2))
+    clocks = _Clocks.of(depend)
+    if clocks is None:
+        return None
+    pieces = _pieces(graph.nodes)
+    if pieces is None or _looks(pieces, clocks) > _MOST_LOOKS:
+        return None
+    needed: set[tuple[int, int]] = set()
+    rank = np.empty(count, dtype=np.int64)
+    rank[depend.order] = np.arange(count)
+    for nodes in pieces:
+        nodes.sort(key=rank.__getitem__)
+        _follow(nodes, clocks, apart, needed)
+    unknown = [place for place in depend.order if _is_unknown(graph.nodes[place])]
+    _keep_in_place(unknown, clocks, needed)
+    return np.array(sorted(needed), dtype=np.int64).reshape(-1, 2)
+
+
+class _Clocks:
+    """``chain`` and ``place`` of each node on it, ``chains`` of nodes, and ``before[node][chain]``:
+    the last place of a chain that comes before a node, -1 for none."""
+
+    def __init__(self, chain: list[int], place: list[int], chains: list[list[int]]) -> None:
+        self.chain, self.place, self.chains = chain, place, chains
+        self.before = np.full((len(chain), len(chains)), -1, dtype=np.int32)
+
+    @classmethod
+    def of(cls, depend: Dependencies) -> _Clocks | None:
+        chain, place = [0] * depend.count, [0] * depend.count
+        chains: list[list[int]] = []
+        for node in depend.order:
+            free = (one for one in depend.before[node] if chains[chain[one]][-1] == one)
+            last = next(free, None)
+            if last is None:
+                chains.append([])
+            chain[node] = len(chains) - 1 if last is None else chain[last]
+            place[node] = len(chains[chain[node]])
+            chains[chain[node]].append(node)
+        if depend.count * len(chains) > _MOST_CLOCKS:
+            return None
+        found = cls(chain, place, chains)
+        for node in depend.order:
+            own = found.before[node]
+            for one in depend.before[node]:
+                np.maximum(own, found.before[one], out=own)
+            for one in depend.before[node]:
+                own[chain[one]] = max(own[chain[one]], place[one])
+        return found
+
+
+def _is_unknown(node: GraphNode) -> bool:
+    return node.operands is None and node.kind is not NodeKind.EMPTY
+
+
+def _pieces(nodes: Sequence[GraphNode]) -> list[list[int]] | None:
+    """For each piece of memory that several nodes reach their places; pieces that the same nodes
+    reach count once. None if there are too many."""
+    ends: defaultdict[int, set[int]] = defaultdict(set)
+    for node in nodes:
+        for one in node.operands or ():
+            ends[one.allocation] |= {one.offset, one.offset + one.bytes}
+    cuts = {allocation: sorted(found) for allocation, found in ends.items()}
+    reached: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    total = 0
+    for place, node in enumerate(nodes):
+        for one in node.operands or ():
+            cut = cuts[one.allocation]
+            first, last = bisect_left(cut, one.offset), bisect_left(cut, one.offset + one.bytes)
+            total += last - first
+            if total > _MOST_PIECES:
+                return None
+            for piece in range(first, last):
+                reached[one.allocation, piece].append(place)
+    return [list(one) for one in {tuple(found) for found in reached.values() if len(found) > 1}]
+
+
+def _looks(pieces: list[list[int]], clocks: _Clocks) -> int:
+    return sum(len(nodes) * len({clocks.chain[node] for node in nodes}) for nodes in pieces)
+
+
+def _follow(
+    nodes: list[int],
+    clocks: _Clocks,
+    apart: Apart,
+    needed: set[tuple[int, int]],
+) -> None:
+    """Adds what ``nodes`` (in topological order), which reach the same memory, need of each other:
+    of each chain the last that come before, and imply the others."""
+    by_chain: defaultdict[int, list[int]] = defaultdict(list)
+    for node in nodes:
+        before = clocks.before[node]
+        for chain, earlier in by_chain.items():
+            count = bisect_right(earlier, before[chain], key=clocks.place.__getitem__)
+            needed.update((other, node) for other in _last(node, earlier, count, apart))
+        by_chain[clocks.chain[node]].append(node)
+
+
+def _last(node: int, earlier: list[int], count: int, apart: Apart) -> Iterator[int]:
+    """Those of the first ``count`` of ``earlier``, one after another on a chain, that ``node`` must
+    follow and that the others it must follow come before."""
+    own = apart.get(node)
+    group: int | None = None
+    parts: set[int] = set()
+    for at in range(count - 1, -1, -1):
+        its = apart.get(earlier[at])
+        if own is not None and its is not None and its[0] == own[0] and its != own:
+            continue
+        if group is None:
+            yield earlier[at]
+            if its is None or its == own:
+                return
+            group = its[0]
+        elif its is None or its[0] != group:
+            return
+        elif its[1] not in parts:
+            # The parts of a group come before no part of it: each is followed by itself.
+            yield earlier[at]
+        parts.add(its[1])
+
+
+def _keep_in_place(unknown: list[int], clocks: _Clocks, needed: set[tuple[int, int]]) -> None:
+    """Adds what keeps each of ``unknown`` (in topological order) after all that comes before it,
+    and before all that comes after."""
+    places: defaultdict[int, list[int]] = defaultdict(list)
+    for node in unknown:
+        places[clocks.chain[node]].append(clocks.place[node])
+
+    def earlier(node: int) -> Iterator[int]:
+        """On each chain the last of ``unknown`` that comes before ``node``."""
+        for chain, its in places.items():
+            count = bisect_right(its, int(clocks.before[node, chain]))
+            if count:
+                yield clocks.chains[chain][its[count - 1]]
+
+    if unknown:
+        for node in range(len(clocks.chain)):
+            needed.update((one, node) for one in earlier(node))
+    for node in unknown:
+        # What comes before an earlier one of them need not be named again.
+        covered = np.full(len(clocks.chains), -1, dtype=np.int32)
+        for one in earlier(node):
+            np.maximum(covered, clocks.before[one], out=covered)
+        for chain in np.flatnonzero(clocks.before[node] > covered).tolist():
+            first, last = int(covered[chain]) + 1, int(clocks.before[node, chain])
+            needed.update((one, node) for one in clocks.chains[chain][first : last + 1])

@@ -1,0 +1,1 @@
+"""What launching graphs costs: microbenchmarks, own graphs, profilers."""

@@ -1,0 +1,1 @@
+"""The registry of metrics, and those of one run by itself."""

@@ -1,0 +1,162 @@
+"""How much of a step runs from graphs, and what stayed eager and why.
+
+Told from the traced pass alone: work that a graph launch started (it shares the launch's
+``correlation``) runs from a graph, all other work was launched by a call of its own. Why such a
+call stayed outside is read from the operators and ranges around it, as torch names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins
+from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.trace.lanes import Ints, column, encode, link_launches
+from graphviz_dash.analysis.trace.steps import Step, StepMethod
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.trace import Trace
+
+
+class Reason(StrEnum):
+    """Why work was not launched by a graph."""
+
+    INPUT = "copied into a graph's static inputs before its replay"
+    GENERATOR = "the random generator's seed and offset, set before a replay"
+    COMPILED = "in a compiled region, outside its graphs"
+    OPTIMIZER = "in the optimizer's step, which no graph holds"
+    BACKWARD = "backward of an operator that no graph holds"
+    FORWARD = "called outside the captured parts"
+    NO_OPERATOR = "launched outside any operator"
+
+
+@dataclass(frozen=True)
+class StayedEager:
+    """Work of one reason and operator that was launched by calls of its own.
+
+    ``operator`` is the outermost one that tells it apart: an autograd node without the engine's
+    prefix, "Optimizer.step" for everything in it, None outside any. ``count`` and ``total_ns`` are
+    means over the traced steps; ``share`` is its part of the durations of the steps' GPU work.
+    """
+
+    reason: Reason
+    operator: str | None
+    count: float
+    total_ns: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What the traced steps ran from graphs.
+
+    ``work_share`` of the kernels, copies and sets, and ``time_share`` of their durations, 0 to 1;
+    ``nodes`` is how many of them ran from graphs per step, a mean. ``eager`` lists what did not,
+    the longest first.
+    """
+
+    work_share: float
+    time_share: float
+    nodes: float
+    eager: tuple[StayedEager, ...]
+
+
+def coverage(trace: Trace, taken: Sequence[Step]) -> Coverage | str:
+    """The coverage of the steps ``taken`` of ``trace``, or why there is none; near-linear."""
+    if not taken or taken[0].method is StepMethod.WHOLE:
+        return "the trace marks no steps"
+    rows = np.concatenate([step.gpu_rows for step in taken])
+    if not len(rows):
+        return "nothing ran on the GPU in the traced steps"
+    launch = link_launches(
+        column(trace.gpu, "correlation")[rows], column(trace.runtime, "correlation")
+    ).launch
+    codes, names = encode(trace.runtime["name"])
+    is_graph_launch = np.array([call_class(name) is CallClass.GRAPH_LAUNCH for name in names])
+    linked = launch >= 0
+    if not linked.any():
+        return "the trace links no GPU work to its launch"
+    from_graph = np.zeros(len(rows), dtype=np.bool_)
+    from_graph[linked] = is_graph_launch[codes[launch[linked]]]
+    duration = np.maximum(column(trace.gpu, "dur")[rows], 0)
+    whole = float(duration.sum())
+    outside = ~from_graph & linked
+    return Coverage(
+        work_share=float(from_graph.mean()),
+        time_share=float(duration[from_graph].sum() / whole) if whole else 0.0,
+        nodes=float(from_graph.sum() / len(taken)),
+        eager=_groups(trace, launch[outside], duration[outside], len(taken), whole),
+    )
+
+
+def _groups(
+    trace: Trace, launches: Ints, duration: Ints, steps: int, whole: float
+) -> tuple[StayedEager, ...]:
+    known = Origins(trace, launches)
+    origins = [known.origin(place, "traced pass", 1.0) for place in range(len(launches))]
+    fills = launches[[origin.op == "aten::fill_" for origin in origins]]
+    generator = set(_before_a_replay(trace, fills).tolist())
+    found: dict[tuple[Reason, str | None], tuple[int, int]] = {}
+    for row, took, origin in zip(launches.tolist(), duration.tolist(), origins, strict=True):
+        key = (Reason.GENERATOR, "aten::fill_") if row in generator else _key(origin)
+        count, total = found.get(key, (0, 0))
+        found[key] = (count + 1, total + took)
+    groups = (
+        StayedEager(reason, operator, count / steps, total / steps, total / whole if whole else 0.0)
+        for (reason, operator), (count, total) in found.items()
+    )
+    return tuple(sorted(groups, key=lambda group: (-group.total_ns, -group.count)))
+
+
+def _before_a_replay(trace: Trace, fills: Ints) -> Ints:
+    """Those of the launches ``fills`` (rows of the runtime table) that come in pairs right before
+    a graph launch of their thread: CUDAGraph.replay() fills the seed and the offset of a generator
+    whose numbers the graph uses, and then launches."""
+    codes, names = encode(trace.runtime["name"])
+    classes = [call_class(name) for name in names]
+    submits = np.array([one in _SUBMITTING for one in classes])[codes]
+    graph = np.array([one is CallClass.GRAPH_LAUNCH for one in classes])[codes]
+    calls = np.flatnonzero(submits)
+    thread = column(trace.runtime, "tid")[calls]
+    order = np.lexsort((column(trace.runtime, "ts")[calls], thread))
+    calls, thread = calls[order], thread[order]
+    is_fill = np.isin(calls, fills)
+    follows = thread[:-2] == thread[2:]
+    pair = np.flatnonzero(is_fill[:-2] & is_fill[1:-1] & graph[calls[2:]] & follows)
+    return calls[np.concatenate((pair, pair + 1))]
+
+
+_SUBMITTING = frozenset({CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY})
+_ENGINE = "autograd::engine::evaluate_function: "
+# What torch calls the parts of its own graphing wrappers (torch/cuda/graphs.py, torch/_inductor).
+_GRAPHED = frozenset({"Graphed", "GraphedBackward"})
+_COMPILED = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph")
+_COPIES = frozenset({"aten::copy_", "aten::_foreach_copy_"})
+
+
+def _key(origin: NodeOrigin) -> tuple[Reason, str | None]:
+    path = tuple(name.removeprefix(_ENGINE) for name in origin.op_path)
+    if not path:
+        return Reason.NO_OPERATOR, None
+    copies = not _COPIES.isdisjoint(path)
+    if copies and not _GRAPHED.isdisjoint(path):
+        return Reason.INPUT, path[0]
+    if any(name.startswith(_COMPILED) for name in path):
+        # The cudagraph trees copy arguments that are not static before each replay.
+        return (Reason.INPUT if copies else Reason.COMPILED), _region(path)
+    if origin.phase == "optimizer":
+        return Reason.OPTIMIZER, "Optimizer.step"
+    if origin.phase == "backward":
+        return Reason.BACKWARD, path[0]
+    return Reason.FORWARD, path[0]
+
+
+def _region(path: tuple[str, ...]) -> str:
+    """The compiled function's name without the hash that changes from build to build."""
+    named = (name for name in path if name.startswith("CompiledFunction"))
+    return next(named, "Torch-Compiled Region")

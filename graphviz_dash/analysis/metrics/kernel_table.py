@@ -1,0 +1,205 @@
+"""The kernels of the runs side by side: how often each runs in a step, and how long.
+
+Kernels are joined by name, sets by being sets. What a run does not have is None there, not 0: a
+graph can hold another kernel for the same work, and only the names are known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphviz_dash.analysis.metrics.measured import measured
+from graphviz_dash.analysis.metrics.run_selection import partner
+from graphviz_dash.analysis.sample_statistics import Floats
+from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
+from graphviz_dash.analysis.trace.lanes import Ints, column, distinct, encode
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Experiment
+    from graphviz_dash.model.trace import Trace
+
+
+@dataclass(frozen=True)
+class KernelUse:
+    """One kernel in one run's traced steps.
+
+    ``count`` and ``total_ns`` are medians over the steps (a step without it counts as 0);
+    ``mean_ns`` is over all its instances; ``share`` is its part of the durations of all GPU work,
+    0 to 1; ``instances`` over all steps.
+    """
+
+    count: float
+    total_ns: float
+    mean_ns: float
+    share: float
+    instances: int
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """One kernel (or copy or set, by ``kind``) over the runs of a table.
+
+    ``uses`` are in the order of the table's runs, None where the run has no such kernel.
+    ``changes`` are its ``total_ns`` less the baseline's, in ns, one for each run: None where either
+    run has no traced steps (and for all runs where there is no baseline); a kernel that only one of
+    the two has counts as 0 in the other. ``impact`` is the largest of them by size, in ns.
+    """
+
+    name: str
+    kind: str
+    category: Category
+    uses: tuple[KernelUse | None, ...]
+    changes: tuple[float | None, ...]
+    impact: float
+
+
+@dataclass(frozen=True)
+class KernelTable:
+    """All kernels of an experiment's traced passes, those that changed most first.
+
+    ``runs`` names the columns. ``baseline`` is the place among them of the comparison's baseline,
+    None if it has none; ``against`` the place that each run's ``changes`` refer to: the baseline,
+    with several ranks its run of the same rank. ``without`` says, for each run that has no column
+    values, why.
+    """
+
+    runs: tuple[str, ...]
+    baseline: int | None
+    against: tuple[int | None, ...]
+    rows: tuple[KernelRow, ...]
+    without: dict[str, str]
+
+    def changes(self, place: int) -> bool:
+        """Whether the run at ``place`` has changes: it is held against another one."""
+        return self.against[place] not in (None, place)
+
+
+def kernel_table(
+    experiment: Experiment,
+    baseline: str | None = None,
+    known: Mapping[str, tuple[Step, ...]] = MappingProxyType({}),
+) -> KernelTable:
+    """The kernels of every run of ``experiment``; ``baseline`` names a run (by its name). ``known``
+    are the traced steps of runs by name, where they are known already."""
+    experiment = measured(experiment)
+    names = tuple(run.name for run in experiment.runs)
+    found: list[dict[tuple[str, str], KernelUse] | None] = []
+    without: dict[str, str] = {}
+    for run in experiment.runs:
+        trace = run.replay_trace
+        taken = known.get(run.name) or (steps(trace) if trace is not None else ())
+        if trace is None or not taken or taken[0].method is StepMethod.WHOLE:
+            without[run.name] = "no traced pass" if trace is None else "the trace marks no steps"
+            found.append(None)
+            continue
+        found.append(kernel_uses(trace, taken))
+    place = names.index(baseline) if baseline in names else None
+    keys = dict.fromkeys(key for uses in found if uses for key in uses)
+    against = _against(experiment, place)
+    rows = [_row(key, found, against) for key in keys]
+    rows.sort(key=lambda row: (-row.impact, -_longest(row), row.name))
+    return KernelTable(names, place, against, tuple(rows), without)
+
+
+def _against(experiment: Experiment, baseline: int | None) -> tuple[int | None, ...]:
+    if baseline is None:
+        return (None,) * len(experiment.runs)
+    places = {run.name: place for place, run in enumerate(experiment.runs)}
+    chosen = experiment.runs[baseline]
+    partners = [partner(run, chosen, experiment) for run in experiment.runs]
+    return tuple(None if found is None else places[found.name] for found in partners)
+
+
+def kernel_uses(trace: Trace, taken: tuple[Step, ...]) -> dict[tuple[str, str], KernelUse]:
+    """Each (kind, name) of the steps' GPU work with its use; near-linear in the rows."""
+    rows = np.concatenate([step.gpu_rows for step in taken])
+    if not len(rows):
+        return {}
+    step = np.repeat(np.arange(len(taken)), [len(one.gpu_rows) for one in taken])
+    kinds, kind_names = encode(trace.gpu["kind"])
+    names, name_names = encode(trace.gpu["name"])
+    duration = np.maximum(column(trace.gpu, "dur"), 0)[rows]
+    keys, code_of = _keys(kind_names, name_names)
+    used, code = distinct(code_of[kinds, names][rows])
+    counts, totals = _per_step(step, code, duration, len(taken), len(used))
+    instances = np.bincount(code, minlength=len(used))
+    sums = np.bincount(code, weights=duration, minlength=len(used))
+    whole = float(sums.sum())
+    return {
+        keys[key]: KernelUse(
+            count=float(counts[place]),
+            total_ns=float(totals[place]),
+            mean_ns=float(sums[place] / instances[place]),
+            share=float(sums[place] / whole) if whole else 0.0,
+            instances=int(instances[place]),
+        )
+        for place, key in enumerate(used.tolist())
+    }
+
+
+def _keys(kinds: list[str], names: list[str]) -> tuple[list[tuple[str, str]], Ints]:
+    """The distinct (kind, joined name), and the place of each kind and name among them."""
+    places: dict[tuple[str, str], int] = {}
+    code = np.zeros((len(kinds), len(names)), dtype=np.int64)
+    for row, kind in enumerate(kinds):
+        for place, name in enumerate(names):
+            key = (kind, _joined_name(kind, name))
+            code[row, place] = places.setdefault(key, len(places))
+    return list(places), code
+
+
+def _joined_name(kind: str, name: str) -> str:
+    # The profiler knows the memory of a set in eager mode ("Memset (Device)") and not in a replay
+    # ("Memset (Unknown)"): the same work must not look like two.
+    return "Memset" if kind == "memset" else name
+
+
+def _per_step(
+    step: Ints, code: Ints, duration: Ints, steps_count: int, names_count: int
+) -> tuple[Floats, Floats]:
+    """Median count and median total time over the steps, each of shape (names,).
+
+    A kernel that runs in fewer than half of the steps has a median of 0, as it should.
+    """
+    # Sorted by (name, step), the values of one name lie together: no dense steps x names table,
+    # which a long trace with many names would make large.
+    cell = code.astype(np.int64) * steps_count + step
+    used, place = distinct(cell)
+    count = np.bincount(place, minlength=len(used))
+    total = np.bincount(place, weights=duration, minlength=len(used))
+    bounds = np.searchsorted(used, np.arange(names_count + 1) * steps_count)
+    counts, totals = np.zeros(names_count), np.zeros(names_count)
+    for name in range(names_count):
+        inside = slice(bounds[name], bounds[name + 1])
+        absent = np.zeros(steps_count - (bounds[name + 1] - bounds[name]))
+        counts[name] = np.median(np.concatenate((count[inside], absent)))
+        totals[name] = np.median(np.concatenate((total[inside], absent)))
+    return counts, totals
+
+
+def _row(
+    key: tuple[str, str],
+    found: list[dict[tuple[str, str], KernelUse] | None],
+    against: tuple[int | None, ...],
+) -> KernelRow:
+    kind, name = key
+    uses = tuple(run.get(key) if run else None for run in found)
+    totals = [use.total_ns if use else 0.0 for use in uses]
+    changes = tuple(
+        totals[place] - totals[base]
+        if base is not None and found[place] is not None and found[base] is not None
+        else None
+        for place, base in enumerate(against)
+    )
+    impact = max((abs(change) for change in changes if change is not None), default=0.0)
+    return KernelRow(name, kind, categorise(kind, name), uses, changes, impact)
+
+
+def _longest(row: KernelRow) -> float:
+    return max((use.total_ns for use in row.uses if use), default=0.0)

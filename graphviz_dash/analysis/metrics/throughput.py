@@ -1,0 +1,87 @@
+"""How much of the GPU's arithmetic a training step uses: model FLOP/s and utilisation.
+
+The operations are those that the workload states for a step, the time is the clean pass's
+back-to-back interval, and the peak is the vendor's, dense, for the stated precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
+from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Run
+
+THROUGHPUT: Final = ("tokens_rate", "model_flops_rate", "mfu")
+"""The metrics of this module."""
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The dense peak of a GPU in FLOP/s for one precision, and where the figure stands."""
+
+    gpu: str
+    precision: str
+    flops: float
+    source: str
+
+
+PEAKS: Final = (
+    Peak("NVIDIA H200", "bf16", 989e12, "NVIDIA H200 data sheet: 1,979 TFLOPS with sparsity"),
+    Peak(
+        "NVIDIA H100 80GB HBM3", "bf16", 989e12, "NVIDIA H100 SXM data sheet: 1,979 with sparsity"
+    ),
+    Peak("NVIDIA H100 PCIe", "bf16", 756e12, "NVIDIA H100 PCIe data sheet: 1,513 with sparsity"),
+    Peak("NVIDIA A100-SXM4-80GB", "bf16", 312e12, "NVIDIA A100 data sheet: 312 TFLOPS"),
+    Peak("NVIDIA A100-SXM4-40GB", "bf16", 312e12, "NVIDIA A100 data sheet: 312 TFLOPS"),
+    Peak("NVIDIA A100 80GB PCIe", "bf16", 312e12, "NVIDIA A100 data sheet: 312 TFLOPS"),
+)
+"""Names as torch gives them, whole: an H200 NVL has another peak than an H200."""
+
+
+def peak_of(gpu: str, precision: str) -> Peak | None:
+    """The peak of the GPU called ``gpu``; None if it is not in the table."""
+    for peak in PEAKS:
+        if (peak.gpu, peak.precision) == (gpu, precision):
+            return peak
+    return None
+
+
+def throughput_figures(run: Run, interval: Figure) -> Iterator[Figure]:
+    """The figures of THROUGHPUT, from what the workload says of its step and ``interval``, the
+    run's back-to-back interval."""
+    work = run.manifest.workload.work
+    if work is None:
+        for metric in THROUGHPUT:
+            yield absent(metric, "the workload does not state what one step computes")
+        return
+    if not interval.value:
+        for metric in THROUGHPUT:
+            yield absent(metric, interval.reason or "its back-to-back interval is 0")
+        return
+    if work.tokens is None:
+        yield absent("tokens_rate", "the workload does not state its tokens per step")
+    else:
+        yield _rate("tokens_rate", work.tokens * 1e9, interval)
+    yield _rate("model_flops_rate", work.model_flops * 1e9, interval)
+    gpu = run.manifest.environment.gpu_name
+    peak = peak_of(gpu, work.precision)
+    if peak is None:
+        yield absent("mfu", f"no peak for {work.precision} is known of {gpu}")
+    else:
+        yield _rate("mfu", work.model_flops * 1e9 / peak.flops, interval)
+
+
+def _rate(metric: str, per_step: float, interval: Figure) -> Figure:
+    """``per_step`` over the interval, whose quartiles change places."""
+    spread = interval.spread
+    turned = None
+    if spread is not None and spread.high is not None and spread.low > 0:
+        turned = Spread(
+            per_step / spread.high, per_step / spread.low, SpreadKind.QUARTILES, spread.samples
+        )
+    return present(metric, per_step / (interval.value or 1.0), turned)

@@ -1,0 +1,188 @@
+"""Everything known of each node of a captured graph, in one row: the driver's facts, where the node
+comes from, and its times over the replays. The DAG, the node card, the CLI and the exports all take
+this one table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import msgspec
+import numpy as np
+
+from graphviz_dash.analysis.origins.attribution import Attribution, NodeOrigin, attribute
+from graphviz_dash.analysis.replays.matching import Floats
+from graphviz_dash.analysis.replays.replays import (
+    METHODS,
+    TRACED_PASS,
+    UNMATCHED,
+    Narrow,
+    ReplayMatch,
+    known_of,
+    match_replays,
+    timed_replays,
+)
+from graphviz_dash.analysis.replays.visibility import (
+    conditionals_around,
+    what_is_left_out,
+    why_no_times,
+)
+from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
+from graphviz_dash.analysis.trace.lanes import Ints
+from graphviz_dash.model.graph import CapturedGraph, GraphNode
+from graphviz_dash.model.run import Run
+
+__all__ = ["NodeOrigin", "NodeRow", "NodeTable", "NodeTimes", "build_node_table", "node_table"]
+
+
+class NodeTimes(msgspec.Struct, frozen=True, gc=False):
+    """A node's duration over the replays of one pass, in ns, and how its rows were found.
+
+    ``method`` is the rung ("graph node id", "alignment: order", "alignment: branches", "none") and
+    ``confidence`` the least over the replays. ``samples`` is 0, and the times None, for a node
+    that the profiler did not show. ``note`` says why, or what the times leave out.
+    """
+
+    method: str
+    confidence: float
+    samples: int
+    median_ns: float | None
+    min_ns: int | None
+    max_ns: int | None
+    start_median_ns: float | None  # since the start of its replay's first row
+    stream: int | None  # of the first replay
+    note: str | None = None
+    timed_in: str | None = None  # the pass; None without samples
+
+
+NOT_SEEN = NodeTimes(UNMATCHED, 0.0, 0, None, None, None, None, None)
+
+
+class NodeRow(msgspec.Struct, frozen=True, gc=False):
+    """One node: driver facts, origin, times. ``category`` is read from its name."""
+
+    node: GraphNode
+    category: Category
+    origin: NodeOrigin
+    times: NodeTimes
+
+
+@dataclass(frozen=True)
+class NodeTable:
+    """All nodes of one graph, by index, with the counts that tell how far to trust them.
+
+    ``attributed`` counts nodes with an operator; ``capture_launches`` the launches seen inside the
+    capture; ``replay_kernels`` the GPU rows of all replays, ``matched_kernels`` those of them that
+    were matched to a node; ``timed_in`` is the pass that they are of.
+    """
+
+    graph: CapturedGraph
+    rows: tuple[NodeRow, ...]
+    attributed: int
+    capture_launches: int
+    replays: int
+    replay_kernels: int
+    matched_kernels: int
+    timed_in: str = TRACED_PASS
+
+
+def node_table(run: Run, graph_id: str) -> NodeTable:
+    """The table of one graph of ``run``, from its capture trace and from the pass that
+    :func:`timed_replays` chooses.
+
+    Raises:
+        KeyError: the run has no graph of that id.
+    """
+    graph = next((graph for graph in run.graphs if graph.id == graph_id), None)
+    if graph is None:
+        raise KeyError(graph_id)
+    trace = run.replay_trace
+    traced = None if trace is None else match_replays(run.graphs, trace, known_of(run))
+    matched = timed_replays(run, traced)
+    return build_node_table(graph, attribute(graph, run.capture_trace), matched, run.graphs)
+
+
+def build_node_table(
+    graph: CapturedGraph,
+    attribution: Attribution,
+    matched: ReplayMatch | None,
+    graphs: tuple[CapturedGraph, ...] = (),
+) -> NodeTable:
+    """The table of ``graph`` from results that are already there; ``graphs`` are all of its run,
+    which a body needs to be known as one."""
+    replays = 0 if matched is None else matched.replays_of(graph.id)
+    around = conditionals_around(graph, {one.id: one for one in graphs})
+    seen = {} if matched is None else _times(matched, graph, what_is_left_out(around))
+    times = [
+        seen.get(node.index)
+        or _unseen(
+            "there is no trace of replays"
+            if matched is None
+            else why_no_times(node, around, replays)
+        )
+        for node in graph.nodes
+    ]
+    rows = tuple(
+        NodeRow(node, categorise(node.kind.value, node.label), origin, time)
+        for node, origin, time in zip(graph.nodes, attribution.origins, times, strict=True)
+    )
+    mine = None if matched is None else matched.of_graph(graph.id)
+    return NodeTable(
+        graph=graph,
+        rows=rows,
+        attributed=sum(origin.op is not None for origin in attribution.origins),
+        capture_launches=attribution.capture_launches,
+        timed_in=TRACED_PASS if matched is None else matched.source,
+        replays=replays,
+        replay_kernels=0 if mine is None else int(np.count_nonzero(mine)),
+        matched_kernels=(
+            0 if matched is None or mine is None else int(np.count_nonzero(matched.node[mine] >= 0))
+        ),
+    )
+
+
+@cache
+def _unseen(note: str | None) -> NodeTimes:
+    return msgspec.structs.replace(NOT_SEEN, note=note)
+
+
+def _times(matched: ReplayMatch, graph: CapturedGraph, note: str | None) -> dict[int, NodeTimes]:
+    """The times of every node that the rows show, over those that were matched to it."""
+    rows = np.flatnonzero(matched.of_graph(graph.id) & (matched.node >= 0))
+    # Stable, so that the rows of one node stay in the order of replays.
+    rows = rows[np.argsort(matched.node[rows], kind="stable")]
+    if not len(rows):
+        return {}
+    node = matched.node[rows]
+    first = np.flatnonzero(np.append(True, node[1:] != node[:-1]))
+    counts = np.diff(first, append=len(rows))
+    low, median, high = _spread(matched.duration[rows], node, first, counts)
+    _, start, _ = _spread(matched.start[rows], node, first, counts)
+    named = zip(node[first].tolist(), matched.method[rows[first]].tolist(), strict=True)
+    columns = zip(
+        np.minimum.reduceat(matched.confidence[rows], first).tolist(),
+        counts.tolist(),
+        median.tolist(),
+        low.tolist(),
+        high.tolist(),
+        start.tolist(),
+        matched.stream[rows[first]].tolist(),
+        strict=True,
+    )
+    return {
+        index: NodeTimes(
+            METHODS[method], sure, samples, middle, low, high, begin, stream, note, matched.source
+        )
+        for (index, method), (sure, samples, middle, low, high, begin, stream) in zip(
+            named, columns, strict=True
+        )
+    }
+
+
+def _spread(values: Ints, node: Narrow, first: Ints, counts: Ints) -> tuple[Ints, Floats, Ints]:
+    """Least, median and greatest of each node's values, which begin at ``first``."""
+    ordered = values[np.lexsort((values, node))]
+    last = first + counts - 1
+    median = (ordered[first + (counts - 1) // 2] + ordered[first + counts // 2]) / 2
+    return ordered[first], median, ordered[last]

@@ -1,0 +1,41 @@
+"""The nodes of a graph by the source line that launched them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+from graphviz_dash.analysis.nodes.node_table import NodeRow
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+
+_MOST_OPERATORS = 4
+
+
+@dataclass(frozen=True)
+class LineShare:
+    """A source line ("file:line"): how many nodes come from it, the sum of their medians in ns, its
+    share of that of all nodes (0 where nothing was timed), and its operators, most frequent first.
+    """
+
+    source: str
+    nodes: int
+    work_ns: float
+    share: float
+    operators: tuple[str, ...]
+
+
+def source_lines(whole: WholeGraph) -> tuple[LineShare, ...]:
+    """The lines that nodes of ``whole`` come from, those with most GPU time first."""
+    by_line: defaultdict[str, list[NodeRow]] = defaultdict(list)
+    total = 0.0
+    for row in whole.table.rows:
+        total += row.times.median_ns or 0.0
+        if row.origin.source is not None:
+            by_line[row.origin.source].append(row)
+    found = []
+    for source, rows in by_line.items():
+        work = sum(row.times.median_ns or 0.0 for row in rows)
+        often = Counter(row.origin.op for row in rows if row.origin.op is not None)
+        operators = tuple(op for op, _ in often.most_common(_MOST_OPERATORS))
+        found.append(LineShare(source, len(rows), work, work / total if total else 0.0, operators))
+    return tuple(sorted(found, key=lambda line: (-line.work_ns, line.source)))

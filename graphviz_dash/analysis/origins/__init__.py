@@ -1,0 +1,1 @@
+"""Which operator, module and line launched each node of a captured graph."""

@@ -1,0 +1,200 @@
+"""The tables of a capture's trace, made ready for looking up what stood around a launch."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from graphviz_dash.analysis.trace.intervals import NONE, Nesting, pick
+from graphviz_dash.analysis.trace.lanes import Ints, column, encode
+from graphviz_dash.model.marks import MODULE, SOURCE
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Flags = npt.NDArray[np.bool_]
+
+_OPTIMIZER: Final = ("Optimizer.step#", "Optimizer.zero_grad#")
+_ENGINE: Final = "autograd::engine::"
+_BACKWARD_FRAME: Final = re.compile(
+    r"torch/(_tensor|autograd/__init__)\.py\(\d+\): (backward|grad)$"
+)
+
+# Built-ins, modules and frozen code have no line; torch, the collector itself and the parts of the
+# standard library that only pass calls on are not what a reader looks for. Kineto leaves out the
+# folder of a package ("torch/_tensor.py"), so that site-packages alone would not tell.
+_LIBRARY_FRAME: Final = re.compile(
+    r"^(torch/|triton/|<|nn\.Module: |collectors/(?!workloads/)"
+    r"|(abc|asyncio/.*|concurrent/.*|contextlib|copy|enum|functools|importlib/.*|inspect"
+    r"|multiprocessing/.*|runpy|threading|typing|weakref)\.py\()"
+    r"|site-packages|dist-packages"
+)
+_MODULE: Final = "nn.Module: "
+_MODULE_FRAME: Final = re.compile(f"^{_MODULE}")
+_FRAME: Final = re.compile(r"(.+)\((\d+)\): ")
+
+
+class Names:
+    """A categorical column read at some rows, as text."""
+
+    def __init__(self, names: pl.Series, rows: Ints | None = None) -> None:
+        codes, self.texts = encode(names)
+        self.codes = codes if rows is None else codes[rows]
+
+    def __getitem__(self, place: int) -> str:
+        return self.texts[int(self.codes[place])]
+
+    def at(self, places: Ints) -> list[str]:
+        """The texts at many places, in a third of the time that asking for each takes."""
+        texts = self.texts
+        return [texts[code] for code in self.codes[places].tolist()]
+
+    def which(self, pattern: re.Pattern[str]) -> Flags:
+        """Whether each row's name holds the pattern."""
+        flags = np.array([bool(pattern.search(text)) for text in self.texts], dtype=bool)
+        return flags[self.codes] if len(flags) else np.zeros(0, dtype=bool)
+
+
+class Ops:
+    """The operators of a capture, and what leads from a backward one to its forward one."""
+
+    def __init__(self, ops: pl.DataFrame) -> None:
+        self.nesting = _nesting(ops)
+        self.names = Names(ops["name"])
+        self.external = column(ops, "external_id")
+        self.sequence = column(ops, "sequence")
+        self._forward_thread = column(ops, "forward_tid")
+        self.linked = (self._forward_thread > 0) & (self.sequence >= 0)
+        self.backward = self.names.which(re.compile("^" + _ENGINE)) | self.linked
+        self._dims, self._types = Names(ops["input_dims"]), Names(ops["input_types"])
+        self._with_dims = self.nesting.nearest(ops["input_dims"].is_not_null().to_numpy())
+        self._paths: dict[int, tuple[str, ...]] = {NONE: ()}
+
+    def path(self, op: int) -> tuple[str, ...]:
+        """The operators around ``op`` and its own name, outermost first."""
+        missing = []
+        while op not in self._paths:
+            missing.append(op)
+            op = int(self.nesting.parent[op])
+        path = self._paths[op]
+        for inner in reversed(missing):
+            path = (*path, self.names[inner])
+            self._paths[inner] = path
+        return path
+
+    def inputs(self, ops: Ints) -> list[tuple[str | None, str | None]]:
+        """Shapes and types of the inputs of the innermost operator around each that has them."""
+        rows = pick(self._with_dims, ops)
+        known = np.flatnonzero(rows != NONE)
+        found: list[tuple[str | None, str | None]] = [(None, None)] * len(ops)
+        dims, types = (names.at(rows[known]) for names in (self._dims, self._types))
+        for place, shape, kind in zip(known.tolist(), dims, types, strict=True):
+            found[place] = (shape or None, kind or None)
+        return found
+
+    def forward(self) -> Ints:
+        """For each operator the forward one whose backward it runs inside, or NONE.
+
+        Autograd counts its nodes for each thread, and an operator shows the number that the next
+        node will get: of all forward operators with that number the last to begin made the node.
+        """
+        rows = np.flatnonzero((self.sequence >= 0) & (self._forward_thread <= 0))
+        rows = rows[np.lexsort((self.nesting.depth[rows], self.nesting.start[rows]))]
+        makers = _Makers(self.nesting.thread[rows], self.sequence[rows], rows)
+        linked = np.flatnonzero(self.linked)
+        idents = self._forward_thread[linked]
+        forward = np.full(len(self.sequence), NONE, dtype=np.int64)
+        for ident in np.unique(idents):
+            mine = linked[idents == ident]
+            forward[mine] = makers.of(self.sequence[mine])
+        return pick(forward, self.nesting.nearest(self.linked))
+
+
+class _Makers:
+    """The last of the rows with each sequence number, by the thread that counted it."""
+
+    def __init__(self, thread: Ints, number: Ints, rows: Ints) -> None:
+        order = np.lexsort((number, thread))
+        thread, number, rows = thread[order], number[order], rows[order]
+        changes = (thread[1:] != thread[:-1]) | (number[1:] != number[:-1])
+        last = np.flatnonzero(np.append(changes, len(rows) > 0))
+        thread, number, rows = thread[last], number[last], rows[last]
+        bounds = np.flatnonzero(np.diff(thread)) + 1
+        self._threads = list(zip(np.split(number, bounds), np.split(rows, bounds), strict=True))
+
+    def of(self, wanted: Ints) -> Ints:
+        """The rows with the numbers that one "Fwd thread id" has, NONE where there is none.
+
+        Such an id counts threads in a way of its own: it is the thread that has the most of the
+        numbers, and none where two have as many.
+        """
+        distinct, place = np.unique(wanted, return_inverse=True)
+        found = [_with(number, rows, distinct) for number, rows in self._threads]
+        scores = [int(np.count_nonzero(rows != NONE)) for rows in found]
+        best = max(scores, default=0)
+        if scores.count(best) != 1:
+            return np.full(len(wanted), NONE, dtype=np.int64)
+        return found[scores.index(best)][place.reshape(-1)]
+
+
+def _with(number: Ints, rows: Ints, wanted: Ints) -> Ints:
+    """The row with each of the numbers ``wanted``, of those with the ascending ``number``."""
+    if not len(number):
+        return np.full(len(wanted), NONE, dtype=np.int64)
+    at = np.minimum(np.searchsorted(number, wanted), len(number) - 1)
+    return np.where(number[at] == wanted, rows[at], NONE)
+
+
+class Marks:
+    """The record_function ranges of a capture."""
+
+    def __init__(self, marks: pl.DataFrame) -> None:
+        self.nesting = _nesting(marks)
+        self._names = marks["name"].to_list()
+        self.is_module = self._starts(MODULE)
+        self.is_source = self._starts(SOURCE)
+        self.is_optimizer = self._starts(*_OPTIMIZER)
+
+    def name(self, row: int, prefix: str) -> str:
+        """The name without its prefix."""
+        return str(self._names[row]).removeprefix(prefix)
+
+    def _starts(self, *prefixes: str) -> Flags:
+        return np.array([name.startswith(prefixes) for name in self._names], dtype=bool)
+
+
+class Frames:
+    """The Python frames of a capture."""
+
+    def __init__(self, frames: pl.DataFrame) -> None:
+        self.nesting = _nesting(frames)
+        self._names = Names(frames["name"])
+        library = self._names.which(_LIBRARY_FRAME)
+        self.is_own = ~library & self._names.which(_FRAME)
+        self.is_backward = self._names.which(_BACKWARD_FRAME)
+        self.is_module = self._names.which(_MODULE_FRAME)
+        self._lines: dict[int, str | None] = {}
+
+    def modules(self, row: int) -> tuple[str, ...]:
+        """The calls of modules around and at ``row``, outermost first, such as ``Linear_3``."""
+        found: list[str] = []
+        while row != NONE:
+            if self.is_module[row]:
+                found.append(self._names[row].removeprefix(_MODULE))
+            row = int(self.nesting.parent[row])
+        return tuple(reversed(found))
+
+    def line(self, row: int) -> str | None:
+        """``file:line`` of the function's first line."""
+        code = int(self._names.codes[row])
+        if code not in self._lines:
+            named = _FRAME.match(self._names.texts[code])
+            self._lines[code] = f"{named[1]}:{named[2]}" if named else None
+        return self._lines[code]
+
+
+def _nesting(table: pl.DataFrame) -> Nesting:
+    return Nesting.build(column(table, "ts"), column(table, "dur"), column(table, "tid"))

@@ -1,0 +1,215 @@
+"""What stood around a launch in the trace of a capture: its operator, module, phase and line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from graphviz_dash.analysis.origins.capture_tables import Flags, Frames, Marks, Names, Ops
+from graphviz_dash.analysis.trace.intervals import NONE, Nesting, pick
+from graphviz_dash.analysis.trace.lanes import Ints, column, link_launches
+from graphviz_dash.model.marks import MODULE, SOURCE
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from graphviz_dash.model.trace import Trace
+
+
+_RECORD: Final = "record_param_comms"
+
+
+class NodeOrigin(msgspec.Struct, frozen=True, gc=False):
+    """What launched a node during capture.
+
+    ``method`` names the rung of attribution: "capture order", "capture order, gaps" (launches and
+    nodes did not agree one to one) or "none". ``confidence`` is 0 to 1.
+
+    ``op`` is the innermost operator, ``op_path`` all of them, outermost first. ``input_dims`` and
+    ``input_types`` are the JSON text of the trace, of the innermost operator that has them.
+
+    ``phase``, by the first that holds: backward (an operator of the autograd engine, or one with a
+    forward operator on record), optimizer (inside Optimizer.step or zero_grad, and in no module's
+    forward inside it), backward (inside a Python call of backward or grad), forward (inside a
+    module's forward, or in an operator that autograd numbered), other.
+
+    ``module`` is a dotted path; that of the forward operator for backward. ``source`` is
+    ``file:line``; ``source_method`` tells how it was found: "range" (the line that called into
+    torch), "forward op" (the line of the forward operator), "python stack" (the first line of the
+    innermost function outside torch), "enclosing call" (the call that another thread was in, such
+    as backward()).
+
+    A field is None when the trace does not tell; ``reason`` says why there is no operator or line.
+    """
+
+    method: str
+    confidence: float
+    launch_call: str | None = None
+    op: str | None = None
+    op_path: tuple[str, ...] = ()
+    input_dims: str | None = None
+    input_types: str | None = None
+    phase: str = "other"
+    module: str | None = None
+    source: str | None = None
+    source_method: str | None = None
+    reason: str | None = None
+
+
+def near(trace: Trace, begin: int, end: int, margin: int | None = None) -> Trace:
+    """``trace`` with the operators, ranges and frames of a step and of ``margin`` ns before it
+    (twice its length, if not given): what leads from a launch to its origin, a backward operator to
+    its forward one included. Of a long trace all of them would take gigabytes."""
+    first = begin - (2 * (end - begin) if margin is None else margin)
+
+    def inside(table: pl.DataFrame) -> pl.DataFrame:
+        # Sorted by their starts: few rows need to be looked at.
+        longest = int(table["dur"].max() or 0)  # type: ignore[arg-type]  # a column of integers
+        start = table["ts"].search_sorted(first - longest, "left")
+        stop = table["ts"].search_sorted(end, "right")
+        some = table.slice(start, max(0, stop - start))
+        return some.filter(some["ts"] + some["dur"].fill_null(0) >= first)
+
+    return replace(
+        trace,
+        ops=inside(trace.ops),
+        annotations=inside(trace.annotations),
+        python=inside(trace.python),
+    )
+
+
+class Origins:
+    """The origins of the launches at rows ``launches`` of the capture's runtime table."""
+
+    def __init__(self, capture: Trace, launches: Ints) -> None:
+        runtime = capture.runtime
+        self._at = column(runtime, "ts")[launches]
+        self._on = column(runtime, "tid")[launches]
+        calls = Names(runtime["name"], launches)
+        self._ops = Ops(capture.ops)
+        self._marks = Marks(capture.annotations)
+        self._frames = Frames(capture.python)
+        self._op = self._innermost_ops(column(runtime, "external_id")[launches])
+        self._forward = pick(self._ops.forward(), self._op)
+        self._engine = pick(self._ops.nesting.nearest(self._ops.backward), self._op)
+        self._module = self._modules()
+        self._phase = self._phases()
+        self._sources = self._found_sources()
+        self._inputs = self._ops.inputs(self._op)
+        # Each launch is asked for by itself: from lists, which answer sooner than arrays.
+        self._op_of, self._module_of = self._op.tolist(), self._module.tolist()
+        self._call_of = calls.at(np.arange(len(launches)))
+
+    def origin(self, place: int, method: str, confidence: float) -> NodeOrigin:
+        """The origin of launch number ``place``."""
+        op = self._op_of[place]
+        source, source_method = self._sources[place]
+        reason = None
+        if op == NONE:
+            reason = "it was launched outside any operator"
+        elif source is None:
+            reason = "no range of the collector and no Python frame around it leads to a line"
+        path = self._ops.path(op)
+        # The record of a collective's parameters, inside the operator that calls it.
+        if path and path[-1] == _RECORD and len(path) > 1:
+            path = path[:-1]
+        dims, types = self._inputs[place]
+        module = self._module_of[place]
+        return NodeOrigin(
+            method=method,
+            confidence=confidence,
+            launch_call=self._call_of[place],
+            op=path[-1] if path else None,
+            op_path=path,
+            input_dims=dims,
+            input_types=types,
+            phase=self._phase[place],
+            module=None if module == NONE else self._marks.name(module, MODULE),
+            source=source,
+            source_method=source_method,
+            reason=reason,
+        )
+
+    def _innermost_ops(self, external: Ints) -> Ints:
+        """The operator that the profiler names; where it names another range, the innermost one
+        around the launch."""
+        # Zero is no id but the absence of one.
+        linked = link_launches(np.where(external > 0, external, NONE), self._ops.external).launch
+        return np.where(linked != NONE, linked, self._ops.nesting.around(self._at, self._on))
+
+    def _inside_engine(self, marks: Ints) -> Ints:
+        """``marks``, without those around the whole backward of a launch with a forward op."""
+        begun = pick(self._ops.nesting.start, self._engine)
+        outside = (self._forward != NONE) & (pick(self._marks.nesting.start, marks) < begun)
+        return np.where(outside, NONE, marks)
+
+    def _modules(self) -> Ints:
+        own = self._marks.nesting.nearest_around(self._marks.is_module, self._at, self._on)
+        own = self._inside_engine(own)
+        return np.where(
+            own != NONE, own, self._of_forward(self._marks.nesting, self._marks.is_module)
+        )
+
+    def _of_forward(self, nesting: Nesting, wanted: Flags) -> Ints:
+        """The innermost wanted interval around the forward operator of each launch."""
+        known = self._forward != NONE
+        instants = pick(self._ops.nesting.start, self._forward)
+        threads = pick(self._ops.nesting.thread, self._forward)
+        return np.where(known, nesting.nearest_around(wanted, instants, threads), NONE)
+
+    def _phases(self) -> list[str]:
+        marks = self._marks
+        role = marks.nesting.nearest_around(
+            marks.is_module | marks.is_optimizer, self._at, self._on
+        )
+        in_role = role != NONE
+        in_optimizer = in_role & (pick(marks.is_optimizer.astype(np.int64), role) == 1)
+        in_backward_call = (
+            self._frames.nesting.nearest_around(self._frames.is_backward, self._at, self._on)
+            != NONE
+        )
+        numbered = pick(self._ops.nesting.nearest(self._ops.sequence >= 0), self._op) != NONE
+        rules = [self._engine != NONE, in_optimizer, in_backward_call, in_role | numbered]
+        chosen = np.select(rules, [0, 1, 2, 3], default=4)
+        words = ("backward", "optimizer", "backward", "forward", "other")
+        return [words[rule] for rule in chosen.tolist()]
+
+    def _found_sources(self) -> list[tuple[str | None, str | None]]:
+        marks, frames = self._marks, self._frames
+        own = marks.nesting.nearest_around(marks.is_source, self._at, self._on)
+        own_frame = frames.nesting.nearest_around(frames.is_own, self._at, self._on)
+        # Beside a forward operator the line that called backward says little.
+        own_frame = np.where(self._forward != NONE, NONE, own_frame)
+        ladder: list[tuple[Ints, bool, str]] = [
+            (self._inside_engine(own), True, "range"),
+            (self._of_forward(marks.nesting, marks.is_source), True, "forward op"),
+            (self._of_forward(frames.nesting, frames.is_own), False, "forward op"),
+            (own_frame, False, "python stack"),
+            (_on_other_threads(marks.nesting, marks.is_source, self._at), True, "enclosing call"),
+            (_on_other_threads(frames.nesting, frames.is_own, self._at), False, "enclosing call"),
+        ]
+        found: list[tuple[str | None, str | None]] = [(None, None)] * len(self._at)
+        looked_for = np.ones(len(self._at), dtype=np.bool_)
+        for rows, is_mark, method in ladder:
+            here = np.flatnonzero(looked_for & (rows != NONE))
+            looked_for[here] = False
+            for place, row in zip(here.tolist(), rows[here].tolist(), strict=True):
+                line = marks.name(row, SOURCE) if is_mark else frames.line(row)
+                found[place] = (line, method)
+        return found
+
+
+def _on_other_threads(nesting: Nesting, wanted: Flags, instants: Ints) -> Ints:
+    """For each instant the wanted interval that holds it on whatever thread, the latest begun."""
+    found = np.full(len(instants), NONE, dtype=np.int64)
+    begun = np.full(len(instants), NONE, dtype=np.int64)
+    for thread in np.unique(nesting.thread[wanted]):
+        on = np.full(len(instants), thread, dtype=np.int64)
+        rows = nesting.nearest_around(wanted, instants, on)
+        starts = pick(nesting.start, rows)
+        later = (rows != NONE) & (starts > begun)
+        found, begun = np.where(later, rows, found), np.where(later, starts, begun)
+    return found

@@ -1,0 +1,1 @@
+"""What a CUDA graph would gain, predicted from an eager trace alone."""

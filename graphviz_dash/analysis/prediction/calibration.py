@@ -1,0 +1,288 @@
+"""A calibration from recordings: what passes between nodes, found from workloads of which both the
+eager trace and the clean time of the graphed step are known.
+
+The terms are those with the least absolute relative errors, none below zero. How far predictions
+may be off is told by leaving out each workload in turn, and predicting it from the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
+from graphviz_dash.analysis.prediction.predict import CONFIDENCE, interval_of
+from graphviz_dash.analysis.prediction.replay_model import Term, replay_time
+from graphviz_dash.analysis.sample_statistics import Floats
+from graphviz_dash.errors import InputError
+from graphviz_dash.model.calibration import (
+    CALIBRATION_FORMAT,
+    CALIBRATION_VERSION,
+    Calibration,
+    CalibrationSample,
+)
+from graphviz_dash.model.run import ExecutionMode
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Environment, Experiment, Gpu, Run
+
+FITTED: Final = tuple(term for term in Term if term is not Term.WARPS)
+"""Terms that are found by least squares; the last is searched for."""
+
+WARPS: Final = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 24.0, 32.0)
+"""What is tried for Term.WARPS."""
+
+_START: Final = {
+    Term.FIXED: 6_000.0,
+    Term.RANDOM: 8_000.0,
+    Term.KERNEL: 300.0,
+    Term.WIDE: 200.0,
+    Term.SET: 2_000.0,
+    Term.COPY: 2_000.0,
+    Term.HOST_COPY: 5_000.0,
+    Term.JOIN: 1_500.0,
+    Term.HEAT: 0.0,
+}
+_ROUNDS: Final = 3
+_REWEIGHTED: Final = 20
+_SURE: Final = 0.005
+"""Relative errors below this count alike."""
+_FEWEST: Final = 12
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One workload of a recording: its eager step, and medians of what was measured clean, in
+    ns."""
+
+    name: str
+    step: EagerStep
+    nodes: int
+    step_ns: int
+    interval_ns: int
+    replay_cpu_ns: int
+    eager_ns: int
+    eager_cpu_ns: int
+    capture_ns: int
+    instantiate_ns: int
+    first_launch_ns: int
+
+
+def recorded_of(experiment: Experiment) -> Recorded | str:
+    """What an experiment with an eager and a graph run tells, or why it cannot be used."""
+    runs: dict[ExecutionMode, Run] = {}
+    for run in experiment.runs:
+        runs.setdefault(run.mode, run)
+    eager, graph = runs.get(ExecutionMode.EAGER), runs.get(ExecutionMode.GRAPH)
+    if eager is None or graph is None:
+        return "it has no eager and graph run"
+    if eager.clean is None or not eager.clean.steps or eager.replay_trace is None:
+        return "its eager run has no clean timings or no trace"
+    if graph.clean is None or not graph.clean.steps or not graph.clean.back_to_back_ns:
+        return "its graph run has no clean timings"
+    if len(graph.clean.graphs) != 1:
+        return "its graph run has not one graph"
+    step = eager_step(eager.replay_trace)
+    if isinstance(step, str):
+        return step
+    life = graph.clean.graphs[0]
+    return Recorded(
+        name=experiment.name,
+        step=step,
+        nodes=life.nodes,
+        step_ns=_median([one.wall_ns for one in graph.clean.steps]),
+        interval_ns=_median(graph.clean.back_to_back_ns),
+        replay_cpu_ns=_median([one.launch_cpu_ns for one in graph.clean.steps]),
+        eager_ns=_median([one.wall_ns for one in eager.clean.steps]),
+        eager_cpu_ns=_median([one.launch_cpu_ns for one in eager.clean.steps]),
+        capture_ns=life.capture_ns,
+        instantiate_ns=life.instantiate_ns,
+        first_launch_ns=life.first_launch_ns,
+    )
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where recordings are from: the machine, when the last was made, and who reads them when."""
+
+    gpu: Gpu
+    environment: Environment
+    recorded: str
+    tool_version: str
+    created: str
+
+
+def calibrate(recorded: Sequence[Recorded], source: Provenance) -> Calibration:
+    """The calibration that ``recorded`` workloads of one machine give.
+
+    Raises:
+        InputError: too few workloads to find the terms.
+    """
+    if len(recorded) < _FEWEST:
+        raise InputError(
+            "the recordings",
+            f"{len(recorded)} workloads that can be used",
+            f"{_FEWEST} or more",
+            "Record the suite of calibration: graphviz-dash bench predict -o FOLDER.",
+        )
+    multiprocessors = source.gpu.multiprocessors
+    terms = _fit(recorded, multiprocessors)
+    rough = _assembled(recorded, terms, source)
+    samples = []
+    for place, one in enumerate(recorded):
+        others = [*recorded[:place], *recorded[place + 1 :]]
+        without = _assembled(others, _fit(others, multiprocessors, terms[Term.WARPS]), source)
+        samples.append(_sample(one, rough, without))
+    return _with_errors(rough, tuple(samples))
+
+
+def predicted_of(one: Recorded, calibration: Calibration) -> tuple[float, float]:
+    """Step time and back-to-back interval that ``calibration`` predicts, in ns."""
+    replay = replay_time(one.step, calibration.terms, calibration.gpu.multiprocessors)
+    return replay.total_ns, interval_of(replay, calibration, len(one.step))
+
+
+def _median(values: Sequence[int]) -> int:
+    return round(float(np.median(values)))
+
+
+def _fit(
+    recorded: Sequence[Recorded], multiprocessors: int, warps: float | None = None
+) -> dict[str, float]:
+    """The terms with the least relative errors, for the best of WARPS or the one given."""
+    best: tuple[float, dict[str, float]] | None = None
+    for tried in WARPS if warps is None else (warps,):
+        terms: dict[str, float] = {**{k.value: v for k, v in _START.items()}, Term.WARPS: tried}
+        # The longest way through several streams depends on the terms that it gives.
+        for _ in range(_ROUNDS):
+            terms = {**_solved(recorded, terms, multiprocessors), Term.WARPS: tried}
+        missed = _relative(recorded, terms, multiprocessors)
+        score = float(np.abs(missed).mean())
+        if best is None or score < best[0]:
+            best = score, terms
+    assert best is not None
+    return best[1]
+
+
+def _solved(
+    recorded: Sequence[Recorded], terms: dict[str, float], multiprocessors: int
+) -> dict[str, float]:
+    rows, wanted = [], []
+    for one in recorded:
+        replay = replay_time(one.step, terms, multiprocessors)
+        rows.append([replay.features[term] / one.step_ns for term in FITTED])
+        wanted.append((one.step_ns - replay.work_ns - replay.slowed_ns) / one.step_ns)
+    found = _robust(np.array(rows), np.array(wanted))
+    return {term.value: float(value) for term, value in zip(FITTED, found, strict=True)}
+
+
+def _robust(matrix: Floats, wanted: Floats) -> Floats:
+    """The result with the least absolute errors, by least squares weighted anew: a workload that is
+    far off for a reason of its own, such as a GPU at its power limit, does not bend the others."""
+    weight = np.ones(len(wanted))
+    found = np.zeros(matrix.shape[1])
+    for _ in range(_REWEIGHTED):
+        found = _not_negative(matrix * weight[:, None], wanted * weight)
+        missed = np.abs(matrix @ found - wanted)
+        weight = 1 / np.sqrt(np.maximum(missed, _SURE))
+    return found
+
+
+def _not_negative(matrix: Floats, wanted: Floats) -> Floats:
+    """Least squares with no negative result: what comes out negative is set to 0 and left out."""
+    found = np.zeros(matrix.shape[1])
+    used = np.flatnonzero(np.abs(matrix).sum(axis=0) > 0)
+    while len(used):
+        part = np.linalg.lstsq(matrix[:, used], wanted, rcond=None)[0]
+        if (part >= 0).all():
+            found[used] = part
+            return found
+        used = np.delete(used, int(np.argmin(part)))
+    return found
+
+
+def _relative(
+    recorded: Sequence[Recorded], terms: dict[str, float], multiprocessors: int
+) -> Floats:
+    return np.array(
+        [
+            replay_time(one.step, terms, multiprocessors).total_ns / one.step_ns - 1
+            for one in recorded
+        ]
+    )
+
+
+def _line(count: Sequence[float], value: Sequence[float]) -> tuple[float, float]:
+    """A fixed value and one for each, neither negative, with the least relative errors."""
+    scale = np.maximum(np.array(value, dtype=np.float64), 1.0)
+    matrix = np.stack([1 / scale, np.array(count, dtype=np.float64) / scale], axis=1)
+    fixed, each = _not_negative(matrix, np.array(value, dtype=np.float64) / scale)
+    return float(fixed), float(each)
+
+
+def _assembled(
+    recorded: Sequence[Recorded], terms: dict[str, float], source: Provenance
+) -> Calibration:
+    """All but samples and errors."""
+    nodes = [len(one.step) for one in recorded]
+    between = []
+    for one in recorded:
+        replay = replay_time(one.step, terms, source.gpu.multiprocessors)
+        between.append(one.interval_ns - (replay.total_ns - replay.fixed_ns))
+    return Calibration(
+        format=CALIBRATION_FORMAT,
+        version=CALIBRATION_VERSION,
+        tool_version=source.tool_version,
+        created=source.created,
+        recorded=source.recorded,
+        gpu=source.gpu,
+        environment=source.environment,
+        terms=terms,
+        interval_fixed_ns=max(float(np.median(between)), 0.0),
+        error=0.0,
+        interval_error=0.0,
+        replay_cpu_ns=_line(nodes, [one.replay_cpu_ns for one in recorded]),
+        capture=_line([one.eager_cpu_ns for one in recorded], [one.capture_ns for one in recorded]),
+        instantiate_ns=_line(nodes, [one.instantiate_ns for one in recorded]),
+        first_launch_ns=_line(
+            nodes, [max(one.first_launch_ns - one.step_ns, 0) for one in recorded]
+        ),
+        samples=(),
+    )
+
+
+def _sample(one: Recorded, whole: Calibration, without: Calibration) -> CalibrationSample:
+    replay = replay_time(one.step, whole.terms, whole.gpu.multiprocessors)
+    predicted, interval = predicted_of(one, without)
+    return CalibrationSample(
+        name=one.name,
+        nodes=one.nodes,
+        streams=one.step.streams,
+        work_ns=replay.work_ns + replay.slowed_ns,
+        features=dict(replay.features),
+        step_ns=one.step_ns,
+        interval_ns=one.interval_ns,
+        replay_cpu_ns=one.replay_cpu_ns,
+        predicted_ns=predicted,
+        predicted_interval_ns=interval,
+        eager_cpu_ns=one.eager_cpu_ns,
+        capture_ns=one.capture_ns,
+        instantiate_ns=one.instantiate_ns,
+        first_launch_ns=one.first_launch_ns,
+    )
+
+
+def _with_errors(found: Calibration, samples: tuple[CalibrationSample, ...]) -> Calibration:
+    steps = [abs(one.predicted_ns / one.step_ns - 1) for one in samples]
+    intervals = [abs(one.predicted_interval_ns / one.interval_ns - 1) for one in samples]
+    return Calibration(
+        **{name: getattr(found, name) for name in found.__struct_fields__}
+        | {
+            "samples": samples,
+            "error": float(np.quantile(steps, CONFIDENCE)),
+            "interval_error": float(np.quantile(intervals, CONFIDENCE)),
+        }
+    )

@@ -1,0 +1,310 @@
+"""What an eager trace shows that would stop a capture of its step, or spoil the replays.
+
+The rules are those of the doctor (docs/doctor.md), which asks the program itself; here they are
+looked for in what the profiler saw, so that no GPU is needed. A trace does not show everything:
+what is not found here may still be there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, looks_of
+from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.trace.intervals import Nesting
+from graphviz_dash.analysis.trace.lanes import Ints, column, encode, link_launches
+from graphviz_dash.model.doctor import RuleId
+from graphviz_dash.model.rules import RULES, Rule
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.trace import Trace
+
+_READS: Final = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal")
+_SIZES: Final = (
+    "aten::nonzero", "aten::masked_select", "aten::unique", "aten::_unique", "aten::unique_dim",
+    "aten::repeat_interleave", "aten::linalg_",
+)  # fmt: skip
+_ADAM: Final = ("Optimizer.step#Adam", "Optimizer.step#NAdam", "Optimizer.step#RAdam")
+_METHOD: Final = "trace"
+_SHOWN_NAME: Final = 60
+_OPS_TOGETHER: Final = 200_000
+"""About so many operators are looked through at once: all those of a long trace take gigabytes."""
+_ALLOCATOR: Final = "torch's caching allocator"
+"""Stands for the operators in which memory was allocated."""
+
+
+_Key: TypeAlias = tuple[RuleId, str | None, str | None, str | None]
+"""Rule, operator, module, source."""
+
+
+@dataclass(frozen=True)
+class Blocker:
+    """A place in the step that breaks a rule of capture.
+
+    ``certain`` is False where the trace makes it only likely. ``op`` is the operator around it, or
+    None with the call alone; ``module`` and ``source`` where the trace tells. ``seen`` says what
+    was seen: CUDA calls, copies, or how steps differ. ``count`` is how often a step comes by,
+    ``cpu_ns`` what the calls take in a traced step, ``steps`` in how many of its steps it was seen.
+    """
+
+    rule: Rule
+    certain: bool
+    op: str | None
+    module: str | None
+    source: str | None
+    seen: str
+    count: int
+    cpu_ns: int
+    steps: int
+
+
+def capture_blockers(trace: Trace, step: EagerStep) -> tuple[Blocker, ...]:
+    """What would stop a capture of the steps of ``trace``: the certain ones first, of these those
+    that take the most time."""
+    found = [*_calls(trace, step), *_optimizers(trace, step), *_differences(trace, step)]
+    return tuple(sorted(found, key=lambda one: (not one.certain, -one.cpu_ns, -one.count)))
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call in question; ``copy`` is the name of the copy that it made, or that it waits for."""
+
+    row: int
+    step: int
+    name: str
+    kind: CallClass
+    copy: str | None
+
+
+def _calls(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
+    calls = _in_question(trace, step)
+    if not calls:
+        return
+    duration = column(trace.runtime, "dur")
+    last = _last_submits(trace, step)
+    groups: dict[_Key, list[_Call]] = {}
+    for one, origin in _told(trace, step, calls):
+        # Waiting at the end of a step, outside any operator, is what loops and profilers do.
+        if one.kind is CallClass.SYNCHRONISE and origin.op is None and one.row > last[one.step]:
+            continue
+        rule = _rule(one, origin)
+        if rule is RuleId.FORBIDDEN_CALL and origin.op is not None:
+            # The caching allocator grows wherever it happens to: one finding for all.
+            key: _Key = (rule, _ALLOCATOR, None, None)
+        else:
+            key = (rule, origin.op, origin.module, origin.source)
+        groups.setdefault(key, []).append(one)
+    for (rule, op, module, source), rows in groups.items():
+        by_call = Counter((one.step, one.name) for one in rows)
+        visited = {one.step for one in rows}
+        yield Blocker(
+            rule=RULES[rule],
+            # torch lets its allocator allocate in a capture, which other libraries must not.
+            certain=op != _ALLOCATOR,
+            op=op,
+            module=module,
+            source=source,
+            seen=_seen(rows),
+            count=max(by_call.values()),
+            cpu_ns=sum(int(duration[one.row]) for one in rows) // len(visited),
+            steps=len(visited),
+        )
+
+
+def _told(trace: Trace, step: EagerStep, calls: list[_Call]) -> Iterator[tuple[_Call, NodeOrigin]]:
+    """The calls with their origins, found for some steps at a time."""
+    starts = [one.start for one in step.steps]
+    ops = np.searchsorted(column(trace.ops, "ts"), starts) // _OPS_TOGETHER
+    for _, some in groupby(calls, lambda one: int(ops[one.step])):
+        group = list(some)
+        begin, end = (step.steps[group[place].step] for place in (0, -1))
+        # Twice the length of the first of these steps before it, not of all of them.
+        around = near(trace, begin.start, end.end, margin=2 * begin.duration_ns)
+        origins = Origins(around, np.array([one.row for one in group], dtype=np.int64))
+        for place, one in enumerate(group):
+            yield one, origins.origin(place, _METHOD, 1.0)
+
+
+def _seen(rows: list[_Call]) -> str:
+    told = dict.fromkeys(
+        f"{one.name}: {one.copy}" if one.copy and one.kind is CallClass.COPY else one.name
+        for one in rows
+    )
+    return ", ".join(told)
+
+
+def _in_question(trace: Trace, step: EagerStep) -> list[_Call]:
+    """Calls of the steps that wait, allocate, or copy from or to memory that is not pinned."""
+    start, thread = column(trace.runtime, "ts"), column(trace.runtime, "tid")
+    codes, names = encode(trace.runtime["name"])
+    kinds = [call_class(name) for name in names]
+    copies = _copies(trace)
+    found: list[_Call] = []
+    latest: dict[int, str | None] = {}
+    for number, one in enumerate(step.steps):
+        first, stop = np.searchsorted(start, [one.start, one.end])
+        for row in range(int(first), int(stop)):
+            name, kind, mine = names[codes[row]], kinds[codes[row]], int(thread[row])
+            copy = copies.get(row)
+            if kind is CallClass.COPY:
+                latest[mine] = copy if copy and "Pageable" in copy else None
+                if latest[mine] or "Async" not in name:
+                    found.append(_Call(row, number, name, kind, copy))
+            elif kind is CallClass.SYNCHRONISE:
+                found.append(_Call(row, number, name, kind, latest.get(mine)))
+            elif kind is CallClass.MEMORY and "Async" not in name:
+                found.append(_Call(row, number, name, kind, None))
+            elif kind is CallClass.KERNEL_LAUNCH:
+                latest[mine] = None
+    return found
+
+
+def _copies(trace: Trace) -> dict[int, str]:
+    """The name of the copy that each row of the calls made."""
+    links = link_launches(
+        column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
+    ).launch
+    rows = np.flatnonzero((trace.gpu["kind"] == "memcpy").to_numpy() & (links >= 0))
+    names = trace.gpu["name"].gather(rows).to_list()
+    return {call: name or "" for call, name in zip(links[rows].tolist(), names, strict=True)}
+
+
+def _last_submits(trace: Trace, step: EagerStep) -> list[int]:
+    """For each step the row of its last call that submits work, -1 for none."""
+    start = column(trace.runtime, "ts")
+    codes, names = encode(trace.runtime["name"])
+    submits = (CallClass.KERNEL_LAUNCH, CallClass.COPY, CallClass.GRAPH_LAUNCH)
+    flags = np.array([call_class(name) in submits for name in names], dtype=np.bool_)
+    rows = np.flatnonzero(flags[codes]) if len(names) else np.zeros(0, dtype=np.int64)
+    # The table is in the order of its starts.
+    spans = np.array([(one.start, one.end) for one in step.steps], dtype=np.int64).reshape(-1, 2)
+    first, stop = np.searchsorted(start[rows], spans).T
+    return [
+        int(rows[last - 1]) if last > begin else -1
+        for begin, last in zip(first.tolist(), stop.tolist(), strict=True)
+    ]
+
+
+def _rule(call: _Call, origin: NodeOrigin) -> RuleId:
+    if call.kind is CallClass.MEMORY:
+        return RuleId.FORBIDDEN_CALL
+    if any(op.startswith(_SIZES) for op in origin.op_path):
+        return RuleId.SYNC_SHAPE
+    if any(op in _READS for op in origin.op_path):
+        return RuleId.SYNC_VALUE
+    if call.copy and "DtoH" in call.copy:
+        return RuleId.SYNC_COPY
+    if call.copy and "HtoD" in call.copy:
+        return RuleId.UNPINNED_COPY
+    return RuleId.SYNC_CALL if call.kind is CallClass.SYNCHRONISE else RuleId.FORBIDDEN_CALL
+
+
+def _optimizers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
+    """Adam and its relatives that read their step count on the CPU, which capturable ones do not:
+    a value is read, and nothing is waited for."""
+    marks = trace.annotations
+    names = marks["name"].to_list()
+    rows = [row for row, name in enumerate(names) if name and name.startswith(_ADAM)]
+    if not rows or not len(trace.ops):
+        return
+    reads = trace.ops.select("ts", "dur", "tid").filter(trace.ops["name"] == "aten::item")
+    start, end = _spans(reads)
+    thread = column(reads, "tid")
+    waited = Nesting.build(start, end - start, thread).around(*_waits(trace))
+    on_cpu = np.setdiff1d(np.arange(len(reads)), waited)
+    begin, stop = _spans(marks)
+    tids = column(marks, "tid")
+    counts: dict[str, list[int]] = {}
+    for row in rows:
+        inside = (
+            (start[on_cpu] >= begin[row])
+            & (start[on_cpu] < stop[row])
+            & (thread[on_cpu] == tids[row])
+        )
+        if count := int(np.count_nonzero(inside)):
+            counts.setdefault(str(names[row]), []).append(count)
+    for name, found in counts.items():
+        optimizer = name.removeprefix("Optimizer.step#")
+        yield Blocker(
+            rule=RULES[RuleId.OPTIMIZER_CAPTURABLE],
+            certain=False,
+            op=optimizer,
+            module=None,
+            source=None,
+            seen=f"{optimizer} reads a number on the CPU, as one without capturable=True does",
+            count=max(found),
+            cpu_ns=0,
+            steps=min(len(found), step.taken),
+        )
+
+
+def _waits(trace: Trace) -> tuple[Ints, Ints]:
+    codes, names = encode(trace.runtime["name"])
+    wanted = np.array([call_class(name) is CallClass.SYNCHRONISE for name in names], dtype=np.bool_)
+    rows = np.flatnonzero(wanted[codes]) if len(names) else np.zeros(0, dtype=np.int64)
+    return column(trace.runtime, "ts")[rows], column(trace.runtime, "tid")[rows]
+
+
+def _spans(table: object) -> tuple[Ints, Ints]:
+    start = column(table, "ts")  # type: ignore[arg-type]  # any table of a trace
+    return start, start + np.maximum(column(table, "dur"), 1)  # type: ignore[arg-type]
+
+
+def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
+    """Steps whose work is not that of the others, by the first item at which they part."""
+    others = sorted(set(range(step.taken)).difference(step.like))
+    unlike = [place for place in others if len(step.steps[place].gpu_rows)]
+    if not unlike:
+        return
+    usual = looks_of(trace, step.steps[step.like[0]])
+    # The first step may still warm up: a later one shows what the program does.
+    other = looks_of(trace, step.steps[unlike[-1]])
+    pairs = zip(usual.looks, other.looks, strict=False)
+    shorter = min(len(usual.looks), len(other.looks))
+    place = next((at for at, (one, two) in enumerate(pairs) if one != two), shorter)
+    around = other if place < len(other.looks) else usual
+    launch = around.launches[place : place + 1]
+    shown = step.steps[unlike[-1] if around is other else step.like[0]]
+    told = None
+    if (launch >= 0).all():
+        told = Origins(near(trace, shown.start, shown.end), launch).origin(0, _METHOD, 1.0)
+    same_work = [one[:2] for one in usual.looks] == [one[:2] for one in other.looks]
+    only_first = unlike == [0]
+    yield Blocker(
+        rule=RULES[RuleId.CHANGING_SHAPE if same_work else RuleId.CONTROL_FLOW],
+        certain=not only_first,
+        op=told.op if told else None,
+        module=told.module if told else None,
+        source=told.source if told else None,
+        seen=_difference(usual.looks, other.looks, place, len(unlike), step.taken, only_first),
+        count=1,
+        cpu_ns=0,
+        steps=len(unlike),
+    )
+
+
+def _difference(
+    usual: list[tuple[object, ...]],
+    other: list[tuple[object, ...]],
+    place: int,
+    unlike: int,
+    taken: int,
+    only_first: bool,
+) -> str:
+    def shown(looks: list[tuple[object, ...]]) -> str:
+        return str(looks[place][1])[:_SHOWN_NAME] if place < len(looks) else "nothing more"
+
+    who = "the first step, which may still warm up," if only_first else f"{unlike} of {taken} steps"
+    verb = "differs" if unlike == 1 else "differ"
+    if len(usual) != len(other):
+        what = f"{len(other)} pieces of work instead of {len(usual)}"
+    else:
+        what = "other work or other sizes"
+    return f"{who} {verb}: {what}, first {shown(other)} in the place of {shown(usual)}"

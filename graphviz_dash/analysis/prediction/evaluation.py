@@ -1,0 +1,67 @@
+"""A prediction beside what came of it: what the eager run alone said of the graph that was
+measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
+from graphviz_dash.analysis.prediction.predict import Prediction, predict_run
+from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
+from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.units import format_ns
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.trace.steps import Step
+    from graphviz_dash.model.run import Run
+
+
+def prediction_for(
+    run: Run, against: Run | str, taken: Mapping[str, tuple[Step, ...]]
+) -> Prediction | str:
+    """What the baseline ``against`` predicts for the whole-step graph of ``run``, or why nothing;
+    ``taken`` are the traced steps of runs by name."""
+    if isinstance(against, str):
+        return against
+    if run.mode is not ExecutionMode.GRAPH:
+        return "only a graph of the whole step is predicted"
+    if against.mode is not ExecutionMode.EAGER:
+        return f"{against.name} is no eager run"
+    found = predict_run(against, shipped_calibration(), taken.get(against.name))
+    if not isinstance(found, str) and found.waits_for_ranks:
+        return "its collectives hold the time in which they wait for other ranks"
+    return found
+
+
+def prediction_figures(found: Prediction | str, measured: Figure) -> Iterator[Figure]:
+    """The predicted step time, and how far it is off ``measured``."""
+    if isinstance(found, str):
+        yield absent("predicted_step_time", found)
+        yield absent("prediction_error", found)
+        return
+    step = found.step_ns
+    samples = len(found.calibration.samples)
+    spread = Spread(step.low, step.high, SpreadKind.PREDICTION, samples)
+    yield present("predicted_step_time", step.value, spread)
+    if not measured.value:
+        yield absent("prediction_error", measured.reason or "the measured step time is 0")
+    else:
+        yield present("prediction_error", step.value / measured.value - 1)
+
+
+def scored_text(found: Prediction, measured: float | None) -> str:
+    """The prediction beside the measurement, in words."""
+    step = found.step_ns
+    told = (
+        f"Predicted from the eager trace alone: {format_ns(round(step.value))} per step "
+        f"({format_ns(round(step.low))} to {format_ns(round(step.high or step.value))})"
+    )
+    if not measured:
+        return f"{told}."
+    inside = step.low <= measured <= (step.high or step.value)
+    return (
+        f"{told}; measured: {format_ns(measured)}, so it was off by "
+        f"{step.value / measured - 1:+.1%}, {'inside' if inside else 'outside'} its interval."
+    )

@@ -1,0 +1,91 @@
+"""Which parts of an eager step are worth a graph of their own: for each module its share of the
+eager step, its work, and what a graph of it alone would take.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphviz_dash.analysis.prediction.capture_blockers import Blocker
+from graphviz_dash.analysis.prediction.eager_step import EagerStep
+from graphviz_dash.analysis.prediction.replay_model import Term, item_features
+from graphviz_dash.analysis.prediction.step_modules import Parts
+from graphviz_dash.analysis.sample_statistics import Floats
+
+
+@dataclass(frozen=True)
+class PartPrediction:
+    """One part; ``name`` is "" for the work that lies in none. Times in ns for each step.
+
+    ``eager_ns`` is its share of the eager step: its work, and the idle time of the GPU before each
+    piece of it; the shares add up to the step. ``busy_ns`` is its work alone. ``graphs`` are how
+    many graphs it would be (forward and backward one each), ``graphed_ns`` what they take, launches
+    included. ``blockers`` are findings inside it that keep it from being captured.
+    """
+
+    name: str
+    items: int
+    kernels: int
+    eager_ns: float
+    busy_ns: float
+    graphs: int
+    graphed_ns: float
+    blockers: int
+
+    @property
+    def saving_ns(self) -> float:
+        """What a graph of this part alone saves in each step; negative where it costs more."""
+        return self.eager_ns - self.graphed_ns
+
+
+def predict_parts(
+    step: EagerStep,
+    parts: Parts,
+    exclusive: Floats,
+    eager_ns: float,
+    terms: dict[str, float],
+    multiprocessors: int,
+    blockers: tuple[Blocker, ...],
+) -> tuple[PartPrediction, ...]:
+    """The parts of ``step``, the largest saving first; what lies in none comes last.
+
+    ``exclusive`` (items,) is what each item adds to the busy time. Idle time is scaled so that all
+    adds up to ``eager_ns``: where that is a clean step, the profiler's share of it goes.
+    """
+    order = np.argsort(step.begin, kind="stable")
+    reach = np.concatenate(([0], np.maximum.accumulate((step.begin + step.duration)[order])[:-1]))
+    idle = np.zeros(len(step))
+    idle[order] = np.maximum(step.begin[order] - np.maximum(reach, 0), 0)
+    left = max(eager_ns - float(exclusive.sum()), 0.0)
+    idle *= left / idle.sum() if idle.sum() else 0.0
+    cost = np.zeros(len(step))
+    for term, counts in item_features(step, multiprocessors).items():
+        cost += counts * terms[term]
+    found = []
+    names = np.array(parts.names, dtype=object)
+    for name in dict.fromkeys(parts.names):
+        mine = np.flatnonzero(names == name)
+        runs = int(np.count_nonzero(np.diff(mine) > 1)) + 1
+        launches = runs * terms[Term.FIXED]
+        found.append(
+            PartPrediction(
+                name=name,
+                items=len(mine),
+                kernels=sum(step.kind[one] == "kernel" for one in mine.tolist()),
+                eager_ns=float(exclusive[mine].sum() + idle[mine].sum()),
+                busy_ns=float(exclusive[mine].sum()),
+                graphs=runs,
+                graphed_ns=float(exclusive[mine].sum() + cost[mine].sum() + launches),
+                blockers=sum(
+                    one.certain and one.module is not None and _inside(one.module, name)
+                    for one in blockers
+                ),
+            )
+        )
+    return tuple(sorted(found, key=lambda one: (not one.name, -one.saving_ns)))
+
+
+def _inside(module: str, part: str) -> bool:
+    return bool(part) and (module == part or module.startswith(f"{part}."))

@@ -1,0 +1,442 @@
+"""A verdict on CUDA graphs from an eager trace alone: how long the step would take as one graph,
+what that gains, when it is paid back, what is in the way, and which parts are worth it by
+themselves.
+
+Page, command line and the comparison with a measured graph all take the result of :func:`predict`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step, exclusive_of
+from graphviz_dash.analysis.prediction.module_prediction import PartPrediction, predict_parts
+from graphviz_dash.analysis.prediction.replay_model import ReplayTime, Term, replay_time
+from graphviz_dash.analysis.prediction.step_modules import step_parts
+from graphviz_dash.analysis.sample_statistics import summarise
+from graphviz_dash.analysis.trace.steps import Step, StepMethod
+from graphviz_dash.model.doctor import Severity
+from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.calibration import Calibration
+    from graphviz_dash.model.run import CleanTimings, Run
+    from graphviz_dash.model.trace import Trace
+
+CONFIDENCE: Final = 0.9
+"""The share of cases that an interval is to hold."""
+
+_WORTH: Final = 1.05
+"""A speedup below this is called hardly any."""
+
+_FEW: Final = 3
+
+
+class EagerSide(StrEnum):
+    """What a prediction is held against."""
+
+    CLEAN = "clean"
+    """Steps timed with no profiler attached."""
+    TRACED = "under the profiler"
+    """The steps of the trace itself, which the profiler lengthens."""
+
+
+class Outcome(StrEnum):
+    """The verdict in a word."""
+
+    YES = "yes"
+    HARDLY = "hardly"
+    NO = "no"
+    BLOCKED = "not as it is"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with the interval that is to hold it in nine of ten cases. ``high`` is None where the
+    interval is open upwards: replays that may never come."""
+
+    value: float
+    low: float
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What is predicted for the step of a trace; times in ns.
+
+    ``step_ns`` is the graphed step from call to completion, ``interval_ns`` the same back to back.
+    ``eager_ns`` is the eager step, as ``eager_side`` says. ``one_off`` are the parts of what a
+    graph costs once, ``break_even`` the replays that pay it back, None with a reason in
+    ``break_even_reason`` where none do. ``busy_share`` is the GPU's busy time over the eager step.
+    ``parts`` are None with a reason in ``parts_reason``. ``warnings`` say what makes this weak.
+    """
+
+    source: str
+    calibration: Calibration
+    step: EagerStep
+    replay: ReplayTime
+    step_ns: Estimate
+    interval_ns: Estimate
+    eager_ns: float
+    eager_side: EagerSide
+    speedup: Estimate
+    saving_ns: Estimate
+    one_off: tuple[tuple[str, int], ...]
+    break_even: Estimate | None
+    break_even_reason: str | None
+    outcome: Outcome
+    blockers: tuple[Blocker, ...]
+    unlooked: tuple[str, ...]
+    parts: tuple[PartPrediction, ...] | None
+    parts_by: str | None
+    parts_reason: str | None
+    warnings: tuple[str, ...]
+
+    @property
+    def graphed(self) -> Estimate:
+        """The graphed step that the speedup is of: back to back where the eager side is a loop."""
+        return self.interval_ns if self.looped else self.step_ns
+
+    @property
+    def looped(self) -> bool:
+        """Whether the eager side are steps of a loop that need not wait between them."""
+        return self.eager_side is EagerSide.TRACED and self.step.method is StepMethod.PROFILER
+
+    @property
+    def waits_for_ranks(self) -> bool:
+        """Whether the step has collectives, whose traced time depends on other ranks."""
+        return _collectives(self.step)
+
+    @property
+    def one_off_ns(self) -> int:
+        """What the graph costs once."""
+        return sum(ns for _, ns in self.one_off)
+
+    @property
+    def idle_ns(self) -> float:
+        """The time of the eager step in which the GPU does nothing."""
+        return max(self.eager_ns - self.step.busy_ns, 0.0)
+
+
+def predict(
+    trace: Trace,
+    calibration: Calibration,
+    clean: CleanTimings | None = None,
+    gpu: str | None = None,
+    taken: tuple[Step, ...] | None = None,
+) -> Prediction | str:
+    """The prediction for the typical step of an eager ``trace``, or why there is none.
+
+    ``clean`` are timings of the same eager step with no profiler attached: the eager side is theirs
+    then, else that of the trace. ``gpu`` is the name of the trace's GPU where its own does not say.
+    ``taken`` are the steps of the trace, where they are known already.
+    """
+    step = eager_step(trace, taken)
+    if isinstance(step, str):
+        return step
+    return predict_step(trace, step, calibration, clean, gpu)
+
+
+def predict_run(
+    run: Run, calibration: Calibration, taken: tuple[Step, ...] | None = None
+) -> Prediction | str:
+    """The prediction from an eager run of a bundle, its clean timings used where it has them.
+    ``taken`` are the steps of its trace, where they are known already."""
+    trace = run.replay_trace
+    if trace is None:
+        return f"{run.name} has no trace of its steps"
+    return predict(trace, calibration, run.clean, _gpu_of(run), taken)
+
+
+def _gpu_of(run: Run) -> str | None:
+    gpu = run.manifest.environment.gpu
+    return gpu.name if gpu else None
+
+
+def predict_step(
+    trace: Trace,
+    step: EagerStep,
+    calibration: Calibration,
+    clean: CleanTimings | None,
+    gpu: str | None,
+) -> Prediction:
+    """As :func:`predict`, for a typical step that is known already."""
+    terms, multiprocessors = calibration.terms, calibration.gpu.multiprocessors
+    replay = replay_time(step, terms, multiprocessors)
+    step_ns = _around(replay.total_ns, calibration.error)
+    interval_ns = _around(interval_of(replay, calibration, len(step)), calibration.interval_error)
+    eager, side, weak = _eager_side(step, clean)
+    looped = side is EagerSide.TRACED and step.method is StepMethod.PROFILER
+    graphed = interval_ns if looped else step_ns
+    speedup = _ratio(eager, graphed)
+    saving = Estimate(
+        eager.value - graphed.value,
+        (eager.low) - (graphed.high or graphed.value),
+        (eager.high or eager.value) - graphed.low,
+    )
+    blockers = capture_blockers(trace, step)
+    one_off = _one_off(step, calibration, clean)
+    even, why_not = _break_even(sum(ns for _, ns in one_off), saving)
+    parts = step_parts(trace, step)
+    return Prediction(
+        source=trace.info.source,
+        calibration=calibration,
+        step=step,
+        replay=replay,
+        step_ns=step_ns,
+        interval_ns=interval_ns,
+        eager_ns=eager.value,
+        eager_side=side,
+        speedup=speedup,
+        saving_ns=saving,
+        one_off=one_off,
+        break_even=even,
+        break_even_reason=why_not,
+        outcome=_outcome(speedup, blockers),
+        blockers=blockers,
+        unlooked=_unlooked(trace, step),
+        parts=None
+        if isinstance(parts, str)
+        else predict_parts(
+            step,
+            parts,
+            exclusive_of(step).astype(np.float64),
+            eager.value,
+            terms,
+            multiprocessors,
+            blockers,
+        ),
+        parts_by=None if isinstance(parts, str) else parts.by,
+        parts_reason=parts if isinstance(parts, str) else None,
+        warnings=(*_weak(trace, step, calibration, gpu), *weak),
+    )
+
+
+def interval_of(replay: ReplayTime, calibration: Calibration, nodes: int) -> float:
+    """The graphed step back to back: launches lie beside the work, unless they take longer."""
+    device = replay.total_ns - replay.fixed_ns - replay.random_ns + calibration.interval_fixed_ns
+    fixed, each = calibration.replay_cpu_ns
+    return max(device + replay.random_ns, fixed + each * nodes)
+
+
+def _around(value: float, error: float) -> Estimate:
+    return Estimate(round(value), round(value * (1 - error)), round(value * (1 + error)))
+
+
+def _eager_side(
+    step: EagerStep, clean: CleanTimings | None
+) -> tuple[Estimate, EagerSide, tuple[str, ...]]:
+    """The eager step with its quartiles: clean where there are clean timings, never a mixture."""
+    if clean is not None and clean.steps:
+        found, side = summarise([one.wall_ns for one in clean.steps]), EagerSide.CLEAN
+    else:
+        found = summarise([step.steps[one].duration_ns for one in step.like])
+        side = EagerSide.TRACED
+        if step.method is StepMethod.WHOLE:
+            found = summarise([_extent(step)])
+    assert found is not None
+    low, high = found.spread.low, found.spread.high or found.median
+    notes = (
+        "the eager side is the step under the profiler, which lengthens launches: the speedup is "
+        "against that step, and against the step without a profiler it is smaller",
+    )
+    return Estimate(found.median, low, high), side, notes if side is EagerSide.TRACED else ()
+
+
+def _extent(step: EagerStep) -> int:
+    """From the begin of the first item to the end of the last."""
+    return int((step.begin + step.duration).max() - step.begin.min())
+
+
+def _ratio(eager: Estimate, graphed: Estimate) -> Estimate:
+    """A ratio with its interval: relative uncertainties of both sides, added in quadrature."""
+    value = eager.value / graphed.value
+    above = math.hypot(
+        (eager.high or eager.value) / eager.value - 1, 1 - graphed.low / graphed.value
+    )
+    below = math.hypot(
+        1 - eager.low / eager.value, (graphed.high or graphed.value) / graphed.value - 1
+    )
+    return Estimate(value, value * max(1 - below, 0.0), value * (1 + above))
+
+
+def _one_off(
+    step: EagerStep, calibration: Calibration, clean: CleanTimings | None
+) -> tuple[tuple[str, int], ...]:
+    """What the graph costs once. A capture runs the step's Python once without its work."""
+    cpu = (
+        float(np.median([one.launch_cpu_ns for one in clean.steps]))
+        if clean is not None and clean.steps
+        else step.launch_cpu_ns
+    )
+    nodes = len(step)
+
+    def line(fit: tuple[float, float], count: float) -> int:
+        return round(fit[0] + fit[1] * count)
+
+    return (
+        ("capture", line(calibration.capture, cpu)),
+        ("instantiation", line(calibration.instantiate_ns, nodes)),
+        ("first launch beyond a step", line(calibration.first_launch_ns, nodes)),
+    )
+
+
+def _break_even(cost: float, saving: Estimate) -> tuple[Estimate | None, str | None]:
+    if saving.value <= 0:
+        return None, "a replay would save nothing"
+    most = cost / saving.low if saving.low > 0 else None
+    return (
+        Estimate(
+            max(math.ceil(cost / saving.value), 1),
+            max(math.ceil(cost / (saving.high or saving.value)), 1),
+            None if most is None else max(math.ceil(most), 1),
+        ),
+        None,
+    )
+
+
+def _outcome(speedup: Estimate, blockers: tuple[Blocker, ...]) -> Outcome:
+    if speedup.value < 1:
+        return Outcome.NO
+    if speedup.value < _WORTH or speedup.low < 1:
+        return Outcome.HARDLY
+    stops = any(one.certain and one.rule.severity is Severity.ILLEGAL for one in blockers)
+    return Outcome.BLOCKED if stops else Outcome.YES
+
+
+def _unlooked(trace: Trace, step: EagerStep) -> tuple[str, ...]:
+    """What this trace cannot tell about a capture."""
+    found = []
+    if step.taken < 2:
+        found.append("one step alone does not show whether steps differ")
+    if not len(trace.python):
+        found.append("no lines of code: the trace has no Python stacks (with_stack=True)")
+    if not len(trace.ops):
+        found.append("no operators: the trace was recorded without ProfilerActivity.CPU")
+    found.append("whether inputs move between steps: `graphviz-dash doctor` watches the program")
+    return tuple(found)
+
+
+def _collectives(step: EagerStep) -> bool:
+    return any(name.startswith("nccl") for name in step.name)
+
+
+def _weak(
+    trace: Trace, step: EagerStep, calibration: Calibration, gpu: str | None
+) -> tuple[str, ...]:
+    found = []
+    names = trace.info.device_names
+    there = gpu or (names[0] if names else None)
+    own = calibration.gpu.name
+    if there is None:
+        found.append(
+            f"the trace does not name its GPU, the calibration is of {own}: if it is another, "
+            "gaps between nodes differ, and the intervals are too narrow"
+        )
+    elif there != own:
+        found.append(
+            f"the trace is of {there}, the calibration of {own}: gaps between nodes differ, and "
+            "the intervals are too narrow; make one there with `graphviz-dash bench predict`"
+        )
+    if step.method is StepMethod.WHOLE:
+        found.append("the trace marks no steps: all of it is taken for one")
+    if len(step.like) < _FEW:
+        steps = counted(len(step.like), "traced step")
+        found.append(f"only {steps} ran the same work; 3 or more tell better")
+    if _collectives(step):
+        found.append("collectives hold the time in which they wait for other ranks, as traced")
+    if trace.info.incomplete:
+        found.append(f"the trace is not whole: {trace.info.incomplete[0].text}")
+    return tuple(found)
+
+
+def verdict(found: Prediction) -> str:
+    """The prediction in a sentence."""
+    ratio, low = format_ratio(found.speedup.value), format_ratio(found.speedup.low)
+    high = format_ratio(found.speedup.high)
+    graphed = found.graphed
+    times = f"{format_ns(graphed.value)} instead of {format_ns(found.eager_ns)}"
+    side = "" if found.eager_side is EagerSide.CLEAN else f" ({found.eager_side.value})"
+    gain = f"{ratio} faster ({low} to {high}), {times}{side} per step"
+    match found.outcome:
+        case Outcome.YES:
+            return f"Yes: as one graph the step would be {gain}."
+        case Outcome.BLOCKED:
+            count = sum(one.certain for one in found.blockers)
+            places = "one place stops" if count == 1 else f"{count} places stop"
+            return f"Yes, but {places} a capture: without them the step would be {gain}."
+        case Outcome.HARDLY:
+            return f"Hardly: as one graph the step would be {gain}."
+    return f"No: as one graph the step would take {times}{side}."
+
+
+def one_off_text(found: Prediction) -> str:
+    """What the graph costs once, in parts."""
+    parts = ", ".join(f"{name} {format_ns(round(ns))}" for name, ns in found.one_off)
+    return f"about {format_ns(round(found.one_off_ns))}: {parts}"
+
+
+_GAPS: Final = {
+    Term.KERNEL: "before kernels",
+    Term.WIDE: "more behind kernels that fill the GPU",
+    Term.SET: "around memory sets",
+    Term.COPY: "around copies on the device",
+    Term.HOST_COPY: "around copies from or to the host",
+    Term.JOIN: "more where a node waits for another stream",
+}
+
+
+def reasons(found: Prediction) -> tuple[str, ...]:
+    """The prediction's reasons, in numbers."""
+    step, replay = found.step, found.replay
+    side = "" if found.eager_side is EagerSide.CLEAN else " under the profiler"
+    kinds = [
+        (step.count("kernel"), "kernel"),
+        (step.count("memcpy"), "copy"),
+        (step.count("memset"), "set"),
+    ]
+    pieces = ", ".join(
+        f"{format_count(count)} {_plural(word, count)}" for count, word in kinds if count
+    )
+    share = min(step.busy_ns / found.eager_ns, 1.0) if found.eager_ns else 0.0
+    told = [
+        f"{pieces} per step on {step.streams} {_plural('stream', step.streams)}; the GPU works "
+        f"{format_ns(step.busy_ns)} of the {format_ns(round(found.eager_ns))} that the eager step "
+        f"takes{side} ({format_percent(share)}) and waits for launches or the CPU "
+        f"{format_ns(round(found.idle_ns))}",
+        f"a replay has the same work, {format_ns(round(replay.work_ns))} along its longest way",
+    ]
+    if replay.slowed_ns >= 1:
+        told.append(
+            "work on several streams at once slows each other: "
+            f"{format_ns(round(replay.slowed_ns))} along that way"
+        )
+    if replay.heat_ns >= 1:
+        told.append(
+            f"long kernels on tensor cores take {format_ns(round(replay.heat_ns))} more in a loop "
+            "of such steps, at the power limit"
+        )
+    gaps = "; ".join(
+        f"{format_ns(round(ns))} {_GAPS[term]} ({format_count(count)})"
+        for term, count, ns in replay.gaps
+        if ns >= 1
+    )
+    if gaps:
+        told.append(f"gaps that remain between nodes: {format_ns(round(replay.gap_ns))} ({gaps})")
+    once = f"launch and return: {format_ns(round(replay.fixed_ns))}"
+    if replay.random_ns:
+        once += f", and {format_ns(round(replay.random_ns))} to seed random numbers"
+    told.append(once)
+    return tuple(told)
+
+
+def _plural(word: str, count: int) -> str:
+    if count == 1:
+        return word
+    return "copies" if word == "copy" else f"{word}s"

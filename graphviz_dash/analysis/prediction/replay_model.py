@@ -1,0 +1,185 @@
+"""What a replay of an eager step would take: the work along its longest way, what passes between
+one node and the next by the kinds of both, and what a launch takes by itself.
+
+Kernels take in a replay about what they take in the eager trace, whatever the profiler does to the
+time between them. What passes between nodes depends on their kinds, and on whether a kernel is so
+large that its last blocks end long after its first ones; a calibration says how much on one
+machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from graphviz_dash.analysis.prediction.eager_step import EagerStep
+from graphviz_dash.analysis.prediction.replay_schedule import schedule
+from graphviz_dash.analysis.sample_statistics import Floats
+
+
+class Term(StrEnum):
+    """What a replay takes beside its work. In ns for each of its kind, except WARPS."""
+
+    FIXED = "fixed"
+    """Once: from the call to the first node, and from the end of the last one to the return."""
+    RANDOM = "random"
+    """Once, where the step draws random numbers: the replay first says where in the sequence."""
+    KERNEL = "kernel"
+    """Before each kernel."""
+    WIDE = "wide"
+    """Before each kernel that comes behind one that fills the GPU, on top."""
+    SET = "set"
+    """Before a memory set, and from it to what follows."""
+    COPY = "copy"
+    """The same for a copy within the device."""
+    HOST_COPY = "host_copy"
+    """The same for a copy from or to the host."""
+    JOIN = "join"
+    """Before an item that waits for work on another stream, on top."""
+    HEAT = "heat"
+    """For each ns of a kernel that keeps the tensor cores busy for long: a GPU reaches its power
+    limit in a loop of such steps, not in the few of a trace."""
+    WARPS = "warps"
+    """Warps on each multiprocessor with which kernels that run at the same time fill the GPU."""
+
+
+_RANDOM: Final = re.compile(
+    r"dropout|philox|distribution_|bernoulli|random_|normal_|uniform_", re.I
+)
+_HOT: Final = re.compile(r"nvjet|bf16|f16|hgemm|1688|16816|tensorop|tf32|sdpa|flash|fmha")
+_HOT_NS: Final = 20_000
+_WARP: Final = 32
+
+
+@dataclass(frozen=True)
+class ReplayTime:
+    """A predicted replay; times in ns.
+
+    ``total_ns`` is ``fixed_ns`` and ``random_ns`` (once), ``work_ns`` (items along the longest way,
+    as traced), ``slowed_ns`` (by which work at the same time lengthens them), ``heat_ns`` (what
+    the power limit adds), and ``gaps``, what passes between nodes along it, by term: how
+    often and how much.
+    """
+
+    total_ns: float
+    fixed_ns: float
+    random_ns: float
+    work_ns: float
+    slowed_ns: float
+    heat_ns: float
+    gaps: tuple[tuple[Term, int, float], ...]
+    features: Mapping[str, float]
+
+    @property
+    def gap_ns(self) -> float:
+        """What passes between nodes, of all kinds."""
+        return sum(ns for _, _, ns in self.gaps)
+
+
+def item_features(step: EagerStep, multiprocessors: int) -> dict[Term, Floats]:
+    """For each term that counts items how often it counts each, shape (items,)."""
+    kind = np.array(step.kind)
+    kernel = kind == "kernel"
+    host = np.array([one > 0 for one in engines_of(step)], dtype=np.bool_)
+    ahead = _ahead(step)
+    warps = demand_of(step, multiprocessors, 1.0)
+    wide = np.where(ahead >= 0, (warps[ahead] >= 1.0) & kernel[ahead], False)
+    other = np.array([bool(one) for one in step.after], dtype=np.bool_)
+    return {
+        Term.KERNEL: kernel.astype(np.float64),
+        Term.WIDE: (kernel & wide).astype(np.float64),
+        Term.SET: (kind == "memset").astype(np.float64),
+        Term.COPY: ((kind == "memcpy") & ~host).astype(np.float64),
+        Term.HOST_COPY: ((kind == "memcpy") & host).astype(np.float64),
+        Term.JOIN: other.astype(np.float64),
+        Term.HEAT: np.where(kernel & _hot(step), step.duration, 0).astype(np.float64),
+    }
+
+
+def _hot(step: EagerStep) -> np.typing.NDArray[np.bool_]:
+    """Kernels that keep the tensor cores busy for long, by which a GPU reaches its power limit."""
+    named = np.array([bool(_HOT.search(name)) for name in step.name], dtype=np.bool_)
+    return named & (step.duration >= _HOT_NS)
+
+
+def demand_of(step: EagerStep, multiprocessors: int, warps: float) -> Floats:
+    """The share of the GPU that each item asks for: its warps over ``warps`` on each of the
+    multiprocessors, 1 at most. A copy to or from the host asks for its whole engine, other copies
+    and sets for nothing."""
+    each = np.ceil(step.threads / _WARP) * step.blocks
+    share = each / max(warps * multiprocessors, 1.0)
+    to_or_from_host = np.array([one > 0 for one in engines_of(step)], dtype=np.bool_)
+    kernel = np.array(step.kind) == "kernel"
+    return np.where(kernel, np.minimum(share, 1.0), np.where(to_or_from_host, 1.0, 0.0))
+
+
+def engines_of(step: EagerStep) -> list[int]:
+    """What each item runs on: 1 and 2 are the engines that copy to the device and from it."""
+    return [1 if "HtoD" in name else 2 if "DtoH" in name else 0 for name in step.name]
+
+
+def draws_random(step: EagerStep) -> bool:
+    """Whether a kernel of the step draws random numbers, by its name."""
+    return any(_RANDOM.search(name) for name in step.name)
+
+
+def before_of(step: EagerStep) -> list[list[int]]:
+    """What each item waits for: the one ahead of it on its stream, and those of other streams."""
+    ahead = _ahead(step).tolist()
+    return [
+        [*([one] if one >= 0 else []), *others]
+        for one, others in zip(ahead, step.after, strict=True)
+    ]
+
+
+def _ahead(step: EagerStep) -> np.typing.NDArray[np.int64]:
+    found = np.full(len(step), -1, dtype=np.int64)
+    for lane in range(step.streams):
+        mine = np.flatnonzero(step.lane == lane)
+        found[mine[1:]] = mine[:-1]
+    return found
+
+
+def replay_time(step: EagerStep, terms: Mapping[str, float], multiprocessors: int) -> ReplayTime:
+    """The replay of ``step`` as one graph on a machine whose calibration has ``terms``."""
+    features = item_features(step, multiprocessors)
+    cost = np.zeros(len(step))
+    for term, counts in features.items():
+        cost += counts * terms[term]
+    random = float(draws_random(step))
+    # What is launched programmatically begins before the end of what is ahead of it.
+    alone = np.maximum(step.duration - step.overlapped, 0).astype(np.float64)
+    demand = demand_of(step, multiprocessors, terms[Term.WARPS])
+    found = schedule(alone, cost, before_of(step), demand, engines_of(step))
+    on_path = {term: counts[found.path] for term, counts in features.items()}
+    gaps = tuple(
+        (term, int(np.count_nonzero(counts)), float(counts.sum() * terms[term]))
+        for term, counts in on_path.items()
+        if term is not Term.HEAT and counts.any()
+    )
+    heat = float(on_path[Term.HEAT].sum() * terms[Term.HEAT])
+    work = float(alone[found.path].sum())
+    return ReplayTime(
+        total_ns=terms[Term.FIXED]
+        + random * terms[Term.RANDOM]
+        + work
+        + found.slowed_ns
+        + heat
+        + sum(ns for _, _, ns in gaps),
+        fixed_ns=terms[Term.FIXED],
+        random_ns=random * terms[Term.RANDOM],
+        work_ns=work,
+        slowed_ns=found.slowed_ns,
+        heat_ns=heat,
+        gaps=gaps,
+        features={
+            Term.FIXED: 1.0,
+            Term.RANDOM: random,
+            **{term.value: float(counts.sum()) for term, counts in on_path.items()},
+        },
+    )

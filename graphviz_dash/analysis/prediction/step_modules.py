@@ -1,0 +1,142 @@
+"""The modules of an eager step, or what else divides it, as the trace tells them.
+
+By the first of these that the trace has: the ranges of our collectors around each module, the
+frames of modules that the profiler records with Python stacks, and the program's own
+record_function ranges. Work of a backward belongs to the module of its forward operator.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from graphviz_dash.analysis.origins.capture_tables import Flags, Frames, Ops
+from graphviz_dash.analysis.origins.origins import near
+from graphviz_dash.analysis.prediction.eager_step import EagerStep
+from graphviz_dash.analysis.trace.intervals import NONE, Nesting, pick
+from graphviz_dash.analysis.trace.lanes import Ints, column, link_launches
+from graphviz_dash.model.marks import MODULE
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.trace import Trace
+
+Path = tuple[str, ...]
+
+BY_MARKS: Final = "the collector's module ranges"
+BY_FRAMES: Final = "the module frames of the Python stacks"
+BY_RANGES: Final = "the program's record_function ranges"
+
+_NOT_OURS: Final = ("graphviz_dash.", "ProfilerStep#", "Optimizer.zero_grad#", "PyTorch Profiler")
+_MOST_OF_IT: Final = 0.9
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The part of each item of a step: a name, or "" for what lies in none. ``by`` says what told
+    them."""
+
+    by: str
+    names: tuple[str, ...]
+
+
+def step_parts(trace: Trace, step: EagerStep) -> Parts | str:
+    """The parts of the typical step, or why there are none."""
+    first = step.steps[step.like[0]]
+    trace = near(trace, first.start, first.end)
+    ways = (
+        (BY_MARKS, _module_ranges),
+        (BY_FRAMES, _module_frames),
+        (BY_RANGES, _other_ranges),
+    )
+    for by, read in ways:
+        paths = read(trace, step)
+        names = _cut(paths)
+        if any(names):
+            return Parts(by, names)
+    return (
+        "the trace tells no modules: record it with_stack=True, or put record_function ranges "
+        "around parts of the step"
+    )
+
+
+def _cut(paths: list[Path]) -> tuple[str, ...]:
+    """Names of one level: the first at which the work divides into several parts.
+
+    A level of which one part holds nearly all the work is a wrapper, and its inside is looked at.
+    """
+    for depth in range(1, max(map(len, paths), default=0) + 1):
+        cut = [path[:depth] for path in paths]
+        inside = Counter(one for one in cut if one)
+        most = inside.most_common(1)[0][1]
+        if len(inside) > 1 and most < _MOST_OF_IT * inside.total():
+            return tuple(".".join(one) for one in cut)
+    return tuple(".".join(path[:1]) for path in paths)
+
+
+def _module_ranges(trace: Trace, step: EagerStep) -> list[Path]:
+    names = _ranges_around(trace, step, lambda name: name.startswith(MODULE))
+    return [tuple(one[-1].removeprefix(MODULE).split(".")) if one else () for one in names]
+
+
+def _other_ranges(trace: Trace, step: EagerStep) -> list[Path]:
+    return _ranges_around(trace, step, lambda name: not name.startswith(_NOT_OURS))
+
+
+def _ranges_around(trace: Trace, step: EagerStep, wanted: Callable[[str], bool]) -> list[Path]:
+    marks = trace.annotations
+    names = [name or "" for name in marks["name"].to_list()]
+    flags = np.array([wanted(name) for name in names], dtype=np.bool_)
+    if not flags.any():
+        return [()] * len(step)
+    nesting = Nesting.build(column(marks, "ts"), column(marks, "dur"), column(marks, "tid"))
+    rows = _around(trace, step, nesting, flags)
+    near = nesting.nearest(flags)
+    paths: list[Path] = []
+    for innermost in rows.tolist():
+        found: list[str] = []
+        row = innermost
+        while row != NONE:
+            found.append(names[row])
+            above = int(nesting.parent[row])
+            row = NONE if above == NONE else int(near[above])
+        paths.append(tuple(reversed(found)))
+    return paths
+
+
+def _module_frames(trace: Trace, step: EagerStep) -> list[Path]:
+    if not len(trace.python):
+        return [()] * len(step)
+    frames = Frames(trace.python)
+    rows = _around(trace, step, frames.nesting, frames.is_module)
+    known: dict[int, Path] = {NONE: ()}
+    for row in set(rows.tolist()) - {NONE}:
+        known[row] = frames.modules(row)
+    return [known[row] for row in rows.tolist()]
+
+
+def _around(trace: Trace, step: EagerStep, nesting: Nesting, wanted: Flags) -> Ints:
+    """The innermost wanted interval around each item's launch, else around its forward operator."""
+    runtime = trace.runtime
+    linked = step.launches >= 0
+    calls = np.maximum(step.launches, 0)
+    if not len(runtime):
+        return np.full(len(step), NONE, dtype=np.int64)
+    at, on = column(runtime, "ts")[calls], column(runtime, "tid")[calls]
+    own = np.where(linked, nesting.nearest_around(wanted, at, on), NONE)
+    if not len(trace.ops):
+        return own
+    ops = Ops(trace.ops)
+    external = column(runtime, "external_id")[calls]
+    op = link_launches(np.where(linked & (external > 0), external, NONE), ops.external).launch
+    op = np.where(op != NONE, op, np.where(linked, ops.nesting.around(at, on), NONE))
+    forward = pick(ops.forward(), op)
+    there = nesting.nearest_around(
+        wanted, pick(ops.nesting.start, forward), pick(ops.nesting.thread, forward)
+    )
+    there = np.where(forward != NONE, there, NONE)
+    # Within the engine the forward's module tells more than a range around the whole backward.
+    return np.where(there != NONE, there, own)

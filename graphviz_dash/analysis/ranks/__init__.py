@@ -1,0 +1,1 @@
+"""Several ranks: clocks, shared steps, waits at collectives, fleets of traces."""

@@ -1,0 +1,415 @@
+"""Many ranks at once: one summary of each trace, and what the summaries of all of them say.
+
+A summary is a few rows, so that a thousand ranks are a table that one query goes through. All times
+are traced, medians over the steps of a trace, in ns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from graphviz_dash.analysis.metrics.kernel_table import kernel_uses
+from graphviz_dash.analysis.replays.replays import launched_rows
+from graphviz_dash.analysis.trace.collectives import collective_of
+from graphviz_dash.analysis.trace.lanes import Ints, column, encode, link_launches
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, exclusive_ns, steps
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.trace import Trace
+
+MOST_KERNELS: Final = 50
+"""Kernels of a summary, those that take longest."""
+
+SLOW_BY: Final = 0.05
+"""A rank is slow from this much above the median of all ranks, and ...."""
+
+SLOW_DEVIATIONS: Final = 5.0
+"""... this many median absolute deviations, so that noise of equal ranks calls none slow."""
+
+RANKS: Final = pl.Schema(
+    {
+        "name": pl.String,  # the run's, unique in the fleet
+        "source": pl.String,  # the file or folder it was read from
+        "mode": pl.String,  # its execution mode; null: a trace does not tell
+        "rank": pl.Int64,  # null: the trace does not tell
+        "world_size": pl.Int64,
+        "gpu": pl.String,  # null: the trace does not tell
+        "events": pl.Int64,
+        "steps": pl.Int64,
+        "marked": pl.Boolean,  # whether steps are marked; else the whole trace is one
+        "step_ns": pl.Float64,
+        "step_p95_ns": pl.Float64,
+        "busy_ns": pl.Float64,  # any work on the GPU
+        "compute_ns": pl.Float64,  # busy less what only communication takes
+        "communication_ns": pl.Float64,  # only communication runs: exposed, waiting included
+        "launch_bound_ns": pl.Float64,  # the GPU is idle and the call that launches has not ended
+        "kernels": pl.Float64,
+        "graph_launches": pl.Float64,
+        "other_launches": pl.Float64,
+        "incomplete": pl.Boolean,
+        "problems": pl.String,  # codes, separated by spaces
+    }
+)
+"""A row for each rank."""
+
+GRAPHS: Final = pl.Schema(
+    {
+        "name": pl.String,
+        "rank": pl.Int64,
+        "graph": pl.String,  # what its replays look like: equal for equal graphs
+        "kernels": pl.Int64,  # rows of a replay
+        "replays": pl.Int64,
+        "span_ns": pl.Float64,  # from the first start to the last end of a replay
+        "first": pl.String,  # name of its first row
+    }
+)
+"""A row for each graph that a rank replays."""
+
+KERNELS: Final = pl.Schema(
+    {
+        "name": pl.String,
+        "rank": pl.Int64,
+        "kernel": pl.String,
+        "count": pl.Float64,  # in a step
+        "total_ns": pl.Float64,  # in a step
+    }
+)
+"""A row for each of the longest kernels of a rank."""
+
+TABLES: Final = {"ranks": RANKS, "graphs": GRAPHS, "kernels": KERNELS}
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class RankSummary:
+    """The rows of one rank, by table."""
+
+    ranks: Rows
+    graphs: Rows
+    kernels: Rows
+
+
+@dataclass(frozen=True)
+class SlowRank:
+    """A rank that takes longer for what it does itself: its ``compute_ns``, that of the median
+    rank, and the kernel that takes most of the difference."""
+
+    name: str
+    rank: int | None
+    compute_ns: float
+    median_ns: float
+    kernel: str | None
+    kernel_ns: float
+
+
+@dataclass(frozen=True)
+class OddGraph:
+    """A graph that not all ranks replay: what it looks like, how many have it, and the names of
+    those that do, or where they are the most of those that do not (``lacking``)."""
+
+    graph: str
+    first: str
+    kernels: int
+    owners: int
+    lacking: bool
+    ranks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FleetAnswer:
+    """What the tables say of the ``ranks`` ranks that ran in one ``mode`` (None: not told).
+
+    ``step_ns`` is the median of the ranks' steps. ``launch_bound`` are the shares of a step at the
+    least, the median, the 95th percentile and the greatest of all ranks; ``launch_bound_worst``
+    names the last. ``odd`` are graphs that some ranks have and others do not, of ``graphs`` in all.
+    ``unmarked`` and ``incomplete`` count ranks whose figures are of a whole trace or of a part.
+    """
+
+    mode: str | None
+    ranks: int
+    step_ns: float | None
+    slow: tuple[SlowRank, ...]
+    graphs: int
+    odd: tuple[OddGraph, ...]
+    launch_bound: tuple[float, float, float, float] | None
+    launch_bound_worst: str | None
+    unmarked: int
+    incomplete: int
+
+
+def summarise(
+    trace: Trace,
+    name: str,
+    source: str,
+    rank: int | None,
+    world_size: int | None,
+    mode: str | None = None,
+) -> RankSummary:
+    """The summary of one rank's trace."""
+    found = steps(trace)
+    gpu = trace.gpu
+    begin = column(gpu, "ts")
+    end = begin + np.maximum(column(gpu, "dur"), 0)
+    communicates = _communicates(trace)
+    bound = _launch_bound(trace, begin, end, found)
+    rows: Rows = []
+    compute, exposed = [], []
+    for step in found:
+        own = step.gpu_rows
+        computing = own[~communicates[own]]
+        busy = int(exclusive_ns(begin[computing], end[computing]).sum())
+        compute.append(busy)
+        exposed.append(step.busy_ns - busy)
+    problems = [problem.code for problem in trace.info.problems]
+    names = trace.info.device_names
+    rows.append(
+        {
+            "name": name,
+            "source": source,
+            "mode": mode,
+            "rank": rank,
+            "world_size": world_size,
+            "gpu": names[0] if names else None,
+            "events": trace.info.events,
+            "steps": len(found),
+            "marked": bool(found) and found[0].method is not StepMethod.WHOLE,
+            "step_ns": _median([step.duration_ns for step in found]),
+            "step_p95_ns": _p95([step.duration_ns for step in found]),
+            "busy_ns": _median([step.busy_ns for step in found]),
+            "compute_ns": _median(compute),
+            "communication_ns": _median(exposed),
+            "launch_bound_ns": _median(bound),
+            "kernels": _median([step.kernels for step in found]),
+            "graph_launches": _median([step.graph_launches for step in found]),
+            "other_launches": _median([s.kernel_launches + s.copy_calls for s in found]),
+            "incomplete": bool(trace.info.incomplete),
+            "problems": " ".join(problems),
+        }
+    )
+    return RankSummary(rows, _graphs(trace, name, rank), _kernels(trace, found, name, rank))
+
+
+def _median(values: list[int]) -> float | None:
+    return float(np.median(values)) if values else None
+
+
+def _p95(values: list[int]) -> float | None:
+    return float(np.percentile(values, 95)) if values else None
+
+
+def _communicates(trace: Trace) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    codes, names = encode(trace.gpu["name"])
+    known = np.array([collective_of(name) is not None for name in names], dtype=np.bool_)
+    return known[codes] if len(names) else np.zeros(trace.gpu.height, np.bool_)
+
+
+def _launch_bound(trace: Trace, begin: Ints, end: Ints, found: Sequence[Step]) -> list[int]:
+    """For each step how long the GPU was idle in it while the call that launched the next work had
+    not ended. Of a graph's rows the first alone waits for it; rows whose call is not known wait
+    for none."""
+    if not found or not len(begin) or not trace.runtime.height:
+        return [0] * len(found)
+    first = min(int(begin[0]), found[0].start)
+    reach = np.concatenate(([first], np.maximum.accumulate(end)[:-1]))
+    link = link_launches(
+        column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
+    ).launch
+    called = column(trace.runtime, "ts") + np.maximum(column(trace.runtime, "dur"), 0)
+    until = np.where(link >= 0, np.minimum(begin, called[link]), reach)
+    idle = until > reach
+    starts, ends = reach[idle], until[idle]  # one after another, for each lies before a row
+    before = np.concatenate(([0], np.cumsum(ends - starts)))
+
+    def idle_until(moments: Ints) -> Ints:
+        over = np.searchsorted(ends, moments)
+        begun = np.append(starts, moments.max(initial=0))[over]
+        return np.asarray(before[over] + np.maximum(moments - begun, 0), dtype=np.int64)
+
+    edges = np.array([(step.start, step.end) for step in found], np.int64).reshape(-1, 2)
+    return [int(each) for each in idle_until(edges[:, 1]) - idle_until(edges[:, 0])]
+
+
+def _graphs(trace: Trace, name: str, rank: int | None) -> Rows:
+    launches, _ = launched_rows(trace)
+    if not launches:
+        return []
+    looks = _looks(trace)
+    begin = column(trace.gpu, "ts")
+    end = begin + np.maximum(column(trace.gpu, "dur"), 0)
+    spans: dict[str, list[int]] = {}
+    first: dict[str, Ints] = {}
+    for rows in launches:
+        # Sorted, for branches interleave in another order each time.
+        ident = hashlib.sha256(np.sort(looks[rows]).tobytes()).hexdigest()[:16]
+        first.setdefault(ident, rows)
+        spans.setdefault(ident, []).append(int(end[rows].max() - begin[rows].min()))
+    names = trace.gpu["name"].cast(pl.String)
+    return [
+        {
+            "name": name,
+            "rank": rank,
+            "graph": ident,
+            "kernels": len(first[ident]),
+            "replays": len(found),
+            "span_ns": _median(found),
+            "first": names[int(first[ident][0])],
+        }
+        for ident, found in spans.items()
+    ]
+
+
+def _looks(trace: Trace) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """A number for what each row looks like, the same in every trace and process."""
+    gpu = trace.gpu
+    kinds, kind_names = encode(gpu["kind"])
+    names, name_texts = encode(gpu["name"])
+    shapes = [column(gpu, one) for one in _SHAPE]
+    table = np.stack([kinds.astype(np.int64), names.astype(np.int64), *shapes], axis=1)
+    distinct, which = np.unique(table, axis=0, return_inverse=True)
+    numbers = [
+        hashlib.sha256(repr((kind_names[kind], name_texts[name], shape)).encode()).digest()[:8]
+        for kind, name, *shape in distinct.tolist()
+    ]
+    return np.frombuffer(b"".join(numbers), dtype="<u8")[which.reshape(-1)]
+
+
+_SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "bytes")
+
+
+def _kernels(trace: Trace, found: tuple[Step, ...], name: str, rank: int | None) -> Rows:
+    if not found:
+        return []
+    uses = kernel_uses(trace, found)
+    longest = sorted(uses.items(), key=lambda item: -item[1].total_ns)[:MOST_KERNELS]
+    return [
+        {
+            "name": name,
+            "rank": rank,
+            "kernel": kernel,
+            "count": use.count,
+            "total_ns": use.total_ns,
+        }
+        for (_, kernel), use in longest
+    ]
+
+
+def fleet_answers(
+    ranks: pl.LazyFrame, graphs: pl.LazyFrame, kernels: pl.LazyFrame
+) -> tuple[FleetAnswer, ...]:
+    """What the tables of a fleet say, of each mode by itself: only ranks that ran alike can be held
+    against each other. Each of the three questions is one query over them."""
+    modes = ranks.select(pl.col("mode").unique(maintain_order=True)).collect()["mode"].to_list()
+    found = []
+    for mode in modes:
+        own = ranks.filter(pl.col("mode").eq_missing(mode))
+        names = own.select("name")
+        found.append(
+            _answer(
+                mode,
+                own,
+                graphs.join(names, on="name", how="semi"),
+                kernels.join(names, on="name", how="semi"),
+            )
+        )
+    return tuple(found)
+
+
+def _answer(
+    mode: str | None, ranks: pl.LazyFrame, graphs: pl.LazyFrame, kernels: pl.LazyFrame
+) -> FleetAnswer:
+    share = pl.col("launch_bound_ns") / pl.col("step_ns")
+    overall = ranks.select(
+        count=pl.len(),
+        step=pl.col("step_ns").median(),
+        least=share.min(),
+        half=share.median(),
+        most=share.quantile(0.95, "linear"),
+        worst=share.max(),
+        # The first of equals, by name, so that the answer does not depend on the order of files.
+        worst_name=pl.col("name").sort_by(share.fill_null(-1), "name", descending=[True, False])
+        .first(),
+        unmarked=(~pl.col("marked")).sum(),
+        incomplete=pl.col("incomplete").sum(),
+    ).collect().row(0, named=True)  # fmt: skip
+    odd, count = _odd(ranks, graphs)
+    bound = tuple(overall[key] for key in ("least", "half", "most", "worst"))
+    known = len(bound) == 4 and None not in bound
+    return FleetAnswer(
+        mode=mode,
+        ranks=overall["count"],
+        step_ns=overall["step"],
+        slow=_slow(ranks, kernels),
+        graphs=count,
+        odd=odd,
+        launch_bound=(bound[0], bound[1], bound[2], bound[3]) if known else None,
+        launch_bound_worst=overall["worst_name"] if known else None,
+        unmarked=overall["unmarked"] or 0,
+        incomplete=overall["incomplete"] or 0,
+    )
+
+
+def _slow(ranks: pl.LazyFrame, kernels: pl.LazyFrame) -> tuple[SlowRank, ...]:
+    """In a step that ends together the slow rank is not the one with the longest step but the one
+    whose own work takes longest: the others wait for it in their collectives."""
+    own = pl.col("compute_ns")
+    middle = own.median()
+    deviation = (own - middle).abs().median()
+    slow = (
+        ranks.select("name", "rank", "compute_ns", middle=middle, deviation=deviation)
+        .filter(own > pl.col("middle") * (1 + SLOW_BY))
+        .filter(own > pl.col("middle") + SLOW_DEVIATIONS * pl.col("deviation"))
+    )
+    usual = kernels.group_by("kernel").agg(usual=pl.col("total_ns").median())
+    more = (
+        kernels.join(slow.select("name"), on="name", how="semi")
+        .join(usual, on="kernel", how="left")
+        .with_columns(more=pl.col("total_ns") - pl.col("usual"))
+        .sort("more", "kernel", descending=[True, False])
+        .group_by("name")
+        .agg(kernel=pl.col("kernel").first(), more=pl.col("more").first())
+    )
+    found = slow.join(more, on="name", how="left").sort(
+        "compute_ns", "name", descending=[True, False]
+    )
+    return tuple(
+        SlowRank(
+            row["name"],
+            row["rank"],
+            row["compute_ns"],
+            row["middle"],
+            row["kernel"] if (row["more"] or 0) > 0 else None,
+            max(row["more"] or 0.0, 0.0),
+        )
+        for row in found.collect().iter_rows(named=True)
+    )
+
+
+def _odd(ranks: pl.LazyFrame, graphs: pl.LazyFrame) -> tuple[tuple[OddGraph, ...], int]:
+    by_graph = graphs.group_by("graph").agg(
+        owners=pl.col("name").unique().sort(),
+        first=pl.col("first").first(),
+        kernels=pl.col("kernels").first(),
+    )
+    found = (
+        by_graph.join(ranks.select(all=pl.len()), how="cross")
+        .with_columns(count=pl.col("owners").list.len())
+        .sort("count", "graph")
+        .collect()
+    )
+    odd = found.filter(pl.col("count") < pl.col("all"))
+    every = set(ranks.select("name").collect()["name"].to_list()) if odd.height else set()
+    return tuple(_odd_graph(row, every) for row in odd.iter_rows(named=True)), found.height
+
+
+def _odd_graph(row: dict[str, Any], every: set[str]) -> OddGraph:
+    owners = row["owners"]
+    lacking = 2 * len(owners) > len(every)
+    listed = tuple(sorted(every - set(owners))) if lacking else tuple(owners)
+    return OddGraph(row["graph"], row["first"], row["kernels"], len(owners), lacking, listed)

@@ -1,0 +1,403 @@
+"""The ranks of an experiment side by side: who waits for whom at the collectives, and why.
+
+A collective's time on one rank is, up to the arrival of the last rank, waiting; the rest is
+transfer. Starts of different ranks are compared on one clock (:mod:`analysis.rank_clocks`), spans
+within a rank on its own. All of it is of the traced pass, except step time and launch CPU time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from graphviz_dash.analysis.metrics.run_metrics import Figure, pass_missing, step_figures
+from graphviz_dash.analysis.metrics.run_selection import family
+from graphviz_dash.analysis.ranks.clocks import (
+    Clock,
+    Instances,
+    RankTrace,
+    align_clocks,
+    match_instances,
+    on_one_clock,
+)
+from graphviz_dash.analysis.ranks.graphs import GraphDifference, Origin, differences, origins
+from graphviz_dash.analysis.sample_statistics import Summary, summarise
+from graphviz_dash.analysis.trace.collectives import (
+    Collective,
+    StepCommunication,
+    collective_kinds,
+    communication,
+    is_communication,
+)
+from graphviz_dash.analysis.trace.lanes import Ints, LaneSet, column, merge_busy
+from graphviz_dash.analysis.trace.steps import StepMethod, steps
+from graphviz_dash.model.run import ExecutionMode, Pass
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Experiment, Run
+
+
+Sums: TypeAlias = tuple[float | None, float | None, float | None]
+_NO_SUMS: Final = (None, None, None)
+
+
+@dataclass(frozen=True)
+class RankRow:
+    """One rank in one mode. ``device`` is the index of its GPU; None for a bundle that lacks it.
+
+    ``step_time`` and ``launch_cpu_time`` are of the clean pass. The others are medians over the
+    traced steps in ns, None without them: ``step`` from its begin to its end on the CPU,
+    ``communication`` the union of its collectives, ``exposed`` the part in which its GPU ran
+    nothing else, ``compute`` the union of all other work, ``busy`` both together. ``wait`` are its
+    collectives until the last rank arrived (``exposed_wait``: while its GPU ran nothing else),
+    ``transfer`` the rest of them, summed over those that all ranks have.
+    """
+
+    run: Run
+    rank: int
+    device: int | None
+    step_time: Figure
+    launch_cpu_time: Figure
+    step: float | None = None
+    communication: float | None = None
+    exposed: float | None = None
+    compute: float | None = None
+    busy: float | None = None
+    wait: float | None = None
+    exposed_wait: float | None = None
+    transfer: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.run.name
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """What one rank's late arrivals cost, in ns per traced step (means).
+
+    ``count`` collectives of all traced steps it reached last, by ``total`` after the first rank.
+    Of this ``work`` is due to GPU work since the collective before that took longer than the first
+    rank's, ``idle`` to more idle GPU time in between (launched later), and the remainder to ends of
+    the collective before that lay apart. ``clear`` counts those that are beyond the clocks' spread.
+    """
+
+    rank: int
+    count: int
+    clear: int
+    total: float
+    work: float
+    idle: float
+
+
+@dataclass(frozen=True)
+class CollectiveRow:
+    """One collective of the step, over the traced steps; times in ns.
+
+    ``arrival`` and ``wait`` have a summary for each rank: its start after that of the rank that
+    came first, and its wait for the last. ``skew`` is from the first to the last start,
+    ``transfer`` from the last start to the last end. ``last`` counts how often each rank was the
+    last. ``origin`` is where it comes from on the first rank.
+    """
+
+    place: int
+    kind: Collective
+    origin: Origin
+    skew: Summary
+    transfer: Summary
+    arrival: tuple[Summary, ...]
+    wait: tuple[Summary, ...]
+    last: tuple[int, ...]
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Bytes that a rank gives to it over its median transfer, in bytes per second."""
+        size = self.origin.bytes
+        return (
+            None if size is None or not self.transfer.median else size / self.transfer.median * 1e9
+        )
+
+
+@dataclass(frozen=True)
+class ModeRanks:
+    """The ranks of one mode (or one recorded program, by its ``name``), by rank. ``missing`` are
+    ranks of the world that have no run here.
+
+    Without ``collectives`` ``reason`` says why. ``clocks`` are empty then, ``skew`` is None.
+    ``graphs`` tells where the captured graphs of ranks differ from the first rank's.
+    """
+
+    name: str
+    mode: ExecutionMode
+    ranks: tuple[RankRow, ...]
+    missing: tuple[int, ...]
+    graphs: tuple[GraphDifference, ...]
+    clocks: tuple[Clock, ...]
+    collectives: tuple[CollectiveRow, ...]
+    kinds: dict[Collective, int]
+    unmatched: int
+    steps: int
+    skew: Summary | None
+    lateness: tuple[Lateness, ...]
+    reason: str | None
+
+    @property
+    def uncertainty(self) -> float | None:
+        """Skew below this many ns cannot be told from the clocks' spread; None without clocks."""
+        return max((clock.spread for clock in self.clocks), default=None)
+
+    @property
+    def slowest(self) -> RankRow | None:
+        """The rank with the longest clean step: the step of the whole is as long."""
+        timed = [row for row in self.ranks if row.step_time.value is not None]
+        return max(timed, key=lambda row: row.step_time.value or 0.0, default=None)
+
+
+def rank_comparison(experiment: Experiment) -> tuple[ModeRanks, ...]:
+    """The modes of ``experiment`` that were collected by rank, in its order; empty where none is.
+
+    Near-linear in the rows of the traces.
+    """
+    return tuple(_mode_ranks(name, runs) for name, runs in families(experiment).items())
+
+
+def families(experiment: Experiment) -> dict[str, list[Run]]:
+    """The runs that are ranks, by rank, for each family (a mode, or a recorded program) in the
+    order of the experiment."""
+    found: dict[str, list[Run]] = {}
+    for run in experiment.runs:
+        if run.manifest.rank is not None:
+            found.setdefault(family(run), []).append(run)
+    return {
+        name: sorted(runs, key=lambda run: run.manifest.rank or 0) for name, runs in found.items()
+    }
+
+
+def _mode_ranks(name: str, runs: list[Run]) -> ModeRanks:
+    traces = [trace_of(run) for run in runs]
+    present = [trace for trace in traces if isinstance(trace, RankTrace)]
+    reason = _why_no_skew(runs, traces)
+    measured = _Measured(present) if reason is None else None
+    if measured is not None and not measured.clocks:
+        reason, measured = _why_no_clocks(present, measured.instances), None
+    rows = tuple(
+        _row(run, trace, measured.sums(place) if measured else _NO_SUMS)
+        for place, (run, trace) in enumerate(zip(runs, traces, strict=True))
+    )
+    return ModeRanks(
+        name=name,
+        mode=runs[0].mode,
+        ranks=rows,
+        missing=_missing(runs),
+        graphs=differences(runs),
+        clocks=measured.clocks if measured else (),
+        collectives=measured.rows(origins(runs[0], measured.first_step())) if measured else (),
+        kinds=_kinds(present),
+        unmatched=measured.instances.unmatched if measured else 0,
+        steps=measured.steps if measured else 0,
+        skew=summarise(measured.skew) if measured else None,
+        lateness=measured.lateness() if measured else (),
+        reason=reason,
+    )
+
+
+def trace_of(run: Run) -> RankTrace | str:
+    """The run's traced steps with their communication, or why there are none."""
+    trace = run.replay_trace
+    if trace is None:
+        return pass_missing(run, Pass.TRACED)
+    taken = steps(trace)
+    if not taken or taken[0].method is StepMethod.WHOLE:
+        return "the trace marks no steps"
+    return RankTrace(run.manifest.rank or 0, trace, taken, communication(trace, taken))
+
+
+def _why_no_skew(runs: list[Run], traces: list[RankTrace | str]) -> str | None:
+    for run, trace in zip(runs, traces, strict=True):
+        if isinstance(trace, str):
+            return f"{run.name}: {trace}"
+    if len(runs) < 2:
+        group = runs[0].manifest.group
+        if group is not None and group.world_size == 1:
+            return "there is one rank: it has no other to wait for"
+        return "only one rank of several is here"
+    return None
+
+
+def _why_no_clocks(ranks: list[RankTrace], instances: Instances) -> str:
+    if len(instances):
+        return "no collective ends on all ranks together, so that their clocks cannot be aligned"
+    if any(len(found.rows) for rank in ranks for found in rank.communication):
+        return "the ranks' traced steps have no collective in common"
+    return "no communication kernel ran in the traced steps"
+
+
+def _missing(runs: list[Run]) -> tuple[int, ...]:
+    sizes = [run.manifest.group.world_size for run in runs if run.manifest.group is not None]
+    here = {run.manifest.rank for run in runs}
+    # A damaged manifest may tell any size; only the first few are named.
+    return tuple(rank for rank in range(min(max(sizes, default=0), 4096)) if rank not in here)
+
+
+def _kinds(ranks: list[RankTrace]) -> dict[Collective, int]:
+    """Collectives per step by kind, of the first rank's first step."""
+    counts: dict[Collective, int] = {}
+    if ranks and ranks[0].communication:
+        for kind in collective_kinds(ranks[0].trace, ranks[0].communication[0].rows):
+            counts[kind] = counts.get(kind, 0) + 1
+    return counts
+
+
+def _row(run: Run, trace: RankTrace | str, sums: Sums) -> RankRow:
+    figures = {figure.metric.id: figure for figure in step_figures(run)}
+    found: tuple[StepCommunication, ...] = () if isinstance(trace, str) else trace.communication
+    return RankRow(
+        run=run,
+        rank=run.manifest.rank or 0,
+        device=run.manifest.group.device if run.manifest.group is not None else None,
+        step_time=figures["step_time"],
+        launch_cpu_time=figures["launch_cpu_time"],
+        step=_median([] if isinstance(trace, str) else [one.duration_ns for one in trace.steps]),
+        communication=_median([one.total_ns for one in found]),
+        exposed=_median([one.exposed_ns for one in found]),
+        compute=_median([one.compute_ns for one in found]),
+        busy=_median([one.compute_ns + one.exposed_ns for one in found]),
+        wait=sums[0],
+        exposed_wait=sums[1],
+        transfer=sums[2],
+    )
+
+
+def _median(values: list[int]) -> float | None:
+    return float(median(values)) if values else None
+
+
+class _Measured:
+    """The collectives that all ranks have, on one clock."""
+
+    def __init__(self, ranks: list[RankTrace]) -> None:
+        self._ranks = ranks
+        self.instances: Instances = match_instances(ranks)
+        self.clocks = align_clocks(ranks, self.instances)
+        if not self.clocks:
+            return
+        self._start = on_one_clock(ranks, self.clocks, self.instances.start)
+        self._end = on_one_clock(ranks, self.clocks, self.instances.end)
+        first, last = self._start.min(axis=1), self._start.max(axis=1)
+        self.skew: Ints = last - first
+        self._arrival = self._start - first[:, None]
+        # A collective that by these clocks ended before the last began waited all along.
+        self.waits: Ints = np.minimum(self._end, last[:, None]) - self._start
+        self.transfers: Ints = (self._end - self._start) - self.waits
+        self._compute = [_compute_lane(rank) for rank in ranks]
+        self.exposed_waits: Ints = self.waits - self._hidden(self.waits)
+        self._last = self._start.argmax(axis=1)
+        self.steps = len(np.unique(self.instances.step))
+
+    def sums(self, place: int) -> Sums:
+        """Wait, exposed wait and transfer of a rank: the median over the steps of the sums."""
+        _, step = np.unique(self.instances.step, return_inverse=True)
+        wait, exposed, transfer = (
+            float(np.median(np.bincount(step.ravel(), weights=values[:, place])))
+            for values in (self.waits, self.exposed_waits, self.transfers)
+        )
+        return wait, exposed, transfer
+
+    def _hidden(self, waits: Ints) -> Ints:
+        """How much of each wait the rank's GPU spent on other work."""
+        found = np.zeros_like(waits)
+        for place, lane in enumerate(self._compute):
+            if len(lane):
+                begin = self.instances.start[:, place]
+                until = lane.busy_before(0, begin + waits[:, place])
+                found[:, place] = until - lane.busy_before(0, begin)
+        return found
+
+    def first_step(self) -> Ints:
+        """The rows of the first rank's trace for the collectives of the first common step."""
+        first = self.instances.step == self.instances.step[0]
+        return np.asarray(self.instances.row[first, 0], dtype=np.int64)
+
+    def rows(self, found: list[Origin]) -> tuple[CollectiveRow, ...]:
+        """Each collective of the step over the steps; ``found`` are those of the first step."""
+        rows = []
+        nowhere = Origin("none", None, None, None, None, None)
+        for place in range(int(self.instances.place.max()) + 1):
+            at = np.flatnonzero(self.instances.place == place)
+            summaries = [summarise(values) for values in (self.skew[at], self._transfer(at))]
+            skew, transfer = (_known(summary) for summary in summaries)
+            rows.append(
+                CollectiveRow(
+                    place=place,
+                    kind=self.instances.kinds[int(at[0])],
+                    origin=found[place] if place < len(found) else nowhere,
+                    skew=skew,
+                    transfer=transfer,
+                    arrival=self._by_rank(self._arrival[at]),
+                    wait=self._by_rank(self.waits[at]),
+                    last=tuple(np.bincount(self._last[at], minlength=len(self._ranks)).tolist()),
+                )
+            )
+        return tuple(rows)
+
+    def _transfer(self, at: Ints) -> Ints:
+        took = self._end[at].max(axis=1) - self._start[at].max(axis=1)
+        return np.asarray(np.maximum(took, 0), dtype=np.int64)
+
+    def _by_rank(self, values: Ints) -> tuple[Summary, ...]:
+        return tuple(_known(summarise(column)) for column in values.T)
+
+    def lateness(self) -> tuple[Lateness, ...]:
+        """For each rank what its late arrivals cost, and how much of it longer work explains."""
+        work, gap = self._before()
+        spread = max(clock.spread for clock in self.clocks)
+        early = self._start.argmin(axis=1)
+        at = np.arange(len(early))
+        more_work = work[at, self._last] - work[at, early]
+        more_idle = gap[at, self._last] - gap[at, early]
+        return tuple(
+            Lateness(
+                rank=rank.rank,
+                count=int(mine.sum()),
+                clear=int((mine & (self.skew > spread)).sum()),
+                total=float(self.skew[mine].sum()) / self.steps,
+                work=float(more_work[mine].sum()) / self.steps,
+                idle=float(more_idle[mine].sum()) / self.steps,
+            )
+            for place, rank in enumerate(self._ranks)
+            for mine in [self._last == place]
+        )
+
+    def _before(self) -> tuple[Ints, Ints]:
+        """For each instance and rank: GPU work, and idle time, since the collective before; in ns
+        of the rank's own clock. 0 for the first, and where collectives overlap on some rank."""
+        start, end = self.instances.start, self.instances.end
+        work, idle = np.zeros_like(start), np.zeros_like(start)
+        clear = np.append(False, (start[1:] >= end[:-1]).all(axis=1))
+        for place, busy in enumerate(self._compute):
+            # Instances by the first rank's order need not ascend on another.
+            before = busy.busy_before(0, end[:-1, place]) if len(busy) else np.zeros(len(start) - 1)
+            until = busy.busy_before(0, start[1:, place]) if len(busy) else before
+            work[1:, place] = until - before
+            idle[1:, place] = start[1:, place] - end[:-1, place] - work[1:, place]
+        work[~clear], idle[~clear] = 0, 0
+        return work, idle
+
+
+def _compute_lane(rank: RankTrace) -> LaneSet:
+    """One lane of the periods in which the rank's GPU runs anything but communication."""
+    gpu = rank.trace.gpu
+    others = ~is_communication(rank.trace)
+    start = column(gpu, "ts")[others]
+    end = start + np.maximum(column(gpu, "dur")[others], 0)
+    return merge_busy(np.zeros(len(start), dtype=np.int64), start, end)
+
+
+def _known(summary: Summary | None) -> Summary:
+    if summary is None:
+        raise ValueError("a collective without instances")
+    return summary

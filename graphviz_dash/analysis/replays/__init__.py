@@ -1,0 +1,1 @@
+"""Which kernel of a replay is which node of the captured graph."""

@@ -1,0 +1,328 @@
+"""Matches the rows of a replay with the nodes of a graph that has parallel branches.
+
+Rows are taken by start. A row can be any node of its signature all of whose predecessors have
+started; among several, the one that goes on where the row's stream left off, then the one after
+which the graph goes on as the stream does. Branches that are alike in everything are told apart by
+the order of their streams' numbers, as the driver was seen to give them; where streams are fewer
+than branches they cannot be, and the confidence says so. Their rows go to one branch each.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from graphviz_dash.analysis.graph.topology import Topology
+from graphviz_dash.analysis.trace.lanes import Ints
+from graphviz_dash.analysis.trace.signatures import NO_NODE
+
+_LOOK_AHEAD: Final = 64
+"""Rows of a stream that are compared with what would follow a candidate."""
+
+_CONSIDERED: Final = 32
+"""Candidates that are compared; graphs with more ready at once give the first of them."""
+
+_MOST_SKIPPED: Final = 4
+"""Nodes that one row can show to be missing from the replay."""
+
+_STREAM_ORDER: Final = 0.9
+"""Confidence that branches which look the same run on streams in the order of their creation."""
+
+_SKIPPED_TO: Final = 0.5
+"""Confidence of a row whose node's predecessors were not all seen, and of rows that may be the
+missing node's."""
+
+
+class BranchMatcher:
+    """Matches replays of one graph. ``codes`` are the signatures of its nodes, ``driver`` the codes
+    of the driver's own kernels that may stand for them."""
+
+    def __init__(self, topology: Topology, codes: Ints, driver: Ints) -> None:
+        self.topology = topology
+        self.codes: list[int] = codes.tolist()
+        self.driver: list[int] = driver.tolist()
+        self.twin_class = topology.twin_classes(codes)
+        sizes = Counter(self.twin_class)
+        self.twins = [sizes[one] for one in self.twin_class]
+        self.of_code: dict[int, list[int]] = {}
+        for node, (code, other) in enumerate(zip(self.codes, self.driver, strict=True)):
+            for one in {code, other} - {NO_NODE}:
+                self.of_code.setdefault(one, []).append(node)
+
+    def match(self, codes: list[int], lanes: list[int]) -> tuple[Ints, npt.NDArray[np.float64]]:
+        """Node (-1: none) and confidence of each row of one replay, given by start."""
+        return _Replay(self, codes, lanes).match()
+
+    def looks_like(self, node: int, code: int) -> bool:
+        """Whether a row of signature ``code`` can be ``node``."""
+        return code != NO_NODE and code in (self.codes[node], self.driver[node])
+
+    def next_visible(self, node: int) -> int | None:
+        """The visible node that alone comes after ``node``, or None."""
+        while True:
+            after = self.topology.successors[node]
+            if len(after) != 1:
+                return None
+            node = after[0]
+            if self.topology.visible[node]:
+                return node
+
+    def follows(self, node: int, before: int) -> bool:
+        """Whether ``node`` depends on ``before`` directly, or through nodes without a row."""
+        pending = list(self.topology.predecessors[node])
+        while pending:
+            one = pending.pop()
+            if one == before:
+                return True
+            if not self.topology.visible[one]:
+                pending.extend(self.topology.predecessors[one])
+        return False
+
+    def visible_before(self, node: int) -> list[int]:
+        """The nearest visible nodes that ``node`` depends on."""
+        found, pending = [], list(self.topology.predecessors[node])
+        while pending:
+            one = pending.pop()
+            if self.topology.visible[one]:
+                found.append(one)
+            else:
+                pending.extend(self.topology.predecessors[one])
+        return found
+
+
+class _Replay:
+    """One replay on its way through the graph."""
+
+    def __init__(self, graph: BranchMatcher, codes: list[int], lanes: list[int]) -> None:
+        self._graph = graph
+        self._row_codes = codes
+        self._row_lanes = lanes
+        self._stream: list[list[int]] = [[] for _ in range(max(lanes, default=-1) + 1)]
+        for code, lane in zip(codes, lanes, strict=True):
+            self._stream[lane].append(code)
+        self._position = [0] * len(self._stream)
+        self._last: list[int | None] = [None] * len(self._stream)
+        self._lane_of: dict[int, int] = {}
+        self._waiting = [len(before) for before in graph.topology.predecessors]
+        self._taken = [False] * len(graph.codes)
+        self._ready: dict[int, list[int]] = {}
+        self._doubt = [1.0] * len(graph.codes)
+        self._limit = [1.0] * len(graph.codes)
+        self._by_stream: set[int] = set()
+        self._ordered: set[tuple[int, int]] = set()
+        self._next_place = dict.fromkeys(graph.of_code, 0)
+        for node, count in enumerate(list(self._waiting)):
+            if count == 0:
+                self._release(node)
+
+    def match(self) -> tuple[Ints, npt.NDArray[np.float64]]:
+        """Node and confidence of each row."""
+        nodes = np.full(len(self._row_codes), -1, dtype=np.int64)
+        for row, (code, lane) in enumerate(zip(self._row_codes, self._row_lanes, strict=True)):
+            node = self._choose(code, lane) if code != NO_NODE else None
+            self._position[lane] += 1
+            if node is not None:
+                self._take(node)
+                self._last[lane] = node
+                self._lane_of[node] = lane
+                nodes[row] = node
+        sure = [
+            self._sureness(node, code) if node >= 0 else 0.0
+            for node, code in zip(nodes.tolist(), self._row_codes, strict=True)
+        ]
+        return nodes, np.array(sure, dtype=np.float64)
+
+    def _sureness(self, node: int, code: int) -> float:
+        if len(self._graph.of_code[code]) == 1:
+            return 1.0
+        twins = self._graph.twins[node]
+        alike = _STREAM_ORDER if node in self._by_stream and twins > 1 else 1 / twins
+        return min(self._doubt[node], self._limit[node], alike)
+
+    def _choose(self, code: int, lane: int) -> int | None:
+        """The node of the next row of ``lane``, or None when it is no node's."""
+        ready = self._ready.get(code, ())
+        if not ready:
+            return self._resume(code, lane)
+        last = self._last[lane]
+        pool = [] if last is None else [n for n in ready if self._graph.follows(n, last)]
+        if not pool:
+            pool = [n for n in ready if not self._expected_elsewhere(n, lane)] or list(ready)
+        if len(pool) > 1:
+            pool = self._likest(pool, lane)
+        place = self._place_by_stream(pool, code, lane)
+        chosen = pool[place or 0]
+        twin_class = self._graph.twin_class[chosen]
+        if place is not None:
+            self._ordered.add(twin_class)
+        if twin_class in self._ordered:
+            self._by_stream.add(chosen)
+        before = self._graph.visible_before(chosen)
+        if len(self._graph.of_code[code]) == 1:
+            self._doubt[chosen] = 1.0
+        elif len(before) == 1:
+            # Nothing but the branch tells where it belongs, so it is no surer than that.
+            self._doubt[chosen] = min(self._doubt[chosen], self._doubt[before[0]])
+            if before[0] in self._by_stream:
+                self._by_stream.add(chosen)
+        return chosen
+
+    def _place_by_stream(self, pool: list[int], code: int, lane: int) -> int | None:
+        """Which of several branches that look the same the stream runs: the driver gives streams by
+        rising number to branches in the order of their creation, the first to that of the launch.
+
+        None where there are fewer or more streams to choose from than branches, or one branch only.
+        """
+        if len(pool) < 2 or len({self._graph.twin_class[node] for node in pool}) > 1:
+            return None
+        waiting = [
+            other
+            for other, coming in enumerate(self._stream)
+            if self._position[other] < len(coming)
+            and coming[self._position[other]] == code
+            and self._could_begin(other, pool)
+        ]
+        return waiting.index(lane) if len(waiting) == len(pool) and lane in waiting else None
+
+    def _could_begin(self, lane: int, pool: list[int]) -> bool:
+        """Whether the stream is free to begin a branch: it has not begun any, or has run to the end
+        of one, or goes on into the fork itself."""
+        last = self._last[lane]
+        if last is None or all(
+            self._taken[after] for after in self._graph.topology.successors[last]
+        ):
+            return True
+        return any(self._graph.follows(node, last) for node in pool)
+
+    def _likest(self, pool: list[int], lane: int) -> list[int]:
+        """Those of several candidates after which the graph goes on most as the stream does."""
+        ahead = [self._agreement(n, lane) for n in pool[:_CONSIDERED]]
+        best = max(ahead)
+        tied = [n for n, length in zip(pool, ahead, strict=False) if length == best]
+        if len({self._graph.twin_class[n] for n in tied}) > 1:
+            # They differ, but not in anything that the rows show.
+            for node in tied:
+                self._doubt[node] = min(self._doubt[node], 1 / len(tied))
+        return tied
+
+    def _expected_elsewhere(self, node: int, lane: int) -> bool:
+        """Whether another stream is about to go on with ``node``."""
+        for before in self._graph.visible_before(node):
+            other = self._lane_of.get(before, lane)
+            if other == lane or self._last[other] != before:
+                continue
+            at = self._position[other]
+            coming = self._stream[other]
+            if at < len(coming) and self._graph.looks_like(node, coming[at]):
+                return True
+        return False
+
+    def _agreement(self, node: int, lane: int, skip: int = 0) -> int:
+        """For how many rows the stream, ``skip`` rows on, goes on as the graph does at ``node``."""
+        coming = self._stream[lane]
+        at = self._position[lane] + skip
+        one: int | None = node
+        for length in range(_LOOK_AHEAD):
+            if one is None or at + length >= len(coming):
+                return length
+            if not self._graph.looks_like(one, coming[at + length]):
+                return length
+            one = self._graph.next_visible(one)
+        return _LOOK_AHEAD
+
+    def _resume(self, code: int, lane: int) -> int | None:
+        """Where the graph goes on when no ready node looks like the row: either the row is new, or
+        nodes before its own are missing. What the stream does next decides."""
+        best: tuple[int, int, int] | None = None
+        skipped: list[int] = []
+        for node in self._untaken(code):
+            missing = self._missing_before(node)
+            if missing is None:
+                continue
+            rank = (self._agreement(node, lane), -len(missing), -node)
+            if best is None or rank > best:
+                best, skipped = rank, missing
+        if best is None:
+            return None
+        last = self._last[lane]
+        if last is not None:
+            following = self._graph.next_visible(last)
+            if following is not None and not self._taken[following]:
+                as_new = self._agreement(following, lane, skip=1)
+                if as_new >= best[0]:
+                    return None
+        for node in skipped:
+            self._doubt_run(node)
+            self._take(node)
+        chosen = -best[2]
+        self._limit[chosen] = _SKIPPED_TO
+        return chosen
+
+    def _untaken(self, code: int) -> list[int]:
+        """The first nodes of a signature that have not begun, in creation order."""
+        nodes = self._graph.of_code.get(code, [])
+        place = self._next_place.get(code, 0)
+        while place < len(nodes) and self._taken[nodes[place]]:
+            place += 1
+        self._next_place[code] = place
+        return [n for n in nodes[place : place + 2 * _CONSIDERED] if not self._taken[n]]
+
+    def _missing_before(self, node: int) -> list[int] | None:
+        """The visible nodes that must be missing if ``node`` begins now, or None if too many."""
+        missing: list[int] = []
+        seen = {node}
+        pending = [node]
+        while pending:
+            for before in self._graph.topology.predecessors[pending.pop()]:
+                if before in seen or self._taken[before]:
+                    continue
+                seen.add(before)
+                pending.append(before)
+                if self._graph.topology.visible[before]:
+                    missing.append(before)
+                if len(missing) > _MOST_SKIPPED or len(seen) > 64:
+                    return None
+        return sorted(missing, key=lambda one: self._waiting[one])
+
+    def _doubt_run(self, node: int) -> None:
+        """Rows of the same signature right before a missing node may be its own."""
+        code = self._graph.codes[node]
+        before = self._graph.visible_before(node)
+        while len(before) == 1 and self._graph.codes[before[0]] == code:
+            self._limit[before[0]] = _SKIPPED_TO
+            before = self._graph.visible_before(before[0])
+
+    def _take(self, node: int) -> None:
+        """Marks a node as begun, which makes its successors ready once all of theirs have."""
+        self._taken[node] = True
+        for code in {self._graph.codes[node], self._graph.driver[node]}:
+            ready = self._ready.get(code, [])
+            place = bisect_left(ready, node)
+            if place < len(ready) and ready[place] == node:
+                del ready[place]
+        self._count_down(node)
+
+    def _count_down(self, node: int) -> None:
+        for after in self._graph.topology.successors[node]:
+            self._waiting[after] -= 1
+            if self._waiting[after] == 0 and not self._taken[after]:
+                self._release(after)
+
+    def _release(self, node: int) -> None:
+        """Makes a node ready; one that has no row begins by itself."""
+        pending = [node]
+        while pending:
+            one = pending.pop()
+            if self._graph.topology.visible[one]:
+                for code in {self._graph.codes[one], self._graph.driver[one]} - {NO_NODE}:
+                    insort(self._ready.setdefault(code, []), one)
+                continue
+            self._taken[one] = True
+            for after in self._graph.topology.successors[one]:
+                self._waiting[after] -= 1
+                if self._waiting[after] == 0 and not self._taken[after]:
+                    pending.append(after)

@@ -1,0 +1,75 @@
+"""Which node a row is by the id that its record shows, checked against what the row looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from graphviz_dash.analysis.replays.executable_numbering import Place, exec_numbers
+from graphviz_dash.analysis.trace.lanes import Ints
+from graphviz_dash.analysis.trace.signatures import DRIVER_CODES, NO_NODE
+from graphviz_dash.model.graph import CapturedGraph, MemcpyParams, MemsetParams, NodeKind
+
+_AGREE: Final = 0.99
+"""Share of rows that must look like the node that their id names, for ids to be believed."""
+
+
+class IdMatcher:
+    """Matches replays of one launched graph. ``code_of`` has the signature of each node of it and
+    of all it holds."""
+
+    def __init__(
+        self,
+        root: CapturedGraph,
+        by_id: Mapping[str, CapturedGraph],
+        own: tuple[int, ...] | None,
+        code_of: Mapping[Place, int],
+        graphs: Sequence[str],
+    ) -> None:
+        numbers = exec_numbers(root, by_id, own)
+        size = max(numbers, default=-1) + 1
+        place = {name: at for at, name in enumerate(graphs)}
+        self._graph, self._index = (np.full(size, -1, dtype=np.int64) for _ in range(2))
+        self._code, self._driver = (np.full(size, NO_NODE, dtype=np.int64) for _ in range(2))
+        self._repeats = np.zeros(size, dtype=bool)
+        for number, (name, index) in numbers.items():
+            node = by_id[name].nodes[index]
+            self._graph[number], self._index[number] = place[name], index
+            self._code[number] = code_of.get((name, index), NO_NODE)
+            if isinstance(node.params, MemcpyParams | MemsetParams):
+                self._driver[number] = DRIVER_CODES[node.kind]
+            self._repeats[number] = _in_conditional(by_id[name], by_id)
+
+    def match(self, codes: Ints, ident: Ints, exec_id: int) -> tuple[Ints, Ints] | None:
+        """Graph (a place in ``graphs``) and node of each row of one replay, -1 where there is none;
+        None where the rows have no ids or do not look like what these name.
+
+        Zero is a node's id as well as what eager kernels show, so without the id of an executable
+        graph (-1) it is none. A node that shows twice in a replay is not what its id says, but for
+        those in the body of a conditional node.
+        """
+        if not np.any(ident > 0) and exec_id <= 0:
+            return None
+        number = ident & 0xFFFF_FFFF
+        inside = (ident >= 0) & (number < len(self._code))
+        at = np.where(inside, number, 0)
+        looks = (self._code[at] == codes) | (self._driver[at] == codes)
+        agree = inside & looks & (codes != NO_NODE)
+        if np.count_nonzero(agree) < _AGREE * len(codes):
+            return None
+        again = np.ones(len(at), dtype=bool)
+        again[np.unique(np.where(agree, at, -1), return_index=True)[1]] = False
+        sure = agree & (~again | self._repeats[at])
+        return np.where(sure, self._graph[at], -1), np.where(sure, self._index[at], -1)
+
+
+def _in_conditional(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> bool:
+    """Whether ``graph`` lies in a body of a conditional node, which can run more than once."""
+    while graph.parent is not None and graph.parent[0] in by_id:
+        holder = by_id[graph.parent[0]]
+        if holder.nodes[graph.parent[1]].kind is NodeKind.CONDITIONAL:
+            return True
+        graph = holder
+    return False

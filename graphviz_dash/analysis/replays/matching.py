@@ -1,0 +1,151 @@
+"""Matches the rows of one replay with the nodes of one graph: by order or by branch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from graphviz_dash.analysis.graph.topology import Topology
+from graphviz_dash.analysis.replays.branches import BranchMatcher
+from graphviz_dash.analysis.sequence_alignment import align
+from graphviz_dash.analysis.trace.lanes import Ints
+from graphviz_dash.analysis.trace.signatures import DRIVER_CODES, NO_NODE
+from graphviz_dash.model.graph import CapturedGraph, MemcpyParams, MemsetParams
+
+Floats = npt.NDArray[np.float64]
+
+BY_ID: Final = "graph node id"
+BY_ORDER: Final = "alignment: order"
+BY_BRANCH: Final = "alignment: branches"
+
+BESIDE_GAPS: Final = 0.9
+"""The most that a row is sure of in a replay in which rows are missing or new."""
+
+
+@dataclass(frozen=True)
+class Matched:
+    """``node`` (index or -1) and ``confidence`` of each row of a replay, and the rung."""
+
+    node: Ints
+    confidence: Floats
+    method: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one replay, by start: parallel arrays of shape (rows,).
+
+    ``code`` is of the signature, ``lane`` a dense number of the stream, ``start`` in ns.
+    """
+
+    code: Ints
+    lane: Ints
+    start: Ints
+
+
+class GraphMatcher:
+    """Matches replays of one graph; those that look alike on every stream are matched once."""
+
+    def __init__(self, graph: CapturedGraph, codes: Ints) -> None:
+        self._codes = codes
+        self._of_code = Counter(code for code in codes.tolist() if code != NO_NODE)
+        self._visible = sum(self._of_code.values())
+        self._driver = np.full(len(codes), NO_NODE, dtype=np.int64)
+        for node in graph.nodes:
+            # What a small copy or set looks like that the driver does by a kernel of its own.
+            if isinstance(node.params, MemcpyParams | MemsetParams):
+                self._driver[node.index] = DRIVER_CODES[node.kind]
+        self._copies = {
+            driver: Counter(codes[self._driver == driver].tolist())
+            for driver in DRIVER_CODES.values()
+        }
+        self._graph = graph
+        self._branches: BranchMatcher | None = None
+        self._known: dict[bytes, tuple[Ints, Floats, str]] = {}
+
+    @cached_property
+    def _topology(self) -> Topology:
+        return Topology.of(self._graph, self._codes != NO_NODE)
+
+    @cached_property
+    def _chain(self) -> Ints | None:
+        return self._topology.chain()
+
+    def likeness(self, seen: Counter[int], rows: int) -> float:
+        """Share of rows and nodes that have a partner of the same signature, 0 to 1."""
+        fits = {code: min(count, seen.get(code, 0)) for code, count in self._of_code.items()}
+        common = sum(fits.values())
+        for driver, copies in self._copies.items():
+            left = sum(count - fits[code] for code, count in copies.items())
+            common += min(left, seen.get(driver, 0))
+        return common / max(rows, self._visible, 1)
+
+    def match(self, rows: Rows) -> Matched:
+        """The nodes of the rows of one replay.
+
+        A graph runs on the same streams in each replay, however they interleave: a replay that has
+        the same rows on each stream as an earlier one gets the same nodes.
+        """
+        by_lane = np.argsort(rows.lane, kind="stable")
+        key = np.concatenate((rows.code, rows.lane)).reshape(2, -1)[:, by_lane]
+        found = self._known.get(key.tobytes())
+        if found is not None:
+            node = np.empty(len(by_lane), dtype=np.int64)
+            confidence = np.empty(len(by_lane), dtype=np.float64)
+            node[by_lane], confidence[by_lane] = found[0], found[1]
+            if found[2] != BY_BRANCH or self._topology.in_order(node, rows.start):
+                return Matched(node, confidence, found[2])
+        matched = self._match(rows)
+        if found is None:
+            parts = matched.node[by_lane], matched.confidence[by_lane], matched.method
+            self._known[key.tobytes()] = parts
+        return matched
+
+    def _match(self, rows: Rows) -> Matched:
+        if self._chain is not None:
+            return Matched(*self._in_order(rows.code, self._chain), BY_ORDER)
+        if self._branches is None:
+            self._branches = BranchMatcher(self._topology, self._codes, self._driver)
+        node, confidence = self._branches.match(rows.code.tolist(), rows.lane.tolist())
+        if np.count_nonzero(node >= 0) < max(self._visible, len(node)):
+            confidence = np.minimum(confidence, BESIDE_GAPS)
+        return Matched(node, confidence, BY_BRANCH)
+
+    def _looks_like(self, nodes: Ints, codes: Ints) -> npt.NDArray[np.bool_]:
+        same = (self._codes[nodes] == codes) | (self._driver[nodes] == codes)
+        return np.asarray(same & (codes != NO_NODE))
+
+    def _in_order(self, codes: Ints, chain: Ints) -> tuple[Ints, Floats]:
+        if len(chain) == len(codes) and np.all(self._looks_like(chain, codes)):
+            return chain, np.ones(len(codes))
+        node = np.full(len(codes), -1, dtype=np.int64)
+        confidence = np.zeros(len(codes))
+        alignment = align(self._comparable(self._codes[chain], chain), self._comparable(codes))
+        if alignment is None:
+            return node, confidence
+        paired = np.flatnonzero(alignment.partner >= 0)
+        row = alignment.partner[paired]
+        alike = self._looks_like(chain[paired], codes[row])
+        paired, row = paired[alike], row[alike]
+        node[row] = chain[paired]
+        spread = alignment.spread[paired]
+        confidence[row] = np.where(spread == 0, BESIDE_GAPS, 1 / (1 + spread))
+        return node, confidence
+
+    def _comparable(self, codes: Ints, nodes: Ints | None = None) -> Ints:
+        """Codes in which copies and sets are equal to the kernels that the driver has for them."""
+        if nodes is not None:
+            return np.where(self._driver[nodes] != NO_NODE, self._driver[nodes], codes)
+        found = codes.copy()
+        for own, driver in {
+            (code, driver)
+            for code, driver in zip(self._codes.tolist(), self._driver.tolist(), strict=True)
+            if driver != NO_NODE
+        }:
+            found[codes == own] = driver
+        return found

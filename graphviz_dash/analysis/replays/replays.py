@@ -1,0 +1,311 @@
+"""Which row of a replay's trace is which node of the graph: a ladder, and each row says its rung.
+
+1. "graph node id": the trace names the node (newer torch and CUPTI).
+2. "alignment: order": the nodes that a trace shows depend on each other one after another, so the
+   rows by start are those nodes in order.
+3. "alignment: branches": rows by start are given to nodes whose predecessors have all started, of
+   the same signature, following the stream; branches that look alike cannot be told apart, and the
+   confidence says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from graphviz_dash.analysis.graph.flatten import variants
+from graphviz_dash.analysis.replays.graph_chooser import (
+    NOTHING_KNOWN,
+    Choice,
+    GraphChooser,
+    Known,
+    Launch,
+    launch_order,
+    steps_of,
+)
+from graphviz_dash.analysis.replays.id_matcher import IdMatcher
+from graphviz_dash.analysis.replays.matching import BY_BRANCH, BY_ID, BY_ORDER, GraphMatcher, Rows
+from graphviz_dash.analysis.replays.node_id_trace import trace_of
+from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.trace.lanes import Ints, column, encode
+from graphviz_dash.analysis.trace.signatures import Signatures
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.marks import STEP
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Run
+    from graphviz_dash.model.trace import Trace
+
+__all__ = ["BY_BRANCH", "BY_ID", "BY_ORDER", "METHODS", "UNMATCHED", "ReplayMatch", "match_replays"]
+
+Floats = npt.NDArray[np.float64]
+Narrow = npt.NDArray[np.int32]
+
+UNMATCHED: Final = "none"
+TRACED_PASS: Final = "traced pass"
+NODE_ID_PASS: Final = "node-id pass"
+
+METHODS: Final = (UNMATCHED, BY_ID, BY_ORDER, BY_BRANCH)
+
+
+@dataclass(frozen=True)
+class ReplayMatch:
+    """All rows of all replays, as parallel arrays of shape (rows,).
+
+    There may be millions, of which a server keeps these, so they are as narrow as what they hold.
+
+    ``roots`` are the launched graphs that ``graphs`` are or lie in. ``replay`` numbers the graph
+    launches of the trace by time, ``graph`` indexes ``graphs`` (-1: a graph that no captured one
+    looks like), ``gpu_row`` is the row of ``trace.gpu``, ``node`` the
+    node index or -1, ``method`` indexes METHODS, ``confidence`` is 0 to 1, ``start`` (ns since its
+    replay's first row), ``duration`` (ns) and ``stream`` are the trace's. ``source`` is the pass
+    that the trace is of.
+    """
+
+    graphs: tuple[str, ...]
+    roots: tuple[str, ...]
+    replay: Narrow
+    graph: Narrow
+    gpu_row: Narrow
+    node: Narrow
+    method: npt.NDArray[np.int8]
+    confidence: Floats
+    start: Ints
+    duration: Ints
+    stream: Ints
+    source: str = TRACED_PASS
+
+    @property
+    def matched(self) -> int:
+        """Rows that were matched to a node."""
+        return int(np.count_nonzero(self.node >= 0))
+
+    @property
+    def doubt(self) -> float:
+        """Share of the rows that are likely to be of another node or are of none, 0 to 1."""
+        return 1 - float(self.confidence.mean()) if len(self.confidence) else 1.0
+
+    def of_graph(self, graph_id: str) -> npt.NDArray[np.bool_]:
+        """Which rows belong to replays of the graph, shape (rows,)."""
+        if graph_id not in self.graphs:
+            return np.zeros(len(self.graph), dtype=bool)
+        return np.asarray(self.graph == self.graphs.index(graph_id))
+
+    def replays_of(self, graph_id: str) -> int:
+        """How often the trace shows the graph launched, or the one that it is a body in."""
+        if graph_id not in self.graphs:
+            return 0
+        root = self.roots[self.graphs.index(graph_id)]
+        family = [place for place, other in enumerate(self.roots) if other == root]
+        return len(np.unique(self.replay[np.isin(self.graph, family)]))
+
+    def rows_of(self, graph_id: str, node: int) -> Ints:
+        """The places, in these arrays, of one node's rows in the order of replays."""
+        order, keys = self._by_node
+        if graph_id not in self.graphs:
+            return np.zeros(0, dtype=np.int64)
+        key = (self.graphs.index(graph_id) << 40) + node
+        first, last = np.searchsorted(keys, [key, key + 1])
+        return order[first:last]
+
+    def samples(self, graph_id: str, node: int) -> Ints:
+        """The durations of one node, a value for each replay that shows it, in ns."""
+        return self.duration[self.rows_of(graph_id, node)]
+
+    @cached_property
+    def _by_node(self) -> tuple[Ints, Ints]:
+        rows = np.flatnonzero(self.node >= 0)
+        keys = (self.graph[rows].astype(np.int64) << 40) + self.node[rows]
+        order = np.argsort(keys, kind="stable")
+        return rows[order], keys[order]
+
+
+def known_of(run: Run) -> Known:
+    """What the bundle of ``run`` tells of the graphs in its traced pass."""
+    return Known(run.replay_ids, launch_order(run.node_ids))
+
+
+def match_node_ids(run: Run) -> ReplayMatch | None:
+    """The replays of a run's node-id pass; None where it has none. ``gpu_row`` is a row of what
+    :func:`graphviz_dash.analysis.replays.node_id_trace.trace_of` makes of it."""
+    if run.node_ids is None:
+        return None
+    found = match_replays(run.graphs, trace_of(run.node_ids), Known(run.node_ids.graphs))
+    return replace(found, source=NODE_ID_PASS)
+
+
+def timed_replays(run: Run, traced: ReplayMatch | None) -> ReplayMatch | None:
+    """The replays that times of nodes are taken from: those of the traced pass, unless they leave
+    in doubt what the node-id pass names. ``traced`` are the former; passes are never mixed."""
+    if traced is not None and traced.doubt == 0.0:
+        return traced
+    named = match_node_ids(run)
+    if traced is None or named is None:
+        return traced or named
+    return named if named.doubt < traced.doubt else traced
+
+
+def match_replays(
+    graphs: tuple[CapturedGraph, ...], trace: Trace, known: Known = NOTHING_KNOWN
+) -> ReplayMatch:
+    """Matches the GPU rows of every graph launch in ``trace`` with the nodes of ``graphs``.
+
+    With several graphs each launch is given to the one that its rows look like most; those that
+    look the same are told apart as :mod:`graphviz_dash.analysis.replays.graph_chooser` says, and
+    the confidence is that of both decisions together. A child graph runs as a part of the graph
+    that holds it: its rows name it and its own nodes. So does the body of a conditional node: which
+    of them ran is told by what the launch shows. Near-linear in the rows.
+    """
+    launches, called = launched_rows(trace)
+    catalogue = _Catalogue(graphs, known, shapes=_tells_shapes(trace, launches))
+    codes = catalogue.signatures.of_trace(trace)
+    begin, stream = column(trace.gpu, "ts"), column(trace.gpu, "stream")
+    # A stream's number is its own device's.
+    lane = stream + (column(trace.gpu, "device") << 32)
+    ident, executed = _ids(trace, "graph_node_id"), _ids(trace, "graph_id")
+    exec_ids = [int(executed[rows].max()) for rows in launches]
+    steps = steps_of(called, trace, STEP).tolist()
+    choices = GraphChooser(catalogue.matchers, catalogue.roots, known).choose(
+        [
+            Launch(codes[rows], step, exec_id)
+            for rows, step, exec_id in zip(launches, steps, exec_ids, strict=True)
+        ]
+    )
+    count = sum(map(len, launches))
+    row = np.concatenate(launches) if launches else np.zeros(0, dtype=np.int64)
+    replay, graph, node = (np.full(count, -1, dtype=np.int32) for _ in range(3))
+    method = np.full(count, METHODS.index(UNMATCHED), dtype=np.int8)
+    start = np.zeros(count, dtype=np.int64)
+    confidence = np.zeros(count)
+    first = 0
+    for number, (rows, choice) in enumerate(zip(launches, choices, strict=True)):
+        part = slice(first, first + len(rows))
+        first += len(rows)
+        replay[part] = number
+        start[part] = begin[rows] - begin[rows[0]]
+        if choice.matcher < 0:
+            continue
+        lanes = np.unique(lane[rows], return_inverse=True)[1].reshape(-1)
+        shown = Rows(codes[rows], lanes, start[part])
+        found = catalogue.matched(choice, shown, ident[rows], exec_ids[number])
+        graph[part], node[part], confidence[part], method[part] = found
+    return ReplayMatch(
+        graphs=catalogue.graphs,
+        roots=catalogue.root_of,
+        replay=replay,
+        graph=graph,
+        gpu_row=row.astype(np.int32),
+        node=node,
+        method=method,
+        confidence=confidence,
+        start=start,
+        duration=column(trace.gpu, "dur")[row],
+        stream=stream[row],
+    )
+
+
+class _Catalogue:
+    """The graphs of a run, made ready for matching: each launched graph in the ways it can run."""
+
+    def __init__(self, graphs: tuple[CapturedGraph, ...], known: Known, *, shapes: bool) -> None:
+        by_id = {graph.id: graph for graph in graphs}
+        top = [graph for graph in graphs if graph.parent is None]
+        flats = [flat for graph in top for flat in variants(graph, by_id)]
+        self.graphs = tuple(by_id)
+        self.root_of = tuple(_root(graph, by_id) for graph in graphs)
+        self.roots = [flat.root for flat in flats]
+        self.signatures = Signatures(tuple(flat.graph for flat in flats), shapes=shapes)
+        codes = [self.signatures.of_graph(flat.graph.id) for flat in flats]
+        self.matchers = [
+            GraphMatcher(flat.graph, code) for flat, code in zip(flats, codes, strict=True)
+        ]
+        self._place = {name: number for number, name in enumerate(by_id)}
+        self._owner = [
+            np.array([self._place.get(name, -1) for name in flat.owner]) for flat in flats
+        ]
+        self._index = [np.array(flat.index) for flat in flats]
+        code_of = {
+            (owner, index): value
+            for flat, code in zip(flats, codes, strict=True)
+            for owner, index, value in zip(flat.owner, flat.index, code.tolist(), strict=True)
+        }
+        own = {ids.graph: ids.nodes for ids in known.ids}
+        self._by_ids = {
+            graph.id: IdMatcher(graph, by_id, own.get(graph.id), code_of, self.graphs)
+            for graph in top
+        }
+
+    def matched(
+        self, choice: Choice, rows: Rows, ident: Ints, exec_id: int
+    ) -> tuple[Ints, Ints, Floats, Ints]:
+        """Graph, node, confidence and method of the rows of one launch."""
+        which = choice.matcher
+        root = self.roots[which]
+        if by_ids := self._by_ids[root].match(rows.code, ident, exec_id):
+            owner, node = by_ids
+            rung, sure = BY_ID, np.where(node >= 0, choice.share, 0.0)
+        else:
+            aligned = self.matchers[which].match(rows)
+            known = aligned.node >= 0
+            owner = self._owner[which][aligned.node]
+            node = np.where(known, self._index[which][aligned.node], -1)
+            rung, sure = aligned.method, aligned.confidence * choice.share / choice.ways
+        found = node >= 0
+        return (
+            np.where(found, owner, self._place[root]),
+            node,
+            sure,
+            np.where(found, METHODS.index(rung), METHODS.index(UNMATCHED)),
+        )
+
+
+def _root(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> str:
+    """The id of the launched graph that ``graph`` is or lies in."""
+    while graph.parent is not None and graph.parent[0] in by_id:
+        graph = by_id[graph.parent[0]]
+    return graph.id
+
+
+def _ids(trace: Trace, name: str) -> Ints:
+    """The graph or graph node id of each row, -1 where there is none."""
+    ids = trace.gpu[name]
+    told = ids.is_not_null().to_numpy()
+    # The upper half may be any graph id, so that the sign bit is no sign.
+    values = ids.fill_null(0).to_numpy() & np.uint64((1 << 63) - 1)
+    return np.where(told, values.astype(np.int64), -1)
+
+
+def _tells_shapes(trace: Trace, launches: list[Ints]) -> bool:
+    """Whether the trace tells the grid of every kernel that a graph ran (ROCm's does not)."""
+    if not launches:
+        return True
+    rows = np.concatenate(launches)
+    gpu = trace.gpu[rows.tolist()]
+    kernel = (gpu["kind"].cast(str) == "kernel").to_numpy()
+    return bool((gpu["grid_x"].is_not_null().to_numpy() | ~kernel).all())
+
+
+def launched_rows(trace: Trace) -> tuple[list[Ints], Ints]:
+    """For each graph launch that has any, its GPU rows by start, and when it was called; launches
+    by time."""
+    codes, names = encode(trace.runtime["name"])
+    is_launch = np.array([call_class(name) is CallClass.GRAPH_LAUNCH for name in names], dtype=bool)
+    if not is_launch.any():
+        return [], np.zeros(0, dtype=np.int64)
+    calls = np.flatnonzero(is_launch[codes])
+    launches = column(trace.runtime, "correlation")[calls]
+    # A driver call inside the runtime call has the same correlation.
+    once = np.sort(np.unique(launches, return_index=True)[1])
+    launches, called = launches[once], column(trace.runtime, "ts")[calls[once]]
+    gpu = column(trace.gpu, "correlation")
+    order = np.argsort(gpu, kind="stable")
+    first = np.searchsorted(gpu[order], launches, "left")
+    last = np.searchsorted(gpu[order], launches, "right")
+    shown = (last > first) & (launches >= 0)
+    # The table is sorted by start, and a stable sort by correlation keeps that.
+    rows = [order[a:b] for a, b in zip(first[shown], last[shown], strict=True)]
+    return rows, called[shown]

@@ -1,0 +1,1 @@
+"""Where a step spends its time, and where the difference between two runs went."""

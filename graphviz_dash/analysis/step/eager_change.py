@@ -1,0 +1,77 @@
+"""What each node of a graph is to the work that the eager step does in its place: the same kernel,
+faster or slower, another one, or nothing that eager code runs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.analysis.step.work_pairs import PairKind, PairRow, WorkPairs
+
+_NOTABLE: Final = 0.1
+"""Change of a kernel's time, as a part of the eager one, below which it counts as none: durations
+of one kernel differ by a few percent between steps already."""
+
+
+class EagerChange(StrEnum):
+    """What became of eager work in a node; the order is the order of legends."""
+
+    FASTER = "10% faster than eager, or more"
+    ALIKE = "within 10% of eager"
+    SLOWER = "10% slower than eager, or more"
+    OTHER = "another kernel than eager"
+    ADDED = "not in the eager step"
+    UNKNOWN = "not compared"
+
+
+@dataclass(frozen=True)
+class EagerNode:
+    """A node beside its partners in the eager step: ``eager_ns`` is how long they run, ``graph_ns``
+    how long the node and what stands with it do, ``names`` what the partners are called.
+
+    Both times are of traced passes. ``eager_ns`` is None for work that eager code does not do.
+    """
+
+    change: EagerChange
+    eager_ns: int | None
+    graph_ns: int
+    names: tuple[str, ...]
+    together: int
+
+
+def eager_changes(pairs: WorkPairs, whole: WholeGraph) -> Mapping[int, EagerNode]:
+    """The nodes of ``whole`` that ``pairs`` speaks of, by their place; ``pairs`` is of the eager
+    step and of a step that launches the graph."""
+    place = {name: at for at, name in enumerate(whole.owner)}
+    rows: defaultdict[int, list[PairRow]] = defaultdict(list)
+    for row in pairs.rows:
+        for one in row.after:
+            item = pairs.after.items[one]
+            if item.graph is None or item.node is None:
+                continue
+            if (at := place.get((item.graph, item.node))) is not None:
+                rows[at].append(row)
+    # A graph that a step launches several times has a row for each launch: the first stands for it.
+    return {at: _read(pairs, found[0]) for at, found in rows.items()}
+
+
+def _read(pairs: WorkPairs, row: PairRow) -> EagerNode:
+    after = sum(int(pairs.after.duration[one]) for one in row.after)
+    if not row.before:
+        return EagerNode(EagerChange.ADDED, None, after, (), len(row.after))
+    before = sum(int(pairs.before.duration[one]) for one in row.before)
+    names = tuple(dict.fromkeys(pairs.before.items[one].name for one in row.before))
+    if row.kind is not PairKind.SAME:
+        change = EagerChange.OTHER
+    elif after < before * (1 - _NOTABLE):
+        change = EagerChange.FASTER
+    elif after > before * (1 + _NOTABLE):
+        change = EagerChange.SLOWER
+    else:
+        change = EagerChange.ALIKE
+    return EagerNode(change, before, after, names, len(row.after))

@@ -1,0 +1,149 @@
+"""Where one run loses time against another within a step of each, piece of work by piece of work.
+
+Method. Both steps begin at 0. When the first run has ended the pieces of work that it shares with
+the other up to some instant, the other had ended all of these by another instant of its own step:
+the difference is how far the first lags behind there. Between two such instants both runs spend
+time with their GPUs busy and time with them idle, so that what is lost in between is the idle time
+that the first has more of, plus the busy time that it has more of; both may be negative, where it
+gains. The parts add up to the difference of the steps' lengths exactly. Which work is which is what
+analysis/step/work_pairs.py found; work without a partner counts as busy time of its run.
+
+Within such an interval the idle loss is laid on the time in which the first run's GPUs idle, and
+the busy loss on the time in which they work; over the whole interval where it has none of that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from graphviz_dash.analysis.trace.lanes import Ints, merge_busy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphviz_dash.analysis.step.work_pairs import WorkPairs
+    from graphviz_dash.analysis.trace.steps import Step
+    from graphviz_dash.model.trace import Trace
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class StepOf:
+    """One step of a run's trace; ``rows`` are its rows of the GPU table in the order of the items
+    of the run's typical step."""
+
+    trace: Trace
+    step: Step
+    rows: Ints
+
+
+@dataclass(frozen=True)
+class Lead:
+    """What the first run loses against the other, over its own step; times in ns since the begin of
+    the step of each.
+
+    ``at`` (n,) ascends from 0 to the end of the first run's step: instants at which a shared piece
+    of work ends in it. ``other`` (n,) is when the other run had ended all shared work that ends by
+    then. ``idle`` and ``busy`` (n,) are what was lost up to each, so that ``idle + busy`` is
+    ``at - other``. ``curve`` (3, m) has instants with both losses up to them, straight in between.
+    ``methods`` counts pairs by how they were found; ``alone`` are the pieces of work without a
+    partner, of the first run and of the other.
+    """
+
+    at: Ints
+    other: Ints
+    idle: Ints
+    busy: Ints
+    curve: Floats
+    methods: Mapping[str, int]
+    alone: tuple[int, int]
+
+    def lost_before(self, instants: Ints) -> tuple[Ints, Ints]:
+        """Idle and busy loss up to each of ``instants``, in whole ns; before the step nothing."""
+        at, idle, busy = self.curve
+        found = [np.rint(np.interp(instants, at, one)).astype(np.int64) for one in (idle, busy)]
+        return found[0], found[1]
+
+
+def find_lead(pairs: WorkPairs, first: StepOf, second: StepOf) -> Lead:
+    """What ``first`` loses against ``second``; ``pairs`` are of their runs, baseline first."""
+    ends = [_ends(one) for one in (first, second)]
+    shared = [row for row in pairs.rows if row.before and row.after]
+    done = np.array(
+        [(ends[0][list(row.before)].max(), ends[1][list(row.after)].max()) for row in shared],
+        dtype=np.int64,
+    ).reshape(-1, 2)
+    done = done[np.argsort(done[:, 0], kind="stable")]
+    lengths = [one.step.duration_ns for one in (first, second)]
+    at = np.concatenate(([0], done[:, 0], [max(lengths[0], int(done[:, 0].max(initial=0)))]))
+    other = np.concatenate(([0], done[:, 1], [max(lengths[1], int(done[:, 1].max(initial=0)))]))
+    # The two clocks of a trace differ by a microsecond: work may seem to end before its step began.
+    at = np.maximum.accumulate(np.maximum(at, 0))
+    other = np.maximum.accumulate(np.maximum(other, 0))
+    worked = [_Worked(one) for one in (first, second)]
+    busy = worked[0].before(at) - worked[1].before(other)
+    idle = (at - other) - busy
+    return Lead(
+        at=at,
+        other=other,
+        idle=idle,
+        busy=busy,
+        curve=_curve(at, idle, busy, worked[0]),
+        methods=dict(Counter(row.method for row in shared).most_common()),
+        alone=(
+            sum(len(row.before) for row in pairs.rows if not row.after),
+            sum(len(row.after) for row in pairs.rows if not row.before),
+        ),
+    )
+
+
+def _ends(one: StepOf) -> Ints:
+    start = one.trace.gpu["ts"].gather(one.rows).to_numpy()
+    duration = one.trace.gpu["dur"].gather(one.rows).to_numpy()
+    return np.asarray(start + np.maximum(duration, 0) - one.step.start, dtype=np.int64)
+
+
+class _Worked:
+    """How long the GPUs of a step have worked before any instant: all its streams as one."""
+
+    def __init__(self, one: StepOf) -> None:
+        end = _ends(one)
+        start = one.trace.gpu["ts"].gather(one.rows).to_numpy() - one.step.start
+        self.periods = merge_busy(np.zeros(len(end), dtype=np.int64), start.astype(np.int64), end)
+
+    def before(self, instants: Ints) -> Ints:
+        if not len(self.periods):
+            return np.zeros(len(instants), dtype=np.int64)
+        busy = self.periods.busy_before(0, instants)
+        # What ran before the step's begin by its clock belongs to no interval.
+        return np.asarray(busy - self.periods.busy_before(0, np.zeros(1, np.int64)), dtype=np.int64)
+
+    def edges(self) -> Ints:
+        return np.concatenate((self.periods.start, self.periods.end))
+
+
+def _curve(at: Ints, idle: Ints, busy: Ints, worked: _Worked) -> Floats:
+    """The losses at every instant where one of them bends."""
+    edges = worked.edges()
+    instants = np.unique(np.concatenate((at, edges[(edges > 0) & (edges < at[-1])])))
+    interval = np.clip(np.searchsorted(at, instants, "right") - 1, 0, max(len(at) - 2, 0))
+    begin, end = at[interval], at[np.minimum(interval + 1, len(at) - 1)]
+    length = np.maximum(end - begin, 1)
+    passed = (instants - begin) / length
+    work_then, work_all = (worked.before(one) - worked.before(begin) for one in (instants, end))
+    idle_then, idle_all = instants - begin - work_then, end - begin - work_all
+    found = [instants.astype(np.float64)]
+    for lost, then, whole in ((idle, idle_then, idle_all), (busy, work_then, work_all)):
+        share = np.where(whole > 0, then / np.maximum(whole, 1), passed)
+        step = lost[np.minimum(interval + 1, len(at) - 1)] - lost[interval]
+        bent = lost[interval] + step * share
+        # An interval of no length at the end has no share of it passed.
+        bent[-1] = lost[-1]
+        found.append(bent)
+    return np.stack(found)

@@ -1,0 +1,396 @@
+"""The work of one typical traced step of a run, piece by piece: what ran, when it was launched, how
+long it took, and where it comes from.
+
+Times are medians over the steps that ran the same work in the same order of launch; a step that
+differs (a first one that allocates, a branch of the model) is counted and left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from graphviz_dash.analysis.graph.topology import visible_edges
+from graphviz_dash.analysis.metrics.run_metrics import pass_missing
+from graphviz_dash.analysis.origins.attribution import attribute
+from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
+from graphviz_dash.analysis.ranks.waits import RankWaits
+from graphviz_dash.analysis.replays.replays import ReplayMatch, known_of, match_replays
+from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.trace.lanes import Ints, column, encode, link_launches
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
+from graphviz_dash.model.graph import CapturedGraph, NodeKind
+from graphviz_dash.model.run import Pass
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Run
+    from graphviz_dash.model.trace import Trace
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+NO_GROUP: Final = -1
+
+BY_TRACE: Final = "traced pass"
+"""How the operator of eager work is told: by the operators around its launch in the same trace."""
+
+_SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")
+_KINDS: Final = {NodeKind.KERNEL: "kernel", NodeKind.MEMCPY: "memcpy", NodeKind.MEMSET: "memset"}
+
+
+@dataclass(frozen=True)
+class Item:
+    """One kernel, copy or set of the step.
+
+    ``kind`` is kernel, memcpy or memset; a small copy that the driver runs as a kernel of its own
+    counts as the copy it is. ``shape`` is grid, block and shared memory of a kernel, -1 where not
+    told, and empty for others; ``size`` the bytes of a copy or set, None for kernels. ``graph`` and
+    ``node`` name the node that ran, None for eager work.
+    """
+
+    kind: str
+    name: str
+    shape: tuple[int, ...]
+    size: int | None
+    origin: NodeOrigin
+    graph: str | None
+    node: int | None
+
+
+@dataclass(frozen=True)
+class EachStep:
+    """The times of the same items in each step, shape (steps, items): see StepWork."""
+
+    launch: Ints
+    call: Ints
+    start: Ints
+    duration: Ints
+
+
+@dataclass(frozen=True)
+class StepWork:
+    """The items of a typical step in the order of launch (nodes of one graph launch: as captured),
+    with parallel arrays of shape (items,); times in ns.
+
+    ``launch`` is when the launching call began since the step began, ``call`` how long it took,
+    ``start`` when the item began on the GPU since the step began, ``duration`` how long it ran;
+    of this a collective waited ``rank_wait`` for other ranks. ``meeting`` numbers the collectives
+    of all ranks, alike on all of them; ALONE for other work.
+
+    ``lane`` is a dense number of its stream. ``group`` numbers the graph launches (NO_GROUP:
+    launched by itself). ``edges`` (k, 2) are places of items that follow each other in a graph or
+    around one. ``delay`` is, for a node of a graph launch, the least time over the steps between
+    the end of the last node before it in the same launch (the start of the launch's first node,
+    where there is none) and its start; 0 for other items.
+
+    ``each`` has the times of which these are medians, step by step: it is as large as the trace,
+    and has no steps where only the typical one was kept.
+
+    ``cpu_ns`` is from the step's begin to its final synchronisation, ``waits`` (k, 2) are begin and
+    end of other synchronising calls in it, ``return_ns`` the least time over the steps that the
+    final synchronisation took to return after its call and the end of the last work. ``like`` of
+    ``taken`` steps ran this work; ``rows`` has the number of each of them with its rows of the
+    trace's GPU table, shape (items,).
+    """
+
+    run: str
+    items: tuple[Item, ...]
+    launch: Ints
+    call: Ints
+    start: Ints
+    duration: Ints
+    rank_wait: Ints
+    meeting: Ints
+    lane: Ints
+    group: Ints
+    edges: Ints
+    delay: Ints
+    each: EachStep
+    cpu_ns: int
+    waits: Ints
+    return_ns: int
+    like: int
+    taken: int
+    rows: Mapping[int, Ints]
+
+    @property
+    def typical(self) -> StepWork:
+        """The same without the times of each step."""
+        none = np.zeros((0, len(self.items)), dtype=np.int64)
+        return replace(self, each=EachStep(none, none, none, none))
+
+
+def step_work(
+    run: Run,
+    waits: RankWaits | None = None,
+    replays: ReplayMatch | None = None,
+    taken: tuple[Step, ...] | None = None,
+) -> StepWork | str:
+    """The work of a typical step of ``run``, or why it cannot be told; ``waits`` are those of its
+    collectives for other ranks, ``replays`` its matched replays and ``taken`` the steps of its
+    trace, where they are known already."""
+    trace = run.replay_trace
+    if trace is None:
+        return pass_missing(run, Pass.TRACED)
+    taken = taken or steps(trace)
+    if not taken or taken[0].method is not StepMethod.MARKED:
+        return "the trace marks no steps that end in a synchronisation"
+    if any(step.unlinked for step in taken):
+        return "the trace does not tell the launch of all GPU work"
+    calls = _Calls(trace)
+    nodes = _Nodes(run, trace, replays)
+    if waits is None:
+        waits = RankWaits.none(trace.gpu.height)
+    read = [_Read(step, calls, nodes, waits) for step in taken]
+    if any(one.final is None for one in read):
+        return "the trace shows no synchronisation at the end of a step"
+    signatures = Counter(one.signature for one in read)
+    usual = signatures.most_common(1)[0][0]
+    like = [one for one in read if one.signature == usual]
+    if not len(like[0].rows):
+        return "nothing ran on the GPU in the traced steps"
+    return _typical(run, trace, like, len(taken), (calls, nodes))
+
+
+class _Calls:
+    """The runtime calls and GPU rows of a trace, as the steps need them."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.gpu_start = column(trace.gpu, "ts")
+        self.gpu_duration = np.maximum(column(trace.gpu, "dur"), 0)
+        self.gpu_kind = trace.gpu["kind"].to_physical().to_numpy()
+        self.gpu_name = trace.gpu["name"].to_physical().to_numpy()
+        codes, names = encode(trace.runtime["name"])
+        classes = [call_class(name) for name in names]
+        self.start = column(trace.runtime, "ts")
+        self.duration = np.maximum(column(trace.runtime, "dur"), 0)
+        self.is_graph = _which(classes, CallClass.GRAPH_LAUNCH)[codes]
+        self.waits = np.flatnonzero(_which(classes, CallClass.SYNCHRONISE)[codes])
+        self.of_row = link_launches(
+            column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
+        ).launch
+
+
+def _which(classes: list[CallClass], wanted: CallClass) -> Flags:
+    return np.array([one is wanted for one in classes], dtype=np.bool_)
+
+
+class _Nodes:
+    """For each GPU row of a trace the graph (place in ``graphs``, -1: none) and node it ran."""
+
+    def __init__(self, run: Run, trace: Trace, replays: ReplayMatch | None) -> None:
+        self.graphs = run.graphs
+        self.graph = np.full(trace.gpu.height, -1, dtype=np.int64)
+        self.node = np.full(trace.gpu.height, -1, dtype=np.int64)
+        if run.graphs:
+            matched = replays or match_replays(run.graphs, trace, known_of(run))
+            self.graph[matched.gpu_row] = matched.graph
+            self.node[matched.gpu_row] = matched.node
+
+
+class _Read:
+    """One step's rows in the order of launch."""
+
+    def __init__(self, step: Step, calls: _Calls, nodes: _Nodes, waits: RankWaits) -> None:
+        self.index, self.begin, self.end = step.index, step.start, step.end
+        rows = step.gpu_rows
+        call = calls.of_row[rows]
+        start = calls.gpu_start[rows]
+        node = nodes.node[rows]
+        # Nodes as they were captured; what is no node of a launch after them, as it began.
+        place = np.where(node >= 0, node, np.iinfo(np.int64).max)
+        order = np.lexsort((start, place, nodes.graph[rows], calls.start[call]))
+        self.rows, call = rows[order], call[order]
+        self.launch = calls.start[call] - step.start
+        self.call = calls.duration[call]
+        self.start = start[order] - step.start
+        self.duration = calls.gpu_duration[self.rows]
+        self.rank_wait, self.meeting = waits.waited[self.rows], waits.meeting[self.rows]
+        self.group = np.where(
+            calls.is_graph[call], np.unique(call, return_inverse=True)[1].reshape(-1), NO_GROUP
+        )
+        inside = calls.waits[
+            (calls.start[calls.waits] >= step.start) & (calls.start[calls.waits] < step.end)
+        ]
+        last = int((self.start + self.duration).max()) if len(rows) else 0
+        self.final: int | None = None
+        self.waits = np.zeros((0, 2), dtype=np.int64)
+        if len(inside):
+            begin = calls.start[inside] - step.start
+            end = begin + calls.duration[inside]
+            self.final = int(begin[-1])
+            # A call that finds all work done has waited for nothing but itself.
+            self.return_ns = max(0, int(end[-1]) - max(last, self.final))
+            self.waits = np.stack((begin[:-1], end[:-1]), axis=1)
+        kind, name = calls.gpu_kind[self.rows], calls.gpu_name[self.rows]
+        looks = (kind, name, nodes.graph[self.rows], nodes.node[self.rows], self.group >= 0)
+        # All of it told apart by 16 bytes: a trace may have thousands of steps.
+        self.signature = (
+            blake2b(
+                np.stack([one.astype(np.int64) for one in looks]).tobytes(), digest_size=16
+            ).digest(),
+            len(self.waits),
+        )
+
+
+def _typical(
+    run: Run, trace: Trace, like: list[_Read], taken: int, known: tuple[_Calls, _Nodes]
+) -> StepWork:
+    nodes = known[1]
+    first = like[0]
+    items = _items(run, trace, first, known)
+    lanes = column(trace.gpu, "stream") + (column(trace.gpu, "device") << 32)
+    lane = np.unique(lanes[first.rows], return_inverse=True)[1].reshape(-1)
+    edges = _edges(first, lane, nodes)
+    each = EachStep(
+        *(
+            np.stack([getattr(one, name) for one in like])
+            for name in ("launch", "call", "start", "duration")
+        )
+    )
+    return StepWork(
+        run=run.name,
+        items=items,
+        launch=_medians([one.launch for one in like]),
+        call=_medians([one.call for one in like]),
+        start=_medians([one.start for one in like]),
+        duration=_medians([one.duration for one in like]),
+        rank_wait=_medians([one.rank_wait for one in like]),
+        meeting=first.meeting,
+        lane=lane,
+        group=first.group,
+        edges=edges,
+        delay=np.stack([_delays(one, edges) for one in like]).min(axis=0),
+        each=each,
+        cpu_ns=int(np.median([one.final or 0 for one in like])),
+        waits=_medians([one.waits for one in like]),
+        return_ns=min(one.return_ns for one in like),
+        like=len(like),
+        taken=taken,
+        rows={one.index: one.rows for one in like},
+    )
+
+
+def _delays(read: _Read, edges: Ints) -> Ints:
+    """How long after what it waited for in its own graph launch each item started, in one step."""
+    if not (read.group != NO_GROUP).any():
+        return np.zeros_like(read.start)
+    inside = edges[
+        (read.group[edges[:, 0]] == read.group[edges[:, 1]]) & (read.group[edges[:, 0]] != NO_GROUP)
+    ]
+    first = np.full(int(read.group.max()) + 1, np.iinfo(np.int64).max, dtype=np.int64)
+    grouped = read.group != NO_GROUP
+    np.minimum.at(first, read.group[grouped], read.start[grouped])
+    ready = np.full(len(read.start), np.iinfo(np.int64).min, dtype=np.int64)
+    np.maximum.at(ready, inside[:, 1], (read.start + read.duration)[inside[:, 0]])
+    # A node without any before it waits for what the launch's first one waited for.
+    ready = np.where(ready == np.iinfo(np.int64).min, first[np.maximum(read.group, 0)], ready)
+    return np.where(grouped, read.start - ready, 0)
+
+
+def _medians(series: list[Ints]) -> Ints:
+    return np.asarray(np.rint(np.median(np.stack(series), axis=0)), dtype=np.int64)
+
+
+def _items(run: Run, trace: Trace, read: _Read, known: tuple[_Calls, _Nodes]) -> tuple[Item, ...]:
+    calls, nodes = known
+    kinds = trace.gpu["kind"].gather(read.rows).to_list()
+    names = trace.gpu["name"].gather(read.rows).to_list()
+    shapes = np.stack([column(trace.gpu, one)[read.rows] for one in _SHAPE], axis=1).tolist()
+    sizes = column(trace.gpu, "bytes")[read.rows].tolist()
+    eager = np.flatnonzero(read.group == NO_GROUP)
+    launches = calls.of_row[read.rows[eager]]
+    around = Origins(near(trace, read.begin, read.end), launches)
+    own = {int(place): around.origin(at, BY_TRACE, 1.0) for at, place in enumerate(eager.tolist())}
+    origins = {graph.id: attribute(graph, run.capture_trace).origins for graph in run.graphs}
+    unknown = NodeOrigin("none", 0.0, reason="no node of the graph was found for it")
+    found = []
+    for place, row in enumerate(read.rows.tolist()):
+        graph = nodes.graphs[nodes.graph[row]] if nodes.graph[row] >= 0 else None
+        node = int(nodes.node[row])
+        kind, name, size = kinds[place], names[place], sizes[place]
+        if graph is not None and node >= 0:
+            kind, name, size = _as_node(graph, node, kind, name, size)
+        found.append(
+            Item(
+                kind=kind,
+                name=name or "",
+                shape=tuple(shapes[place]) if kind == "kernel" else (),
+                size=None if kind == "kernel" or size < 0 else size,
+                origin=own.get(place)
+                or (origins[graph.id][node] if graph is not None and node >= 0 else unknown),
+                graph=graph.id if graph is not None and node >= 0 else None,
+                node=node if graph is not None and node >= 0 else None,
+            )
+        )
+    return tuple(found)
+
+
+def _as_node(
+    graph: CapturedGraph, node: int, kind: str, name: str | None, size: int
+) -> tuple[str, str | None, int]:
+    """Kind, name and bytes of a row as its node tells them: the driver runs small copies and sets
+    as kernels of its own."""
+    one = graph.nodes[node]
+    told = _KINDS.get(one.kind, kind)
+    if told == kind or one.params is None:
+        return kind, name, size
+    return told, one.label, int(getattr(one.params, "bytes", size))
+
+
+def _edges(read: _Read, lane: Ints, nodes: _Nodes) -> Ints:
+    """Which items follow which: by the edges of graphs, by stream, and around graph launches."""
+    pairs: list[tuple[int, int]] = []
+    segments: list[tuple[int, int]] = []
+    count = len(read.rows)
+    begin = 0
+    for place in range(1, count + 1):
+        if place < count and read.group[place] == read.group[begin] != NO_GROUP:
+            continue
+        segments.append((begin, place))
+        begin = place
+    last_of_lane: dict[int, int] = {}
+    ends: list[int] = []
+    for begin, end in segments:
+        if read.group[begin] == NO_GROUP:
+            before = last_of_lane.get(int(lane[begin]))
+            pairs += [(one, begin) for one in (ends or ([] if before is None else [before]))]
+            last_of_lane[int(lane[begin])] = begin
+            ends = []
+            continue
+        inner = _inner_edges(read, nodes, begin, end)
+        pairs += inner
+        targets, sources = {b for _, b in inner}, {a for a, _ in inner}
+        before_all = ends or ([begin - 1] if begin else [])
+        for one in range(begin, end):
+            if one not in targets:
+                pairs += [(other, one) for other in before_all]
+        ends = [one for one in range(begin, end) if one not in sources]
+        last_of_lane.clear()
+    return np.array(sorted(set(pairs)), dtype=np.int64).reshape(-1, 2)
+
+
+def _inner_edges(read: _Read, nodes: _Nodes, begin: int, end: int) -> list[tuple[int, int]]:
+    """The edges of the graph between the items of one launch, over nodes that show none."""
+    found: list[tuple[int, int]] = []
+    rows = read.rows[begin:end]
+    for which in np.unique(nodes.graph[rows]).tolist():
+        if which < 0:
+            continue
+        graph = nodes.graphs[which]
+        place = {
+            int(node): begin + at
+            for at, (node, owner) in enumerate(
+                zip(nodes.node[rows].tolist(), nodes.graph[rows].tolist(), strict=True)
+            )
+            if node >= 0 and owner == which
+        }
+        shown = np.zeros(len(graph.nodes), dtype=np.bool_)
+        shown[list(place)] = True
+        found += [(place[a], place[b]) for a, b in visible_edges(graph, shown).tolist()]
+    return found

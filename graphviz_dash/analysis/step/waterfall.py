@@ -1,0 +1,304 @@
+"""From the baseline's clean step time to the run's: where every nanosecond of the difference went.
+
+The two clean medians are the whole; the traced passes only divide it (clean_step_model.py says
+how). What the model of a step does not explain of its clean time is the remainder: it is shown, and
+never spread over the other parts. Parts are integers in ns and add up to the difference exactly.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from graphviz_dash.analysis.metrics.run_metrics import pass_missing
+from graphviz_dash.analysis.step.clean_step_model import StepModel, last_arrivals, model_step
+from graphviz_dash.analysis.step.typical_step import Item, StepWork
+from graphviz_dash.analysis.step.work_pairs import WorkPairs, pair_work
+from graphviz_dash.model.run import Pass
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Run
+
+STEP_LEVEL: Final = "(whole step)"
+"""Label of what belongs to no piece of work: the end of the step, and the remainder."""
+
+NO_OPERATOR: Final = "(no operator)"
+
+
+_RANKS_METHOD: Final = (
+    "What a collective takes longer than the shortest kernel among the ranks for the same one is "
+    "waiting, and no kernel time; how long ranks wait in a clean step is told by the models of all "
+    "ranks side by side, which begin it together."
+)
+
+
+class Cause(StrEnum):
+    """The parts of a difference, in the order in which they are shown."""
+
+    GAPS = "launch gaps"
+    KERNELS = "kernels"
+    COPIES = "copies and sets"
+    SYNCHRONISATION = "synchronisation"
+    RANKS = "waiting for ranks"
+    REMAINDER = "remainder"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A time, or a difference of times, by cause, in ns."""
+
+    gaps: int = 0
+    kernels: int = 0
+    copies: int = 0
+    synchronisation: int = 0
+    ranks: int = 0
+    remainder: int = 0
+
+    @property
+    def total(self) -> int:
+        """All parts together."""
+        return sum(self._each())
+
+    def __add__(self, other: Parts) -> Parts:
+        return Parts(*map(operator.add, self._each(), other._each()))
+
+    def __sub__(self, other: Parts) -> Parts:
+        return Parts(*map(operator.sub, self._each(), other._each()))
+
+    def items(self) -> tuple[tuple[Cause, int], ...]:
+        """Each cause with its part, in order."""
+        return tuple(zip(Cause, self._each(), strict=True))
+
+    def _each(self) -> tuple[int, ...]:
+        # Added up for each piece of work: dataclasses.astuple, which copies what it finds, was a
+        # fifth of a comparison.
+        return (
+            *(self.gaps, self.kernels, self.copies),
+            *(self.synchronisation, self.ranks, self.remainder),
+        )
+
+
+@dataclass(frozen=True)
+class Share:
+    """The step's parts that belong to one module or operator, in both runs, in ns; ``items`` are
+    the pieces of work in the baseline's step and in the run's."""
+
+    label: str
+    before: Parts
+    after: Parts
+    items: tuple[int, int]
+
+    @property
+    def saved(self) -> Parts:
+        """What the run takes less than the baseline; negative where it takes more."""
+        return self.before - self.after
+
+
+@dataclass(frozen=True)
+class Waterfall:
+    """The equation of one run and its baseline, in ns.
+
+    ``before_ns`` and ``after_ns`` are the clean step times (medians, rounded to whole ns);
+    ``before`` and ``after`` are their parts. ``saved`` are the differences, positive where the run
+    takes less; their total is ``before_ns - after_ns``. ``modules`` and ``operators`` divide both
+    steps, each wholly, the largest saving first. ``scales`` are the factors by which the traced
+    instants of the CPU were scaled, of the baseline and the run.
+    """
+
+    run: str
+    baseline: str
+    before_ns: int
+    after_ns: int
+    before: Parts
+    after: Parts
+    modules: tuple[Share, ...]
+    operators: tuple[Share, ...]
+    pairs: WorkPairs
+    scales: tuple[float, float]
+
+    @property
+    def saved(self) -> Parts:
+        """The differences by cause."""
+        return self.before - self.after
+
+    @property
+    def causes(self) -> tuple[tuple[Cause, int], ...]:
+        """What was saved by cause, in order; waiting for ranks only where there was any."""
+        return tuple(
+            (cause, value)
+            for cause, value in self.saved.items()
+            if self.ranks_method or cause is not Cause.RANKS
+        )
+
+    @property
+    def ranks_method(self) -> str:
+        """How waiting for ranks was told; empty where there was none."""
+        return _RANKS_METHOD if self.before.ranks or self.after.ranks else ""
+
+    @property
+    def remainder_share(self) -> float:
+        """The remainder by size, as a part of the baseline's step, from 0."""
+        return abs(self.saved.remainder) / self.before_ns if self.before_ns else 0.0
+
+
+def arrivals(runs: Sequence[tuple[Run, StepWork | str]]) -> dict[int, int] | None:
+    """When the last of the ranks of one mode arrives at each of their collectives in a clean step;
+    None where one of them has no clean pass or no typical step, or there is one only."""
+    ranks = [
+        (work, _launch_cpu_ns(run))
+        for run, work in runs
+        if not isinstance(work, str) and run.clean is not None and run.clean.steps
+    ]
+    return last_arrivals(ranks) if len(ranks) == len(runs) > 1 else None
+
+
+def waterfall(
+    run: Run,
+    baseline: Run,
+    work: StepWork | str,
+    base: StepWork | str,
+    return_ns: int,
+    last: tuple[dict[int, int] | None, dict[int, int] | None] = (None, None),
+) -> Waterfall | str:
+    """The equation of ``run`` against ``baseline``, or why there is none.
+
+    ``work`` and ``base`` are their typical steps, or why they have none. ``return_ns`` is the least
+    time that any traced step of the experiment took to return from its final synchronisation;
+    ``last`` are the :func:`arrivals` of the ranks of the baseline and of the run.
+    """
+    for one in (run, baseline):
+        if one.clean is None or not one.clean.steps:
+            reason = pass_missing(one, Pass.CLEAN, "no synchronised iteration was timed")
+            return reason if one is run else f"the baseline {one.name}: {reason}"
+    if isinstance(work, str):
+        return work
+    if isinstance(base, str):
+        return f"the baseline {baseline.name}: {base}"
+    pairs = pair_work(base.typical, work.typical)
+    before_ns, after_ns = _step_ns(baseline), _step_ns(run)
+    first = model_step(base, _launch_cpu_ns(baseline), return_ns, _depends(pairs), last[0])
+    second = model_step(work, _launch_cpu_ns(run), return_ns, None, last[1])
+    before, after = _parts(base, first, before_ns), _parts(work, second, after_ns)
+    models = (first, second)
+    return Waterfall(
+        run=run.name,
+        baseline=baseline.name,
+        before_ns=before_ns,
+        after_ns=after_ns,
+        before=before,
+        after=after,
+        modules=_shares(pairs, models, (before, after), _module),
+        operators=_shares(pairs, models, (before, after), _operator),
+        pairs=pairs,
+        scales=(first.scale, second.scale),
+    )
+
+
+def _step_ns(run: Run) -> int:
+    steps = run.clean.steps if run.clean is not None else ()
+    return int(np.rint(np.median([step.wall_ns for step in steps])))
+
+
+def _launch_cpu_ns(run: Run) -> float:
+    steps = run.clean.steps if run.clean is not None else ()
+    return float(np.median([step.launch_cpu_ns for step in steps]))
+
+
+def _depends(pairs: WorkPairs) -> list[list[int]]:
+    """What each piece of the baseline's work waits for on other streams, as the graph's edges tell
+    of its partners: eager streams wait for events that a trace does not show."""
+    partner = {row.after[0]: row.before[0] for row in pairs.rows if row.before and row.after}
+    found: list[list[int]] = [[] for _ in pairs.before.items]
+    for source, target in pairs.after.edges.tolist():
+        one, other = partner.get(source), partner.get(target)
+        if one is not None and other is not None and one < other:
+            found[other].append(one)
+    return found
+
+
+def _item_parts(work: StepWork, model: StepModel) -> list[Parts]:
+    return [
+        Parts(
+            gaps=waiting,
+            kernels=busy if item.kind == "kernel" else 0,
+            copies=0 if item.kind == "kernel" else busy,
+            synchronisation=blocked,
+            ranks=ranks,
+        )
+        for item, busy, waiting, blocked, ranks in zip(
+            work.items,
+            model.busy.tolist(),
+            model.waiting.tolist(),
+            model.blocked.tolist(),
+            model.ranks.tolist(),
+            strict=True,
+        )
+    ]
+
+
+def _parts(work: StepWork, model: StepModel, step_ns: int) -> Parts:
+    known = Parts(gaps=model.after_ns, synchronisation=model.return_ns)
+    for one in _item_parts(work, model):
+        known += one
+    return known + Parts(remainder=step_ns - known.total)
+
+
+def _shares(
+    pairs: WorkPairs,
+    models: tuple[StepModel, StepModel],
+    wholes: tuple[Parts, Parts],
+    label: Callable[[Item, Item], str],
+) -> tuple[Share, ...]:
+    """Both steps divided by ``label`` of each item and its partner in the run (itself without)."""
+    sides = (pairs.before, pairs.after)
+    sums: list[dict[str, Parts]] = [{}, {}]
+    counts: list[dict[str, int]] = [{}, {}]
+    for side, (work, model) in enumerate(zip(sides, models, strict=True)):
+        rows = pairs.of_before if side == 0 else pairs.of_after
+        for place, part in enumerate(_item_parts(work, model)):
+            item = work.items[place]
+            others = pairs.rows[rows[place]].after
+            name = label(item, pairs.after.items[others[0]] if others else item)
+            sums[side][name] = sums[side].get(name, Parts()) + part
+            counts[side][name] = counts[side].get(name, 0) + 1
+        rest = wholes[side] - _sum(sums[side].values())
+        sums[side][STEP_LEVEL] = rest
+    shares = [
+        Share(
+            name,
+            sums[0].get(name, Parts()),
+            sums[1].get(name, Parts()),
+            (counts[0].get(name, 0), counts[1].get(name, 0)),
+        )
+        for name in dict.fromkeys((*sums[0], *sums[1]))
+    ]
+    return tuple(sorted(shares, key=lambda one: (-abs(one.saved.total), one.label)))
+
+
+def _sum(parts: Iterable[Parts]) -> Parts:
+    whole = Parts()
+    for one in parts:
+        whole += one
+    return whole
+
+
+def _module(item: Item, partner: Item) -> str:
+    """The module of the node, which eager traces do not tell; else the phase in brackets."""
+    return partner.origin.module or item.origin.module or f"({partner.origin.phase})"
+
+
+def _operator(item: Item, partner: Item) -> str:
+    # The outermost operator that is not the engine's: what the user or autograd called.
+    for one in (item, partner):
+        path = [name.removeprefix(_ENGINE) for name in one.origin.op_path]
+        if path:
+            return path[0]
+    return NO_OPERATOR
+
+
+_ENGINE: Final = "autograd::engine::evaluate_function: "

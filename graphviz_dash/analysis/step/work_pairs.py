@@ -1,0 +1,269 @@
+"""The work of two runs' steps, paired: what is the same, what another kernel does, what was added.
+
+Every piece of work of either step is in exactly one row, so that sums over rows are sums over the
+steps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from graphviz_dash.analysis.step.pairing import METHOD_NAMES, NOTHING, Pairs, Side, pair
+from graphviz_dash.analysis.step.typical_step import Item, StepWork
+from graphviz_dash.analysis.trace.lanes import Ints
+from graphviz_dash.analysis.trace.signatures import normalised
+
+
+class PairKind(StrEnum):
+    """What became of a piece of work from the baseline to the run."""
+
+    SAME = "same"
+    OTHER = "other kernel"
+    ADDED = "added copy or set"
+    ONLY_RUN = "only in the run"
+    REMOVED = "removed copy or set"
+    ONLY_BASELINE = "only in the baseline"
+
+
+FUSED: Final = "fused operators"
+"""Method of eager kernels whose operators the name of a generated kernel lists."""
+
+ALONE: Final = "none"
+"""Method of a row with nothing on one side."""
+
+_FUSED_CONFIDENCE: Final = 0.6
+
+# Operators that stand for one another: eager ones as torch calls them, and what compilers, which
+# split the bias off a product, make of them.
+_FAMILIES: Final = {
+    **dict.fromkeys(("addmm", "mm", "bmm", "baddbmm", "matmul", "linear"), "matmul"),
+    **dict.fromkeys(("_scaled_dot_product_efficient_attention",), "attention"),
+}
+_GENERATED: Final = re.compile(r"^triton_\w+?_fused_(\w+?)_?\d*$")
+_OVERLOAD: Final = re.compile(r"^\w+::|_$|\.\w+$")
+_BACKWARD: Final = "backward"
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """What belongs together: places in the baseline's step and in the run's, either of which may be
+    empty; more than one where an operator runs another number of kernels.
+
+    ``confidence`` is 0 to 1; ``launch_differs`` says that the same kernel has another grid, block
+    or shared memory, or a copy another size.
+    """
+
+    kind: PairKind
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    method: str
+    confidence: float
+    launch_differs: bool = False
+
+
+@dataclass(frozen=True)
+class WorkPairs:
+    """All rows: by the run's order, then what only the baseline has, by its order."""
+
+    before: StepWork
+    after: StepWork
+    rows: tuple[PairRow, ...]
+
+    @cached_property
+    def counts(self) -> dict[PairKind, int]:
+        """Pieces of work by kind: those of the run, and of the baseline what only it has."""
+        found = Counter[PairKind]()
+        for row in self.rows:
+            found[row.kind] += len(row.after) or len(row.before)
+        return {kind: found[kind] for kind in PairKind}
+
+    @cached_property
+    def methods(self) -> dict[str, int]:
+        """Rows by how they were found."""
+        return dict(Counter(row.method for row in self.rows).most_common())
+
+    @cached_property
+    def of_before(self) -> tuple[int, ...]:
+        """The row of each piece of work of the baseline."""
+        return self._row_of([row.before for row in self.rows], len(self.before.items))
+
+    @cached_property
+    def of_after(self) -> tuple[int, ...]:
+        """The row of each piece of work of the run."""
+        return self._row_of([row.after for row in self.rows], len(self.after.items))
+
+    @staticmethod
+    def _row_of(places: list[tuple[int, ...]], count: int) -> tuple[int, ...]:
+        found = [NOTHING] * count
+        for row, members in enumerate(places):
+            for place in members:
+                found[place] = row
+        return tuple(found)
+
+
+def pair_work(before: StepWork, after: StepWork) -> WorkPairs:
+    """Pairs the work of the baseline's step with that of the run's."""
+    codes = _Codes()
+    key, op, name = codes.of(before.items)
+    other, other_op, other_name = codes.of(after.items)
+    lanes = Side.in_lanes(key, op, name, before.lane)
+    first = Side(key, op, name, before.edges) if before.group.max(initial=-1) >= 0 else lanes
+    found = pair(first, Side(other, other_op, other_name, after.edges))
+    return WorkPairs(before, after, _rows(before, after, found))
+
+
+class _Codes:
+    """Codes of items, shared by both steps."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, int] = {}
+
+    def of(self, items: tuple[Item, ...]) -> tuple[Ints, Ints, Ints]:
+        """Key, operator and name of each item."""
+        codes = [self._item(item) for item in items]
+        table = np.array(codes, dtype=np.int64).reshape(-1, 3)
+        return table[:, 0], table[:, 1], table[:, 2]
+
+    def _item(self, item: Item) -> tuple[int, int, int]:
+        name = (item.kind, _name(item))
+        family = operator_family(item)
+        backward = item.origin.phase == _BACKWARD
+        return (
+            self._code(("key", *name, item.shape, item.size, family)),
+            NOTHING if family is None else self._code(("op", item.kind, family, backward)),
+            self._code(("name", *name)),
+        )
+
+    def _code(self, key: object) -> int:
+        return self._known.setdefault(key, len(self._known))
+
+
+def operator_family(item: Item) -> str | None:
+    """The innermost operator without namespace, overload and in-place mark, those that stand for
+    one another under one name; None where none is told."""
+    op = item.origin.op
+    if op is None:
+        return None
+    word = _OVERLOAD.sub("", op)
+    return _FAMILIES.get(word, word)
+
+
+def _name(item: Item) -> str:
+    # Profilers know the memory of copies and sets in eager mode and not in a replay.
+    return normalised(item.name) if item.kind == "kernel" else ""
+
+
+def _rows(before: StepWork, after: StepWork, found: Pairs) -> tuple[PairRow, ...]:
+    """Pairs that share an item as one row, and a row for what is left on either side."""
+    members: dict[int, tuple[list[int], list[int], list[tuple[str, float]]]] = {}
+    owner_before: dict[int, int] = {}
+    owner_after: dict[int, int] = {}
+    pairs = [
+        (one, other, METHOD_NAMES[method], sure)
+        for one, other, method, sure in zip(
+            found.before.tolist(),
+            found.after.tolist(),
+            found.method.tolist(),
+            found.confidence.tolist(),
+            strict=True,
+        )
+    ]
+    pairs += [(one, other, FUSED, _FUSED_CONFIDENCE) for one, other in _fused(before, after, found)]
+    for one, other, method, sure in pairs:
+        row = owner_after.get(other, owner_before.get(one, len(members)))
+        ones, others, how = members.setdefault(row, ([], [], []))
+        if one not in owner_before:
+            ones.append(one)
+        if other not in owner_after:
+            others.append(other)
+        owner_before.setdefault(one, row)
+        owner_after.setdefault(other, row)
+        how.append((method, sure))
+    rows = [
+        _row(before, after, tuple(sorted(ones)), tuple(sorted(others)), how)
+        for ones, others, how in members.values()
+    ]
+    rows += [
+        _row(before, after, (), (place,), [])
+        for place in range(len(after.items))
+        if place not in owner_after
+    ]
+    rows.sort(key=lambda row: row.after)
+    rows += [
+        _row(before, after, (place,), (), [])
+        for place in range(len(before.items))
+        if place not in owner_before
+    ]
+    return tuple(rows)
+
+
+def _row(
+    before: StepWork,
+    after: StepWork,
+    ones: tuple[int, ...],
+    others: tuple[int, ...],
+    how: list[tuple[str, float]],
+) -> PairRow:
+    if not ones or not others:
+        item = after.items[others[0]] if others else before.items[ones[0]]
+        is_copy = item.kind != "kernel"
+        kinds = (
+            (PairKind.ADDED if is_copy else PairKind.ONLY_RUN)
+            if others
+            else (PairKind.REMOVED if is_copy else PairKind.ONLY_BASELINE)
+        )
+        return PairRow(kinds, ones, others, ALONE, 0.0)
+    mine = sorted((before.items[one].kind, _name(before.items[one])) for one in ones)
+    theirs = sorted((after.items[one].kind, _name(after.items[one])) for one in others)
+    method, sure = min(how, key=lambda one: one[1])
+    if mine != theirs:
+        return PairRow(PairKind.OTHER, ones, others, method, sure)
+    launches = [
+        sorted((work.items[one].shape, work.items[one].size or 0) for one in places)
+        for work, places in ((before, ones), (after, others))
+    ]
+    return PairRow(PairKind.SAME, ones, others, method, sure, launches[0] != launches[1])
+
+
+def _fused(before: StepWork, after: StepWork, found: Pairs) -> list[tuple[int, int]]:
+    """Eager kernels without a partner and the generated kernel whose name lists their operators,
+    between the partners of its neighbours in the order of launch."""
+    generated = {
+        place: _words(item.name)
+        for place, item in enumerate(after.items)
+        if item.kind == "kernel" and _GENERATED.match(item.name)
+    }
+    if not generated:
+        return []
+    partner = dict(zip(found.after.tolist(), found.before.tolist(), strict=True))
+    taken = set(found.before.tolist())
+    pairs: list[tuple[int, int]] = []
+    low = NOTHING
+    for place in range(len(after.items)):
+        if place not in generated:
+            low = max(low, partner.get(place, low))
+            continue
+        high = min(
+            (partner[later] for later in range(place + 1, len(after.items)) if later in partner),
+            default=len(before.items),
+        )
+        for one in range(low + 1, high):
+            words = {_OVERLOAD.sub("", op) for op in before.items[one].origin.op_path}
+            if one not in taken and any(word in generated[place] for word in words if word):
+                taken.add(one)
+                pairs.append((one, place))
+        low = max(low, partner.get(place, low))
+    return pairs
+
+
+def _words(name: str) -> str:
+    """The operators that a generated kernel's name lists, as one text between underscores."""
+    listed = _GENERATED.match(name)
+    return f"_{listed[1]}_" if listed else ""

@@ -1,0 +1,140 @@
+"""Communication between ranks in a trace: which kernels it is, of which kind, and what hides it.
+
+A collective's kernel is told by its name. Of NCCL's names only the operation is a fact: kernels are
+compiled for few of the algorithms, protocols and reductions, and the others run in the nearest one
+(nccl/src/device/generate.py, ``best_kernel``), so that RING and LL in a name say little.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
+from graphviz_dash.analysis.trace.lanes import Ints, column, encode
+from graphviz_dash.analysis.trace.steps import Step, exclusive_ns
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.trace import Trace
+
+
+class Collective(StrEnum):
+    """What a communication kernel does, named as in MPI and NCCL."""
+
+    ALL_REDUCE = "all-reduce"
+    ALL_GATHER = "all-gather"
+    REDUCE_SCATTER = "reduce-scatter"
+    BROADCAST = "broadcast"
+    REDUCE = "reduce"
+    ALL_TO_ALL = "all-to-all"
+    SEND_RECEIVE = "send/receive"
+    UNKNOWN = "unknown"
+
+
+# First match wins: "AllReduce" and "ReduceScatter" hold the word of "Reduce".
+_PATTERNS: Final = (
+    (Collective.ALL_REDUCE, r"all_?reduce|cross_device_reduce"),
+    (Collective.REDUCE_SCATTER, r"reduce_?scatter"),
+    (Collective.ALL_GATHER, r"all_?gather"),
+    (Collective.ALL_TO_ALL, r"all_?to_?all"),
+    (Collective.BROADCAST, r"broadcast|bcast"),
+    (Collective.SEND_RECEIVE, r"send_?recv|sendreceive"),
+    (Collective.REDUCE, r"reduce"),
+)
+_COMPILED: Final = tuple((kind, re.compile(text, re.IGNORECASE)) for kind, text in _PATTERNS)
+
+MEETING: Final = (Collective.ALL_REDUCE, Collective.ALL_GATHER, Collective.REDUCE_SCATTER)
+"""Those that no rank can finish before the last has begun, so that they end together."""
+
+
+@lru_cache(maxsize=65536)
+def collective_of(name: str) -> Collective | None:
+    """The kind of a kernel's communication by its name; None for other kernels."""
+    if categorise("kernel", name) is not Category.COMMUNICATION:
+        return None
+    return next((kind for kind, text in _COMPILED if text.search(name)), Collective.UNKNOWN)
+
+
+_TYPE: Final = re.compile(r"_(?:bf|f|i|u)(8|16|32|64)(?:e\dm\d)?(?:_|\(|$)")
+
+
+def message_bytes(name: str, input_dims: str | None) -> int | None:
+    """What a rank gives to a collective, in bytes: the elements of the tensors that are its
+    operator's first argument (JSON text of their shapes, as the profiler records it), of the type
+    in the kernel's name. None where either is not told: NCCL names the type of reductions only.
+    """
+    found = _TYPE.search(name)
+    if found is None or input_dims is None:
+        return None
+    try:
+        shapes = msgspec.json.decode(input_dims, type=list[list[Any]])
+    except msgspec.MsgspecError:
+        return None
+    if not shapes or not shapes[0]:
+        return None
+    tensors = shapes[0] if isinstance(shapes[0][0], list) else [shapes[0]]
+    sizes = [size for tensor in tensors for size in tensor]
+    if not all(isinstance(size, int) and 0 <= size < 1 << 40 for size in sizes):
+        return None
+    elements: int = sum(prod(tensor) for tensor in tensors)
+    return elements * int(found[1]) // 8
+
+
+@dataclass(frozen=True)
+class StepCommunication:
+    """The communication of one step on one rank.
+
+    ``rows`` are rows of ``trace.gpu`` by start, shape (n,). ``total_ns`` is the union of their
+    intervals; of this ``exposed_ns`` is the time in which nothing else ran on the rank's GPU.
+    ``compute_ns`` is the union of all other GPU work. All of the traced pass.
+    """
+
+    rows: Ints
+    total_ns: int
+    exposed_ns: int
+    compute_ns: int
+
+
+def communication(trace: Trace, taken: tuple[Step, ...]) -> tuple[StepCommunication, ...]:
+    """The communication of each step of ``trace``; near-linear in the rows."""
+    ours = is_communication(trace)
+    start = column(trace.gpu, "ts")
+    end = start + np.maximum(column(trace.gpu, "dur"), 0)
+
+    def union(rows: Ints) -> int:
+        return int(exclusive_ns(start[rows], end[rows]).sum())
+
+    found = []
+    for step in taken:
+        rows = step.gpu_rows[ours[step.gpu_rows]]
+        others = step.gpu_rows[~ours[step.gpu_rows]]
+        compute = union(others)
+        # What communication adds to the union of the rest is what nothing else hides.
+        found.append(StepCommunication(rows, union(rows), step.busy_ns - compute, compute))
+    return tuple(found)
+
+
+def is_communication(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Which rows of ``trace.gpu`` are communication kernels, shape (rows,)."""
+    kinds, kind_names = encode(trace.gpu["kind"])
+    names, texts = encode(trace.gpu["name"])
+    if not len(names):
+        return np.zeros(0, dtype=np.bool_)
+    is_kernel = np.array([name == "kernel" for name in kind_names], dtype=np.bool_)
+    is_ours = np.array([collective_of(text) is not None for text in texts], dtype=np.bool_)
+    return np.asarray(is_ours[names] & is_kernel[kinds])
+
+
+def collective_kinds(trace: Trace, rows: Ints) -> list[Collective]:
+    """The kind of each of ``rows`` of ``trace.gpu``, which are communication."""
+    names, texts = encode(trace.gpu["name"])
+    kinds = [collective_of(text) or Collective.UNKNOWN for text in texts]
+    return [kinds[code] for code in names[rows].tolist()]

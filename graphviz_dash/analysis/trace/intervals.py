@@ -1,0 +1,123 @@
+"""Which interval lies around an instant, where intervals of one thread nest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from graphviz_dash.analysis.trace.lanes import Ints
+
+NONE = -1
+"""No interval."""
+
+
+@dataclass(frozen=True)
+class Nesting:
+    """Intervals of several threads that nest within each thread.
+
+    ``start``, ``end`` (exclusive) and ``thread`` have a value for each interval; ``parent`` is the
+    interval directly around it on its thread, or NONE, and ``depth`` counts those around it.
+    ``order`` sorts by thread, then from outside to inside.
+    """
+
+    start: Ints
+    end: Ints
+    thread: Ints
+    parent: Ints
+    depth: Ints
+    order: Ints
+
+    @classmethod
+    def build(cls, start: Ints, duration: Ints, thread: Ints) -> Nesting:
+        """The nesting of intervals in any order; at equal starts the longer one is outside.
+
+        Intervals that overlap without nesting are siblings. An empty interval counts as one
+        nanosecond long, so that it can hold the instant at which it lies.
+        """
+        end = start + np.maximum(duration, 1)
+        order = np.lexsort((-end, start, thread))
+        parent = np.full(len(start), NONE, dtype=np.int64)
+        depth = np.zeros(len(start), dtype=np.int64)
+        changes = np.flatnonzero(np.diff(thread[order])) + 1
+        for rows in np.split(order, changes) if len(order) else ():
+            inside, deep = _parents(start[rows], end[rows])
+            parent[rows] = np.where(inside == NONE, NONE, rows[inside])
+            depth[rows] = deep
+        return cls(start, end, thread, parent, depth, order)
+
+    def around(self, instants: Ints, thread: Ints) -> Ints:
+        """For each instant on its thread the innermost interval that holds it, or NONE."""
+        found = np.full(len(instants), NONE, dtype=np.int64)
+        threads = self.thread[self.order]
+        for which in np.unique(thread):
+            first, last = np.searchsorted(threads, [which, which + 1])
+            if first == last:
+                continue
+            mine = self.order[first:last]
+            asked = np.flatnonzero(thread == which)
+            at = np.searchsorted(self.start[mine], instants[asked], "right") - 1
+            found[asked] = np.where(at >= 0, mine[np.maximum(at, 0)], NONE)
+        # The latest that began may have ended: one around it can still run.
+        left = np.flatnonzero(found != NONE)
+        while len(left):
+            left = left[self.end[found[left]] <= instants[left]]
+            found[left] = self.parent[found[left]]
+            left = left[found[left] != NONE]
+        return found
+
+    def nearest(self, wanted: npt.NDArray[np.bool_]) -> Ints:
+        """For each interval the innermost of itself and those around it that is ``wanted``, shape
+        (intervals,), or NONE."""
+        near = np.where(wanted, np.arange(len(wanted), dtype=np.int64), NONE)
+        by_depth = np.argsort(self.depth, kind="stable")
+        levels = np.flatnonzero(np.diff(self.depth[by_depth])) + 1
+        for level in np.split(by_depth, levels):
+            # From outside to inside: a level's answer is its own or its parents'.
+            rows = level[(near[level] == NONE) & (self.parent[level] != NONE)]
+            near[rows] = near[self.parent[rows]]
+        return near
+
+    def nearest_around(self, wanted: npt.NDArray[np.bool_], instants: Ints, thread: Ints) -> Ints:
+        """For each instant on its thread the innermost wanted interval that holds it, or NONE."""
+        return pick(self.nearest(wanted), self.around(instants, thread))
+
+
+def pick(values: Ints, rows: Ints) -> Ints:
+    """``values`` at ``rows``, and NONE where the row is NONE."""
+    if not len(values):
+        return np.full(len(rows), NONE, dtype=np.int64)
+    return np.where(rows == NONE, NONE, values[np.maximum(rows, 0)])
+
+
+def _parents(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Parent (a place, or NONE) and depth of the intervals of one thread, from outside to inside.
+
+    Where all nest, an interval's depth is the count of those that began before it and have not
+    ended, and its parent is the latest of one depth less: no loop is needed.
+    """
+    count = len(start)
+    places = np.arange(count, dtype=np.int64)
+    depth = places - np.searchsorted(np.sort(end), start, "right")
+    keys = np.sort(depth * count + places)
+    at = np.searchsorted(keys, (depth - 1) * count + places) - 1
+    parent = np.where(depth > 0, keys[np.maximum(at, 0)] % count, NONE)
+    if np.all((parent == NONE) | (end[parent] >= end)):
+        return parent, depth
+    return _parents_one_by_one(start.tolist(), end.tolist())
+
+
+def _parents_one_by_one(start: list[int], end: list[int]) -> tuple[Ints, Ints]:
+    parent = np.full(len(start), NONE, dtype=np.int64)
+    depth = np.zeros(len(start), dtype=np.int64)
+    stack: list[int] = []
+    for place, (begin, stop) in enumerate(zip(start, end, strict=True)):
+        # What ends earlier is not around this one: it ended before, or it only overlaps.
+        while stack and (end[stack[-1]] <= begin or end[stack[-1]] < stop):
+            stack.pop()
+        if stack:
+            parent[place] = stack[-1]
+        depth[place] = len(stack)
+        stack.append(place)
+    return parent, depth

@@ -1,0 +1,392 @@
+"""A trace as lanes: rows in which nothing overlaps, with prefix sums that make binning exact.
+
+GPU work lies in lanes by (device, stream), CPU calls by (process, thread). Slices of one stream can
+overlap (programmatic launch, graph branches that the profiler shows on one stream): those that
+would overlap go to sub-lanes, first fit. Within a lane starts and ends are both sorted, so the busy
+time before any instant is one binary search and one prefix sum, however many slices there are.
+
+All times are integer nanoseconds since the trace's origin.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from graphviz_dash.model.trace import Trace
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+# Sub-lanes found by following whole chains of slices; beyond that depth a heap is cheaper.
+_PEELED_SUBLANES = 8
+
+SHOWN_CALLS = frozenset(
+    {
+        CallClass.KERNEL_LAUNCH,
+        CallClass.GRAPH_LAUNCH,
+        CallClass.COPY,
+        CallClass.SYNCHRONISE,
+        CallClass.MEMORY,
+    }
+)
+"""Calls that a CPU lane holds: what submits work, waits for it or allocates. Queries, attribute
+calls and event bookkeeping are left out: they are many, short, and launch nothing."""
+
+
+@dataclass(frozen=True)
+class LaneSet:
+    """Lanes packed one after another; lane ``i`` is ``bounds[i]:bounds[i + 1]`` of the slices.
+
+    ``owner`` is the device (GPU) or process (CPU), ``track`` the stream or thread, ``sub`` counts
+    the sub-lanes of one track from 0; all three have a value for each lane. ``row`` is the slice's
+    row in its table of the trace, or -1 where a slice is no single row. ``busy[k]`` is the
+    time of the first ``k`` slices together, over all lanes.
+    """
+
+    owner: Ints
+    track: Ints
+    sub: Ints
+    bounds: Ints
+    row: Ints
+    start: Ints
+    end: Ints
+    busy: Ints
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def span(self, lane: int) -> slice:
+        """Where the slices of ``lane`` lie."""
+        return slice(int(self.bounds[lane]), int(self.bounds[lane + 1]))
+
+    def window(self, lane: int, begin: int, stop: int) -> slice:
+        """Where the slices of ``lane`` lie that touch [begin, stop], empty ones included."""
+        inside = self.span(lane)
+        first = int(np.searchsorted(self.end[inside], begin, "left"))
+        last = int(np.searchsorted(self.start[inside], stop, "right"))
+        return slice(inside.start + first, inside.start + max(first, last))
+
+    def busy_before(self, lane: int, instants: Ints) -> Ints:
+        """Busy time of ``lane`` before each of ``instants``, in ns; exact."""
+        inside = self.span(lane)
+        ended = inside.start + np.searchsorted(self.end[inside], instants, "right")
+        total = self.busy[ended] - self.busy[inside.start]
+        running = ended < inside.stop
+        if inside.stop > inside.start:
+            at = np.minimum(ended, inside.stop - 1)
+            total = total + np.where(running, np.maximum(instants - self.start[at], 0), 0)
+        return np.asarray(total, dtype=np.int64)
+
+    def busy_between(self, lane: int, edges: Ints) -> Ints:
+        """Busy time of ``lane`` between consecutive ``edges`` (ascending), in ns; exact, so the
+        bins add up to the busy time between the first edge and the last."""
+        return np.diff(self.busy_before(lane, edges))
+
+
+@dataclass(frozen=True)
+class Links:
+    """Which CPU call launched which GPU rows, by correlation: one call to many rows for a graph.
+
+    ``launch`` has the runtime row for each GPU row, or -1 where the trace does not tell.
+    ``kernels_of`` gives the other direction.
+    """
+
+    launch: Ints
+    order: Ints
+    first: Ints
+
+    def kernels_of(self, runtime_row: int) -> Ints:
+        """GPU rows that ``runtime_row`` launched, in the order of the trace."""
+        return self.order[self.first[runtime_row] : self.first[runtime_row + 1]]
+
+
+@dataclass(frozen=True)
+class TraceLanes:
+    """The lanes of one trace.
+
+    ``gpu``: by (device, stream, sub-lane). ``cpu``: by (process, thread, sub-lane), the calls of
+    SHOWN_CALLS only. ``device``: for each device one lane of its busy periods, all streams merged.
+    """
+
+    gpu: LaneSet
+    cpu: LaneSet
+    device: LaneSet
+    links: Links
+
+
+def trace_lanes(trace: Trace) -> TraceLanes:
+    """The lanes of ``trace``; every GPU row is in exactly one GPU lane."""
+    gpu, runtime = trace.gpu, trace.runtime
+    start = column(gpu, "ts")
+    end = start + np.maximum(column(gpu, "dur"), 0)
+    device = column(gpu, "device")
+    rows = np.arange(len(start), dtype=np.int64)
+    shown = np.flatnonzero(_shown_calls(runtime))
+    call_start = column(runtime, "ts")[shown]
+    return TraceLanes(
+        gpu=pack_lanes(device, column(gpu, "stream"), rows, start, end),
+        cpu=pack_lanes(
+            column(runtime, "pid")[shown],
+            column(runtime, "tid")[shown],
+            shown,
+            call_start,
+            call_start + np.maximum(column(runtime, "dur")[shown], 0),
+        ),
+        device=merge_busy(device, start, end),
+        links=trace_links(trace),
+    )
+
+
+def trace_links(trace: Trace) -> Links:
+    """Which call of ``trace`` launched which of its GPU rows."""
+    return link_launches(column(trace.gpu, "correlation"), column(trace.runtime, "correlation"))
+
+
+def no_lanes() -> TraceLanes:
+    """The lanes of a trace that holds nothing."""
+    none = np.zeros(0, dtype=np.int64)
+    empty = _empty_lanes()
+    return TraceLanes(empty, empty, empty, Links(none, none, _prefix(none)))
+
+
+def column(table: pl.DataFrame, name: str) -> Ints:
+    """An integer column as int64 of shape (rows,), null as -1."""
+    series = table[name]
+    if series.null_count():
+        series = series.fill_null(-1)
+    return series.to_numpy().astype(np.int64, copy=False)
+
+
+def pack_lanes(owner: Ints, track: Ints, row: Ints, start: Ints, end: Ints) -> LaneSet:
+    """Lanes of slices given by parallel arrays of shape (n,), in the order of (owner, track)."""
+    if not len(start):
+        return _empty_lanes()
+    owners, tracks, code = _tracks(owner, track)
+    # Stable by track keeps the order of time that tables have; ties need the empty slice first, or
+    # it would count as overlapping the one that starts with it.
+    order = np.argsort(code, kind="stable")
+    if not _sorted_within(code[order], start[order], end[order]):
+        order = np.lexsort((end, start, code))
+    begins = np.flatnonzero(np.diff(code[order], prepend=-1))
+    pieces: list[Ints] = []
+    lane_owner: list[int] = []
+    lane_track: list[int] = []
+    lane_sub: list[int] = []
+    for begin, stop in zip(begins, np.append(begins[1:], len(order)), strict=True):
+        inside = order[begin:stop]
+        which = int(code[inside[0]])
+        for sub, members in enumerate(split_overlaps(start[inside], end[inside])):
+            pieces.append(inside[members])
+            lane_owner.append(int(owners[which]))
+            lane_track.append(int(tracks[which]))
+            lane_sub.append(sub)
+    packed = np.concatenate(pieces)
+    sizes = np.array([len(piece) for piece in pieces], dtype=np.int64)
+    return LaneSet(
+        owner=np.array(lane_owner, dtype=np.int64),
+        track=np.array(lane_track, dtype=np.int64),
+        sub=np.array(lane_sub, dtype=np.int64),
+        bounds=_prefix(sizes),
+        row=row[packed],
+        start=start[packed],
+        end=end[packed],
+        busy=_prefix(end[packed] - start[packed]),
+    )
+
+
+def split_overlaps(start: Ints, end: Ints) -> list[Ints]:
+    """Positions of each sub-lane, for slices sorted by start: first fit, so no sub-lane overlaps
+    and there are as many as slices run at once."""
+    if not len(start):
+        return []
+    if bool(np.all(end[:-1] <= start[1:])):
+        return [np.arange(len(start), dtype=np.int64)]
+    # Most slices overlap nothing even then: only groups that do are followed one by one.
+    reach = np.maximum.accumulate(end)
+    opens = np.flatnonzero(np.append(True, start[1:] >= reach[:-1]))
+    crowded = np.repeat(np.diff(opens, append=len(start)) > 1, np.diff(opens, append=len(start)))
+    left = np.flatnonzero(crowded)
+    lanes: list[Ints] = []
+    while len(left) and len(lanes) < _PEELED_SUBLANES:
+        chain = _chain(start[left], end[left])
+        lanes.append(left[chain])
+        left = np.delete(left, chain)
+    lanes[0] = np.sort(np.concatenate((np.flatnonzero(~crowded), lanes[0])))
+    return lanes + [left[part] for part in _first_fit(start[left], end[left])]
+
+
+def merge_busy(device: Ints, start: Ints, end: Ints) -> LaneSet:
+    """For each device one lane of the periods in which at least one slice runs."""
+    found = np.unique(device)
+    periods = [_merged(start[device == one], end[device == one]) for one in found]
+    if not periods:
+        return _empty_lanes()
+    starts = np.concatenate([period[0] for period in periods])
+    ends = np.concatenate([period[1] for period in periods])
+    return LaneSet(
+        owner=found.astype(np.int64),
+        track=np.full(len(found), -1, dtype=np.int64),
+        sub=np.zeros(len(found), dtype=np.int64),
+        bounds=_prefix(np.array([len(period[0]) for period in periods], dtype=np.int64)),
+        row=np.broadcast_to(np.int64(-1), len(starts)),
+        start=starts,
+        end=ends,
+        busy=_prefix(ends - starts),
+    )
+
+
+def link_launches(gpu: Ints, runtime: Ints) -> Links:
+    """Links by correlation, given as int64 with -1 for none; the first call of an id wins."""
+    launch = first_places(runtime, gpu)
+    by_launch = np.argsort(launch, kind="stable")
+    linked = by_launch[int(np.count_nonzero(launch < 0)) :]
+    counts = np.bincount(launch[linked], minlength=len(runtime))
+    return Links(launch=launch, order=linked, first=_prefix(counts.astype(np.int64)))
+
+
+def first_places(ids: Ints, wanted: Ints) -> Ints:
+    """Where each of ``wanted`` stands first among ``ids``, -1 where it does not; ids below 0 are
+    none. Near-linear; linear where the ids lie close together, as a profiler counts them."""
+    if not len(ids) or not len(wanted):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    span = max(int(ids.max()), -1) + 2
+    low = max(0, min(int(ids.min()), span))
+    if span - low <= 2 * len(ids) + 1024:
+        # One place more at either end, for what is below or above; the first one written last wins.
+        places = np.full(span - low + 1, -1, dtype=np.int64)
+        places[np.maximum(ids[::-1], low - 1) - (low - 1)] = np.arange(len(ids) - 1, -1, -1)
+        places[0] = -1
+        return places[np.clip(wanted, low - 1, span - 1) - (low - 1)]
+    known = np.flatnonzero(ids >= 0)
+    order = known[np.argsort(ids[known], kind="stable")]
+    ordered = ids[order]
+    at = np.minimum(np.searchsorted(ordered, wanted, "left"), len(ordered) - 1)
+    return np.where((ordered[at] == wanted) & (wanted >= 0), order[at], -1)
+
+
+def idle_periods(
+    lanes: LaneSet, lane: int, begin: int, stop: int, at_least: int
+) -> list[tuple[int, int]]:
+    """Periods of at least ``at_least`` ns between slices of ``lane`` that touch [begin, stop]."""
+    inside = lanes.span(lane)
+    touched = lanes.window(lane, begin, stop)
+    first = max(inside.start, touched.start - 1)
+    last = min(inside.stop, touched.stop + 1)
+    ends, starts = lanes.end[first : last - 1], lanes.start[first + 1 : last]
+    long = (starts - ends >= max(1, at_least)) & (starts >= begin) & (ends <= stop)
+    return list(zip(ends[long].tolist(), starts[long].tolist(), strict=True))
+
+
+def _chain(start: Ints, end: Ints) -> Ints:
+    """Positions that first fit puts on one lane: each the first to start after the last's end."""
+    following = np.maximum(np.searchsorted(start, end, "left"), np.arange(1, len(start) + 1))
+    steps = following.tolist()
+    chain, at = [], 0
+    while at < len(steps):
+        chain.append(at)
+        at = steps[at]
+    return np.array(chain, dtype=np.int64)
+
+
+def _first_fit(start: Ints, end: Ints) -> list[Ints]:
+    """First fit by a heap of lanes' ends, for depths at which whole chains would cost too much."""
+    busy: list[tuple[int, int]] = []
+    free: list[int] = []
+    lanes: list[list[int]] = []
+    for position, (begin, stop) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+        while busy and busy[0][0] <= begin:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        if not free:
+            lanes.append([])
+        lane = heapq.heappop(free) if free else len(lanes) - 1
+        lanes[lane].append(position)
+        heapq.heappush(busy, (stop, lane))
+    return [np.array(lane, dtype=np.int64) for lane in lanes]
+
+
+def _merged(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Union of intervals as sorted starts and ends; touching ones become one."""
+    order = np.argsort(start, kind="stable")
+    starts = start[order]
+    reach = np.maximum.accumulate(end[order])
+    opens = np.flatnonzero(np.append(True, starts[1:] > reach[:-1]))
+    closes = np.append(opens[1:] - 1, len(starts) - 1)
+    return starts[opens], reach[closes]
+
+
+def _tracks(owner: Ints, track: Ints) -> tuple[Ints, Ints, Ints]:
+    """The distinct (owner, track) pairs, sorted, and the code of each slice's pair."""
+    owners, owner_code = distinct(owner)
+    tracks, track_code = distinct(track)
+    pair = owner_code.astype(np.int64) * len(tracks) + track_code
+    used = (
+        np.flatnonzero(np.bincount(pair, minlength=1))
+        if len(owners) * len(tracks) <= (1 << 22)
+        else np.unique(pair)
+    )
+    code = np.searchsorted(used, pair)
+    return owners[used // len(tracks)], tracks[used % len(tracks)], code.astype(np.int64)
+
+
+def distinct(values: Ints) -> tuple[Ints, Ints]:
+    """The distinct values, sorted, and the place of each value among them; by counting where they
+    lie close together, which is several times faster than sorting them all."""
+    low = int(values.min())
+    span = int(values.max()) - low
+    if span > len(values):
+        found, places = np.unique(values, return_inverse=True)
+        return found, places.astype(np.int64)
+    shifted = values - low
+    present = np.zeros(span + 1, dtype=np.bool_)
+    present[shifted] = True
+    return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[shifted]
+
+
+def _sorted_within(code: Ints, start: Ints, end: Ints) -> bool:
+    same = code[1:] == code[:-1]
+    late = start[1:] < start[:-1]
+    tie = (start[1:] == start[:-1]) & (end[1:] < end[:-1])
+    return not bool(np.any(same & (late | tie)))
+
+
+def _shown_calls(runtime: pl.DataFrame) -> npt.NDArray[np.bool_]:
+    codes, names = encode(runtime["name"])
+    shown = np.array([call_class(name) in SHOWN_CALLS for name in names], dtype=np.bool_)
+    return shown[codes] if len(names) else np.zeros(0, dtype=np.bool_)
+
+
+def encode(series: pl.Series) -> tuple[npt.NDArray[np.int32], list[str]]:
+    """A categorical column as dense codes of shape (rows,) and the text of each code (null: "")."""
+    if not len(series):
+        return np.zeros(0, dtype=np.int32), []
+    codes = series.to_physical()
+    physical = codes.to_numpy()
+    if codes.null_count():
+        physical = codes.cast(int).fill_null(-1).to_numpy() + 1
+    first = np.full(int(physical.max()) + 1, -1, dtype=np.int64)
+    first[physical[::-1]] = np.arange(len(physical) - 1, -1, -1)
+    used = np.flatnonzero(first >= 0)
+    # By first appearance: the column's own codes depend on what else the process has read.
+    used = used[np.argsort(first[used])]
+    dense = np.zeros(len(first), dtype=np.int32)
+    dense[used] = np.arange(len(used), dtype=np.int32)
+    values = series.gather(first[used]).to_list()
+    return dense[physical], ["" if value is None else str(value) for value in values]
+
+
+def _prefix(sizes: Ints) -> Ints:
+    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)))
+
+
+def _empty_lanes() -> LaneSet:
+    none = np.zeros(0, dtype=np.int64)
+    return LaneSet(none, none, none, _prefix(none), none, none, none, _prefix(none))

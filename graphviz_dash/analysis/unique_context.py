@@ -1,0 +1,62 @@
+"""Items of two sequences that are unique on both sides together with their neighbours."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from graphviz_dash.analysis.trace.lanes import Ints
+
+Hashes: TypeAlias = npt.NDArray[np.uint64]
+Chained: TypeAlias = tuple[Ints, Ints, Ints]
+"""Codes of the items, and the next and the previous item of each in its chain (-1: none)."""
+
+_FIRST = np.uint64(0x9E3779B97F4A7C15)
+_SECOND = np.uint64(0xC2B2AE3D27D4EB4F)
+
+
+def unique_pairs(before: Chained, after: Chained, radius: int) -> list[tuple[int, int]]:
+    """Places of items whose code, with ``radius`` neighbours to either side (a power of two, or
+    0), occurs once on each side; by the place on the second."""
+    labels = np.concatenate((_labels(before, radius), _labels(after, radius)))
+    side = np.repeat([0, 1], [len(before[0]), len(after[0])])
+    order = np.argsort(labels, kind="stable")
+    ranked, sides = labels[order], side[order]
+    first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
+    sizes = np.diff(first, append=len(ranked))
+    twos = first[sizes == 2]
+    # The sort is stable, so that of a pair the first side's item stands first.
+    twos = twos[(sides[twos] == 0) & (sides[twos + 1] == 1)]
+    one, other = order[twos], order[twos + 1] - len(before[0])
+    by_place = np.argsort(other)
+    return list(zip(one[by_place].tolist(), other[by_place].tolist(), strict=True))
+
+
+def _labels(items: Chained, radius: int) -> Hashes:
+    code, following, previous = items
+    base = _mixed((code + 2).astype(np.uint64) * _FIRST)
+    if not radius:
+        return base
+    onward, back = _reach(base, following, radius), _reach(base, previous, radius)
+    return np.asarray(_mixed(onward * _FIRST + back * _SECOND), dtype=np.uint64)
+
+
+def _reach(base: Hashes, step: Ints, radius: int) -> Hashes:
+    """A hash of each item and the next ``radius`` along ``step``, by doubling."""
+    # One place more stands for the end of every chain.
+    end = len(base)
+    found = np.append(base, np.uint64(1))
+    jump = np.append(np.where(step < 0, end, step), end)
+    length = 1
+    while length <= radius:
+        found = _mixed(found * _FIRST + found[jump] * _SECOND)
+        jump = jump[jump]
+        length *= 2
+    return found[:-1]
+
+
+def _mixed(values: Hashes) -> Hashes:
+    mixed = (values ^ (values >> np.uint64(31))) * _SECOND
+    return np.asarray(mixed ^ (mixed >> np.uint64(29)), dtype=np.uint64)

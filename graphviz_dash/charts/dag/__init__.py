@@ -1,0 +1,1 @@
+"""The drawing of a captured graph: layout, edges, colours, cards."""

@@ -1,0 +1,85 @@
+"""The critical path and slack of a measured graph, by the places of the DAG that is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.model.graph import GraphEdge
+
+ON_PATH: Final = "on the critical path"
+NO_SLACK: Final = "slack under 5 us"
+NOT_MEASURED: Final = "not measured"
+SLACK_LABELS: Final = (
+    (ON_PATH, -1),
+    (NO_SLACK, 5_000),
+    ("5 to 20 us", 20_000),
+    ("20 to 100 us", 100_000),
+    ("100 us and more", 1 << 62),
+)
+
+
+@dataclass(frozen=True)
+class PathMarks:
+    """``slack`` in ns by place, for those that were measured; ``nodes`` and ``edges`` of the
+    critical path, edges to and from nodes that take no time included; ``is_line``: every node is on
+    it, so that marking it would say nothing, and its edges are not told."""
+
+    slack: dict[int, int] = field(default_factory=dict)
+    nodes: frozenset[int] = frozenset()
+    edges: frozenset[tuple[int, int]] = frozenset()
+    is_line: bool = True
+
+    def label(self, place: int) -> str:
+        """What the colour by slack says of a place."""
+        if place in self.nodes:
+            return ON_PATH
+        slack = self.slack.get(place)
+        if slack is None:
+            return NOT_MEASURED
+        return next(label for label, limit in SLACK_LABELS[1:] if slack < limit)
+
+
+def path_marks(whole: WholeGraph, measured: MeasuredGraph | None) -> PathMarks:
+    """The marks for a graph with all that it holds; none where it was not measured."""
+    if measured is None:
+        return PathMarks()
+    place = {name: at for at, name in enumerate(whole.owner)}
+    known = {
+        place[name]: (int(measured.slack[at]), at)
+        for name, at in measured.places.items()
+        if name in place and measured.p50[at] != NOT_SEEN
+    }
+    slack = {at: ns for at, (ns, _) in known.items()}
+    path = [place[measured.nodes[at]] for at in measured.path.nodes if measured.nodes[at] in place]
+    is_line = len(path) == len(slack)
+    edges = () if is_line else _path_edges(path, whole.table.graph.edges, slack)
+    return PathMarks(slack, frozenset(path), frozenset(edges), is_line)
+
+
+def _path_edges(
+    path: list[int], edges: Iterable[GraphEdge], seen: dict[int, int]
+) -> set[tuple[int, int]]:
+    """The edges between neighbours on the path, over nodes that the trace does not show."""
+    after: dict[int, list[int]] = {}
+    for edge in edges:
+        after.setdefault(edge.source, []).append(edge.target)
+    found: set[tuple[int, int]] = set()
+    for begin, end in pairwise(path):
+        came: dict[int, int] = {}
+        pending = [begin]
+        while pending and end not in came:
+            node = pending.pop()
+            for one in after.get(node, ()):
+                if one == end or (one not in seen and one not in came):
+                    came[one] = node
+                    pending.append(one)
+        node = end
+        while node in came and node != begin:
+            found.add((came[node], node))
+            node = came[node]
+    return found

@@ -1,0 +1,208 @@
+"""Pictures of launch costs: a measure over the size of the graph, for one recording or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Final
+
+import plotly.graph_objects as go
+
+from graphviz_dash.analysis.launch.launch_costs import TITLES, LaunchCosts, Row, name_of
+from graphviz_dash.analysis.launch.own_graphs import OwnGraph
+from graphviz_dash.charts.figures.axes import log_ticks
+from graphviz_dash.charts.figures.theme import dress
+from graphviz_dash.charts.palette import MODULES
+from graphviz_dash.charts.shades import ACCENT, GREY, Theme, shade
+from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
+from graphviz_dash.units import counted, format_ns
+
+_HEIGHT: Final = 420
+_PUBLISHED: Final = GREY
+_POINTS: Final = 40
+"""Places along a published line at which it is drawn: a straight one bends on logarithmic axes."""
+
+_DASHES: Final = {"11.8": "dot", "12.6": "dash"}
+_FAMILIES: Final[tuple[tuple[str, str, str, Callable[[Row], bool]], ...]] = (
+    ("lines", "circle", "solid", lambda row: row.topology.width == 1),
+    (
+        "chains, a root each",
+        "square-open",
+        "dot",
+        lambda row: row.topology.width > 1 and not row.topology.single_root,
+    ),
+    (
+        "chains, one root",
+        "diamond-open",
+        "dash",
+        lambda row: row.topology.width > 1 and row.topology.single_root,
+    ),
+)
+
+
+def launch_chart(
+    recordings: Mapping[str, LaunchCosts],
+    measure: LaunchMeasure,
+    theme: Theme,
+    *,
+    log: bool,
+    own: Sequence[OwnGraph] = (),
+    published: PublishedLaunch | None = None,
+) -> go.Figure | None:
+    """Medians with their spread over the nodes of the graph: straight lines, and parallel chains
+    of the width that has most lengths. Both axes logarithmic or linear. None without samples.
+
+    ``own`` graphs are marks of their own; ``published`` figures of straight lines are dashed.
+    """
+    figure = go.Figure()
+    for colour, (name, costs) in zip(
+        _colours(len(recordings), theme), recordings.items(), strict=True
+    ):
+        for family, symbol, dash, wanted in _FAMILIES:
+            rows = _of_one_width([row for row in costs.rows if wanted(row)], measure)
+            if not rows:
+                continue
+            label = family if len(recordings) == 1 else f"{escape(name)}: {family}"
+            figure.add_scatter(
+                name=label,
+                x=[row.topology.nodes for row in rows],
+                y=[_us(row, measure) for row in rows],
+                error_y=_spreads(rows, measure),
+                mode="lines+markers",
+                line={"color": colour, "width": 2, "dash": dash},
+                marker={"symbol": symbol, "size": 7},
+                text=[_hover(row, measure) for row in rows],
+                hovertemplate="%{text}<extra></extra>",
+            )
+    if not figure.data:
+        return None
+    if published is not None:
+        _add_published(figure, published, measure, theme, max(_sizes(recordings)))
+    _add_own(figure, own, measure, theme)
+    kind = "log" if log else "linear"
+    figure.update_xaxes(
+        title="nodes of the graph", type=kind, dtick=1 if log else None, tickformat=","
+    )
+    figure.update_yaxes(
+        title=f"{TITLES[measure]}, us", type=kind, rangemode=None if log else "tozero"
+    )
+    if log:
+        ticks = log_ticks(value for trace in figure.data for value in trace.y)
+        figure.update_yaxes(tickvals=ticks, ticktext=[f"{tick:,g}" for tick in ticks])
+    return dress(figure, theme, _HEIGHT)
+
+
+def _of_one_width(rows: Sequence[Row], measure: LaunchMeasure) -> list[Row]:
+    """Rows with the measure and no other kind of node, of the width that has most of them."""
+    known = [row for row in rows if row.topology.other is None and measure in row.timings]
+    widths: dict[int, list[Row]] = {}
+    for row in known:
+        widths.setdefault(row.topology.width, []).append(row)
+    chosen = max(widths.values(), key=len, default=[])
+    return sorted(chosen, key=lambda row: row.topology.nodes)
+
+
+def _us(row: Row, measure: LaunchMeasure) -> float:
+    return row.timings[measure].summary.median / 1e3
+
+
+def _sizes(recordings: Mapping[str, LaunchCosts]) -> list[int]:
+    return [row.topology.nodes for costs in recordings.values() for row in costs.rows]
+
+
+def _add_own(
+    figure: go.Figure, own: Sequence[OwnGraph], measure: LaunchMeasure, theme: Theme
+) -> None:
+    known = [one for one in own if measure in one.timings]
+    if not known:
+        return
+    figure.add_scatter(
+        name="your graphs",
+        x=[one.nodes for one in known],
+        y=[one.timings[measure].summary.median / 1e3 for one in known],
+        mode="markers",
+        marker={
+            "symbol": "star",
+            "size": 13,
+            "color": shade(ACCENT, theme),
+            "line": {"width": 1, "color": "#ffffff"},
+        },
+        text=[
+            f"<b>{escape(one.name)}</b> of {escape(one.run)}, {counted(one.nodes, 'node')}<br>"
+            f"{format_ns(one.timings[measure].summary.median)}"
+            for one in known
+        ],
+        hovertemplate="%{text}<extra></extra>",
+    )
+
+
+def _add_published(
+    figure: go.Figure,
+    published: PublishedLaunch,
+    measure: LaunchMeasure,
+    theme: Theme,
+    largest: int,
+) -> None:
+    """Lines where a base and a slope were published, marks where single sizes were."""
+    colour = shade(_PUBLISHED, theme)
+    source = f"{escape(published.gpu)}, {escape(published.cpu)}; published by NVIDIA, 2024"
+    for one in published.lines:
+        if one.measure is not measure:
+            continue
+        ratio = largest / one.from_nodes
+        sizes = [one.from_nodes * ratio ** (place / _POINTS) for place in range(_POINTS + 1)]
+        figure.add_scatter(
+            name=f"published, toolkit {escape(one.toolkit)}",
+            x=sizes,
+            y=[(one.base_ns + one.slope_ns * size) / 1e3 for size in sizes],
+            mode="lines",
+            line={"color": colour, "width": 1.5, "dash": _DASHES[one.toolkit]},
+            hovertemplate=(
+                f"toolkit {escape(one.toolkit)}: {one.base_ns / 1e3:g} us and {one.slope_ns} ns a "
+                f"node<br>{source}<extra></extra>"
+            ),
+        )
+    figures = [one for one in published.figures if one.measure is measure]
+    for toolkit, dash in _DASHES.items() if figures else ():
+        before = toolkit == "11.8"
+        figure.add_scatter(
+            name=f"published, toolkit {toolkit}",
+            x=[one.nodes for one in figures],
+            y=[one.before_us if before else one.after_us for one in figures],
+            mode="lines+markers",
+            line={"color": colour, "width": 1, "dash": dash},
+            marker={"symbol": "cross", "size": 8, "color": colour},
+            hovertemplate=f"toolkit {toolkit}: %{{y}} us<br>{source}<extra></extra>",
+        )
+
+
+def _spreads(rows: Sequence[Row], measure: LaunchMeasure) -> dict[str, object]:
+    spreads = [row.timings[measure].spread for row in rows]
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [
+            (spread.high or 0) / 1e3 - _us(row, measure)
+            for row, spread in zip(rows, spreads, strict=True)
+        ],
+        "arrayminus": [
+            _us(row, measure) - spread.low / 1e3 for row, spread in zip(rows, spreads, strict=True)
+        ],
+        "thickness": 1,
+        "width": 2,
+    }
+
+
+def _hover(row: Row, measure: LaunchMeasure) -> str:
+    timing = row.timings[measure]
+    spread = timing.spread
+    return (
+        f"{escape(name_of(row.topology))}, {counted(row.topology.nodes, 'node')}<br>"
+        f"median <b>{format_ns(timing.summary.median)}</b>, "
+        f"p5 to p95 {format_ns(spread.low)} to {format_ns(spread.high)}<br>"
+        f"shortest {format_ns(timing.shortest)}, {spread.samples} samples"
+    )
+
+
+def _colours(count: int, theme: Theme) -> list[str]:
+    return [shade(MODULES[place % len(MODULES)], theme) for place in range(count)]

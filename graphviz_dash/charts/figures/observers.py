@@ -1,0 +1,109 @@
+"""What watching costs as a picture: how many times as long each measure takes, by observer."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Final
+
+import plotly.graph_objects as go
+
+from graphviz_dash.analysis.launch.observer_effect import (
+    COLUMNS,
+    MEANINGS,
+    Effect,
+    ObserverEffect,
+    ObserverRow,
+)
+from graphviz_dash.charts.figures.axes import log_ticks
+from graphviz_dash.charts.figures.theme import dress
+from graphviz_dash.charts.palette import MODULES
+from graphviz_dash.charts.shades import Theme, shade
+from graphviz_dash.model.observers import Observer
+from graphviz_dash.units import format_ns, format_ratio
+
+_SYMBOLS: Final = {
+    "launch": "circle",
+    "step": "square",
+    "interval": "square-open",
+    "device": "diamond",
+    "reported": "diamond-open",
+}
+_ROW: Final = 58
+_APART: Final = 0.13
+_AROUND: Final = 120
+
+
+def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
+    """A mark for each measure of each observer over a logarithmic scale of ratios; the band around
+    1 is how far two processes with nothing attached differ."""
+    figure = go.Figure()
+    rows = [row for row in effect.rows if row.observer is not Observer.NONE]
+    for place, (measure, (title, meaning)) in enumerate(COLUMNS.items()):
+        known = [
+            (row, one)
+            for row in rows
+            if (one := row.effects.get(measure)) is not None and one.ratio is not None
+        ]
+        figure.add_scatter(
+            name=title,
+            x=[one.ratio for _, one in known],
+            # Side by side within a row: most measures lie near each other.
+            y=[rows.index(row) + _APART * (place - len(COLUMNS) // 2) for row, _ in known],
+            mode="markers",
+            marker={
+                "symbol": _SYMBOLS[measure],
+                "size": 12,
+                "color": shade(MODULES[place % len(MODULES)], theme),
+                "line": {"width": 2, "color": shade(MODULES[place % len(MODULES)], theme)},
+            },
+            error_x=_interval([one for _, one in known]),
+            text=[_hover(row, one, title, meaning) for row, one in known],
+            hovertemplate="%{text}<extra></extra>",
+        )
+    for place in range(1, len(rows)):
+        figure.add_hline(y=place - 0.5, line_width=1, line_color="#808896", opacity=0.25)
+    noise = max(effect.noise["step"], 1.005)
+    figure.add_vrect(x0=1 / noise, x1=noise, opacity=0.14, line_width=0, fillcolor="#808896")
+    figure.add_vline(x=1, line_width=1, line_color="#808896")
+    dress(figure, theme, _AROUND + _ROW * len(rows))
+    figure.update_yaxes(
+        tickvals=[*range(len(rows))],
+        ticktext=[escape(row.title) for row in rows],
+        range=[len(rows) - 0.5, -0.5],
+        showgrid=False,
+        ticksuffix="  ",
+        tickfont={"family": "Inter, sans-serif", "size": 13},
+    )
+    ticks = log_ticks(ratio for trace in figure.data for ratio in trace.x)
+    figure.update_xaxes(
+        title_text="times as long as with nothing attached (on the GPU: as under CUDA events)",
+        type="log",
+        tickvals=ticks,
+        ticktext=[f"{tick:,g}x" for tick in ticks],
+    )
+    return figure
+
+
+def _interval(effects: list[Effect]) -> dict[str, object]:
+    """Error bars over the 95% intervals; none where there is a total only."""
+    upper, lower = [], []
+    for one in effects:
+        spread, ratio = one.interval, one.ratio or 0.0
+        upper.append(0.0 if spread is None else (spread.high or ratio) - ratio)
+        lower.append(0.0 if spread is None else ratio - spread.low)
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": upper,
+        "arrayminus": lower,
+        "thickness": 1,
+        "width": 3,
+    }
+
+
+def _hover(row: ObserverRow, one: Effect, title: str, meaning: str) -> str:
+    source = f"<br>{escape(row.source)}" if row.source else ""
+    return (
+        f"<b>{escape(row.title)}</b>: {MEANINGS[row.observer]}{source}<br>"
+        f"{title} {format_ns(one.value)}, <b>{format_ratio(one.ratio)}</b><br>{meaning}"
+    )

@@ -1,0 +1,116 @@
+"""The equation as a picture: from the baseline's step down to the run's, a bar for each cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+import plotly.graph_objects as go
+
+from graphviz_dash.analysis.step.waterfall import Cause, Waterfall
+from graphviz_dash.charts.figures.theme import dress_bars, label_end
+from graphviz_dash.charts.palette import ADDED, MODE, REMAINDER, SAVED
+from graphviz_dash.charts.shades import Shade, Theme, shade
+from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.units import format_ns, format_percent
+
+_MEANING: Final = {
+    Cause.GAPS: "the GPU waited for the next launch",
+    Cause.KERNELS: "the GPU ran kernels",
+    Cause.COPIES: "the GPU copied and set memory",
+    Cause.SYNCHRONISATION: "the CPU waited for the GPU within the step",
+    Cause.RANKS: "the GPU waited in a collective for other ranks",
+    Cause.REMAINDER: "what the traced passes do not explain",
+}
+
+
+def waterfall_chart(
+    found: Waterfall, modes: tuple[ExecutionMode, ExecutionMode], theme: Theme
+) -> go.Figure:
+    """The figure; ``modes`` are those of the baseline and the run, for their colours."""
+    labels = [
+        escape(found.baseline),
+        *(cause.value for cause, _ in found.causes),
+        escape(found.run),
+    ]
+    bars = [_Bar(labels[0], 0, found.before_ns, MODE[modes[0]], _whole(found, True))]
+    at = found.before_ns
+    whole = found.before_ns - found.after_ns
+    for cause, saved in found.causes:
+        colour = REMAINDER if cause is Cause.REMAINDER else SAVED if saved >= 0 else ADDED
+        bars.append(_Bar(cause.value, at, at - saved, colour, _hover(cause, saved, whole), cause))
+        at -= saved
+    bars.append(_Bar(labels[-1], 0, found.after_ns, MODE[modes[1]], _whole(found, False)))
+    figure = go.Figure()
+    _add(figure, bars, theme)
+    longest = max(found.before_ns, found.after_ns)
+    figure.update_layout(barmode="overlay", bargap=0.3, showlegend=False)
+    title = "us per step (clean step times, their difference divided by the traced passes)"
+    # Room at the right for the times.
+    dress_bars(figure, theme, 330, title, longest / 1e3 * 1.24, labels)
+    figure.update_yaxes(categoryorder="array", categoryarray=labels)
+    return figure
+
+
+@dataclass(frozen=True)
+class _Bar:
+    """A bar from ``start`` to ``end`` (ns): a step, or what a ``cause`` changes of it."""
+
+    label: str
+    start: int
+    end: int
+    colour: Shade
+    hover: str
+    cause: Cause | None = None
+
+    @property
+    def span(self) -> tuple[int, int]:
+        return min(self.start, self.end), max(self.start, self.end)
+
+
+def _add(figure: go.Figure, bars: list[_Bar], theme: Theme) -> None:
+    """The bars, each with its time at its right end; all of them in one trace, of which Plotly
+    draws each as slowly as a figure of its own. The remainder is nothing that was found: its bar is
+    hatched and hollow."""
+    colours = [shade(bar.colour, theme) for bar in bars]
+    hollow = [bar.cause is Cause.REMAINDER for bar in bars]
+    figure.add_bar(
+        y=[bar.label for bar in bars],
+        x=[(high - low) / 1e3 for low, high in (bar.span for bar in bars)],
+        base=[bar.span[0] / 1e3 for bar in bars],
+        orientation="h",
+        marker={
+            "color": [
+                "rgba(0,0,0,0)" if empty else colour
+                for colour, empty in zip(colours, hollow, strict=True)
+            ],
+            "line": {"width": [int(empty) for empty in hollow], "color": colours},
+            "pattern": {
+                "shape": ["/" if empty else "" for empty in hollow],
+                "fgcolor": colours,
+                "size": 6,
+                "solidity": 0.2,
+            },
+        },
+        hovertemplate=[bar.hover for bar in bars],
+    )
+    for bar in bars:
+        low, high = bar.span
+        sign = _sign(bar.end - bar.start) if bar.cause else ""
+        label_end(figure, high / 1e3, bar.label, f"{sign}{format_ns(high - low)}")
+
+
+def _sign(change: int) -> str:
+    return "+" if change > 0 else "\N{MINUS SIGN}" if change < 0 else ""
+
+
+def _whole(found: Waterfall, before: bool) -> str:
+    name, ns = (found.baseline, found.before_ns) if before else (found.run, found.after_ns)
+    return f"clean step time (median)<br>{format_ns(ns)}<extra>{escape(name)}</extra>"
+
+
+def _hover(cause: Cause, saved: int, whole: int) -> str:
+    word = "less" if saved >= 0 else "more"
+    share = f", {format_percent(abs(saved) / abs(whole))} of the difference" if whole else ""
+    return f"{_MEANING[cause]}<br>{format_ns(abs(saved))} {word}{share}<extra></extra>"

@@ -1,0 +1,153 @@
+"""A comparison in drawings that stand still, for a page without scripts and for paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from graphviz_dash.analysis.comparison.break_even import BreakEven
+from graphviz_dash.analysis.step.waterfall import Cause, Waterfall
+from graphviz_dash.analysis.trace.kernel_categories import Category
+from graphviz_dash.charts.palette import ADDED, CATEGORY, MODE, REMAINDER, SAVED, drawn_mode
+from graphviz_dash.charts.shades import IDLE
+from graphviz_dash.charts.static.svg import (
+    RULE,
+    colour,
+    drawing,
+    fitted,
+    legend,
+    rectangle,
+    words,
+)
+from graphviz_dash.units import counted, format_count, format_ns
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.comparison.compare import Comparison
+    from graphviz_dash.model.run import ExecutionMode
+
+WIDTH: Final = 960.0
+_LEFT: Final = 150.0
+_RIGHT: Final = 90.0
+_ROW: Final = 30.0
+_HATCH: Final = (
+    '<defs><pattern id="{id}" width="7" height="7" patternUnits="userSpaceOnUse" '
+    'patternTransform="rotate(45)"><path d="M0 0V7" style="stroke:{stroke};stroke-width:2"/>'
+    "</pattern></defs>"
+)
+
+
+def waterfall_still(found: Waterfall, modes: tuple[ExecutionMode, ExecutionMode]) -> str:
+    """From the baseline's step down to the run's, a bar for each cause."""
+    longest = max(found.before_ns, found.after_ns, 1)
+    scale = (WIDTH - _LEFT - _RIGHT) / longest
+    at = found.before_ns
+    hatch = _HATCH.format(id="rest", stroke=colour(REMAINDER))
+    rows = [(found.baseline, 0, at, colour(MODE[modes[0]]), "", format_ns(at))]
+    for cause, saved in found.causes:
+        shade = colour(SAVED if saved >= 0 else ADDED)
+        extra = ""
+        if cause is Cause.REMAINDER:
+            shade, extra = "url(#rest)", f'stroke="{colour(REMAINDER)}"'
+        sign = "\N{MINUS SIGN}" if saved > 0 else "+" if saved < 0 else ""
+        low, high = min(at, at - saved), max(at, at - saved)
+        rows.append((cause.value, low, high, shade, extra, f"{sign}{format_ns(abs(saved))}"))
+        at -= saved
+    last = (found.run, 0, found.after_ns, colour(MODE[modes[1]]), "", format_ns(found.after_ns))
+    parts = [hatch]
+    for place, (name, low, high, fill, extra, shown) in enumerate([*rows, last]):
+        y = place * _ROW
+        x = _LEFT + low * scale
+        parts.append(words(_LEFT - 10, y + 19, fitted(name, _LEFT - 14, 13), "", "end"))
+        wide = max((high - low) * scale, 1.0)
+        parts.append(rectangle(x, y + 4, wide, _ROW - 8, fill, extra=extra))
+        parts.append(words(x + wide + 8, y + 19, shown, "num"))
+    said = f"From {found.baseline}, {format_ns(found.before_ns)}, to {found.run}, by cause"
+    return drawing(WIDTH, (len(rows) + 1) * _ROW, said, "".join(parts))
+
+
+def where_still(comparison: Comparison) -> str | None:
+    """A bar for each run: a clean step, divided into GPU work by category and idle time."""
+    runs = [(run.name, run.where) for run in comparison.runs if run.where is not None]
+    known = [(name, where) for name, where in runs if where is not None]
+    if not known:
+        return None
+    longest = max(max(where.step_ns, where.busy_ns) for _, where in known)
+    scale = (WIDTH - _LEFT - _RIGHT) / max(longest, 1)
+    used = {part.category for _, where in known for part in where.parts}
+    entries = [(one.value, CATEGORY[one]) for one in Category if one in used]
+    shown, top = legend([*entries, ("GPU idle", IDLE)], _LEFT, 12, WIDTH)
+    parts = [_HATCH.format(id="idle", stroke=colour(IDLE)), shown]
+    for place, (name, where) in enumerate(known):
+        y, x = top + place * _ROW, _LEFT
+        parts.append(words(_LEFT - 10, y + 19, fitted(name, _LEFT - 14, 13), "", "end"))
+        for part in where.parts:
+            tip = f"{part.category.value}: {format_ns(part.ns)}"
+            fill = colour(CATEGORY[part.category])
+            parts.append(rectangle(x, y + 4, part.ns * scale, _ROW - 8, fill, tip=tip))
+            x += part.ns * scale
+        if where.idle_ns:
+            tip, edge = f"GPU idle: {format_ns(where.idle_ns)}", f'stroke="{colour(IDLE)}"'
+            wide = where.idle_ns * scale
+            parts.append(rectangle(x, y + 4, wide, _ROW - 8, "url(#idle)", extra=edge, tip=tip))
+            x += wide
+        parts.append(words(x + 8, y + 19, format_ns(where.step_ns), "num"))
+    said = "Where the time of a clean step goes, run by run"
+    return drawing(WIDTH, top + len(known) * _ROW, said, "".join(parts))
+
+
+def break_even_still(comparison: Comparison, found: BreakEven) -> str:
+    """Total time over the number of steps of a run and its baseline, with the 95% band."""
+    run, base = comparison[found.run], comparison[found.baseline]
+    height, left, bottom = 220.0, 70.0, 34.0
+    count = max(10, round(3 * min(found.most or found.replays, 3 * found.replays)))
+    before = found.step_ns + found.saving_ns
+    high = max(before * count, before * count - found.saved(count)[0], found.one_off_ns)
+
+    def point(number: float, ns: float) -> str:
+        x = left + (WIDTH - left - _RIGHT) * number / count
+        return f"{x:.1f} {height - bottom - (height - bottom - 16) * ns / high:.1f}"
+
+    def ends(place: int) -> list[str]:
+        totals = [(one, before * one - found.saved(one)[place]) for one in (0, count)]
+        return [point(*one) for one in totals]
+
+    own, other = (colour(MODE[drawn_mode(one.run)]) for one in (run, base))
+    band = "L".join((*ends(2), *reversed(ends(0))))
+    parts = [f'<path d="M{band}Z" style="fill:{own};opacity:.18"/>']
+    parts += _axes(count, high, left, height, bottom)
+    for name, stroke, (begin, end) in (
+        (base.name, other, [point(0, 0), point(count, before * count)]),
+        (run.name, own, ends(1)),
+    ):
+        parts.append(f'<path d="M{begin}L{end}" style="stroke:{stroke};fill:none;stroke-width:2"/>')
+        x, y = map(float, end.split())
+        parts.append(words(x + 8, y + 4, fitted(name, _RIGHT - 10, 12)))
+    at = point(found.replays, 0).split()[0]
+    parts.append(
+        f'<path d="M{at} 10V{height - bottom:g}" style="stroke:{own};stroke-dasharray:3 3"/>'
+    )
+    replays = counted(found.replays, "replay")
+    parts.append(words(float(at) + 6, 18, replays, "num"))
+    said = f"Total time over steps: {found.run} has paid for itself after {replays}"
+    return drawing(WIDTH, height, said, "".join(parts))
+
+
+def _axes(count: int, high: float, left: float, height: float, bottom: float) -> Iterator[str]:
+    base = height - bottom
+    yield f'<path d="M{left} 10V{base}H{WIDTH - _RIGHT}" style="stroke:{colour(RULE)};fill:none"/>'
+    for number in round_numbers(count):
+        x = left + (WIDTH - left - _RIGHT) * number / count
+        yield words(x, base + 16, format_count(round(number)), "axis", "middle")
+    for ns in round_numbers(high):
+        y = base - (base - 16) * ns / high
+        yield words(left - 8, y + 4, format_ns(ns) if ns else "0", "axis", "end")
+    middle = left + (WIDTH - left - _RIGHT) / 2
+    yield words(middle, height - 2, "steps", "axis", "middle")
+
+
+def round_numbers(most: float) -> list[float]:
+    """Round numbers from 0 to ``most``, at least 1, four to ten of them."""
+    power = 10.0 ** math.floor(math.log10(max(most, 1)))
+    step = next(step for step in (2, 1, 0.5, 0.2) if most / (step * power) >= 3)
+    return [place * step * power for place in range(int(most / (step * power)) + 1)]

@@ -1,0 +1,189 @@
+"""The parts of a view: one run with its lanes, steps and idle times, in one frame."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from graphviz_dash.analysis.trace.lanes import Ints, LaneSet, idle_periods
+from graphviz_dash.analysis.trace.steps import Step
+from graphviz_dash.charts.timeline.model import Lane, RunView, StepMark
+from graphviz_dash.charts.timeline.run import ChosenRun
+from graphviz_dash.units import format_ns, format_percent, format_ratio
+
+IDLE_PX: Final = 5.0
+IDLE_MIN_NS: Final = 1_000
+MAX_IDLE: Final = 240
+MAX_BOUNDARIES: Final = 80
+"""Idle periods and steps that one view marks, over all its runs: the longest, and the nearest."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a view is made for: windows in ns since the origins, and the runs' share of it."""
+
+    window: tuple[int, int]
+    loaded: tuple[int, int]
+    fit: tuple[int, int]
+    limits: tuple[int, int]
+    pixels: int
+    runs: int
+
+    @property
+    def ns_per_pixel(self) -> float:
+        """Time that one pixel stands for."""
+        return (self.window[1] - self.window[0]) / self.pixels
+
+
+def count(inside: slice) -> int:
+    """How many slices a span of a lane set holds."""
+    return int(inside.stop - inside.start)
+
+
+def run_view(
+    one: ChosenRun, lanes: list[Lane], hidden: int, frame: Frame, baseline: ChosenRun
+) -> RunView:
+    """One run of the view, ``hidden`` lanes left out."""
+    timeline, step = one.timeline, one.step
+    return RunView(
+        run=timeline.run,
+        mode=timeline.mode,
+        problem=timeline.problem,
+        step=_relative(step, one.origin) if step else None,
+        boundaries=_boundaries(one, frame),
+        lanes=lanes,
+        hidden_lanes=hidden,
+        idle=_idle(one, frame),
+        summary=between(one, frame.window),
+        length=format_ns(step.end - step.start) if step else "",
+        delta=_delta(one, baseline),
+    )
+
+
+def _boundaries(one: ChosenRun, frame: Frame) -> list[StepMark]:
+    """The steps that the loaded window touches; of too many, those nearest to its middle."""
+    begin, stop = one.origin + frame.loaded[0], one.origin + frame.loaded[1]
+    touched = [step for step in one.timeline.steps if step.end >= begin and step.start <= stop]
+    middle = (begin + stop) // 2
+    nearest = sorted(touched, key=lambda step: abs(step.start + step.end - 2 * middle))
+    kept = sorted(nearest[: MAX_BOUNDARIES // frame.runs], key=lambda step: step.start)
+    return [_relative(step, one.origin) for step in kept]
+
+
+def _relative(step: Step, origin: int) -> StepMark:
+    return StepMark(step.index, step.start - origin, step.end - origin)
+
+
+def _delta(one: ChosenRun, baseline: ChosenRun) -> str:
+    """The step's length against the baseline's, in words; empty for the baseline itself."""
+    if one is baseline or not one.step or not baseline.step:
+        return ""
+    own, other = one.length, baseline.length
+    if own == other or min(own, other) <= 0:
+        return "as long" if own == other else ""
+    word, ratio = ("shorter", other / own) if own < other else ("longer", own / other)
+    return f"{format_ns(abs(own - other))} {word} as traced ({format_ratio(ratio)})"
+
+
+def between(one: ChosenRun, window: tuple[int, int]) -> str:
+    """What a run's GPUs do in ``window``, in words: slices that touch it, and their busy time."""
+    lanes = one.timeline.lanes
+    edges = np.array(window, dtype=np.int64) + one.origin
+    devices = len(lanes.device)
+    if not devices:
+        return "" if one.timeline.problem else "no GPU work"
+    busy = [int(lanes.device.busy_between(device, edges)[0]) for device in range(devices)]
+    rows = sum(
+        count(lanes.gpu.window(lane, int(edges[0]) + 1, int(edges[1]) - 1))
+        for lane in range(len(lanes.gpu))
+    )
+    share = sum(busy) / (devices * max(1, int(edges[1] - edges[0])))
+    many = f" on {devices} GPUs" if devices > 1 else ""
+    return f"{rows:,} GPU slices{many} · busy {format_ns(sum(busy))} ({format_percent(share)})"
+
+
+def _idle(one: ChosenRun, frame: Frame) -> dict[int, list[int]]:
+    device = one.timeline.lanes.device
+    at_least = max(IDLE_MIN_NS, int(IDLE_PX * frame.ns_per_pixel))
+    begin, stop = one.origin + frame.loaded[0], one.origin + frame.loaded[1]
+    most = MAX_IDLE // (frame.runs * max(1, len(device)))
+    found = {}
+    for lane in range(len(device)):
+        periods = idle_periods(device, lane, begin, stop, at_least)
+        longest = sorted(periods, key=lambda period: period[0] - period[1])[:most]
+        found[int(device.owner[lane])] = [
+            instant - one.origin for period in sorted(longest) for instant in period
+        ]
+    return found
+
+
+def _lane(one: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool) -> Lane:
+    owner, track, sub = int(lanes.owner[lane]), int(lanes.track[lane]), int(lanes.sub[lane])
+    label = ""
+    if sub == 0 and is_gpu:
+        several = len(one.timeline.lanes.device) > 1
+        label = f"GPU {owner} · stream {track}" if several else f"stream {track}"
+    elif sub == 0:
+        label = f"CPU thread {track}"
+    return Lane("gpu" if is_gpu else "cpu", owner, track, sub, label)
+
+
+def slices_lane(
+    one: ChosenRun,
+    lanes: LaneSet,
+    lane: int,
+    is_gpu: bool,
+    frame: Frame,
+    names: dict[tuple[str, int], int],
+) -> Lane:
+    """A lane with its slices one by one; ``names`` is the view's table and grows."""
+    timeline = one.timeline
+    begin = one.origin + frame.loaded[0]
+    inside = lanes.window(lane, begin, one.origin + frame.loaded[1])
+    rows, start, end = lanes.row[inside], lanes.start[inside], lanes.end[inside]
+    labels = timeline.gpu_labels if is_gpu else timeline.call_labels
+    base = _lane(one, lanes, lane, is_gpu)
+    return msgspec.structs.replace(
+        base,
+        gap=(start - np.concatenate(([begin], end[:-1]))).tolist() if len(start) else [],
+        dur=(end - start).tolist(),
+        name=[
+            names.setdefault(labels.texts[code], len(names)) for code in labels.codes[rows].tolist()
+        ],
+        row=_deltas(rows),
+        launch=_deltas(timeline.lanes.links.launch[rows]) if is_gpu else None,
+        node=_deltas(timeline.node[rows]) if is_gpu and timeline.node is not None else None,
+    )
+
+
+def _deltas(values: npt.NDArray[np.integer]) -> list[int]:
+    deltas: list[int] = np.diff(values.astype(np.int64), prepend=0).tolist()
+    return deltas
+
+
+def busy_lane(
+    one: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool, frame: Frame, bins: int
+) -> Lane:
+    """A lane with the busy share of ``bins`` bins (0: none yet)."""
+    if not bins:
+        return _lane(one, lanes, lane, is_gpu)
+    edges = bin_edges(frame.loaded, bins)
+    width = np.maximum(np.diff(edges), 1)
+    fraction = lanes.busy_between(lane, edges + one.origin) / width
+    level = np.clip(np.rint(fraction * 255), fraction > 0, 255 - (fraction < 1))
+    return msgspec.structs.replace(
+        _lane(one, lanes, lane, is_gpu),
+        busy=base64.b64encode(level.astype(np.uint8).tobytes()).decode("ascii"),
+    )
+
+
+def bin_edges(window: tuple[int, int], bins: int) -> Ints:
+    """Edges in ns of ``bins`` bins over ``window``, shape (bins + 1,), as even as can be."""
+    whole, rest = divmod(window[1] - window[0], bins)
+    places = np.arange(bins + 1, dtype=np.int64)
+    return window[0] + places * whole + places * rest // bins  # no product beyond 64 bits

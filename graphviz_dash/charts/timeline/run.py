@@ -1,0 +1,187 @@
+"""One run made ready for the timeline: built once, then any window of it is a matter of a view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
+from graphviz_dash.analysis.trace.kernel_names import short_name
+from graphviz_dash.analysis.trace.lanes import TraceLanes, encode, no_lanes, trace_lanes
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
+from graphviz_dash.charts.palette import drawn_mode
+from graphviz_dash.errors import printable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from graphviz_dash.analysis.ranks.shared_steps import SharedSteps
+    from graphviz_dash.analysis.replays.replays import ReplayMatch
+    from graphviz_dash.model.run import Run
+
+CATEGORIES: Final = tuple(Category)
+CALLS: Final = tuple(CallClass)
+_LABEL_CHARS = 64
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Short name and category of each row of a table: ``codes`` (rows,) index ``texts``, whose
+    categories index CATEGORIES, and CALLS beyond them."""
+
+    codes: npt.NDArray[np.int32]
+    texts: list[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class RunTimeline:
+    """A run's lanes with what a view shows of each slice.
+
+    ``problem`` says why there is no trace to show; all else is then empty. ``steps`` are the marked
+    ones; a trace without marks has none. ``begin`` and ``end``
+    are the first and the last instant of what is shown, in ns of the trace. ``node`` has the node
+    index of each GPU row, -1 for none, and ``matched`` its place in ``replays``, which tells more;
+    they are None when no GPU row was matched to a node, or not yet. ``shared`` is set for one rank
+    of several whose clocks are aligned: they share the origin of each step.
+    """
+
+    run: str
+    mode: str
+    problem: str | None
+    lanes: TraceLanes
+    steps: tuple[Step, ...]
+    begin: int
+    end: int
+    gpu_labels: Labels
+    call_labels: Labels
+    replays: ReplayMatch | None = None
+    matched: npt.NDArray[np.int32] | None = None
+    node: npt.NDArray[np.int32] | None = None
+    shared: SharedSteps | None = None
+
+
+def run_timeline(
+    run: Run, shared: SharedSteps | None = None, taken: tuple[Step, ...] | None = None
+) -> RunTimeline:
+    """The timeline of ``run``, from its traced pass; its slices are not matched to nodes yet.
+
+    Args:
+        run: a run; one without a replay trace gives a timeline that says so.
+        shared: the steps of its rank on the clock of all ranks, or None.
+        taken: the steps of its trace, where they are known already.
+    """
+    trace = run.replay_trace
+    if trace is None:
+        return _without_trace(run)
+    lanes = trace_lanes(trace)
+    taken = steps(trace, lanes.links) if taken is None else taken
+    shown = [each for each in (lanes.gpu, lanes.cpu) if len(each.start)]
+    return RunTimeline(
+        run=run.name,
+        mode=drawn_mode(run).value,
+        problem=None if shown else "the trace holds no GPU work and no launch",
+        lanes=lanes,
+        steps=tuple(one for one in taken if one.method is not StepMethod.WHOLE),
+        begin=min((int(each.start.min()) for each in shown), default=0),
+        end=max((int(each.end.max()) for each in shown), default=0),
+        gpu_labels=_gpu_labels(trace.gpu),
+        call_labels=_call_labels(trace.runtime),
+        shared=shared,
+    )
+
+
+def with_nodes(timeline: RunTimeline, replays: ReplayMatch | None) -> RunTimeline:
+    """``timeline`` with the nodes that its GPU rows were matched to; as it is where none was."""
+    if replays is None or not replays.matched:
+        return timeline
+    place = np.full(len(timeline.gpu_labels.codes), -1, dtype=np.int32)
+    place[replays.gpu_row] = np.arange(len(replays.gpu_row))
+    node = np.where(place >= 0, replays.node[np.maximum(place, 0)], -1).astype(np.int32)
+    return replace(timeline, replays=replays, matched=place, node=node)
+
+
+@dataclass(frozen=True)
+class ChosenRun:
+    """A run with its chosen step (None: the trace marks none, and the origin is its begin)."""
+
+    timeline: RunTimeline
+    step: Step | None
+
+    @property
+    def origin(self) -> int:
+        """The run's origin in ns of its trace: the begin of the step, for one rank of several the
+        begin on the rank that is the first to begin it."""
+        if self.step is None:
+            return self.timeline.begin
+        shared = self.timeline.shared
+        return self.step.start if shared is None else shared.begins[self.step.index]
+
+    @property
+    def length(self) -> int:
+        """Of the chosen step, or of the whole trace where it marks none, in ns."""
+        if self.step:
+            return self.step.end - self.step.start
+        return self.timeline.end - self.timeline.begin
+
+
+def choose(timeline: RunTimeline, step: int | None) -> ChosenRun:
+    """``timeline`` at the step of number ``step``; None, or one the run lacks: its typical step,
+    the one of median length, for which all ranks of a mode take the same."""
+    by_index = {one.index: one for one in timeline.steps}
+    if timeline.shared is not None:
+        # A step that another rank lacks has no common origin.
+        by_index = {
+            index: one for index, one in by_index.items() if index in timeline.shared.begins
+        }
+        step = timeline.shared.typical if step not in by_index else step
+    if step is not None and step in by_index:
+        return ChosenRun(timeline, by_index[step])
+    ordered = sorted(timeline.steps, key=lambda one: (one.end - one.start, one.index))
+    return ChosenRun(timeline, ordered[(len(ordered) - 1) // 2] if ordered else None)
+
+
+def label(text: str) -> str:
+    """``text`` as a label: on one line, without control characters, at most 64 characters."""
+    line = printable(text)
+    return line if len(line) <= _LABEL_CHARS else line[: _LABEL_CHARS - 1] + "…"
+
+
+def _without_trace(run: Run) -> RunTimeline:
+    absent = [one.reason for one in run.manifest.absent if "trace" in one.fact]
+    failed = [one.message for one in run.manifest.failures]
+    reason = next(iter(failed + absent), "its bundle holds no traced pass").strip()
+    none = Labels(np.zeros(0, dtype=np.int32), [])
+    return RunTimeline(
+        run=run.name,
+        mode=drawn_mode(run).value,
+        problem=printable(reason.splitlines()[0] if reason else "it failed"),
+        lanes=no_lanes(),
+        steps=(),
+        begin=0,
+        end=0,
+        gpu_labels=none,
+        call_labels=none,
+    )
+
+
+def _gpu_labels(gpu: pl.DataFrame) -> Labels:
+    names, name_texts = encode(gpu["name"])
+    kinds, kind_texts = encode(gpu["kind"])
+    pair = names.astype(np.int64) * max(1, len(kind_texts)) + kinds
+    used, codes = np.unique(pair, return_inverse=True)
+    texts = []
+    for one in used.tolist():
+        name, kind = name_texts[one // len(kind_texts)], kind_texts[one % len(kind_texts)]
+        shown = short_name(name) if kind == "kernel" else name
+        texts.append((label(shown), CATEGORIES.index(categorise(kind, name))))
+    return Labels(codes.astype(np.int32), texts)
+
+
+def _call_labels(runtime: pl.DataFrame) -> Labels:
+    codes, names = encode(runtime["name"])
+    texts = [(label(name), len(CATEGORIES) + CALLS.index(call_class(name))) for name in names]
+    return Labels(codes.astype(np.int32), texts)

@@ -1,0 +1,187 @@
+"""The timeline's view model: what a window of two or more runs looks like at a number of pixels.
+
+Each run has its own origin, the start of its chosen step, so that the same work of two runs lies at
+the same place of one shared axis. Times are integer nanoseconds since that origin.
+
+A view is drawn at one of two levels, the same for all its lanes: ``slices`` when they are few and
+wide enough to be told apart, else ``busy``, the exact busy fraction of each pixel. What is sent is
+bounded whatever the size of the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import msgspec
+import numpy as np
+
+from graphviz_dash.analysis.trace.lanes import LaneSet
+from graphviz_dash.charts.timeline.difference import RunLead, difference
+from graphviz_dash.charts.timeline.lanes import Frame, busy_lane, count, run_view, slices_lane
+from graphviz_dash.charts.timeline.model import TimelineView
+from graphviz_dash.charts.timeline.run import ChosenRun
+
+MAX_PIXELS: Final = 4096
+MAX_SLICES: Final = 1600
+MAX_LANES: Final = 24
+"""GPU lanes shown of one run, and CPU lanes; fewer beside many runs. The others are counted."""
+MAX_VIEW_BYTES: Final = 50_000
+MIN_SPAN_NS: Final = 200
+MARGIN: Final = 0.25
+"""Of the window's length, loaded on each side of it, so that a short pan needs no waiting."""
+MIN_PITCH_PX: Final = 3.0
+"""Mean room of a slice, from its start to the next one's, below which a view shows busy time ..."""
+FEW_PITCH_PX: Final = 1.2
+FEW_PER_PX: Final = 0.4
+"""... unless the view has few slices for its width: then this much room is enough."""
+_MANY_RUNS: Final = 3
+
+
+def fit_window(runs: Sequence[ChosenRun]) -> tuple[int, int]:
+    """The window that shows the longest chosen step with some air (whole traces without steps)."""
+    longest = max((one.length for one in runs), default=0)
+    longest = max(longest, MIN_SPAN_NS)
+    return -longest // 50, longest + longest // 25
+
+
+def timeline_view(
+    runs: Sequence[ChosenRun],
+    window: tuple[int, int] | None,
+    pixels: int,
+    leads: Sequence[RunLead] = (),
+    *,
+    complete: bool = True,
+) -> TimelineView:
+    """What ``window`` shows of ``runs`` on ``pixels`` (at most MAX_PIXELS); None: the fit.
+
+    ``leads`` is what the first of them loses against others; ``complete`` that nothing about the
+    runs is still to be found out.
+    """
+    fit = fit_window(runs)
+    limits = _limits(runs, fit)
+    begin, stop = _bounded(window or fit, limits)
+    pixels = max(1, min(pixels, MAX_PIXELS))
+    air = int((stop - begin) * MARGIN)
+    loaded = (begin - air, stop + air)
+    shown = [_shown_lanes(one, len(runs)) for one in runs]
+    frame = Frame((begin, stop), loaded, fit, limits, pixels, len(runs))
+    if _can_show_slices(runs, shown, frame):
+        view = _build(runs, shown, frame, "slices", 0, leads)
+        if _size(view) <= MAX_VIEW_BYTES:
+            return msgspec.structs.replace(view, complete=complete)
+    bins = round(pixels * (1 + 2 * MARGIN))
+    empty = _build(runs, shown, frame, "busy", 0, leads)
+    lanes = sum(len(run.lanes) for run in empty.runs)
+    # A bin is a byte, four thirds of one in base64; each lane may need padding and its own quotes.
+    room = (MAX_VIEW_BYTES - _size(empty) - 64) * 3 // (4 * max(1, lanes)) - 16
+    view = _build(runs, shown, frame, "busy", max(1, min(bins, room)), leads)
+    return msgspec.structs.replace(view, complete=complete)
+
+
+def _size(view: TimelineView) -> int:
+    return len(msgspec.json.encode(view))
+
+
+@dataclass(frozen=True)
+class _Shown:
+    gpu: list[int]
+    cpu: list[int]
+    hidden: int
+
+
+def _limits(runs: Sequence[ChosenRun], fit: tuple[int, int]) -> tuple[int, int]:
+    begins = [one.timeline.begin - one.origin for one in runs] + [fit[0]]
+    ends = [one.timeline.end - one.origin for one in runs] + [fit[1]]
+    return min(begins), max(ends)
+
+
+def _bounded(window: tuple[int, int], limits: tuple[int, int]) -> tuple[int, int]:
+    """``window`` no shorter than MIN_SPAN_NS and no further out than one length beyond limits."""
+    longest = limits[1] - limits[0]
+    span = min(max(window[1] - window[0], MIN_SPAN_NS), 2 * longest)
+    begin = min(max(window[0], limits[0] - longest), limits[1] + longest - span)
+    return begin, begin + span
+
+
+def _shown_lanes(one: ChosenRun, runs: int) -> _Shown:
+    lanes = one.timeline.lanes
+    most = MAX_LANES if runs < _MANY_RUNS else max(2, 2 * MAX_LANES // runs)
+    gpu, cpu = (_busiest(each, most) for each in (lanes.gpu, lanes.cpu))
+    return _Shown(gpu, cpu, len(lanes.gpu) - len(gpu) + len(lanes.cpu) - len(cpu))
+
+
+def _busiest(lanes: LaneSet, most: int) -> list[int]:
+    """The lanes that are shown, in their order: all, or the ``most`` busiest."""
+    if len(lanes) <= most:
+        return list(range(len(lanes)))
+    total = lanes.busy[lanes.bounds[1:]] - lanes.busy[lanes.bounds[:-1]]
+    return sorted(int(lane) for lane in np.argsort(-total, kind="stable")[:most])
+
+
+def _can_show_slices(runs: Sequence[ChosenRun], shown: list[_Shown], frame: Frame) -> bool:
+    """Few enough to send, and in every GPU lane far enough apart to be told from each other."""
+    sent = seen = 0
+    pitch = float("inf")
+    for one, lanes in zip(runs, shown, strict=True):
+        for lane_set, lane, is_gpu in _each(one, lanes):
+            begin, stop = one.origin + frame.loaded[0], one.origin + frame.loaded[1]
+            sent += count(lane_set.window(lane, begin, stop))
+            if sent > MAX_SLICES:
+                return False
+            if is_gpu:
+                many, extent = _spread(lane_set, lane, one.origin, frame)
+                seen += many
+                # A handful of slices is told apart however close they are.
+                pitch = min(pitch, extent / many if many >= 16 else pitch)
+    few = seen <= FEW_PER_PX * frame.pixels
+    return pitch >= (FEW_PITCH_PX if few else MIN_PITCH_PX) * frame.ns_per_pixel
+
+
+def _spread(lanes: LaneSet, lane: int, origin: int, frame: Frame) -> tuple[int, int]:
+    """How many slices the window shows of a lane, and from where to where they reach, in ns."""
+    begin, stop = origin + frame.window[0], origin + frame.window[1]
+    inside = lanes.window(lane, begin, stop)
+    if not count(inside):
+        return 0, 0
+    first, last = int(lanes.start[inside.start]), int(lanes.end[inside.stop - 1])
+    return count(inside), min(last, stop) - max(first, begin)
+
+
+def _each(one: ChosenRun, shown: _Shown) -> list[tuple[LaneSet, int, bool]]:
+    lanes = one.timeline.lanes
+    return [(lanes.cpu, lane, False) for lane in shown.cpu] + [
+        (lanes.gpu, lane, True) for lane in shown.gpu
+    ]
+
+
+def _build(
+    runs: Sequence[ChosenRun],
+    shown: list[_Shown],
+    frame: Frame,
+    level: Literal["slices", "busy"],
+    bins: int,
+    leads: Sequence[RunLead],
+) -> TimelineView:
+    names: dict[tuple[str, int], int] = {}
+    views = []
+    for one, lanes in zip(runs, shown, strict=True):
+        drawn = [
+            slices_lane(one, lane_set, lane, is_gpu, frame, names)
+            if level == "slices"
+            else busy_lane(one, lane_set, lane, is_gpu, frame, bins)
+            for lane_set, lane, is_gpu in _each(one, lanes)
+        ]
+        views.append(run_view(one, drawn, lanes.hidden, frame, runs[0]))
+    return TimelineView(
+        level=level,
+        window=frame.window,
+        loaded=frame.loaded,
+        fit=frame.fit,
+        limits=frame.limits,
+        bins=bins,
+        names=list(names),
+        runs=views,
+        differences=[difference(one, frame, len(leads)) for one in leads],
+    )

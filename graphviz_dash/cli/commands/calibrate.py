@@ -1,0 +1,91 @@
+"""``graphviz-dash calibrate``: a calibration of predictions from recordings of many workloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from graphviz_dash.errors import InputError, printable
+
+
+@click.command("calibrate")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File for the calibration, JSON.",
+)
+def calibrate_command(folder: Path, output: Path) -> None:
+    """Make a calibration for `predict` of the experiments under FOLDER.
+
+    FOLDER is what `graphviz-dash bench predict -o FOLDER` recorded, or any experiments with an
+    eager and a graph run of one machine. Prints how far each workload is off when it is predicted
+    from the others.
+    """
+    from datetime import UTC, datetime
+
+    from graphviz_dash import __version__
+    from graphviz_dash.analysis.prediction.calibration import (
+        Provenance,
+        Recorded,
+        calibrate,
+        recorded_of,
+    )
+    from graphviz_dash.bundle.calibration import write_calibration
+    from graphviz_dash.ingest.load import find_experiments, load_experiment
+
+    recorded: list[Recorded] = []
+    machines, dates = [], []
+    for path in find_experiments(folder):
+        experiment = load_experiment(path)
+        found = recorded_of(experiment)
+        if isinstance(found, str):
+            click.echo(printable(f"Left out: {path.name}: {found}"), err=True)
+            continue
+        recorded.append(found)
+        machines.append(experiment.runs[0].manifest.environment)
+        dates.append(experiment.runs[0].manifest.created)
+    names = dict.fromkeys(machine.gpu_name for machine in machines)
+    if len(names) > 1:
+        raise InputError(folder, f"recordings of {', '.join(names)}", "recordings of one GPU")
+    if not recorded:
+        raise InputError(
+            folder,
+            "no experiment with an eager and a graph run",
+            "recordings of `graphviz-dash bench predict`",
+        )
+    gpu = machines[0].gpu
+    if gpu is None:
+        raise InputError(folder, "recordings that do not say of which GPU", "ones that do")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    calibration = calibrate(recorded, Provenance(gpu, machines[0], max(dates), __version__, now))
+    write_calibration(output, calibration)
+    _print(calibration)
+    click.echo(f"Written to {output}", err=True)
+
+
+def _print(calibration: object) -> None:
+    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
+    from graphviz_dash.model.calibration import Calibration
+    from graphviz_dash.units import format_ns
+
+    assert isinstance(calibration, Calibration)
+    print_heading("Each workload predicted from the others")
+    table = plain_table(
+        "workload", "nodes", "streams", "measured", "predicted", "off by", right=range(1, 6)
+    )
+    for one in calibration.samples:
+        table.add_row(
+            cell(one.name),
+            cell(one.nodes),
+            cell(one.streams),
+            cell(format_ns(one.step_ns)),
+            cell(format_ns(round(one.predicted_ns))),
+            cell(f"{one.predicted_ns / one.step_ns - 1:+.1%}"),
+        )
+    print_table(table)
+    click.echo()
+    click.echo(f"Nine of ten are off by at most {calibration.error:.1%}.")

@@ -1,0 +1,300 @@
+"""``graphviz-dash diff``: two captured graphs compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.diff.graph_diff import EdgeDiff, GraphDiff, NodeDiff
+    from graphviz_dash.analysis.diff.graph_pair import GraphPair
+    from graphviz_dash.analysis.nodes.node_table import NodeTable
+    from graphviz_dash.model.run import Run
+
+SCHEMA_VERSION: Final = 1
+_NAME_LENGTH: Final = 56
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One graph of a run."""
+
+    run: Run
+    graph: str
+
+    @property
+    def name(self) -> str:
+        """As it can be given to this command."""
+        from graphviz_dash.cli.text.output import shown
+
+        return f"{shown(self.run.path)}:{self.graph}"
+
+
+@click.command("diff")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option(
+    "--nodes",
+    "count",
+    default=20,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Nodes to list that differ; 0 for none.",
+)
+@click.option("--exit-code", is_flag=True, help="Exit with 1 when anything differs, as git does.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+def diff_command(a: str, b: str, count: int, exit_code: bool, as_json: bool) -> None:
+    """Compare two captured graphs: nodes and edges added, removed, changed, moved.
+
+    A and B are run bundles, each with the id of a graph after a colon where it has several:
+    runs/new/graph or runs/new/callables:graph-1. Also says whether cudaGraphExecUpdate would take B
+    for an executable of A, by its documented rules and, where it was recorded, as the driver
+    answered.
+    """
+    from graphviz_dash.analysis.diff.graph_pair import pair_graphs
+
+    first = _side(a)
+    second = _side(b, first.run)
+    pair = pair_graphs(first.run, first.graph, second.run, second.graph)
+    tables = _table(first), _table(second)
+    if as_json:
+        _print_json(first, second, pair, tables)
+    else:
+        _print(first, second, pair, tables, count)
+    if exit_code and not pair.diff.same:
+        raise click.exceptions.Exit(1)
+
+
+def _side(text: str, known: Run | None = None) -> _Side:
+    """What an argument means; ``known`` is a run that need not be loaded again."""
+    from graphviz_dash.bundle.read import is_bundle
+    from graphviz_dash.cli.loading import loaded_run
+    from graphviz_dash.errors import InputError
+
+    path, graph = Path(text), ""
+    if not is_bundle(path) and ":" in text:
+        before, _, graph = text.rpartition(":")
+        path = Path(before)
+    path = path.absolute()
+    run = known if known is not None and known.path == path else loaded_run(path)
+    whole = [one.id for one in run.graphs if one.parent is None]
+    if not whole:
+        raise InputError(text, "a run without a captured graph", "a run with one")
+    if graph and graph not in {one.id for one in run.graphs}:
+        raise InputError(text, f"no graph {graph!r}", f"one of {', '.join(whole)}")
+    if not graph and len(whole) > 1:
+        raise InputError(
+            text, f"a run with {len(whole)} graphs", f"{text}: and one of {', '.join(whole)}"
+        )
+    return _Side(run, graph or whole[0])
+
+
+def _table(side: _Side) -> NodeTable:
+    from graphviz_dash.analysis.nodes.node_table import node_table
+
+    return node_table(side.run, side.graph)
+
+
+# -- as text -------------------------------------------------------------------------------------
+
+
+def _print(
+    first: _Side, second: _Side, pair: GraphPair, tables: tuple[NodeTable, NodeTable], count: int
+) -> None:
+    from graphviz_dash.analysis.diff.graph_pair import (
+        answer_sentence,
+        diff_sentence,
+        prediction_sentence,
+    )
+    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
+    from graphviz_dash.errors import printable
+    from graphviz_dash.units import counted
+
+    click.echo(diff_sentence(pair.diff))
+    click.echo()
+    sides = plain_table("", "")
+    sides.show_header = False
+    for title, side, graph in (("A", first, pair.diff.a), ("B", second, pair.diff.b)):
+        called = f" ({graph.name})" if graph.name else ""
+        counts = f"{counted(len(graph.nodes), 'node')}, {counted(len(graph.edges), 'edge')}"
+        sides.add_row(cell(title, "dim"), cell(f"{side.name}{called}: {counts}"))
+    print_table(sides)
+    for one in pair.diff.whole:
+        _print_nodes(one, tables if one is pair.diff else None, count)
+    print_heading("Updating an executable of A to B (cudaGraphExecUpdate)")
+    click.echo(printable(f"  by its rules: {prediction_sentence(pair.prediction)}"))
+    if pair.recorded is not None:
+        agreed = " (not as predicted)" if pair.agreed is False else ""
+        click.echo(printable(f"  the driver: {answer_sentence(pair.recorded)}{agreed}"))
+
+
+def _print_nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, count: int) -> None:
+    from graphviz_dash.analysis.diff.graph_diff import Change
+    from graphviz_dash.analysis.diff.graph_union import what_differs
+    from graphviz_dash.cli.text.output import (
+        ABSENT,
+        cell,
+        plain_table,
+        print_heading,
+        print_table,
+        shorten,
+    )
+    from graphviz_dash.units import format_count, format_ns
+
+    nodes = [node for node in diff.nodes if node.change is not Change.SAME]
+    edges = [edge for edge in diff.edges if edge.change is not Change.SAME]
+    if not nodes and not edges:
+        return
+    print_heading(f"{diff.a.id} and {diff.b.id}")
+    if edges:
+        listed = "; ".join(_edge_text(edge) for edge in edges[:count])
+        more = len(edges) - min(count, len(edges))
+        click.echo(f"  edges: {listed}" + (f"; and {format_count(more)} more" if more else ""))
+        click.echo()
+    table = plain_table("change", "A", "B", "node", "median A", "median B", "what differs")
+    for column in (1, 2, 4, 5):
+        table.columns[column].justify = "right"
+    for node in nodes[:count]:
+        before, after = _medians(node, tables)
+        table.add_row(
+            cell(node.change.value),
+            cell(ABSENT if node.a is None else node.a),
+            cell(ABSENT if node.b is None else node.b),
+            cell(shorten(node.label, _NAME_LENGTH)),
+            cell(format_ns(before)),
+            cell(format_ns(after)),
+            cell(what_differs(node)),
+        )
+    if nodes[:count]:
+        print_table(table)
+    if len(nodes) > count:
+        click.echo(f"  and {format_count(len(nodes) - count)} more; --nodes N lists more")
+
+
+def _edge_text(edge: EdgeDiff) -> str:
+    ends, side = (edge.b, "B") if edge.b is not None else (edge.a, "A")
+    source, target = ends or (0, 0)
+    return f"{edge.change.value} {source} to {target} of {side}"
+
+
+def _medians(
+    node: NodeDiff, tables: tuple[NodeTable, NodeTable] | None
+) -> tuple[float | None, float | None]:
+    if tables is None:
+        return None, None
+    first, second = tables
+    return (
+        None if node.a is None else first.rows[node.a].times.median_ns,
+        None if node.b is None else second.rows[node.b].times.median_ns,
+    )
+
+
+# -- as JSON -------------------------------------------------------------------------------------
+
+
+def _print_json(
+    first: _Side, second: _Side, pair: GraphPair, tables: tuple[NodeTable, NodeTable]
+) -> None:
+    from graphviz_dash.analysis.diff.graph_pair import diff_sentence
+    from graphviz_dash.cli.text.output import print_json
+
+    print_json(
+        "diff",
+        SCHEMA_VERSION,
+        {
+            "sentence": diff_sentence(pair.diff),
+            "same": pair.diff.same,
+            "a": _side_document(first),
+            "b": _side_document(second),
+            "graphs": [
+                _diff_document(one, tables if one is pair.diff else None) for one in pair.diff.whole
+            ],
+            "update": _update_document(pair),
+        },
+    )
+
+
+def _side_document(side: _Side) -> dict[str, object]:
+    from graphviz_dash.cli.text.output import shown
+
+    graph = next(one for one in side.run.graphs if one.id == side.graph)
+    return {
+        "path": shown(side.run.path),
+        "graph": graph.id,
+        "name": graph.name,
+        "nodes": len(graph.nodes),
+        "edges": len(graph.edges),
+    }
+
+
+def _diff_document(
+    diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None
+) -> dict[str, object]:
+    from graphviz_dash.analysis.diff.graph_diff import Change
+    from graphviz_dash.exports.documents.comparison import number
+
+    nodes = []
+    for node in diff.nodes:
+        if node.change is Change.SAME:
+            continue
+        before, after = _medians(node, tables)
+        nodes.append(
+            {
+                "change": node.change.value,
+                "a": node.a,
+                "b": node.b,
+                "label": node.label,
+                "moved": node.moved,
+                "fields": [
+                    {"field": one.field, "before": one.before, "after": one.after}
+                    for one in node.fields
+                ],
+                "median_a": number(before),
+                "median_b": number(after),
+            }
+        )
+    return {
+        "a": diff.a.id,
+        "b": diff.b.id,
+        "node_counts": {change.value: n for change, n in diff.node_counts().items()},
+        "edge_counts": {change.value: n for change, n in diff.edge_counts().items()},
+        "nodes": nodes,
+        "edges": [
+            {
+                "change": edge.change.value,
+                "a": list(edge.a) if edge.a else None,
+                "b": list(edge.b) if edge.b else None,
+            }
+            for edge in diff.edges
+            if edge.change is not Change.SAME
+        ],
+    }
+
+
+def _update_document(pair: GraphPair) -> dict[str, object]:
+    offence, recorded = pair.prediction.offence, pair.recorded
+    return {
+        "predicted": {
+            "accepted": pair.prediction.accepted,
+            "result": offence.result.value if offence else None,
+            "graph": offence.graph if offence else None,
+            "node": offence.node if offence else None,
+            "from_node": offence.from_node if offence else None,
+            "reason": offence.reason if offence else None,
+            "unknown": list(pair.prediction.unknown),
+        },
+        "recorded": {
+            "result": recorded.answer.result,
+            "graph": recorded.answer.graph,
+            "node": recorded.answer.node,
+            "from_node": recorded.answer.from_node,
+            "update": list(recorded.update_ns),
+            "instantiate": list(recorded.instantiate_ns),
+        }
+        if recorded is not None
+        else None,
+        "agreed": pair.agreed,
+    }

@@ -1,0 +1,274 @@
+"""``graphviz-dash doctor``: why a capture fails, and what a replay would silently not do."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.doctor import Diagnosis
+    from graphviz_dash.model.doctor import CodePlace, Finding
+
+SCHEMA_VERSION: Final = 1
+_INSTALL = "pip install 'graphviz-dash[collect]'"
+_STDERR: Final = 2
+_PROGRAM_FAILED: Final = 7
+"""Exit code of the examining process: done, and the program itself ended with an error."""
+
+
+@click.command()
+@click.option("--workload", metavar="NAME", help="A built-in workload, or package.module:factory.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of the workload, such as layers=24; as often as needed.",
+)
+@click.option(
+    "--bundle",
+    type=click.Path(path_type=Path),
+    help="Tell again what the doctor found in this run bundle; needs no GPU.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of an experiment to write the run bundle into, as DIR/doctor.",
+)
+@click.option(
+    "--warmup",
+    default=3,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Steps before anything is watched.",
+)
+@click.option(
+    "--steps",
+    default=3,
+    show_default=True,
+    type=click.IntRange(2),
+    help="Steps that are watched and compared with each other.",
+)
+@click.option("--seed", default=0, show_default=True, type=int, help="Seed of torch's generator.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+def doctor(
+    workload: str | None,
+    settings: tuple[str, ...],
+    bundle: Path | None,
+    output: Path | None,
+    warmup: int,
+    steps: int,
+    seed: int,
+    as_json: bool,
+    program: tuple[str, ...],
+) -> None:
+    """Find what breaks the capture of a workload, or of a PROGRAM given after --.
+
+    Names the first illegal call with its line, operator, stream and rule, then the other findings,
+    those included that no error tells of, and what to do instead. docs/doctor.md has the rules.
+
+    Exit code: 0 nothing found, 1 a capture fails, 3 a capture succeeds but replays do not do what
+    the step does.
+    """
+    given = [bool(workload), bundle is not None, bool(program)]
+    if sum(given) != 1:
+        raise click.UsageError("Give one of --workload, --bundle, or a program after --.")
+    if bundle is not None:
+        raise click.exceptions.Exit(_tell([bundle], as_json))
+    _require_collectors()
+    arguments = [f"--warmup={warmup}", f"--steps={steps}", f"--seed={seed}"]
+    arguments += [f"--set={setting}" for setting in settings]
+    arguments += [f"--workload={workload}"] if workload else ["--", *program]
+    if output is not None:
+        raise click.exceptions.Exit(_examine(output, arguments, as_json))
+    with tempfile.TemporaryDirectory(prefix="graphviz-dash-doctor-") as folder:
+        raise click.exceptions.Exit(_examine(Path(folder), arguments, as_json))
+
+
+def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
+    """Runs the examination in a process of its own and tells what it wrote."""
+    from graphviz_dash.errors import GraphvizDashError
+
+    place = json.dumps(["graphviz-dash", *sys.argv[1:]])
+    with tempfile.NamedTemporaryFile(mode="r", encoding="utf-8", suffix=".bundles") as listing:
+        process = subprocess.run(
+            [
+                *(sys.executable, "-m", "collectors.doctor"),
+                *(f"--output={output}", f"--typed={place}", f"--written={listing.name}"),
+                *arguments,
+            ],
+            # What a program prints is talk here: stdout holds the report.
+            stdout=_STDERR,
+            check=False,
+        )
+        bundles = [Path(line) for line in listing.read().splitlines()]
+    if process.returncode not in (0, _PROGRAM_FAILED) or not bundles:
+        # What was wrong stands on stderr already, told by that process.
+        raise click.exceptions.Exit(process.returncode or GraphvizDashError.exit_code)
+    return _tell(bundles, as_json)
+
+
+def _tell(bundles: list[Path], as_json: bool) -> int:
+    from graphviz_dash.analysis.doctor import EXIT_CODES, Outcome, diagnose
+    from graphviz_dash.bundle.read import read_bundle
+    from graphviz_dash.errors import InputError
+
+    diagnoses = []
+    for path in bundles:
+        report = read_bundle(path).doctor
+        if report is None:
+            raise InputError(
+                path,
+                "no doctor's report in it",
+                "a bundle that graphviz-dash doctor wrote, or one of a capture that failed",
+                "Examine the workload: graphviz-dash doctor --workload NAME -o FOLDER.",
+            )
+        diagnoses.append(diagnose(report))
+    if as_json:
+        _print_json(diagnoses)
+    else:
+        for path, diagnosis in zip(bundles, diagnoses, strict=True):
+            _print(path.name if len(bundles) > 1 else None, diagnosis)
+    outcomes = {diagnosis.outcome for diagnosis in diagnoses}
+    for outcome in (Outcome.ILLEGAL, Outcome.SILENT):
+        if outcome in outcomes:
+            return EXIT_CODES[outcome]
+    return 0
+
+
+def _print(name: str | None, diagnosis: Diagnosis) -> None:
+    from graphviz_dash.analysis.doctor import difference_text
+    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
+    from graphviz_dash.errors import printable
+    from graphviz_dash.model.doctor import CheckStatus
+
+    if name is not None:
+        print_heading(name)
+    click.echo(printable(diagnosis.verdict))
+    for number, finding in enumerate(diagnosis.findings, 1):
+        _print_finding(number, finding)
+    outputs = diagnosis.report.outputs
+    if outputs:
+        print_heading("After a replay, against an eager step from the same state")
+        table = plain_table("tensor", "shape", "difference")
+        for check in outputs[:8]:
+            shape = f"{check.dtype} {list(check.shape)}"
+            table.add_row(cell(check.name), cell(shape), cell(difference_text(check)))
+        print_table(table)
+    print_heading("Rules")
+    table = plain_table("rule", "outcome", "")
+    words = {
+        CheckStatus.PASSED: "passed",
+        CheckStatus.FOUND: "broken",
+        CheckStatus.NOT_CHECKED: "not checked",
+    }
+    for outcome in diagnosis.rules:
+        note = outcome.reason or (f"{outcome.findings} found" if outcome.findings else "")
+        table.add_row(cell(outcome.rule.id.value), cell(words[outcome.status]), cell(note))
+    print_table(table)
+
+
+def _print_finding(number: int, finding: Finding) -> None:
+    from graphviz_dash.analysis.doctor import evidence_text
+    from graphviz_dash.cli.text.output import print_heading
+    from graphviz_dash.errors import printable
+    from graphviz_dash.model.rules import RULES
+
+    rule = RULES[finding.rule]
+    first = ", the first illegal call" if finding.first else ""
+    print_heading(f"{number}. {finding.severity.value}: {rule.title} [{rule.id.value}]{first}")
+    if finding.place is not None:
+        where = f" in {finding.place.function}" if finding.place.function else ""
+        click.echo(printable(f"   {finding.place.text}{where}"))
+        _print_code(finding.place)
+    parts = [("op", finding.op), ("stream", finding.stream), ("thread", finding.thread)]
+    told = ", ".join(f"{label} {value}" for label, value in parts if value)
+    if finding.calls is not None and finding.calls > 1:
+        told += f", {finding.calls:,} times in a step"
+    if told:
+        click.echo(printable(f"   {told}"))
+    if finding.message:
+        click.echo(printable(f"   error: {finding.message}"))
+    for one in finding.evidence:
+        click.echo(printable(f"   {one.name}: {evidence_text(one)}"))
+    click.echo(f"   do instead: {rule.advice}")
+
+
+def _print_code(place: CodePlace) -> None:
+    from graphviz_dash.errors import printable
+
+    for number, line in enumerate(place.lines, place.first):
+        mark = ">" if number == place.line else " "
+        click.echo(printable(f"   {mark} {number:>5}  {line}").rstrip())
+
+
+def _print_json(diagnoses: list[Diagnosis]) -> None:
+    from graphviz_dash.cli.text.output import print_json
+
+    print_json(
+        "doctor", SCHEMA_VERSION, {"processes": [_document(diagnosis) for diagnosis in diagnoses]}
+    )
+
+
+def _document(diagnosis: Diagnosis) -> dict[str, object]:
+    import msgspec
+
+    from graphviz_dash.model.rules import RULES
+
+    report = diagnosis.report
+    return {
+        "outcome": diagnosis.outcome.value,
+        "verdict": diagnosis.verdict,
+        "subject": report.subject,
+        "captured": report.captured,
+        "attempts": report.attempts,
+        "nodes": report.nodes,
+        "steps": report.steps,
+        "operators": report.operators,
+        "replays": report.replays,
+        "findings": [
+            {
+                **msgspec.to_builtins(finding),
+                "title": RULES[finding.rule].title,
+                "advice": RULES[finding.rule].advice,
+            }
+            for finding in diagnosis.findings
+        ],
+        "rules": [
+            {
+                "rule": one.rule.id.value,
+                "status": one.status.value,
+                "reason": one.reason,
+                "findings": one.findings,
+            }
+            for one in diagnosis.rules
+        ],
+        "outputs": [msgspec.to_builtins(check) for check in report.outputs],
+    }
+
+
+def _require_collectors() -> None:
+    from graphviz_dash.errors import MissingRequirementError
+
+    missing = [name for name in ("torch", "cuda.bindings") if not _found(name)]
+    if missing:
+        raise MissingRequirementError(
+            f"The doctor needs {' and '.join(missing)}, not installed here: {_INSTALL}. "
+            "A report that was made elsewhere is told with --bundle."
+        )
+
+
+def _found(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

@@ -1,0 +1,219 @@
+"""``graphviz-dash gate``: fails a build when an experiment got worse than its baseline."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.comparison.gate import GatedFigure, GateResult
+    from graphviz_dash.model.baseline import Baseline
+
+SCHEMA_VERSION: Final = 1
+_DEFAULT_LIMIT: Final = "5%"
+
+
+class Share(click.ParamType[float]):
+    """A share of one, given as ``5%`` or ``0.05``."""
+
+    name = "share"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The share as a fraction; 0 to 10 (1000%)."""
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(%?)\s*", str(value), re.ASCII)
+        share = float(found[1]) / (100 if found[2] else 1) if found else -1.0
+        if not 0 <= share <= 10:
+            self.fail(f"{value!r} is no share such as 5% or 0.05", param, ctx)
+        return share
+
+
+@click.command("gate")
+@click.argument("experiments", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--baseline",
+    "baseline",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Baseline to hold the experiment against: a file, or the folder of an experiment.",
+)
+@click.option(
+    "--max-regression",
+    "limit",
+    default=_DEFAULT_LIMIT,
+    show_default=True,
+    type=Share(),
+    help="How much worse a figure may be.",
+)
+@click.option(
+    "--summary",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Write the result in Markdown, for a pull request; - for stdout, instead of the text.",
+)
+@click.option(
+    "--write-baseline",
+    "target",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write the baseline of the experiment, and gate nothing.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+def gate_command(
+    experiments: tuple[Path, ...],
+    baseline: Path | None,
+    limit: float,
+    file: Path | None,
+    target: Path | None,
+    as_json: bool,
+) -> None:
+    """Exit with 1 when an EXPERIMENT is worse than its baseline by more than is allowed.
+
+    Times are compared with their spread: only what is surely worse fails. Counts and memory are
+    exact. A run that failed, or is missing, fails too. docs/gate.md says how, and how often it is
+    wrong.
+
+    A baseline is written with --write-baseline, of one EXPERIMENT, or of several recordings of the
+    same thing.
+    """
+    if (baseline is None) == (target is None):
+        raise click.UsageError("give one of --baseline and --write-baseline")
+    if target is not None:
+        if file is not None or as_json:
+            raise click.UsageError("--write-baseline gates nothing, so there is no result to write")
+        _write(experiments, target)
+        return
+    if len(experiments) > 1:
+        raise click.UsageError("one EXPERIMENT is gated; several make a baseline")
+    to_stdout = file is not None and str(file) == "-"
+    if to_stdout and as_json:
+        raise click.UsageError("--summary - and --json both take stdout")
+    result = _gate(experiments[0], baseline or Path(), limit)
+    if file is not None and not to_stdout:
+        from graphviz_dash.exports.gate import write_summary
+
+        write_summary(result, file)
+    if as_json:
+        _print_json(result)
+    elif to_stdout:
+        from graphviz_dash.exports.gate import summary
+
+        click.echo(summary(result), nl=False)
+    else:
+        _print(result)
+    if not result.passed:
+        raise click.exceptions.Exit(1)
+
+
+def _write(experiments: tuple[Path, ...], target: Path) -> None:
+    from graphviz_dash.analysis.comparison.gate import baseline_of
+    from graphviz_dash.cli.loading import loaded_experiment
+    from graphviz_dash.errors import printable
+    from graphviz_dash.exports.gate import write_baseline
+
+    found = baseline_of([loaded_experiment(path) for path in experiments])
+    write_baseline(found, target)
+    for recording in found.recordings:
+        for run in recording.runs:
+            held = ", ".join((*run.series, *run.counts)) or "nothing to compare"
+            failed = f"; {run.failure}" if run.failure is not None else ""
+            click.echo(printable(f"{recording.name}/{run.name}: {held}{failed}"), err=True)
+    click.echo(printable(str(target)))
+
+
+def _gate(experiment: Path, place: Path, limit: float) -> GateResult:
+    from graphviz_dash.analysis.comparison.gate import gate
+    from graphviz_dash.cli.loading import loaded_experiment
+
+    held = _baseline(place)
+    return gate(loaded_experiment(experiment), held, place, limit)
+
+
+def _baseline(place: Path) -> Baseline:
+    """A baseline from its file, or made of the experiment in a folder."""
+    from graphviz_dash.analysis.comparison.gate import baseline_of
+    from graphviz_dash.bundle.baseline import read_baseline
+    from graphviz_dash.cli.loading import loaded_experiment
+
+    return baseline_of([loaded_experiment(place)]) if place.is_dir() else read_baseline(place)
+
+
+def _print(result: GateResult) -> None:
+    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
+    from graphviz_dash.errors import printable
+    from graphviz_dash.exports.gate import change_text, in_order, interval_text, verdict_text
+
+    click.echo(printable(f"{result.experiment}: {verdict_text(result)}"))
+    for broken in result.broken:
+        click.echo(printable(f"  {broken.run}: {broken.text}"))
+    if result.figures:
+        click.echo()
+        table = plain_table(
+            "run", "figure", "baseline", "now", "change", "99% interval", "", right=(2, 3, 4, 5)
+        )
+        for one in in_order(result.figures):
+            table.add_row(
+                cell(one.run),
+                cell(one.metric.title),
+                cell(one.metric.format(one.before)),
+                cell(one.metric.format(one.now)),
+                cell(change_text(one)),
+                cell(interval_text(one)),
+                cell(one.verdict.value),
+            )
+        print_table(table)
+    if result.host is not None:
+        click.echo(f"\n{result.host}")
+    for title, lines in (
+        ("Not the same as in the baseline", result.differences),
+        ("Not gated", result.notes),
+    ):
+        if lines:
+            print_heading(title)
+            for line in lines:
+                click.echo(printable(f"  {line}"))
+
+
+def _print_json(result: GateResult) -> None:
+    from graphviz_dash.cli.text.output import print_json
+
+    print_json(
+        "gate",
+        SCHEMA_VERSION,
+        {
+            "passed": result.passed,
+            "limit": result.limit,
+            "experiment": result.experiment,
+            "baseline": result.baseline,
+            "recordings": result.recordings,
+            "figures": [_figure_document(one) for one in result.figures],
+            "broken": [{"run": one.run, "text": one.text} for one in result.broken],
+            "differences": list(result.differences),
+            "notes": list(result.notes),
+            "host": result.host,
+        },
+    )
+
+
+def _figure_document(figure: GatedFigure) -> dict[str, object]:
+    from graphviz_dash.exports.documents.comparison import number
+
+    return {
+        "run": figure.run,
+        "metric": figure.metric.id,
+        "unit": figure.metric.unit.value,
+        "before": number(figure.before),
+        "now": number(figure.now),
+        "change": figure.change,
+        "low": figure.low,
+        "high": figure.high,
+        "exact": figure.exact,
+        "verdict": figure.verdict.value,
+    }

@@ -1,0 +1,165 @@
+"""``graphviz-dash import``: run bundles out of files that other programs wrote."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from graphviz_dash.cli.loading import executor_options
+
+if TYPE_CHECKING:
+    from graphviz_dash.importers.bundles import Imported
+    from graphviz_dash.importers.many import NotImported
+
+SCHEMA_VERSION = 1
+_SHOWN = 20
+_MODES = ("recorded", "eager", "graph", "callables", "partial", "compile")
+
+
+@click.command("import")
+@click.argument("files", nargs=-1, required=True)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the experiment; each run becomes a folder in it.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(_MODES),
+    default="recorded",
+    show_default=True,
+    help="How the program ran: eager makes the run the one that others are compared with.",
+)
+@click.option("--join", is_flag=True, help="All FILES are of one run, whatever they are called.")
+@executor_options
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def import_command(
+    files: tuple[str, ...],
+    output: Path,
+    mode: str,
+    join: bool,
+    scheduler: str | None,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Make run bundles of FILES in the folder DIR; folders and addresses (s3://, gs://) too.
+
+    Takes Kineto traces, the driver's debug DOT, SQLite exports of Nsight Systems, graph data and
+    memory snapshots of torch, and tells them apart by their content. The trace of a capture, that
+    of its replays and a DOT whose names differ in no other word are joined into one run.
+    """
+    from graphviz_dash.cli.text.output import print_json, shown
+    from graphviz_dash.importers.many import NotImported
+    from graphviz_dash.importers.places import is_address
+
+    single = not any(is_address(one) or Path(one).is_dir() for one in files)
+    if join or (single and scheduler is None):
+        results: list[Imported | NotImported] = [*_together(files, output, mode, join)]
+    else:
+        results = _each(files, output, mode, scheduler, workers)
+    written = [one for one in results if not isinstance(one, NotImported)]
+    passed = [one for one in results if isinstance(one, NotImported)]
+    if as_json:
+        documents = [_document(one, shown(one.path)) for one in written]
+        left = [{"files": list(one.files), "reason": one.reason} for one in passed]
+        print_json("import", SCHEMA_VERSION, {"runs": documents, "not_imported": left})
+    else:
+        for run in written:
+            _print(run)
+    _say_passed(passed)
+    if not written:
+        raise click.exceptions.Exit(2)
+
+
+def _together(files: tuple[str, ...], output: Path, mode: str, join: bool) -> tuple[Imported, ...]:
+    """All files in this process: nothing is written if one of them is bad."""
+    from graphviz_dash.cli.loading import progress_shown
+    from graphviz_dash.importers.bundles import import_files
+    from graphviz_dash.model.run import ExecutionMode
+
+    paths = [Path(file) for file in files]
+    with progress_shown(paths[0].name if len(paths) == 1 else f"{len(paths)} files"):
+        return import_files(
+            paths,
+            output,
+            mode=ExecutionMode(mode),
+            join=join,
+            # File names only: a bundle records no path of its maker's machine.
+            command=(
+                *("graphviz-dash", "import", *(path.name for path in paths), "--mode", mode),
+                *(("--join",) if join else ()),
+            ),
+            tell=lambda line: click.echo(line, err=True),
+        )
+
+
+def _each(
+    files: tuple[str, ...], output: Path, mode: str, scheduler: str | None, workers: int | None
+) -> list[Imported | NotImported]:
+    """Each run by itself, in parallel."""
+    from graphviz_dash.importers.many import import_many
+    from graphviz_dash.importers.places import find_places
+    from graphviz_dash.importers.tasks import executor_for
+    from graphviz_dash.model.run import ExecutionMode
+
+    places = find_places(files)
+    results: list[Imported | NotImported] = []
+    for result in import_many(
+        places, output, lambda: executor_for(scheduler, workers), mode=ExecutionMode(mode)
+    ):
+        results.append(result)
+        if sys.stderr.isatty():
+            click.echo(f"\r{len(results):,} done of {len(places):,} files", nl=False, err=True)
+    if sys.stderr.isatty():
+        click.echo(err=True)
+    return sorted(results, key=_order)
+
+
+def _order(result: Imported | NotImported) -> tuple[bool, str]:
+    path = getattr(result, "path", None)
+    return path is None, str(path or "")
+
+
+def _say_passed(passed: list[NotImported]) -> None:
+    from graphviz_dash.errors import printable
+
+    for one in passed[:_SHOWN]:
+        click.echo(printable(f"not imported: {', '.join(one.files)}: {one.reason}"), err=True)
+    if len(passed) > _SHOWN:
+        click.echo(f"and {len(passed) - _SHOWN:,} more", err=True)
+
+
+def _print(written: Imported) -> None:
+    from graphviz_dash.cli.text.output import shown
+    from graphviz_dash.errors import printable
+    from graphviz_dash.units import format_bytes
+
+    click.echo(printable(shown(written.path)))
+    for source in written.sources:
+        told = f"; {source.method}" if source.method else ""
+        click.echo(printable(f"  {source.name}: {source.kind}, {format_bytes(source.bytes)}{told}"))
+    for fact in written.absent:
+        click.echo(printable(f"  without {fact.fact}: {fact.reason}"))
+
+
+def _document(written: Imported, path: str) -> dict[str, object]:
+    return {
+        "path": path,
+        "sources": [
+            {
+                "name": source.name,
+                "kind": source.kind,
+                "bytes": source.bytes,
+                "sha256": source.sha256,
+                "method": source.method,
+            }
+            for source in written.sources
+        ],
+        "absent": [{"fact": fact.fact, "reason": fact.reason} for fact in written.absent],
+    }

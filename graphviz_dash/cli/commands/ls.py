@@ -1,0 +1,108 @@
+"""``graphviz-dash ls``: the experiments and runs under a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from graphviz_dash.cli.light import LightExperiment
+
+SCHEMA_VERSION: Final = 1
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path), default=".")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+def ls(path: Path, as_json: bool) -> None:
+    """List the experiments and runs under PATH (default: this folder).
+
+    Step time and speedup are medians of the clean pass, and of a recorded program the time of a
+    step in its own loop. Bundles that cannot be read are named on
+    stderr; the exit code is 2 then.
+    """
+    from graphviz_dash.bundle.read import is_bundle
+    from graphviz_dash.cli.light import light_experiment
+    from graphviz_dash.errors import InputError, printable
+    from graphviz_dash.ingest.load import find_experiments
+
+    if is_bundle(path):
+        raise InputError(
+            path, "a single run", "a folder of experiments", "Try: graphviz-dash show."
+        )
+    found = [light_experiment(folder) for folder in find_experiments(path)]
+    if as_json:
+        _print_json(found)
+    else:
+        _print(found, path)
+    unreadable = [text for light in found for _, text in light.unreadable]
+    for text in unreadable:
+        click.echo(printable(f"Error: {text}"), err=True)
+    if unreadable:
+        raise click.exceptions.Exit(2)
+
+
+def _print(found: list[LightExperiment], path: Path) -> None:
+    from graphviz_dash.analysis.comparison.compare import compare
+    from graphviz_dash.cli.text.output import cell, plain_table, print_table, shown
+    from graphviz_dash.errors import printable
+
+    if not found:
+        click.echo(printable(f"No experiments under {path}"), err=True)
+        return
+    headings = ("run", "workload", "mode", "status", "step time", "speedup", "GPU", "date (UTC)")
+    table = plain_table(*headings, right=(4, 5))
+    unsound = []
+    for light in found:
+        for run in compare(light.experiment).runs:
+            manifest = run.run.manifest
+            if run.speedup.value is not None and not run.sound:
+                unsound.append(shown(run.run.path))
+            rank = "" if manifest.rank is None else f" rank {manifest.rank}"
+            failed = manifest.status == "failed"
+            table.add_row(
+                cell(shown(run.run.path)),
+                cell(manifest.workload.name),
+                cell(f"{run.mode.value}{rank}"),
+                cell(manifest.status, "red" if failed else ""),
+                cell(run.step.text),
+                cell(run.speedup.text, "bold" if run.sound else "dim"),
+                cell(manifest.environment.gpu_name),
+                cell(manifest.created[:10]),
+            )
+        for bundle, _ in light.unreadable:
+            table.add_row(cell(shown(bundle)), "", "", cell("unreadable", "red"))
+    print_table(table)
+    for run_path in unsound:
+        click.echo(printable(f"{run_path}: replays do other work than the step"))
+
+
+def _print_json(found: list[LightExperiment]) -> None:
+    from graphviz_dash.analysis.comparison.compare import compare
+    from graphviz_dash.cli.text.output import print_json, shown
+    from graphviz_dash.exports.documents.comparison import figures_document, identity_document
+
+    experiments: list[object] = []
+    for light in found:
+        comparison = compare(light.experiment)
+        experiments.append(
+            {
+                "name": light.experiment.name,
+                "path": shown(light.experiment.path),
+                "baseline": comparison.baseline,
+                "runs": [
+                    {
+                        **identity_document(run.run),
+                        "sound": run.sound,
+                        "figures": figures_document((run.step, run.speedup)),
+                    }
+                    for run in comparison.runs
+                ],
+                "unreadable": [
+                    {"path": shown(bundle), "error": text} for bundle, text in light.unreadable
+                ],
+            }
+        )
+    print_json("ls", SCHEMA_VERSION, {"experiments": experiments})

@@ -1,0 +1,456 @@
+"""``graphviz-dash show``: everything about one run."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import click
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.comparison.compare import RunComparison
+    from graphviz_dash.analysis.metrics.run_metrics import Figure
+    from graphviz_dash.analysis.nodes.concurrency import Concurrency
+    from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
+    from graphviz_dash.model.graph import CapturedGraph
+    from graphviz_dash.model.run import Environment, Manifest, Run, StepWork
+
+    Measured: TypeAlias = dict[str, Concurrency | str]
+
+SCHEMA_VERSION: Final = 1
+_NAME_LENGTH: Final = 56
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--nodes",
+    "count",
+    default=10,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Nodes to list of each graph, the longest first; 0 for none.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+def show(run: Path, count: int, as_json: bool) -> None:
+    """Show a RUN: its figures, environment, graphs with their longest nodes, and what is absent.
+
+    RUN is the folder of one run bundle. For a speedup give its experiment to compare.
+    """
+    from graphviz_dash.analysis.comparison.compare import compare
+    from graphviz_dash.analysis.nodes.concurrency import run_concurrency
+    from graphviz_dash.analysis.nodes.node_table import node_table
+    from graphviz_dash.cli.loading import loaded_run
+    from graphviz_dash.model.run import Experiment
+
+    # Made absolute, so that "." has a name.
+    loaded = loaded_run(Path(os.path.abspath(run)))
+    result = compare(Experiment(loaded.path.parent, (loaded,))).runs[0]
+    tables = [node_table(loaded, graph.id) for graph in loaded.graphs]
+    measured = run_concurrency(loaded, tables)
+    if as_json:
+        _print_json(result, tables, measured, count)
+    else:
+        _print(result, tables, measured, count)
+
+
+def _own_figures(result: RunComparison) -> list[Figure]:
+    """The figures that need no baseline: one run by itself has none."""
+    from graphviz_dash.analysis.comparison.recorded_metrics import RECORDED_RELATIVE
+    from graphviz_dash.analysis.comparison.relative_metrics import EQUATION, PREDICTED, RELATIVE
+
+    others = (*RELATIVE, *EQUATION, *PREDICTED, *RECORDED_RELATIVE)
+    return [figure for figure in result.figures if figure.metric.id not in others]
+
+
+def _print(result: RunComparison, tables: list[NodeTable], measured: Measured, count: int) -> None:
+    from graphviz_dash.cli.text.agreement import agreement_lines
+    from graphviz_dash.cli.text.figures import (
+        print_absent,
+        print_failures,
+        print_figures,
+        print_tracebacks,
+        print_weaknesses,
+    )
+    from graphviz_dash.errors import printable
+
+    click.echo(result.sentence)
+    _print_facts(result.run)
+    _print_recording(result.run)
+    figures = _own_figures(result)
+    print_figures([(result.name, figures)])
+    for table in tables:
+        _print_graph(result.run, table, measured.get(table.graph.id), count)
+    if lines := agreement_lines(result.run):
+        click.echo()
+        for line in lines:
+            click.echo(printable(line))
+    print_failures([result.run])
+    print_weaknesses([result])
+    print_absent([(result.name, figures)])
+    for fact in result.run.manifest.absent:
+        click.echo(printable(f"  {result.name}: {fact.fact}: {fact.reason}"))
+    print_tracebacks(result.run)
+
+
+def _print_facts(run: Run) -> None:
+    from graphviz_dash.cli.text.output import cell, plain_table, print_table
+    from graphviz_dash.units import format_count
+
+    manifest = run.manifest
+    work, machine = manifest.workload, manifest.environment
+    facts = {
+        "workload": f"{work.name} ({work.factory}), "
+        + ("a program with a seed of its own" if work.seed is None else f"seed {work.seed}"),
+        **(
+            {"parameters": ", ".join(f"{key}={value}" for key, value in work.parameters.items())}
+            if work.parameters
+            else {}
+        ),
+        "iterations": f"{work.warmup} warm-up, {work.iterations} clean, "
+        f"{work.traced_iterations} traced"
+        if run.recording is None
+        else f"{work.iterations} timed, {work.traced_iterations} traced, of "
+        f"{run.recording.steps} steps seen",
+        "mode": manifest.mode.value
+        + ("" if manifest.rank is None else f", rank {format_count(manifest.rank)}"),
+        **_ranks(manifest),
+        "status": manifest.status,
+        "command": " ".join(manifest.command),
+        "collected": f"{manifest.created} by graphviz-dash {manifest.tool_version}",
+        **_machine(machine),
+        **_sources(manifest),
+    }
+    click.echo()
+    table = plain_table("", "")
+    table.show_header = False
+    for title, fact in facts.items():
+        table.add_row(cell(title, "dim"), cell(fact))
+    print_table(table)
+
+
+def _machine(machine: Environment) -> dict[str, str]:
+    """Where the run was made; what is not known is left out or called so."""
+    from graphviz_dash.units import format_bytes
+
+    gpu = machine.gpu
+    device = machine.gpu_name
+    if gpu is not None:
+        device += (
+            f", sm_{gpu.compute_capability[0]}{gpu.compute_capability[1]}, "
+            f"{gpu.multiprocessors} multiprocessors, {format_bytes(gpu.memory_bytes)}"
+        )
+    if machine.gpu_count is not None:
+        device += f"; {machine.gpu_count} in the machine"
+    cpus = "" if machine.cpu_count is None else f", {machine.cpu_count} CPUs"
+    return {
+        "GPU": device,
+        "software": f"driver {machine.driver or 'unknown'} "
+        f"(CUDA {machine.cuda_driver or 'unknown'}), CUDA {machine.cuda_runtime or 'unknown'}, "
+        f"CUPTI {machine.cupti or 'unknown'}, torch {machine.torch or 'unknown'}, "
+        f"Python {machine.python or 'unknown'}",
+        "host": f"{machine.cpu or 'unknown'}{cpus}" + (f", {machine.os}" if machine.os else ""),
+    }
+
+
+def _sources(manifest: Manifest) -> dict[str, str]:
+    """The files that the run was imported from; empty for one that was collected."""
+    from graphviz_dash.units import format_bytes
+
+    if not manifest.sources:
+        return {}
+    told = [
+        f"{one.name} ({one.kind}, {format_bytes(one.bytes)}"
+        + (f"; {one.method})" if one.method else ")")
+        for one in manifest.sources
+    ]
+    return {"imported from": ", ".join(told)}
+
+
+def _ranks(manifest: Manifest) -> dict[str, str]:
+    """The ranks that ran with this one; empty for a single process."""
+    group = manifest.group
+    if group is None:
+        return {}
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(group.settings.items()))
+    return {
+        "ranks": f"{group.world_size}, this one on GPU {group.device} of its machine, "
+        f"NCCL {manifest.environment.nccl or 'unknown'}" + (f"; {settings}" if settings else "")
+    }
+
+
+def _print_recording(run: Run) -> None:
+    from graphviz_dash.cli.text.output import ABSENT, cell, plain_table, print_heading, print_table
+    from graphviz_dash.units import format_count, format_ns
+
+    recording = run.recording
+    if recording is None:
+        return
+    print_heading(f"What the recorder saw; a step ended at: {recording.boundary or 'nothing'}")
+    captures = plain_table("capture", "at", "nodes", "replays", "in the window", "took", "problem")
+    for column in (2, 3, 4, 5):
+        captures.columns[column].justify = "right"
+    for graph in recording.graphs:
+        captures.add_row(
+            cell(graph.graph),
+            cell(graph.captured_at[0] if graph.captured_at else ABSENT),
+            cell(ABSENT if graph.nodes is None else format_count(graph.nodes)),
+            cell(format_count(graph.replays)),
+            cell(format_count(graph.window_replays)),
+            cell(format_ns(graph.capture_ns)),
+            cell(graph.problem or ""),
+        )
+    if recording.graphs:
+        print_table(captures)
+    else:
+        click.echo("  no capture")
+
+
+def _print_graph(run: Run, table: NodeTable, found: Concurrency | str | None, count: int) -> None:
+    from graphviz_dash.cli.text.concurrency import spread_of
+    from graphviz_dash.cli.text.output import (
+        ABSENT,
+        cell,
+        plain_table,
+        print_heading,
+        print_table,
+        shorten,
+    )
+    from graphviz_dash.units import counted, format_count, format_ns
+
+    graph = table.graph
+    kinds = Counter(node.kind.value for node in graph.nodes)
+    print_heading(
+        f"{graph.id}: {counted(len(graph.nodes), 'node')}, "
+        f"{counted(len(graph.edges), 'edge')} (read by {graph.read_by})"
+    )
+    click.echo("  " + ", ".join(f"{format_count(n)} {kind}" for kind, n in kinds.most_common()))
+    click.echo(
+        f"  {format_count(table.attributed)} of {format_count(len(table.rows))} nodes lead to an "
+        f"operator, from {format_count(table.capture_launches)} launches of the capture "
+        f"({_methods(Counter(row.origin.method for row in table.rows))})"
+    )
+    click.echo(
+        f"  {format_count(table.matched_kernels)} of {format_count(table.replay_kernels)} GPU "
+        f"rows of {format_count(table.replays)} replays of the {table.timed_in} matched to a node "
+        f"({_methods(Counter(row.times.method for row in table.rows))})"
+    )
+    off = [str(node.index) for node in graph.nodes if node.enabled is False]
+    if off:
+        click.echo(
+            f"  switched off in its executable: node{'' if len(off) == 1 else 's'} {', '.join(off)}"
+        )
+    if graph.parent is None:
+        _print_device_launch(run, graph)
+    if isinstance(found, str):
+        click.echo(f"  critical path: {found}")
+    elif found is not None:
+        for sentence in found.sentences:
+            click.echo(f"  {sentence}")
+    longest = _longest(table)[:count]
+    if not longest:
+        return
+    click.echo()
+    nodes = plain_table(
+        *("node", "kernel, copy or set", "median", "p99", "slack", "operator", "module", "source"),
+        right=(0, 2, 3, 4),
+    )
+    for row in longest:
+        p99, slack = spread_of(found, table, row)
+        nodes.add_row(
+            cell(row.node.index),
+            cell(shorten(row.node.label, _NAME_LENGTH)),
+            cell(format_ns(row.times.median_ns)),
+            cell(format_ns(p99)),
+            cell(format_ns(slack)),
+            cell(row.origin.op or ABSENT),
+            cell(row.origin.module or ABSENT),
+            cell(row.origin.source or ABSENT),
+        )
+    print_table(nodes)
+
+
+def _print_device_launch(run: Run, graph: CapturedGraph) -> None:
+    from graphviz_dash.analysis.diff.graph_pair import (
+        check_device_launch,
+        launch_answer,
+        launch_sentence,
+    )
+    from graphviz_dash.errors import printable
+
+    said = graph.device_launch
+    driver = "" if said is None else f" (the driver: {launch_answer(said)})"
+    found = launch_sentence(check_device_launch(run, graph.id))
+    click.echo(printable(f"  could be launched from the device: {found}{driver}"))
+
+
+def _methods(counts: Counter[str]) -> str:
+    return ", ".join(f"{n:,} by {method}" for method, n in counts.most_common()) or "no nodes"
+
+
+def _longest(table: NodeTable) -> list[NodeRow]:
+    timed = [row for row in table.rows if row.times.median_ns is not None]
+    return sorted(timed, key=lambda row: (-(row.times.median_ns or 0.0), row.node.index))
+
+
+def _print_json(
+    result: RunComparison, tables: list[NodeTable], measured: Measured, count: int
+) -> None:
+    from graphviz_dash.cli.text.agreement import agreement_document
+    from graphviz_dash.cli.text.output import print_json
+    from graphviz_dash.exports.documents.comparison import (
+        figures_document,
+        identity_document,
+        weaknesses_document,
+        where_document,
+    )
+
+    manifest = result.run.manifest
+    work = manifest.workload
+    print_json(
+        "show",
+        SCHEMA_VERSION,
+        {
+            **identity_document(result.run),
+            "sentence": result.sentence,
+            "factory": work.factory,
+            "seed": work.seed,
+            "parameters": dict(work.parameters),
+            "work": _work_document(work.work),
+            "warmup": work.warmup,
+            "iterations": work.iterations,
+            "traced_iterations": work.traced_iterations,
+            "command": list(manifest.command),
+            "tool_version": manifest.tool_version,
+            "environment": _environment_document(result.run),
+            "group": _group_document(manifest),
+            "figures": figures_document(_own_figures(result)),
+            "where": where_document(result.where) if result.where is not None else None,
+            "where_reason": result.where_reason,
+            "weaknesses": weaknesses_document(result),
+            "graphs": [
+                _graph_document(result.run, table, measured.get(table.graph.id), count)
+                for table in tables
+            ],
+            "node_ids": agreement_document(result.run),
+        },
+    )
+
+
+def _work_document(work: StepWork | None) -> dict[str, object] | None:
+    if work is None:
+        return None
+    return {
+        "model_flops": work.model_flops,
+        "tokens": work.tokens,
+        "precision": work.precision,
+        "formula": work.formula,
+    }
+
+
+def _environment_document(run: Run) -> dict[str, object]:
+    machine = run.manifest.environment
+    return {
+        "gpu": machine.gpu.name if machine.gpu else None,
+        "compute_capability": list(machine.gpu.compute_capability) if machine.gpu else None,
+        "gpu_memory": machine.gpu.memory_bytes if machine.gpu else None,
+        "multiprocessors": machine.gpu.multiprocessors if machine.gpu else None,
+        "gpu_count": machine.gpu_count,
+        "driver": machine.driver,
+        "cuda_driver": machine.cuda_driver,
+        "cuda_runtime": machine.cuda_runtime,
+        "cupti": machine.cupti,
+        "torch": machine.torch,
+        "cuda_bindings": machine.cuda_bindings,
+        "python": machine.python,
+        "cpu": machine.cpu,
+        "cpu_count": machine.cpu_count,
+        "os": machine.os,
+        "nccl": machine.nccl,
+    }
+
+
+def _group_document(manifest: Manifest) -> dict[str, object] | None:
+    group = manifest.group
+    if group is None:
+        return None
+    return {
+        "world_size": group.world_size,
+        "device": group.device,
+        "settings": group.settings,
+    }
+
+
+def _device_launch_document(run: Run, graph: CapturedGraph) -> dict[str, object]:
+    from graphviz_dash.analysis.diff.graph_pair import check_device_launch
+
+    found = check_device_launch(run, graph.id)
+    said = graph.device_launch
+    return {
+        "verdict": found.verdict.value,
+        **{
+            title: [
+                {"rule": one.rule, "reason": one.reason, "graph": one.graph, "node": one.node}
+                for one in findings
+            ]
+            for title, findings in (("violations", found.violations), ("unknown", found.unknown))
+        },
+        "driver": {"result": said.result, "graph": said.graph, "node": said.node}
+        if said is not None
+        else None,
+    }
+
+
+def _graph_document(
+    run: Run, table: NodeTable, found: Concurrency | str | None, count: int
+) -> dict[str, object]:
+    from graphviz_dash.cli.text.concurrency import concurrency_document, spread_of
+    from graphviz_dash.exports.documents.comparison import number
+
+    graph = table.graph
+    return {
+        "id": graph.id,
+        "parent": {"graph": graph.parent[0], "node": graph.parent[1]} if graph.parent else None,
+        "read_by": graph.read_by,
+        "nodes": len(graph.nodes),
+        "edges": len(graph.edges),
+        "kinds": dict(Counter(node.kind.value for node in graph.nodes).most_common()),
+        "disabled": [node.index for node in graph.nodes if node.enabled is False],
+        "device_launch": _device_launch_document(run, graph) if graph.parent is None else None,
+        "attribution": {
+            "attributed": table.attributed,
+            "launches": table.capture_launches,
+            "methods": dict(Counter(row.origin.method for row in table.rows).most_common()),
+        },
+        "matching": {
+            "replays": table.replays,
+            "gpu_rows": table.replay_kernels,
+            "matched": table.matched_kernels,
+            "methods": dict(Counter(row.times.method for row in table.rows).most_common()),
+            "pass": table.timed_in,
+        },
+        "concurrency": None
+        if found is None or isinstance(found, str)
+        else concurrency_document(found),
+        "concurrency_reason": found if isinstance(found, str) else None,
+        "longest_nodes": [
+            {
+                "index": row.node.index,
+                "kind": row.node.kind.value,
+                "name": row.node.label,
+                "category": row.category.value,
+                "median": number(row.times.median_ns),
+                "p99": spread[0],
+                "slack": spread[1],
+                "samples": row.times.samples,
+                "op": row.origin.op,
+                "module": row.origin.module,
+                "source": row.origin.source,
+            }
+            for row, spread in (
+                (row, spread_of(found, table, row)) for row in _longest(table)[:count]
+            )
+        ],
+    }

@@ -1,0 +1,108 @@
+"""``graphviz-dash validate``: is a bundle whole and readable?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import FileEntry, Run
+    from graphviz_dash.model.trace import Trace
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+def validate(path: Path) -> None:
+    """Check a run bundle, an experiment, or all experiments under PATH.
+
+    Each file's size and sha256, the types of every field, and that the traces can be read. Prints
+    what was checked; the exit code is 2 when a bundle is not as docs/bundle-format.md says.
+    """
+    from graphviz_dash.bundle.read import is_bundle
+    from graphviz_dash.cli.light import bundles_of
+    from graphviz_dash.cli.loading import progress_shown
+    from graphviz_dash.cli.text.output import shown
+    from graphviz_dash.errors import GraphvizDashError, InputError, printable
+    from graphviz_dash.ingest.load import find_experiments, load_run
+
+    if is_bundle(path):
+        bundles = [path]
+    else:
+        bundles = [bundle for folder in find_experiments(path) for bundle in bundles_of(folder)]
+    if not bundles:
+        raise InputError(path, "no run bundle in it", "a run bundle, or a folder that holds some")
+    failed = 0
+    for bundle in bundles:
+        try:
+            with progress_shown(bundle.name):
+                run = load_run(bundle)
+        except GraphvizDashError as error:
+            failed += 1
+            click.echo(printable(f"FAILED  {shown(bundle)}"))
+            click.echo(f"Error: {error}", err=True)
+            continue
+        _print(run)
+    click.echo(f"{len(bundles) - failed} of {len(bundles)} bundles are whole and readable")
+    if failed:
+        raise click.exceptions.Exit(2)
+
+
+def _print(run: Run) -> None:
+    from graphviz_dash.cli.text.output import shown
+    from graphviz_dash.errors import printable
+    from graphviz_dash.units import format_bytes
+
+    manifest = run.manifest
+    click.echo(
+        printable(
+            f"ok      {shown(run.path)}: format version {manifest.version}, {manifest.status}, "
+            f"{manifest.workload.name} in mode {manifest.mode.value}"
+        )
+    )
+    for entry in manifest.files:
+        click.echo(
+            printable(
+                f"        {entry.path}: {format_bytes(entry.bytes)}, sha256 agrees, "
+                f"{_contents(run, entry)}"
+            )
+        )
+    for problem in run.problems:
+        click.echo(printable(f"        {problem.text}"))
+
+
+def _contents(run: Run, entry: FileEntry) -> str:
+    from graphviz_dash.model.run import FileRole
+    from graphviz_dash.units import counted, format_count
+
+    match entry.role:
+        case FileRole.CLEAN if run.clean is not None:
+            return (
+                f"{format_count(len(run.clean.steps))} synchronised and "
+                f"{format_count(len(run.clean.back_to_back_ns))} back-to-back iterations"
+            )
+        case FileRole.GRAPH:
+            for graph in run.graphs:
+                if entry.path == f"graphs/{graph.id}.json":
+                    nodes, edges = len(graph.nodes), len(graph.edges)
+                    return f"{counted(nodes, 'node')}, {counted(edges, 'edge')}"
+        case FileRole.OBSERVERS if run.observers is not None:
+            series = run.observers.observed
+            return f"{len(series)} series of {len({one.observer for one in series})} observers"
+        case FileRole.CAPTURE_TRACE if run.capture_trace is not None:
+            return _trace_text(run.capture_trace)
+        case FileRole.REPLAY_TRACE if run.replay_trace is not None:
+            return _trace_text(run.replay_trace)
+        case _:
+            pass
+    return "readable"
+
+
+def _trace_text(trace: Trace) -> str:
+    from graphviz_dash.units import format_count
+
+    return (
+        f"{format_count(trace.info.events)} events, "
+        f"{format_count(len(trace.gpu))} of them on the GPU"
+    )

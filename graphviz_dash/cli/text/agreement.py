@@ -1,0 +1,64 @@
+"""What ``show`` says of the node-id pass: what it recorded, and how alignment agrees with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Run
+
+
+def agreement_lines(run: Run) -> list[str]:
+    """Lines for people; none for a run without a node-id pass."""
+    from graphviz_dash.analysis.replays.alignment_accuracy import agreement
+    from graphviz_dash.units import format_count
+
+    found = run.node_ids
+    if found is None:
+        return []
+    lines = [
+        f"Node-id pass: {format_count(len(found.rows))} records of {format_count(found.steps)} "
+        f"steps by {found.source}, {format_count(found.dropped)} lost"
+    ]
+    against = agreement(run)
+    if against is None or against.share is None:
+        return [*lines, "  no record names a node, so alignment cannot be compared with it"]
+    lines.append(
+        f"  alignment without the ids agrees with them in {format_count(against.agreeing)} of "
+        f"{format_count(against.rows)} rows ({against.share:.2%})"
+    )
+    lines += [
+        f"  confidence {confidence:.2f}: {format_count(agreeing)} of {format_count(rows)} agree"
+        for confidence, (rows, agreeing) in sorted(against.by_confidence.items(), reverse=True)
+    ]
+    lines += [f"  {format_count(n)} went to {miss.value}" for miss, n in against.misses.items()]
+    if against.unnamed:
+        lines.append(f"  {format_count(against.unnamed)} rows have ids that name no node")
+    return lines
+
+
+def agreement_document(run: Run) -> dict[str, object] | None:
+    """The same as JSON; None for a run without a node-id pass."""
+    from graphviz_dash.analysis.replays.alignment_accuracy import agreement
+
+    found = run.node_ids
+    if found is None:
+        return None
+    against = agreement(run)
+    return {
+        "source": found.source,
+        "steps": found.steps,
+        "records": len(found.rows),
+        "dropped": found.dropped,
+        "outside": found.outside,
+        "compared": 0 if against is None else against.rows,
+        "agreeing": 0 if against is None else against.agreeing,
+        "unnamed": 0 if against is None else against.unnamed,
+        "by_confidence": [
+            {"confidence": confidence, "rows": rows, "agreeing": agreeing}
+            for confidence, (rows, agreeing) in sorted(
+                ({} if against is None else against.by_confidence).items(), reverse=True
+            )
+        ],
+        "misses": {} if against is None else {k.name.lower(): n for k, n in against.misses.items()},
+    }

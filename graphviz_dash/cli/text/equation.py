@@ -1,0 +1,120 @@
+"""The equation of a run and its baseline as text and JSON: what each cause, module and operator
+saved, and how the work of the two steps was paired."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final
+
+import click
+from rich.text import Text
+
+from graphviz_dash.analysis.comparison.compare import RunComparison
+from graphviz_dash.analysis.step.waterfall import Cause, Parts, Share, Waterfall
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table, shorten
+from graphviz_dash.units import format_count, format_ns, format_percent
+
+_LABEL: Final = 48
+
+
+def waterfall_document(found: Waterfall) -> dict[str, object]:
+    """The equation, in ns: ``saved`` is ``before`` less ``after`` by cause."""
+    return {
+        "baseline": found.baseline,
+        "before": {"step": found.before_ns, **asdict(found.before)},
+        "after": {"step": found.after_ns, **asdict(found.after)},
+        "saved": {"step": found.before_ns - found.after_ns, **asdict(found.saved)},
+        "remainder_share": found.remainder_share,
+        "scales": {"before": found.scales[0], "after": found.scales[1]},
+        "modules": [_share_document(share) for share in found.modules],
+        "operators": [_share_document(share) for share in found.operators],
+        "pairs": {
+            "counts": {kind.value: count for kind, count in found.pairs.counts.items()},
+            "methods": found.pairs.methods,
+            "steps": {
+                side: {"like": work.like, "taken": work.taken, "work": len(work.items)}
+                for side, work in (("before", found.pairs.before), ("after", found.pairs.after))
+            },
+        },
+    }
+
+
+def _share_document(share: Share) -> dict[str, object]:
+    return {
+        "label": share.label,
+        "saved": {"total": share.saved.total, **asdict(share.saved)},
+        "before": asdict(share.before),
+        "after": asdict(share.after),
+        "work": {"before": share.items[0], "after": share.items[1]},
+    }
+
+
+def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, count: int) -> None:
+    """The equation of every run that has one, then ``count`` modules and operators of ``best``."""
+    found = [run.waterfall for run in runs if run.waterfall is not None]
+    if not found:
+        return
+    print_heading("Where the difference went, saved per clean step (the traced passes divide it)")
+    causes = _causes(found)
+    names = [cause.value for cause in causes]
+    table = plain_table("run", "baseline step", *names, "= step", right=range(1, 9))
+    for one in found:
+        saved = dict(one.saved.items())
+        table.add_row(
+            cell(one.run),
+            cell(format_ns(one.before_ns)),
+            *(cell(signed_ns(saved[cause])) for cause in causes),
+            cell(format_ns(one.after_ns)),
+        )
+    print_table(table)
+    click.echo()
+    for one in found:
+        click.echo(f"  {pairing_text(one)}")
+    for method in dict.fromkeys(one.ranks_method for one in found if one.ranks_method):
+        click.echo(f"  {method}")
+    divided = best.waterfall if best is not None else None
+    if divided is not None and count:
+        _print_shares(divided, "module", divided.modules, count)
+        _print_shares(divided, "operator", divided.operators, count)
+
+
+def _causes(found: Sequence[Waterfall]) -> list[Cause]:
+    """The causes in any of the equations, in order."""
+    known = {cause for one in found for cause, _ in one.causes}
+    return [cause for cause in Cause if cause in known]
+
+
+def pairing_text(found: Waterfall) -> str:
+    """How the work of the two steps was paired, in words."""
+    counts = ", ".join(
+        f"{format_count(count)} {kind.value}" for kind, count in found.pairs.counts.items() if count
+    )
+    share = format_percent(found.remainder_share)
+    return f"{found.run}: {counts}; the remainder is {share} of the step of {found.baseline}"
+
+
+def signed_ns(value: int) -> str:
+    """What was saved as what becomes of the step: a saving is negative."""
+    return f"+{format_ns(-value)}" if value < 0 else f"-{format_ns(value)}" if value else "0 ns"
+
+
+def _print_shares(found: Waterfall, title: str, shares: tuple[Share, ...], count: int) -> None:
+    shown = shares[:count]
+    print_heading(
+        f"{found.run} by {title}, {len(shown)} of {len(shares)}, largest difference first"
+    )
+    causes = _causes([found])
+    names = [cause.value for cause in causes]
+    table = plain_table(title, "work", *names, "difference", right=range(1, 9))
+    for share in shown:
+        before, after = share.items
+        work = format_count(before) if before == after else f"{before:,} to {after:,}"
+        table.add_row(cell(shorten(share.label, _LABEL)), cell(work), *_cells(share.saved, causes))
+    print_table(table)
+
+
+def _cells(saved: Parts, causes: Sequence[Cause]) -> list[Text]:
+    values = dict(saved.items())
+    shown = (*(values[cause] for cause in causes), saved.total)
+    return [cell(signed_ns(value) if value else "") for value in shown]

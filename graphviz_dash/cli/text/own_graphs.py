@@ -1,0 +1,94 @@
+"""``graphviz-dash launch`` of an experiment: its own graphs, and what watching its steps costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from graphviz_dash.analysis.launch.launch_costs import TITLES
+from graphviz_dash.analysis.launch.observer_effect import COLUMNS, observer_effect
+from graphviz_dash.analysis.launch.own_graphs import own_graphs, untimed
+from graphviz_dash.cli.text.output import ABSENT, cell, plain_table, print_heading, print_table
+from graphviz_dash.errors import printable
+from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.launch.launch_costs import LaunchCosts
+    from graphviz_dash.analysis.launch.observer_effect import ObserverEffect
+    from graphviz_dash.model.run import Experiment
+
+_MOST_SENTENCES = 6
+
+
+def print_own(name: str, experiment: Experiment, references: Mapping[str, LaunchCosts]) -> None:
+    """The shape and the life of every captured graph, beside a chain of its size."""
+    graphs = own_graphs(experiment, references)
+    print_heading(f"Graphs of {name}")
+    if not graphs:
+        click.echo("No run of this experiment launched a graph in its clean pass.")
+        return
+    for own in graphs[:_MOST_SENTENCES]:
+        click.echo(printable(own.sentence))
+    measures = [one for one in TITLES if any(one in own.timings for own in graphs)]
+    headings = ["run", "graph", "nodes", "straight", "roots", "width"]
+    headings += [TITLES[one] for one in measures] + ["chain", "of chain"]
+    table = plain_table(*headings, right=range(2, len(headings)))
+    for own in graphs:
+        shape = own.shape
+        shaped = (
+            (format_percent(shape.share), format_count(shape.roots), format_count(shape.width))
+            if shape
+            else (ABSENT,) * 3
+        )
+        timings = [
+            format_ns(own.timings[one].summary.median) if one in own.timings else ABSENT
+            for one in measures
+        ]
+        known = own.chain
+        chain = (format_ns(known.ns), format_ratio(known.measured)) if known else (ABSENT, ABSENT)
+        texts = (own.run, own.name, format_count(own.nodes), *shaped, *timings, *chain)
+        table.add_row(*(cell(text) for text in texts))
+    print_table(table)
+    for missing in untimed(graphs):
+        click.echo(printable(missing))
+
+
+def print_observers(experiment: Experiment) -> None:
+    """What each observer does to the steps of each run."""
+    effects = [(run.name, observer_effect(run)) for run in experiment.runs]
+    print_heading("What watching costs")
+    for name, effect in effects:
+        if isinstance(effect, str):
+            click.echo(printable(f"{name}: not known: {effect}."))
+        else:
+            _print_effect(effect)
+
+
+def _print_effect(effect: ObserverEffect) -> None:
+    click.echo(printable(effect.sentence))
+    for reason in effect.without:
+        click.echo(printable(f"Without {reason}."))
+    headings = [effect.run]
+    for title, _ in COLUMNS.values():
+        headings += [title, ""]
+    headings.append("records a step")
+    table = plain_table(*headings, right=range(1, len(headings)))
+    for row in effect.rows:
+        cells = [cell(row.title)]
+        for measure in COLUMNS:
+            one = row.effects.get(measure)
+            cells.append(cell(ABSENT if one is None else format_ns(one.value)))
+            told = one is not None and one.beyond is not None
+            cells.append(cell(format_ratio(one.ratio) if one and told else "", "dim"))
+        cells.append(cell(format_count(None if row.records is None else round(row.records))))
+        table.add_row(*cells)
+    print_table(table)
+    for row in effect.rows:
+        for measure, reason in row.absent.items():
+            click.echo(printable(f"{row.title}: no {COLUMNS[measure][0]!r}: {reason}."))
+    noise = effect.noise["step"]
+    click.echo(
+        f"Two processes with nothing attached differ by {format_percent(noise - 1)} of a step."
+    )

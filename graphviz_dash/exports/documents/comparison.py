@@ -1,0 +1,217 @@
+"""The JSON of a comparison, as docs/cli.md describes it. Values are raw: nanoseconds, bytes,
+counts, fractions of one; what is absent is null and has a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from graphviz_dash.analysis.comparison.break_even import BreakEven
+from graphviz_dash.analysis.comparison.compare import Comparison, RunComparison
+from graphviz_dash.analysis.metrics.graph_coverage import Coverage
+from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable
+from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.analysis.step.time_by_category import WhereTimeGoes
+from graphviz_dash.cli.text.equation import waterfall_document
+from graphviz_dash.cli.text.output import shown
+from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.answer import answer_text
+
+
+def number(value: float | None) -> float | int | None:
+    """A whole number as an integer, so that JSON does not show "127.0" nanoseconds."""
+    return int(value) if value is not None and value == int(value) else value
+
+
+def figure_document(figure: Figure) -> dict[str, object]:
+    """One figure: value, unit, pass, spread, reason."""
+    spread = figure.spread
+    return {
+        "value": number(figure.value),
+        "unit": figure.metric.unit.value,
+        "pass": figure.metric.source.value,
+        "spread": {
+            "low": number(spread.low),
+            "high": number(spread.high),
+            "kind": spread.kind.value,
+            "samples": spread.samples,
+        }
+        if spread is not None
+        else None,
+        "reason": figure.reason,
+    }
+
+
+def figures_document(figures: Iterable[Figure]) -> dict[str, object]:
+    """Figures by the id of their metric."""
+    return {figure.metric.id: figure_document(figure) for figure in figures}
+
+
+def identity_document(run: Run) -> dict[str, object]:
+    """What a run is, what failed in it and what it lacks; without figures."""
+    manifest = run.manifest
+    return {
+        "name": run.name,
+        "path": shown(run.path),
+        "mode": manifest.mode.value,
+        "rank": manifest.rank,
+        "workload": manifest.workload.name,
+        "status": manifest.status,
+        "gpu": manifest.environment.gpu.name if manifest.environment.gpu else None,
+        "created": manifest.created,
+        "failures": [
+            {
+                "during": failure.during.value,
+                "error": failure.error,
+                "message": failure.message,
+                "location": failure.location,
+            }
+            for failure in manifest.failures
+        ],
+        "absent": [{"fact": fact.fact, "reason": fact.reason} for fact in manifest.absent],
+    }
+
+
+def run_document(run: RunComparison) -> dict[str, object]:
+    """One run of a comparison."""
+    return {
+        **identity_document(run.run),
+        "is_baseline": run.is_baseline,
+        "baseline": run.baseline,
+        "sentence": run.sentence,
+        "sound": run.sound,
+        "answer": answer_text(run.answer) or None,
+        "figures": figures_document(run.figures),
+        "where": where_document(run.where) if run.where is not None else None,
+        "where_reason": run.where_reason,
+        "coverage": coverage_document(run.coverage) if run.coverage is not None else None,
+        "coverage_reason": run.coverage_reason,
+        "waterfall": waterfall_document(run.waterfall) if run.waterfall is not None else None,
+        "waterfall_reason": run.waterfall_reason,
+        "break_even": break_even_document(run.pays) if run.pays is not None else None,
+        "break_even_reason": run.pays_reason,
+        "prediction": scored_document(run),
+        "prediction_reason": run.prediction_reason,
+        "weaknesses": weaknesses_document(run),
+    }
+
+
+def scored_document(run: RunComparison) -> dict[str, object] | None:
+    """The prediction of the run's step beside the measurement, in ns; the error is a fraction."""
+    found = run.prediction
+    if found is None:
+        return None
+    return {
+        "predicted": number(found.step_ns.value),
+        "low": number(found.step_ns.low),
+        "high": number(found.step_ns.high),
+        "measured": number(run["step_time"].value),
+        "error": run["prediction_error"].value,
+    }
+
+
+def break_even_document(found: BreakEven) -> dict[str, object]:
+    """What a run costs once, and what replays have saved, in ns."""
+    return {
+        "one_off": number(found.one_off_ns),
+        "parts": [{"part": name, "ns": number(ns)} for name, ns in found.parts],
+        "warm_up": found.warm_up_ns,
+        "saving": {
+            "value": number(found.saving_ns),
+            "low": number(found.low_ns),
+            "high": number(found.high_ns),
+        },
+        "replays": {"value": found.replays, "low": found.fewest, "high": found.most},
+        "replays_with_warm_up": found.discarded,
+        "curve": [
+            dict(
+                zip(("replays", "low", "saved", "high"), (count, *found.saved(count)), strict=True)
+            )
+            for count in found.powers()
+        ],
+    }
+
+
+def weaknesses_document(run: RunComparison) -> list[dict[str, object]]:
+    """What makes the run's figures weak."""
+    return [
+        {
+            "code": weakness.code,
+            "text": weakness.text,
+            "advice": weakness.advice,
+            "metrics": list(weakness.metrics),
+        }
+        for weakness in run.weaknesses
+    ]
+
+
+def where_document(where: WhereTimeGoes) -> dict[str, object]:
+    """Where the time of a clean step goes, in ns."""
+    return {
+        "step": number(where.step_ns),
+        "busy": number(where.busy_ns),
+        "parts": {part.category.value: part.ns for part in where.parts},
+        "idle": number(where.idle_ns),
+        "excess": number(where.excess_ns),
+    }
+
+
+def coverage_document(coverage: Coverage) -> dict[str, object]:
+    """What stayed eager, per traced step, in ns; the shares themselves are among the figures."""
+    return {
+        "stayed_eager": [
+            {
+                "reason": group.reason.value,
+                "operator": group.operator,
+                "count": number(group.count),
+                "total": group.total_ns,
+                "share": group.share,
+            }
+            for group in coverage.eager
+        ]
+    }
+
+
+def kernels_document(table: KernelTable, count: int | None = None) -> dict[str, object]:
+    """The table of kernels; ``count`` limits its rows."""
+    return {
+        "baseline": table.runs[table.baseline] if table.baseline is not None else None,
+        "rows": [kernel_document(row, table.runs) for row in table.rows[:count]],
+        "total_rows": len(table.rows),
+        "without": table.without,
+    }
+
+
+def kernel_document(row: KernelRow, runs: tuple[str, ...]) -> dict[str, object]:
+    """One kernel over the runs."""
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "category": row.category.value,
+        "impact": number(row.impact),
+        "runs": {
+            run: {
+                "count": number(use.count),
+                "total": number(use.total_ns),
+                "mean": number(use.mean_ns),
+                "share": use.share,
+                "instances": use.instances,
+                "change": number(change),
+            }
+            if use is not None
+            else None
+            for run, use, change in zip(runs, row.uses, row.changes, strict=True)
+        },
+    }
+
+
+def comparison_document(comparison: Comparison, kernels: KernelTable) -> dict[str, object]:
+    """The whole document of ``compare --json``, less schema and version."""
+    experiment = comparison.experiment
+    return {
+        "experiment": {"name": experiment.name, "path": shown(experiment.path)},
+        "baseline": comparison.baseline,
+        "headline": comparison.headline,
+        "runs": [run_document(run) for run in comparison.runs],
+        "kernels": kernels_document(kernels),
+    }

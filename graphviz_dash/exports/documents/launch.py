@@ -1,0 +1,236 @@
+"""The JSON document of ``graphviz-dash launch``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from graphviz_dash.analysis.launch.observer_effect import observer_effect
+from graphviz_dash.analysis.launch.own_graphs import own_graphs
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.launch.launch_comparison import LaunchComparison, PublishedRow
+    from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, Row, Timing
+    from graphviz_dash.analysis.launch.launch_fit import Extra, Fit
+    from graphviz_dash.analysis.launch.observer_effect import Effect, ObserverEffect
+    from graphviz_dash.analysis.launch.own_graphs import OwnGraph, Shape
+    from graphviz_dash.analysis.sample_statistics import Spread, Summary
+    from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
+    from graphviz_dash.model.run import Experiment
+
+
+def document(
+    recordings: Mapping[str, LaunchCosts],
+    comparison: LaunchComparison | None,
+    experiments: Mapping[str, Experiment],
+    references: Mapping[str, LaunchCosts],
+    known: PublishedLaunch | None,
+    rows: Sequence[PublishedRow],
+) -> dict[str, object]:
+    """The document, whose fields docs/cli.md tells."""
+    return {
+        "recordings": [{"path": path, **_recording(costs)} for path, costs in recordings.items()],
+        "comparison": None if comparison is None else _comparison(comparison),
+        "published": None if known is None else _published(known, rows),
+        "experiments": [
+            {
+                "path": path,
+                "graphs": [_own(own) for own in own_graphs(experiment, references)],
+                "observers": [
+                    {"run": run.name, "reason": effect}
+                    if isinstance(effect := observer_effect(run), str)
+                    else _observers(effect)
+                    for run in experiment.runs
+                ],
+            }
+            for path, experiment in experiments.items()
+        ],
+    }
+
+
+def _recording(costs: LaunchCosts) -> dict[str, object]:
+    recording = costs.recording
+    return {
+        "sentence": costs.sentence,
+        "gpu": recording.environment.gpu_name,
+        "driver": recording.environment.driver,
+        "created": recording.created,
+        "trials": recording.trials,
+        "complete": recording.complete,
+        "constant_time": costs.constant,
+        "process_trials": recording.process_trials,
+        "fits": _fits(costs.lines),
+        "chain_fits": {family: _fits(fits) for family, fits in costs.chains.items()},
+        "root": _extra_document(costs.root) if costs.root is not None else None,
+        "others": {kind: _extra_document(extra) for kind, extra in costs.others.items()},
+        "call": _summary(costs.call),
+        "clock": _summary(costs.clock),
+        "rows": [_row_document(row) for row in costs.rows],
+    }
+
+
+def _row_document(row: Row) -> dict[str, object]:
+    one = row.topology
+    return {
+        "width": one.width,
+        "length": one.length,
+        "single_root": one.single_root,
+        "other": one.other,
+        "nodes": one.nodes,
+        "measures": {measure.value: _timing(timing) for measure, timing in row.timings.items()},
+        "absent": {measure.value: reason for measure, reason in row.absent.items()},
+    }
+
+
+def _summary(summary: Summary | None) -> dict[str, object] | None:
+    if summary is None:
+        return None
+    spread = summary.spread
+    return {
+        "median": summary.median,
+        "p25": spread.low,
+        "p75": spread.high,
+        "samples": spread.samples,
+    }
+
+
+def _extra_document(extra: Extra) -> dict[str, object]:
+    return {"ns": extra.ns, "interval": _ends(extra.interval)}
+
+
+def _ends(spread: Spread) -> list[float | None]:
+    return [spread.low, spread.high]
+
+
+def _fits(fits: Mapping[LaunchMeasure, Fit]) -> dict[str, object]:
+    return {
+        measure.value: {
+            "base": fit.base_ns,
+            "base_interval": _ends(fit.base_interval),
+            "slope": fit.slope_ns,
+            "slope_interval": _ends(fit.slope_interval),
+            "knee": fit.knee,
+            "knee_interval": _ends(fit.knee_interval),
+        }
+        for measure, fit in fits.items()
+    }
+
+
+def _timing(timing: Timing) -> dict[str, object]:
+    return {
+        **(_summary(timing.summary) or {}),
+        "min": timing.shortest,
+        "p5": timing.spread.low,
+        "p95": timing.spread.high,
+    }
+
+
+def _comparison(comparison: LaunchComparison) -> dict[str, object]:
+    return {
+        "sentence": comparison.sentence,
+        "differences": [
+            {
+                "width": one.topology.width,
+                "length": one.topology.length,
+                "single_root": one.topology.single_root,
+                "other": one.topology.other,
+                "measure": one.measure.value,
+                "medians": one.medians,
+                "ratios": one.ratios,
+                "apart": one.apart,
+                "spread": one.shown,
+                "within": one.within,
+            }
+            for one in comparison.differences
+        ],
+    }
+
+
+def _published(known: PublishedLaunch, rows: Sequence[PublishedRow]) -> dict[str, object]:
+    return {
+        "title": known.title,
+        "address": known.address,
+        "gpu": known.gpu,
+        "cpu": known.cpu,
+        "absent": known.absent,
+        "rows": [
+            {
+                "measure": row.measure.value,
+                "nodes": row.nodes,
+                "toolkit_11_8": row.before,
+                "toolkit_12_6": row.after,
+                "quoted_by": row.quoted_by,
+                "medians": dict(row.medians),
+            }
+            for row in rows
+        ],
+    }
+
+
+def _own(own: OwnGraph) -> dict[str, object]:
+    return {
+        "run": own.run,
+        "graph": own.graph,
+        "name": own.name,
+        "nodes": own.nodes,
+        "sentence": own.sentence,
+        "shape": None if own.shape is None else _shape(own.shape),
+        "measures": {measure.value: _timing(timing) for measure, timing in own.timings.items()},
+        "absent": {measure.value: reason for measure, reason in own.absent.items()},
+        "expected": None
+        if isinstance(own.expected, str)
+        else {
+            measure.value: {
+                "reference": one.reference,
+                "ns": one.ns,
+                "with_roots": one.with_roots,
+                "measured_over_expected": one.measured,
+                "within_measured_sizes": one.within,
+            }
+            for measure, one in own.expected.items()
+        },
+        "reason": own.expected if isinstance(own.expected, str) else None,
+    }
+
+
+def _shape(shape: Shape) -> dict[str, object]:
+    return {
+        "nodes": shape.nodes,
+        "edges": shape.edges,
+        "kinds": {kind.value: count for kind, count in shape.kinds.items()},
+        "roots": shape.roots,
+        "leaves": shape.leaves,
+        "depth": shape.depth,
+        "width": shape.width,
+        "straight_share": shape.share,
+        "longest_line": shape.longest,
+    }
+
+
+def _observers(effect: ObserverEffect) -> dict[str, object]:
+    return {
+        "run": effect.run,
+        "sentence": effect.sentence,
+        "noise": effect.noise,
+        "without": effect.without,
+        "rows": [
+            {
+                "observer": row.observer.value,
+                "source": row.source,
+                "steps": row.steps,
+                "records_a_step": row.records,
+                "effects": {name: _effect(one) for name, one in row.effects.items()},
+                "absent": row.absent,
+            }
+            for row in effect.rows
+        ],
+    }
+
+
+def _effect(effect: Effect) -> dict[str, object]:
+    return {
+        "median": effect.value,
+        "ratio": effect.ratio,
+        "interval": None if effect.interval is None else _ends(effect.interval),
+        "beyond_noise": effect.beyond,
+    }

@@ -1,0 +1,80 @@
+"""The JSON of ``graphviz-dash memory``, as docs/cli.md describes it; sizes are bytes."""
+
+from __future__ import annotations
+
+from graphviz_dash.analysis.memory.pools import GraphShare, PoolUse
+from graphviz_dash.analysis.memory.report import MemoryComparison, MemoryReport
+from graphviz_dash.model.memory import MemoryStage
+
+
+def memory_document(result: MemoryComparison, count: int) -> dict[str, object]:
+    """The document less schema, version and experiment; ``count`` limits the graphs of a run."""
+    return {
+        "sentence": result.sentence,
+        "runs": [_run(result, report, count) for report in result.reports],
+        "without": dict(result.without),
+    }
+
+
+def _run(result: MemoryComparison, report: MemoryReport, count: int) -> dict[str, object]:
+    change = result.difference(report.run)
+    largest = sorted(report.graphs, key=lambda graph: -graph.footprint)[:count]
+    return {
+        "name": report.run,
+        "mode": report.mode.value,
+        "total": report.total,
+        "alone": report.alone,
+        "reserved": report.reserved,
+        "parts": {part.value: size for part, size in report.parts.items()},
+        "baseline": change.baseline if change else None,
+        "change": change.own if change else None,
+        "part_changes": {part.value: size for part, size in change.parts.items()}
+        if change
+        else None,
+        "activation_overhead": change.activation_overhead if change else None,
+        "stages": [_stage(stage) for stage in report.stages],
+        "pools": [_pool(pool) for pool in report.pools],
+        "graphs": [_graph(graph) for graph in largest],
+        "total_graphs": len(report.graphs),
+        "method": report.method,
+    }
+
+
+def _stage(stage: MemoryStage) -> dict[str, object]:
+    return {
+        "stage": stage.stage.value,
+        "peak_allocated": stage.peak_allocated_bytes,
+        "peak_reserved": stage.peak_reserved_bytes,
+        "allocated": stage.allocated_bytes,
+        "reserved": stage.reserved_bytes,
+        "device_used": stage.device_used_bytes,
+        "process_used": stage.process_used_bytes,
+    }
+
+
+def _pool(pool: PoolUse) -> dict[str, object]:
+    return {
+        "id": list(pool.id),
+        "segments": pool.segments,
+        "reserved": pool.reserved,
+        "graphs": len(pool.graphs),
+        "exclusive": pool.exclusive,
+        "shared": pool.shared,
+        "unused": pool.unused,
+        "workspaces": pool.workspaces,
+        "owned": {owner.value: size for owner, size in pool.owned.items()},
+    }
+
+
+def _graph(graph: GraphShare) -> dict[str, object]:
+    return {
+        "id": graph.graph,
+        "pool": list(graph.pool) if graph.pool is not None else None,
+        "footprint": graph.footprint,
+        "exclusive": graph.exclusive,
+        "shared": graph.shared,
+        "kept": graph.kept,
+        "peak": graph.peak,
+        "allocations": graph.allocations,
+        "instantiate_device": graph.instantiate_device,
+    }

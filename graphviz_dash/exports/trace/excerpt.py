@@ -1,0 +1,149 @@
+"""A part of an experiment, to be exported like a whole one: some runs, a step of each, a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from graphviz_dash.analysis.replays.replays import known_of, match_replays
+from graphviz_dash.analysis.trace.lanes import Ints, column, trace_links
+from graphviz_dash.analysis.trace.steps import StepMethod, steps
+from graphviz_dash.errors import InputError
+from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.model.trace import Trace
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.graph import CapturedGraph
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is exported. ``runs`` are names, each with the number of one step or None for all of its
+    trace; none: all runs. ``graph``: only what the launches of this graph of the one run ran."""
+
+    runs: tuple[tuple[str, int | None], ...] = ()
+    graph: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The part in words; empty for the whole."""
+        named = [run if step is None else f"{run} step {step}" for run, step in self.runs]
+        return ", ".join(named + ([self.graph] if self.graph else []))
+
+
+WHOLE: Final = Part()
+
+
+def excerpt(experiment: Experiment, part: Part) -> Experiment:
+    """``experiment`` with the runs of ``part`` alone, whose traces hold nothing else. The times of
+    what is kept stay.
+
+    Raises:
+        InputError: no such run, step or graph, or the graph was never launched in the trace.
+    """
+    if part == WHOLE:
+        return experiment
+    known = {run.name: run for run in experiment.runs}
+    missing = [name for name, _ in part.runs if name not in known]
+    if missing:
+        raise InputError(experiment.path, f"no run {missing[0]!r}", f"one of {', '.join(known)}")
+    runs = [_run(known[name], step, part.graph) for name, step in part.runs]
+    return replace(experiment, runs=tuple(runs) or experiment.runs)
+
+
+def _run(run: Run, step: int | None, graph: str | None) -> Run:
+    trace = run.replay_trace
+    if trace is None:
+        raise InputError(run.path, "no trace of its steps", "a traced run")
+    if graph is not None:
+        run, trace = _of_graph(run, trace, graph)
+    if step is not None:
+        trace = _of_step(run, trace, step)
+    return replace(run, replay_trace=trace)
+
+
+def _of_step(run: Run, trace: Trace, number: int) -> Trace:
+    taken = [one for one in steps(trace) if one.method is not StepMethod.WHOLE]
+    step = next((one for one in taken if one.index == number), None)
+    if step is None:
+        raise InputError(run.path, f"no step {number} in its trace", f"one of {len(taken):,}")
+
+    def within(table: pl.DataFrame) -> pl.DataFrame:
+        begins = pl.col("ts").is_between(step.start, step.end, closed="left")
+        return table.filter(begins)
+
+    return _cut(
+        trace,
+        gpu=trace.gpu[np.sort(step.gpu_rows)],
+        runtime=within(trace.runtime),
+        ops=within(trace.ops),
+        annotations=within(trace.annotations),
+    )
+
+
+def _of_graph(run: Run, trace: Trace, graph_id: str) -> tuple[Run, Trace]:
+    """The run with this graph alone and what lies in it, and what its launches ran."""
+    family = _family(run.graphs, graph_id)
+    if not family:
+        known = ", ".join(graph.id for graph in run.graphs) or "none"
+        raise InputError(run.path, f"no graph {graph_id!r}", f"one of its graphs: {known}")
+    match = match_replays(run.graphs, trace, known_of(run))
+    wanted = [place for place, name in enumerate(match.graphs) if name in family]
+    launched = np.unique(match.replay[np.isin(match.graph, wanted)])
+    rows: Ints = np.sort(match.gpu_row[np.isin(match.replay, launched)])
+    if not len(rows):
+        raise InputError(run.path, f"no launch of {graph_id} in its trace", "a replayed graph")
+    calls = np.unique(trace_links(trace).launch[rows])
+    correlation = column(trace.runtime, "correlation")
+    # A driver call inside the runtime call has the same correlation.
+    kept = np.flatnonzero(np.isin(correlation, correlation[calls[calls >= 0]]))
+    cut = _cut(
+        trace,
+        gpu=trace.gpu[rows],
+        runtime=trace.runtime[kept],
+        ops=trace.ops.clear(),
+        annotations=trace.annotations,
+    )
+    own = tuple(graph for graph in run.graphs if graph.id in family)
+    return replace(run, graphs=own), cut
+
+
+def _family(graphs: tuple[CapturedGraph, ...], graph_id: str) -> set[str]:
+    """The graph and all that it holds; a body stands for the graph that is launched with it."""
+    by_id = {graph.id: graph for graph in graphs}
+    root = by_id.get(graph_id)
+    while root is not None and root.parent is not None:
+        root = by_id.get(root.parent[0])
+    if root is None:
+        return set()
+    found = {root.id}
+    while True:
+        inside = {
+            graph.id for graph in graphs if graph.parent is not None and graph.parent[0] in found
+        }
+        if inside <= found:
+            return found
+        found |= inside
+
+
+def _cut(
+    trace: Trace,
+    *,
+    gpu: pl.DataFrame,
+    runtime: pl.DataFrame,
+    ops: pl.DataFrame,
+    annotations: pl.DataFrame,
+) -> Trace:
+    # Rows have moved, so that where they stand in the file is no longer told.
+    return replace(
+        trace,
+        gpu=gpu,
+        runtime=runtime,
+        ops=ops,
+        annotations=annotations,
+        python=trace.python.clear(),
+        places=None,
+    )

@@ -1,0 +1,113 @@
+"""Runs side by side: their first traced steps start at one instant of the exported trace. The ranks
+of one mode keep their distances instead: it is the first of them that starts then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from graphviz_dash.analysis.ranks.shared_steps import SharedSteps, shared_steps
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
+from graphviz_dash.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Experiment, Run
+    from graphviz_dash.model.trace import Trace
+
+MOST_BINS: Final = 32_768
+"""Bins of the busy counter over the longest run, at most."""
+
+_FEWEST_BIN_NS: Final = 1_000
+
+
+@dataclass(frozen=True)
+class AlignedRun:
+    """A run with a trace, its steps, and what is added to its times (``shift``, ns). ``on_clock``:
+    its times can be compared with those of the other ranks of its mode."""
+
+    run: Run
+    trace: Trace
+    steps: tuple[Step, ...]
+    shift: int
+    on_clock: bool = False
+
+    @property
+    def marked(self) -> bool:
+        """Whether the trace says where its steps are; else the whole of it counts as one."""
+        return self.steps[0].method is not StepMethod.WHOLE
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Runs in the order of the experiment. ``at`` is where their first steps start, in ns of the
+    exported trace: a multiple of ``bin_ns``, so that bins begin with the step, and late enough
+    for nothing to lie before zero. ``skipped`` has the runs without a trace, and why."""
+
+    at: int
+    bin_ns: int
+    runs: tuple[AlignedRun, ...]
+    skipped: tuple[tuple[str, str], ...]
+
+    @property
+    def first_step(self) -> tuple[int, int]:
+        """From the common start to the end of the longest first step, in ns."""
+        longest = max(run.steps[0].duration_ns for run in self.runs)
+        return self.at, self.at + longest
+
+
+def align(experiment: Experiment) -> Alignment:
+    """The runs of ``experiment`` that have a replay trace, aligned.
+
+    Raises:
+        InputError: no run has one.
+    """
+    found = [
+        (run, run.replay_trace, steps(run.replay_trace))
+        for run in experiment.runs
+        if run.replay_trace is not None
+    ]
+    skipped = tuple(
+        (printable(run.name), _why_untraced(run))
+        for run in experiment.runs
+        if run.replay_trace is None
+    )
+    if not found:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped)
+        raise InputError(
+            experiment.path,
+            f"no run with a trace of its steps ({reasons or 'no run at all'})",
+            "at least one traced run",
+        )
+    bin_ns = _bin_width(max(trace.info.end_ns for _, trace, _ in found))
+    shared = shared_steps(experiment)
+    origins = [_origin(run, own, shared) for run, _, own in found]
+    at = -(-max(origins) // bin_ns) * bin_ns
+    runs = tuple(
+        AlignedRun(run, trace, own, at - origin, run.name in shared)
+        for (run, trace, own), origin in zip(found, origins, strict=True)
+    )
+    return Alignment(at, bin_ns, runs, skipped)
+
+
+def _origin(run: Run, own: tuple[Step, ...], shared: dict[str, SharedSteps]) -> int:
+    """What lies at the common start, in ns of the run's trace."""
+    ranks = shared.get(run.name)
+    return own[0].start if ranks is None else ranks.begins[min(ranks.begins)]
+
+
+def _why_untraced(run: Run) -> str:
+    absent = [one.reason for one in run.manifest.absent if "replay" in one.fact]
+    failed = [failure.message for failure in run.manifest.failures]
+    reason = next(iter(failed + absent), "") or "its bundle holds no traced pass"
+    return printable(reason.splitlines()[0])
+
+
+def _bin_width(longest_ns: int) -> int:
+    """The least of 1, 2, 5, 10, ... us that cuts ``longest_ns`` into at most MOST_BINS bins."""
+    width = _FEWEST_BIN_NS
+    while True:
+        for factor in (1, 2, 5):
+            if width * factor * MOST_BINS >= longest_ns:
+                return width * factor
+        width *= 10

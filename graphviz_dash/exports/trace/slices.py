@@ -1,0 +1,143 @@
+"""Slices as columns, with what a trace viewer shows of each: the same for every trace format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from graphviz_dash.analysis.trace.lanes import Ints, encode
+from graphviz_dash.errors import printable
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+class ArgKind(Enum):
+    """What the values of an argument are."""
+
+    COUNT = "count"
+    NUMBER = "number"
+    TEXT = "text"
+
+
+@dataclass(frozen=True)
+class Arg:
+    """One argument of all slices of a table.
+
+    ``values`` has shape (rows,): uint64 for COUNT, float64 for NUMBER, and for TEXT the place in
+    ``texts`` as int64. Where ``present`` is false the slice does not have the argument.
+    """
+
+    name: str
+    kind: ArgKind
+    values: npt.NDArray[np.uint64] | npt.NDArray[np.float64] | Ints
+    present: Mask
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SliceTable:
+    """Slices; all columns have shape (rows,). Times in ns of the exported trace.
+
+    ``name`` and ``category`` are places in ``names`` and ``categories``. The flows of row ``i`` are
+    ``flow_ids[flow_first[i]:flow_first[i + 1]]``; each id stands at a launch and at one GPU row.
+    """
+
+    start: Ints
+    end: Ints
+    name: Ints
+    names: tuple[str, ...]
+    category: Ints
+    categories: tuple[str, ...]
+    args: tuple[Arg, ...]
+    flow_first: Ints
+    flow_ids: Ints
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def count_arg(name: str, column: pl.Series) -> Arg:
+    """A column of non-negative integers; null, and what is negative, is absent."""
+    if column.dtype.is_unsigned_integer():
+        present = column.is_not_null().to_numpy()
+        return Arg(name, ArgKind.COUNT, column.fill_null(0).to_numpy().astype(np.uint64), present)
+    values = column.fill_null(-1).to_numpy().astype(np.int64)
+    present = values >= 0
+    return Arg(name, ArgKind.COUNT, np.where(present, values, 0).astype(np.uint64), present)
+
+
+def number_arg(name: str, values: npt.NDArray[np.float64]) -> Arg:
+    """Numbers; NaN is absent."""
+    present = ~np.isnan(values)
+    return Arg(name, ArgKind.NUMBER, np.where(present, values, 0.0), present)
+
+
+def text_arg(name: str, codes: Ints, texts: Iterable[str]) -> Arg:
+    """Texts by their place; -1 is absent. Control characters become escapes."""
+    shown = tuple(printable(text) for text in texts)
+    present = codes >= 0
+    return Arg(name, ArgKind.TEXT, np.where(present, codes, 0), present, shown)
+
+
+def column_arg(name: str, column: pl.Series) -> Arg:
+    """A text or categorical column; null is absent."""
+    codes, texts = encode(column.cast(pl.Categorical))
+    values = np.where(column.is_not_null().to_numpy(), codes, -1).astype(np.int64)
+    return text_arg(name, values, texts)
+
+
+def coded(column: pl.Series) -> tuple[Ints, tuple[str, ...]]:
+    """A categorical column as places and their texts, fit for ``SliceTable.name``."""
+    codes, texts = encode(column.cast(pl.Categorical))
+    return codes.astype(np.int64), tuple(printable(text) or "(no name)" for text in texts)
+
+
+def stacked(tables: list[SliceTable]) -> SliceTable:
+    """The rows of ``tables`` behind one another; an argument that a table lacks is absent there."""
+    names: list[str] = []
+    categories: list[str] = []
+    name, category = [], []
+    for table in tables:
+        name.append(table.name + len(names))
+        category.append(table.category + len(categories))
+        names.extend(table.names)
+        categories.extend(table.categories)
+    wanted = {arg.name: arg for table in tables for arg in table.args}
+    flows = [np.diff(table.flow_first) for table in tables]
+    return SliceTable(
+        start=_joined([table.start for table in tables]),
+        end=_joined([table.end for table in tables]),
+        name=_joined(name),
+        names=tuple(names),
+        category=_joined(category),
+        categories=tuple(categories),
+        args=tuple(_stacked_arg(arg, tables) for arg in wanted.values()),
+        flow_first=np.concatenate((np.zeros(1, np.int64), np.cumsum(_joined(flows)))),
+        flow_ids=_joined([table.flow_ids for table in tables]),
+    )
+
+
+def _stacked_arg(like: Arg, tables: list[SliceTable]) -> Arg:
+    values: list[npt.NDArray[Any]] = []
+    present, texts = [], list[str]()
+    for table in tables:
+        own = next((arg for arg in table.args if arg.name == like.name), None)
+        if own is None:
+            values.append(np.zeros(len(table), dtype=like.values.dtype))
+            present.append(np.zeros(len(table), dtype=np.bool_))
+            continue
+        shift = len(texts) if own.kind is ArgKind.TEXT else 0
+        values.append(own.values + shift if shift else own.values)
+        present.append(own.present)
+        texts.extend(own.texts)
+    return Arg(like.name, like.kind, np.concatenate(values), np.concatenate(present), tuple(texts))
+
+
+def _joined(parts: list[Ints]) -> Ints:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)

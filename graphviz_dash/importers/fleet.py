@@ -1,0 +1,198 @@
+"""The tables of a fleet: a summary of every rank's trace, made in parallel, kept as Parquet."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from graphviz_dash.analysis.ranks.fleet import (
+    TABLES,
+    FleetAnswer,
+    RankSummary,
+    fleet_answers,
+    summarise,
+)
+from graphviz_dash.bundle.read import checked_file, read_manifest
+from graphviz_dash.errors import GraphvizDashError, InputError
+from graphviz_dash.importers.group import run_name, stem
+from graphviz_dash.importers.places import Place, local_copy
+from graphviz_dash.importers.tasks import run_all
+from graphviz_dash.ingest.formats.sniff import SourceKind, source_kind
+from graphviz_dash.ingest.kineto.reader import read_trace
+from graphviz_dash.ingest.kineto.trace_head import read_head
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.ingest.parquet import UNREADABLE
+from graphviz_dash.model.run import FileRole
+
+FAILED: Final = pl.Schema({"source": pl.String, "reason": pl.String})
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A place of which there is no summary, and why. ``no_trace``: it is none, and need not be."""
+
+    source: str
+    reason: str
+    no_trace: bool = False
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The tables, and what could not be read."""
+
+    tables: dict[str, pl.DataFrame]
+    failed: tuple[Unread, ...]
+
+
+@dataclass(frozen=True)
+class _Task:
+    place: Place
+    name: str
+    limits: Limits
+
+
+def collect_fleet(
+    places: Sequence[Place],
+    make: Callable[[], Any],
+    limits: Limits = DEFAULT_LIMITS,
+    tell: Callable[[int, int], None] = lambda done, of: None,
+) -> Fleet:
+    """The tables of the traces and bundles at ``places``, summarised on the executors that
+    ``make`` gives. ``tell`` is called with how many are done, and of how many.
+
+    Raises:
+        InputError: no trace among them.
+    """
+    tasks = [_Task(place, name, limits) for place, name in zip(places, _names(places), strict=True)]
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+    failed: list[Unread] = []
+    for done, result in enumerate(run_all(_summary, tasks, make, _failed), 1):
+        tell(done, len(tasks))
+        if isinstance(result, RankSummary):
+            for name in TABLES:
+                rows[name] += getattr(result, name)
+        elif not result.no_trace:
+            failed.append(result)
+    if not rows["ranks"] and not failed:
+        raise InputError(places[0].address, "no trace", "traces, or bundles with traces")
+    tables = {
+        name: pl.DataFrame(rows[name], schema=schema, orient="row").sort(
+            "name", maintain_order=True
+        )
+        for name, schema in TABLES.items()
+    }
+    return Fleet(tables, tuple(sorted(failed, key=lambda one: one.source)))
+
+
+def _names(places: Sequence[Place]) -> list[str]:
+    """A name for each place: the last part of its address, with as much of what is before it as
+    makes it unlike the others."""
+    parts = [_parts(place) for place in places]
+    found = []
+    for depth in range(1, max(map(len, parts), default=1) + 1):
+        found = ["/".join(one[-depth:]) for one in parts]
+        if len(set(found)) == len(found):
+            break
+    return found
+
+
+def _parts(place: Place) -> list[str]:
+    *above, last = place.address.rpartition("://")[2].strip("/").split("/")
+    return [*above, last if place.bundle else run_name(stem(Path(last)))]
+
+
+def _summary(task: _Task) -> RankSummary | Unread:
+    """The summary of one place; runs on a worker."""
+    place = task.place
+    with (
+        tempfile.TemporaryDirectory(prefix="graphviz-dash-fleet-") as scratch,
+        local_copy(place, Path(scratch)) as here,
+    ):
+        if not place.bundle:
+            return _of_trace(here, task)
+        manifest = read_manifest(here)
+        entry = next((e for e in manifest.files if e.role is FileRole.REPLAY_TRACE), None)
+        if entry is None:
+            return Unread(place.address, "a bundle without a trace of replays", no_trace=True)
+        world = manifest.group.world_size if manifest.group else None
+        trace = read_trace(checked_file(here, entry), task.limits)
+        return summarise(trace, task.name, place.address, manifest.rank, world, manifest.mode.value)
+
+
+def _of_trace(file: Path, task: _Task) -> RankSummary | Unread:
+    address = task.place.address
+    try:
+        kind = source_kind(file, task.limits)
+    except InputError as error:
+        if not error.found.endswith("of no kind that is known"):
+            raise
+        return Unread(address, error.found, no_trace=True)
+    if kind is not SourceKind.KINETO:
+        return Unread(address, f"a {kind.value}", no_trace=True)
+    trace = read_trace(file, task.limits)
+    rank = read_head(file, task.limits).rank
+    return summarise(
+        trace,
+        task.name,
+        address,
+        rank.rank if rank else None,
+        rank.world_size if rank else None,
+    )
+
+
+def _failed(task: _Task, reason: str) -> Unread:
+    return Unread(task.place.address, reason)
+
+
+def write_fleet(fleet: Fleet, folder: Path) -> None:
+    """Keeps the tables in ``folder``, each file written beside its place and renamed into it.
+
+    Raises:
+        GraphvizDashError: the disk refuses.
+    """
+    failed = [{"source": one.source, "reason": one.reason} for one in fleet.failed]
+    tables = {**fleet.tables, "failed": pl.DataFrame(failed, schema=FAILED, orient="row")}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, table in tables.items():
+            staged = folder / f".{name}.{os.getpid()}.parquet"
+            table.write_parquet(staged)
+            staged.rename(folder / f"{name}.parquet")
+    except OSError as error:
+        raise GraphvizDashError(f"{folder}: {error.strerror or error}") from error
+
+
+def is_fleet(folder: Path) -> bool:
+    """Whether tables of a fleet lie in ``folder``."""
+    return all((folder / f"{name}.parquet").is_file() for name in TABLES)
+
+
+def read_fleet(folder: Path) -> Fleet:
+    """The tables in ``folder``.
+
+    Raises:
+        InputError: a table is missing, damaged or of another shape.
+    """
+    tables = {}
+    for name, schema in {**TABLES, "failed": FAILED}.items():
+        file = folder / f"{name}.parquet"
+        try:
+            tables[name] = pl.read_parquet(file, glob=False)
+        except UNREADABLE as error:
+            raise InputError(file, str(error), "a table that graphviz-dash fleet wrote") from error
+        if tables[name].schema != schema:
+            raise InputError(file, "a table of other columns", "one of this version's")
+    failed = tables.pop("failed")
+    return Fleet(tables, tuple(Unread(*row) for row in failed.iter_rows()))
+
+
+def answers(fleet: Fleet) -> tuple[FleetAnswer, ...]:
+    """What the tables say, of each mode by itself."""
+    tables = fleet.tables
+    return fleet_answers(tables["ranks"].lazy(), tables["graphs"].lazy(), tables["kernels"].lazy())

@@ -1,0 +1,132 @@
+"""Which of the files that are imported belong to one run: the trace of a capture, that of its
+replays, a debug DOT, a memory snapshot.
+
+Files whose names differ only in words such as "capture" and "replay" belong together, if at most
+one of them is a trace of each kind; whoever knows better says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from graphviz_dash.ingest.formats.sniff import SourceKind
+from graphviz_dash.model.run import FileRole
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.trace import Trace
+
+_SUFFIX: Final = re.compile(
+    r"(\.pt\.trace)?\.(json|dot|gv|sqlite|db|pickle|pkl|gz|zst|trace|txt)$", re.I
+)
+_ROLE_WORD: Final = re.compile(
+    r"(^|[-_. ])(capture|captured|replay|replays|trace|traces|graph|graphs|dot|memory|mem|snapshot"
+    r"|graph[-_]?data|profile|nsys|report)(?=$|[-_. ])",
+    re.I,
+)
+_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST: Final = 80
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of a run, or one process of it: what it is and, for a trace, what it shows.
+
+    ``file`` is where its content lies, ``source`` the file that was given, ``label`` what runs are
+    told apart by beside the name. ``trace`` and ``role`` are those of a trace.
+    """
+
+    file: Path
+    source: Path
+    kind: SourceKind
+    trace: Trace | None = None
+    role: FileRole | None = None
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The parts of one run and its name."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+    def trace(self, role: FileRole) -> Part | None:
+        """The trace in that role."""
+        return next((part for part in self.parts if part.role is role), None)
+
+    def of_kind(self, *kinds: SourceKind) -> list[Part]:
+        """The parts of some kinds."""
+        return [part for part in self.parts if part.kind in kinds]
+
+
+def stem(path: Path) -> str:
+    """The name of a file without its endings."""
+    name = path.name
+    while (shorter := _SUFFIX.sub("", name)) != name and shorter:
+        name = shorter
+    return name
+
+
+def common_name(path: Path) -> str:
+    """The name of a file without endings and without the words that say which part it is; empty if
+    it has no other."""
+    name = stem(path)
+    while (shorter := _ROLE_WORD.sub("", name)) != name:
+        name = shorter
+    return name.strip("-_. ")
+
+
+def run_name(text: str) -> str:
+    """``text`` as the name of a folder; of a long one the end, in which ranks are told, as a hash
+    of all of it."""
+    name = _PLAIN.sub("-", text).strip("-.") or "run"
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[: _LONGEST - 9]}-{digest(text)}"
+
+
+def digest(text: str) -> str:
+    """Eight letters that tell ``text`` from others."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+
+def grouped(parts: Sequence[Part], *, join: bool = False) -> list[Group]:
+    """The runs that ``parts`` make. With ``join`` all of them are one run, as long as no two are
+    the same thing."""
+    if join:
+        return [Group(run_name(_name(parts)), tuple(parts))]
+    by_name: dict[tuple[str, str, str], list[Part]] = {}
+    for part in parts:
+        key = (str(part.source.parent), common_name(part.source), part.label)
+        by_name.setdefault(key, []).append(part)
+    groups = []
+    for (_, _, label), members in by_name.items():
+        if twice(members):
+            groups += [Group(run_name(stem(one.source) + one.label), (one,)) for one in members]
+        else:
+            groups.append(Group(run_name(_name(members) + label), tuple(members)))
+    return groups
+
+
+def _name(parts: Sequence[Part]) -> str:
+    """What the names of some files have in common; where that is nothing, the name of the only one
+    or of the folder around them."""
+    first = parts[0].source
+    if name := common_name(first):
+        return name
+    if len(parts) == 1:
+        return stem(first)
+    above = (common_name(folder) for folder in first.resolve().parents)
+    return next((name for name in above if name), stem(first))
+
+
+def twice(parts: Sequence[Part]) -> bool:
+    """Whether two of the parts cannot be of one run: two traces in one role, two snapshots."""
+    roles = [part.role for part in parts if part.role is not None]
+    snapshots = sum(part.kind is SourceKind.MEMORY_SNAPSHOT for part in parts)
+    return len(roles) != len(set(roles)) or snapshots > 1

@@ -1,0 +1,120 @@
+"""Imports of many files at once: each run by itself, in parallel, going on after an interrupt."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.importers.bundles import Imported, import_files
+from graphviz_dash.importers.group import common_name, digest, run_name, stem
+from graphviz_dash.importers.places import Place, local_copy
+from graphviz_dash.importers.tasks import run_all
+from graphviz_dash.ingest.formats.sniff import source_kind
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.model.run import ExecutionMode
+
+
+@dataclass(frozen=True)
+class NotImported:
+    """Files of which no run was made, and why."""
+
+    files: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Task:
+    places: tuple[Place, ...]
+    folder: Path
+    prefix: str
+    mode: ExecutionMode
+    limits: Limits
+
+
+def import_many(
+    places: Sequence[Place],
+    folder: Path,
+    make: Callable[[], Any],
+    *,
+    mode: ExecutionMode = ExecutionMode.RECORDED,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Iterator[Imported | NotImported]:
+    """Makes run bundles of the files at ``places`` in ``folder``, in the order in which they are
+    done; each run of its own files, so that one that cannot be read spoils no other.
+
+    Workers write into ``folder`` themselves: on other machines it must be the same folder. A run
+    that is there already of the same files counts as imported, so an interrupted import goes on
+    where it was. Bundles, and files of no known kind, are passed over.
+    """
+    tasks = [
+        _Task(tuple(members), folder.resolve(), prefix, mode, limits)
+        for prefix, members in _runs(places)
+    ]
+    for result in run_all(_import, tasks, make, _failed):
+        yield from result
+
+
+def _runs(places: Sequence[Place]) -> list[tuple[str, list[Place]]]:
+    """The files of each run, and what must stand before its name to be unlike the others."""
+    found: dict[tuple[str, str], list[Place]] = {}
+    for place in places:
+        if not place.bundle:
+            found.setdefault((place.folder, common_name(Path(place.name))), []).append(place)
+    names = {key: run_name(key[1] or stem(Path(of[0].name))) for key, of in found.items()}
+    prefixes = dict.fromkeys(found, "")
+    # Told apart by their folders, or else by all of the address: names that differ may be alike
+    # as names of folders.
+    for unlike in (_folder_prefix, _address_prefix):
+        several = Counter(prefixes[key] + name for key, name in names.items())
+        alike = [key for key, name in names.items() if several[prefixes[key] + name] > 1]
+        prefixes |= {key: unlike(*key) for key in alike}
+    return [(prefixes[key], members) for key, members in found.items()]
+
+
+def _folder_prefix(folder: str, _: str) -> str:
+    return f"{PurePosixPath(folder).name}-"
+
+
+def _address_prefix(folder: str, name: str) -> str:
+    return f"{digest(f'{folder}/{name}')}-"
+
+
+def _import(task: _Task) -> list[Imported | NotImported]:
+    """The runs of one task; runs on a worker."""
+    passed: list[Imported | NotImported] = []
+    with ExitStack() as stack:
+        scratch = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="graphviz-dash-import-"))
+        )
+        files = []
+        for place in task.places:
+            file = stack.enter_context(local_copy(place, scratch))
+            try:
+                source_kind(file, task.limits)
+            except InputError as error:
+                passed.append(NotImported((place.address,), error.found))
+            else:
+                files.append(file)
+        if not files:
+            return passed
+        command = ("graphviz-dash", "import", *(file.name for file in files))
+        made = import_files(
+            files,
+            task.folder,
+            mode=task.mode,
+            command=(*command, "--mode", task.mode.value),
+            limits=task.limits,
+            prefix=task.prefix,
+            again=True,
+        )
+        return [*made, *passed]
+
+
+def _failed(task: _Task, reason: str) -> list[Imported | NotImported]:
+    return [NotImported(tuple(place.address for place in task.places), reason)]

@@ -1,0 +1,1 @@
+"""Other foreign formats: debug DOT, Nsight Systems, snapshots, graph data."""

@@ -1,0 +1,294 @@
+"""Captured graphs from the driver's debug DOT (cudaGraphDebugDotPrint, CUDAGraph.debug_dump).
+
+With the verbose flags a node tells its parameters; without them its kind and, for a kernel, its
+name. What the text does not tell is None. It says nothing of an edge's ports and type, so every
+edge is read as a full dependency.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from graphviz_dash.bundle.debug_dot import DotText, dot_bodies, dot_graphs
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.formats.text import read_text
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.ingest.names import demangled
+from graphviz_dash.model.graph import (
+    CapturedGraph,
+    ConditionalParams,
+    Dim3,
+    GraphEdge,
+    GraphNode,
+    KernelParams,
+    MemcpyParams,
+    MemsetParams,
+    NodeKind,
+    Params,
+)
+
+READ_BY: Final = "cudaGraphDebugDotPrint"
+
+_EXPECTED: Final = "the text of cudaGraphDebugDotPrint"
+_LARGEST: Final = (1 << 63) - 1
+_VERBOSE: Final = re.compile(
+    r"\{\s*ID\s*\|\s*\d+\s*(?:\(topoId: \d+\))?\s*\|\s*(.*?)\s*\\<\\<\\<(.*?)\\>\\>\\>\s*\}", re.S
+)
+_CHILD: Final = re.compile(r"(?:^|[|{\s])graph_(\d+)(?:$|[|}\s])", re.M)
+_PLAIN_LAUNCH: Final = re.compile(r"\\<\\<\\<(.*?)\\>\\>\\>\s*$")
+_DIM: Final = re.compile(r"\\\{([\d, ]+)\\\}|(\d+)")
+_ESCAPE: Final = re.compile(r"\\(.)", re.S)
+_FLAG: Final = re.compile(r"\{\s*(cooperative|priority)\s*\|\s*(-?\d+)\s*\}")
+_COPY: Final = re.compile(r"\{\s*kind\s*\|\s*(\w+)(?: \((\w+) to (\w+)\))?")
+_EXTENT: Final = re.compile(r"\{\s*(Width|Height|Depth)\s*\|\s*(\d+)\s*\}")
+_PLAIN_COPY: Final = re.compile(r"^\((\w+),\s*(\d+)\)\s*$", re.M)
+_SET: Final = re.compile(r"\{\{\s*ID\s*\|([^{}]*)\}\s*\|\s*\{([^{}]*)\}\}")
+_DIRECTIONS: Final = {"HtoD": ("host", "device"), "DtoH": ("device", "host"),
+                      "DtoD": ("device", "device"), "HtoH": ("host", "host")}  # fmt: skip
+_MEMORIES: Final = frozenset({"host", "device", "array", "unified"})
+
+_WORDS: Final = (
+    (NodeKind.KERNEL, ("KERNEL",)),
+    (NodeKind.MEMCPY, ("MEMCPY",)),
+    (NodeKind.MEMSET, ("MEMSET",)),
+    (NodeKind.CONDITIONAL, ("CONDITIONAL",)),
+    (NodeKind.EMPTY, ("EMPTY",)),
+    (NodeKind.HOST, ("HOST",)),
+    (NodeKind.BATCH_MEM_OP, ("BATCHMEMOP", "BATCH_MEM_OP")),
+    (NodeKind.MEM_ALLOC, ("MEM_ALLOC", "MEMALLOC")),
+    (NodeKind.MEM_FREE, ("MEM_FREE", "MEMFREE")),
+    (NodeKind.SEMAPHORE_SIGNAL, ("EXT_SEMAS_SIGNAL", "SEMAPHORE_SIGNAL", "SIGNAL_SEMAPHORE")),
+    (NodeKind.SEMAPHORE_WAIT, ("EXT_SEMAS_WAIT", "SEMAPHORE_WAIT", "WAIT_SEMAPHORE")),
+    (NodeKind.EVENT_RECORD, ("EVENT_RECORD", "RECORD_EVENT")),
+    (NodeKind.EVENT_WAIT, ("EVENT_WAIT", "WAIT_EVENT")),
+)
+_CHILD_WORDS: Final = ("GRAPH", "CHILD_GRAPH", "CHILDGRAPH")
+
+
+def read_debug_dot(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[CapturedGraph, ...]:
+    """The graphs of a debug DOT, each followed by those in its nodes.
+
+    Raises:
+        InputError: unreadable, no such text, a node of a kind that is not known, an edge to a node
+            that is not there, a graph inside itself, or more than ``limits`` allow.
+    """
+    texts = dot_graphs(read_text(path, limits))
+    if not any(text.labels for text in texts.values()):
+        raise InputError(path, "no graph with a node", _EXPECTED)
+    reading = _Reading(path, limits, texts)
+    held = {body for text in texts.values() for label in text.labels.values()
+            for body in _bodies(label)}  # fmt: skip
+    roots = [number for number in texts if number not in held]
+    if not roots:
+        raise InputError(path, "graphs that are all inside others", "a graph that is in none")
+    for place, number in enumerate(roots):
+        reading.add(number, f"graph-{place}", None)
+    return _with_names(reading.graphs)
+
+
+@dataclass
+class _Reading:
+    path: Path
+    limits: Limits
+    texts: dict[int, DotText]
+    graphs: list[CapturedGraph] = field(default_factory=list)
+    nodes: int = 0
+
+    def add(self, number: int, ident: str, parent: tuple[str, int] | None, depth: int = 0) -> None:
+        """Adds one graph and then its bodies. A graph that two nodes hold is added for each."""
+        text = self.texts.get(number)
+        if text is None:
+            raise InputError(self.path, f"a node that holds graph_{number}", "a graph of the file")
+        if depth > self.limits.nesting:
+            raise self.limits.refuse(self.path, "nesting", "graphs nested too deeply")
+        self.nodes += len(text.labels)
+        if self.nodes > self.limits.nodes:
+            raise self.limits.refuse(self.path, "nodes", f"{self.nodes:,} nodes or more")
+        index = {name: place for place, name in enumerate(text.labels)}
+        nodes, inside = [], []
+        for place, label in enumerate(text.labels.values()):
+            bodies = _bodies(label)
+            child = _kind(label) is NodeKind.CHILD_GRAPH
+            ids = tuple(
+                f"{ident}.{place}" if child else f"{ident}.{place}.{which}"
+                for which in range(len(bodies))
+            )
+            inside += [(body, name, (ident, place)) for body, name in zip(bodies, ids, strict=True)]
+            nodes.append(self._node(place, label, ids))
+        self.graphs.append(
+            CapturedGraph(ident, tuple(nodes), self._edges(text, index), READ_BY, parent)
+        )
+        for body, name, holder in inside:
+            self.add(body, name, holder, depth + 1)
+
+    def _node(self, place: int, label: str, bodies: tuple[str, ...]) -> GraphNode:
+        kind = _kind(label)
+        if kind is None:
+            found = f"a node of unknown kind: {' '.join(label.split())[:80]}"
+            raise InputError(self.path, found, _EXPECTED)
+        longest = self.limits.string_length
+        if len(label) > longest:
+            found = f"a label of {len(label):,} characters"
+            raise self.limits.refuse(self.path, "string_length", found)
+        return GraphNode(place, kind, _params(kind, label, len(bodies)), bodies)
+
+    def _edges(self, text: DotText, index: dict[int, int]) -> tuple[GraphEdge, ...]:
+        edges = []
+        for source, target in text.edges:
+            if source not in index or target not in index:
+                missing = source if source not in index else target
+                raise InputError(self.path, f"an edge to node {missing}", "a node of the graph")
+            edges.append(GraphEdge(index[source], index[target]))
+        return tuple(dict.fromkeys(edges))
+
+
+def _bodies(label: str) -> tuple[int, ...]:
+    """The numbers of the graphs that a node holds."""
+    kind, bodies = dot_bodies(label)
+    if kind is not None:
+        return bodies
+    if _kind(label) is NodeKind.CHILD_GRAPH and (child := _CHILD.search(label)):
+        return (int(child[1]),)
+    return ()
+
+
+def _lines(label: str) -> list[str]:
+    return [line.strip() for line in label.splitlines() if line.strip()]
+
+
+def _kind(label: str) -> NodeKind | None:
+    """A record names its kind first. Without flags the second line is the kind, the graph that a
+    node holds, or the name of a kernel."""
+    lines = _lines(label)
+    if not lines:
+        return None
+    record = lines[0].startswith("{")
+    first = lines[0].lstrip("{").split("|")[0].strip() if record else ""
+    if record and not first and len(lines) > 1:
+        first = lines[1].lstrip("|{ ").split("|")[0].strip()
+    word = first if record else lines[1] if len(lines) > 1 else ""
+    for kind, words in _WORDS:
+        if word.upper() in words:
+            return kind
+    if word.upper() in _CHILD_WORDS or re.fullmatch(r"graph_\d+", word):
+        return NodeKind.CHILD_GRAPH
+    return None if record or not word else NodeKind.KERNEL
+
+
+def _params(kind: NodeKind, label: str, bodies: int) -> Params | None:
+    match kind:
+        case NodeKind.KERNEL:
+            return _kernel(label)
+        case NodeKind.MEMCPY:
+            return _memcpy(label)
+        case NodeKind.MEMSET:
+            return _memset(label)
+        case NodeKind.CONDITIONAL:
+            return ConditionalParams(dot_bodies(label)[0], bodies or None)
+        case _:
+            return None
+
+
+def _kernel(label: str) -> KernelParams | None:
+    verbose = _VERBOSE.search(label)
+    if verbose:
+        name, launch = verbose[1], verbose[2]
+    else:
+        lines = _lines(label)
+        if len(lines) < 2 or lines[0].startswith("{"):
+            return None
+        name, launch = lines[1], ""
+        if found := _PLAIN_LAUNCH.search(name):
+            name, launch = name[: found.start()], found[1]
+    name = _ESCAPE.sub(r"\1", name).strip()
+    sizes = [_dim3(*found) for found in _DIM.findall(launch)]
+    flags = {word: int(value) for word, value in _FLAG.findall(label)}
+    grid, block, shared = sizes if len(sizes) == 3 else (None, None, None)
+    return KernelParams(
+        name=name,
+        demangled=name,
+        grid=grid,
+        block=block,
+        dynamic_shared=None if shared is None else shared[0],
+        cooperative=bool(flags["cooperative"]) if "cooperative" in flags else None,
+        priority=_bounded(flags.get("priority")),
+    )
+
+
+def _dim3(several: str, single: str) -> Dim3 | None:
+    values = [int(part) for part in (several or single).split(",") if part.strip()]
+    if not 1 <= len(values) <= 3 or max(values) > _LARGEST:
+        return None
+    x, y, z = (*values, 1, 1)[:3]
+    return x, y, z
+
+
+def _bounded(value: int | None) -> int | None:
+    return value if value is None or abs(value) <= _LARGEST else None
+
+
+def _memcpy(label: str) -> MemcpyParams | None:
+    verbose = _COPY.search(label)
+    extent = {word: int(value) for word, value in _EXTENT.findall(label)}
+    if verbose and len(extent) == 3:
+        width, height, depth = extent["Width"], extent["Height"], extent["Depth"]
+        direction = verbose[1]
+        source, target = _DIRECTIONS.get(direction, ("unknown", "unknown"))
+        if verbose[2] and verbose[2].lower() in _MEMORIES:
+            source = verbose[2].lower()
+        if verbose[3] and verbose[3].lower() in _MEMORIES:
+            target = verbose[3].lower()
+    elif plain := _PLAIN_COPY.search(label):
+        direction, width, height, depth = plain[1], int(plain[2]), 1, 1
+        source, target = _DIRECTIONS.get(direction, ("unknown", "unknown"))
+    else:
+        return None
+    if prod((width, height, depth)) > _LARGEST or max(width, height, depth) > _LARGEST:
+        return None
+    known = direction if direction in _DIRECTIONS else "unknown"
+    return MemcpyParams(source, target, known, width * height * depth, width, height, depth)
+
+
+def _memset(label: str) -> MemsetParams | None:
+    table = _SET.search(label)
+    if table is None:
+        return None
+    titles = ["ID", *(title.strip() for title in table[1].split("|"))]
+    told = dict(zip(titles, (value.strip() for value in table[2].split("|")), strict=False))
+    try:
+        value, size, width, height = (
+            int(told[title], 0) for title in ("value", "elementSize", "width", "height")
+        )
+    except (KeyError, ValueError):
+        return None
+    if min(value, size, width, height) < 0 or size * width * max(height, 1) > _LARGEST:
+        return None
+    return MemsetParams(value, size, width, height, size * width * max(height, 1))
+
+
+def _with_names(graphs: list[CapturedGraph]) -> tuple[CapturedGraph, ...]:
+    """``graphs`` with the kernels' names demangled."""
+    kernels = [
+        node.params for graph in graphs for node in graph.nodes
+        if isinstance(node.params, KernelParams)
+    ]  # fmt: skip
+    texts = demangled({kernel.name for kernel in kernels})
+    replace = msgspec.structs.replace
+    return tuple(
+        replace(
+            graph,
+            nodes=tuple(
+                replace(node, params=replace(node.params, demangled=texts[node.params.name]))
+                if isinstance(node.params, KernelParams)
+                else node
+                for node in graph.nodes
+            ),
+        )
+        for graph in graphs
+    )

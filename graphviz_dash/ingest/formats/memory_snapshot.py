@@ -1,0 +1,118 @@
+"""What torch's caching allocator held, from a snapshot that ``torch.cuda.memory._dump_snapshot``
+wrote (a pickle, read as plain data) or that was written as JSON.
+
+Source of the fields: pytorch/pytorch ``torch/cuda/memory.py`` (``_snapshot``, ``TraceEntry``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.formats.text import read_bytes
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.model.graph import Count
+from graphviz_dash.model.memory import DEFAULT_POOL, PoolId
+from graphviz_dash.model.run import MemoryUse, PoolUse
+
+_EXPECTED: Final = "what torch.cuda.memory._dump_snapshot writes"
+_ALLOCATED: Final = {"alloc": 1, "free_completed": -1}
+_RESERVED: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+
+
+class _Segment(msgspec.Struct):
+    total_size: Count
+    allocated_size: Count
+    segment_pool_id: PoolId = DEFAULT_POOL
+
+
+class _Event(msgspec.Struct):
+    action: str
+    size: Count = 0
+
+
+class _Snapshot(msgspec.Struct):
+    segments: list[_Segment]
+    device_traces: list[list[_Event]] = []
+
+
+def read_memory_snapshot(path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryUse:
+    """The snapshot in the JSON file at ``path``.
+
+    Raises:
+        InputError: as :func:`memory_use`, or no JSON.
+    """
+    try:
+        value = msgspec.json.decode(read_bytes(path, limits))
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InputError(path, str(error), _EXPECTED) from error
+    return memory_use(value, path, limits)
+
+
+def memory_use(value: Any, path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryUse:
+    """What ``value``, read from ``path``, says: bytes now, by pool; the peaks are those of the
+    recorded history, None where none was recorded, or one of several devices.
+
+    Raises:
+        InputError: a missing field or one of another type, or more than ``limits`` allow.
+    """
+    if isinstance(value, list):  # torch before 2.0: the segments alone
+        value = {"segments": value}
+    _check_size(value, path, limits)
+    try:
+        found = msgspec.convert(value, _Snapshot)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise InputError(path, str(error), _EXPECTED) from error
+    allocated = sum(segment.allocated_size for segment in found.segments)
+    reserved = sum(segment.total_size for segment in found.segments)
+    # Of several devices each has a history of its own, and their peaks are of different moments.
+    recorded = [trace for trace in found.device_traces if trace]
+    history = recorded[0][::-1] if len(recorded) == 1 else []
+    return MemoryUse(
+        peak_allocated_bytes=_peak(allocated, history, _ALLOCATED),
+        peak_reserved_bytes=_peak(reserved, history, _RESERVED),
+        allocated_bytes=allocated,
+        reserved_bytes=reserved,
+        pools=tuple(_pools(found.segments)),
+    )
+
+
+def _check_size(value: Any, path: Path, limits: Limits) -> None:
+    """A pickle can name one list a million times, so lists are counted before they are copied."""
+    if not isinstance(value, dict):
+        raise InputError(path, f"a {type(value).__name__}", _EXPECTED)
+    traces = value.get("device_traces")
+    parts = [value.get("segments"), *(traces if isinstance(traces, list) else [])]
+    count = sum(len(part) for part in parts if isinstance(part, list | tuple))
+    if count > limits.events:
+        raise limits.refuse(path, "events", f"{count:,} segments and events")
+
+
+def _peak(now: int, latest_first: list[_Event], signs: dict[str, int]) -> int | None:
+    """The highest value in the recorded history, which is walked back from ``now``."""
+    changes = [signs[event.action] * event.size for event in latest_first if event.action in signs]
+    if not changes:
+        return None
+    highest = now
+    for change in changes:
+        now -= change
+        highest = max(highest, now)
+    return highest
+
+
+def _pools(segments: list[_Segment]) -> Iterator[PoolUse]:
+    by_pool: dict[PoolId, list[_Segment]] = {}
+    for segment in segments:
+        by_pool.setdefault(segment.segment_pool_id, []).append(segment)
+    for pool, own in sorted(by_pool.items()):
+        if pool != DEFAULT_POOL:
+            yield PoolUse(
+                id=pool,
+                segments=len(own),
+                reserved_bytes=sum(segment.total_size for segment in own),
+                allocated_bytes=sum(segment.allocated_size for segment in own),
+            )

@@ -1,0 +1,211 @@
+"""Pickles of plain data, read without unpickling.
+
+``pickle`` calls whatever a file asks it to. This reads the opcodes itself and knows only those that
+make numbers, texts and containers; every other one, among them all that look up or call something,
+ends the reading. So there is nothing here that a file could make run. Source of the opcodes:
+CPython's ``pickletools``.
+"""
+
+from __future__ import annotations
+
+import io
+import pickletools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.formats.text import read_bytes
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+
+_EXPECTED: Final = "a pickle of plain data: numbers, texts, lists, tuples, sets and dictionaries"
+_LONGEST_INTEGER: Final = 1 << 512
+_MARK: Final = object()
+
+_VALUES: Final = frozenset(
+    {
+        "INT",
+        "BININT",
+        "BININT1",
+        "BININT2",
+        "LONG",
+        "LONG1",
+        "LONG4",
+        "FLOAT",
+        "BINFLOAT",
+        "UNICODE",
+        "BINUNICODE",
+        "SHORT_BINUNICODE",
+        "BINUNICODE8",
+        "STRING",
+        "BINSTRING",
+        "SHORT_BINSTRING",
+        "BINBYTES",
+        "SHORT_BINBYTES",
+        "BINBYTES8",
+        "BYTEARRAY8",
+    }
+)
+_CONSTANTS: Final = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_EMPTY: Final[dict[str, Callable[[], Any]]] = {
+    "EMPTY_LIST": list,
+    "EMPTY_DICT": dict,
+    "EMPTY_SET": set,
+    "EMPTY_TUPLE": tuple,
+}
+_TUPLES: Final = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+_ADDED: Final = frozenset({"SETITEM", "SETITEMS", "APPEND", "APPENDS", "ADDITEMS"})
+_IGNORED: Final = frozenset({"PROTO", "FRAME"})
+_STORE: Final = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
+_FETCH: Final = frozenset({"GET", "BINGET", "LONG_BINGET"})
+
+
+def read_pickle(path: Path, limits: Limits = DEFAULT_LIMITS) -> Any:
+    """The value in the pickle at ``path``, of builtin types only.
+
+    Raises:
+        InputError: no pickle, one that is cut or that asks for anything but plain data, or more
+            than ``limits`` allow; ``limits.events`` bounds the opcodes.
+    """
+    machine = _Machine(path, limits)
+    content = io.BytesIO(read_bytes(path, limits))
+    try:
+        for number, (opcode, argument, at) in enumerate(pickletools.genops(content)):
+            if number >= limits.events:
+                raise limits.refuse(path, "events", "a pickle of more operations")
+            if opcode.name == "STOP":
+                return machine.result()
+            machine.step(opcode.name, argument, at or 0)
+    except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+        # What a machine meets in a pickle that no pickler wrote; InputError is none of these.
+        raise InputError(path, f"a damaged pickle ({error})", _EXPECTED) from error
+    raise InputError(path, "a pickle that ends too early", _EXPECTED)
+
+
+class _Machine:
+    """The stack and memo of a pickle; one method for all opcodes that make plain data."""
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self._path = path
+        self._limits = limits
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+
+    def result(self) -> Any:
+        """What is left at the end."""
+        if len(self._stack) != 1 or self._stack[0] is _MARK:
+            raise InputError(self._path, "a pickle of no single value", _EXPECTED)
+        return self._stack[0]
+
+    def step(self, name: str, argument: Any, at: int) -> None:
+        """One opcode. KeyError, IndexError, TypeError or ValueError for one that makes no sense
+        here."""
+        stack = self._stack
+        if name in _VALUES:
+            stack.append(self._checked(argument))
+        elif name in _STORE:
+            self._memo[argument] = self._top()
+        elif name in _FETCH:
+            stack.append(self._memo[argument])
+        elif name == "MEMOIZE":
+            self._memo[len(self._memo)] = self._top()
+        elif name == "MARK":
+            stack.append(_MARK)
+        elif name in _EMPTY:
+            stack.append(_EMPTY[name]())
+        elif name in _CONSTANTS:
+            stack.append(_CONSTANTS[name])
+        elif name in _TUPLES:
+            count = _TUPLES[name]
+            stack.append(tuple([self._pop() for _ in range(count)][::-1]))
+        elif name not in _IGNORED:
+            self._container(name, at)
+
+    def _container(self, name: str, at: int) -> None:
+        if name in _ADDED:
+            self._add(name)
+            return
+        stack = self._stack
+        match name:
+            case "DICT":
+                stack.append(_pairs(self._marked()))
+            case "LIST":
+                stack.append(self._marked())
+            case "TUPLE":
+                stack.append(tuple(self._marked()))
+            case "FROZENSET":
+                stack.append(frozenset(self._marked()))
+            case "POP":
+                stack.pop()
+            case "POP_MARK":
+                self._marked()
+            case "DUP":
+                stack.append(self._top())
+            case _:
+                raise InputError(
+                    self._path,
+                    f"the operation {name} at byte {at:,}, which could run code",
+                    _EXPECTED,
+                    "Pickles are read as data here, never executed.",
+                )
+
+    def _add(self, name: str) -> None:
+        """Puts values into the container below them."""
+        if name == "SETITEM":
+            value, key = self._pop(), self._pop()
+            self._of(dict)[key] = value
+        elif name == "APPEND":
+            value = self._pop()
+            self._of(list).append(value)
+        else:
+            items = self._marked()
+            if name == "SETITEMS":
+                self._of(dict).update(_pairs(items))
+            elif name == "APPENDS":
+                self._of(list).extend(items)
+            else:
+                self._of(set).update(items)
+
+    def _checked(self, value: Any) -> Any:
+        if isinstance(value, str | bytes | bytearray):
+            if len(value) > self._limits.string_length:
+                found = f"a text of {len(value):,} characters"
+                raise self._limits.refuse(self._path, "string_length", found)
+        elif isinstance(value, int) and abs(value) >= _LONGEST_INTEGER:
+            raise ValueError("an absurd number")
+        return value
+
+    def _top(self) -> Any:
+        value = self._stack[-1]
+        if value is _MARK:
+            raise ValueError("a mark where a value should be")
+        return value
+
+    def _pop(self) -> Any:
+        value = self._top()
+        self._stack.pop()
+        return value
+
+    def _of(self, kind: type[Any]) -> Any:
+        value = self._top()
+        if type(value) is not kind:
+            raise ValueError(f"a {type(value).__name__} where a {kind.__name__} should be")
+        return value
+
+    def _marked(self) -> list[Any]:
+        """What was pushed since the last mark, both taken away."""
+        stack = self._stack
+        place = len(stack) - 1
+        while stack[place] is not _MARK:
+            place -= 1
+            if place < 0:
+                raise ValueError("no mark")
+        items = stack[place + 1 :]
+        del stack[place:]
+        return items
+
+
+def _pairs(items: list[Any]) -> dict[Any, Any]:
+    if len(items) % 2:
+        raise ValueError("a key without a value")
+    return dict(zip(items[::2], items[1::2], strict=True))

@@ -1,0 +1,1 @@
+"""Kineto JSON in, trace tables out."""

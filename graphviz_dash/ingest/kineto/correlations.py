@@ -1,0 +1,78 @@
+"""Correlation ids of calls held against those of the work on GPUs: as sorted arrays, in a tenth of
+the memory and time that joins of the tables take.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from graphviz_dash.ingest.kineto.column_blocks import Ints
+from graphviz_dash.ingest.kineto.events import ABSENT
+
+_SPARSE: Final = 8  # ids of a process are near each other: up to here a byte for each in between
+_SMALL: Final = 1 << 16
+
+
+def among(ids: pl.Series, known: pl.Series) -> pl.Series:
+    """Which of ``ids`` stand in ``known`` too; none that is null."""
+    present = ids.is_not_null().to_numpy()
+    found = np.zeros(len(ids), np.bool_)
+    found[present] = _within(ids.drop_nulls().to_numpy(), known.drop_nulls().to_numpy())
+    return pl.Series(found)
+
+
+def _within(values: Ints, known: Ints) -> npt.NDArray[np.bool_]:
+    """What np.isin tells, which since numpy 2.3 takes ten times as long."""
+    if not len(known):
+        return np.zeros(len(values), np.bool_)
+    least, most = int(known.min()), int(known.max())
+    if most - least > _SPARSE * len(known) + _SMALL:
+        known = np.sort(known)
+        places = np.searchsorted(known, values)
+        places[places == len(known)] = 0
+        return np.equal(known[places], values)
+    marks = np.zeros(most - least + 1, np.bool_)
+    marks[known - least] = True
+    inside = (values >= least) & (values <= most)
+    inside[inside] = marks[values[inside] - least]
+    return inside
+
+
+def repeated(ids: pl.Series) -> tuple[pl.Series, int]:
+    """Those of ``ids`` that stand there several times, each once, and how many rows they fill;
+    null is no id."""
+    found, counts = np.unique(ids.drop_nulls().to_numpy(), return_counts=True)
+    several = counts > 1
+    return pl.Series(found[several], dtype=pl.Int64), int(counts[several].sum())
+
+
+class Calls:
+    """For each correlation id of ``runtime`` when its first call began and its last one returned.
+
+    ``begin`` and ``end``: for each of ``work``, rows of ``gpu`` that have a call, in their order.
+    """
+
+    def __init__(self, runtime: pl.DataFrame, gpu: pl.DataFrame) -> None:
+        known = runtime.select("correlation", "ts", "dur").drop_nulls("correlation")
+        ids = known["correlation"].to_numpy()
+        wanted = gpu["correlation"].fill_null(ABSENT).to_numpy()
+        if not len(ids):
+            self.work: Ints = np.empty(0, np.int64)
+            self.begin: Ints = self.work
+            self.end: Ints = self.work
+            return
+        order = np.argsort(ids, kind="stable")
+        ids = ids[order]
+        starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+        ids = ids[starts]
+        places = np.searchsorted(ids, wanted)
+        places[places == len(ids)] = 0
+        self.work = np.flatnonzero(ids[places] == wanted)
+        ts = known["ts"].to_numpy()[order]
+        self.begin = np.minimum.reduceat(ts, starts)[places[self.work]]
+        ts += known["dur"].to_numpy()[order]
+        self.end = np.maximum.reduceat(ts, starts)[places[self.work]]

@@ -1,0 +1,110 @@
+"""What launches say of their kernel in their own arguments, which no table keeps.
+
+ROCm's profiler writes the kernel's name, grid, block and shared memory to the call that launches it
+(pytorch/kineto ``libkineto/src/RoctracerActivity_inl.h``), so that they are known of a launch that
+was captured and did not run. CUPTI tells none of it there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import polars as pl
+
+from graphviz_dash.ingest.byte_stream import ByteStream
+from graphviz_dash.ingest.kineto.json_stream import element_spans
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.ingest.names import demangled
+from graphviz_dash.model.graph import Dim3, KernelParams
+from graphviz_dash.model.trace import EventPlaces, Trace
+
+_LARGEST = (1 << 31) - 1
+
+
+def launched_kernels(
+    trace: Trace, rows: Sequence[int], limits: Limits = DEFAULT_LIMITS
+) -> dict[int, KernelParams]:
+    """The kernels that the calls at ``rows`` of the runtime table say they launch, by row; rows
+    that say nothing are left out. The trace's file is read once more, up to the last of them.
+
+    Raises:
+        InputError: the file cannot be read any more.
+    """
+    if trace.places is None or not rows:
+        return {}
+    place = trace.places.rows["runtime"]
+    row_at = {int(place[row]): row for row in rows}
+    found = {}
+    for at, event in _events(trace.places, sorted(row_at), limits):
+        kernel = _kernel(event.get("args"), limits)
+        if kernel is not None:
+            found[row_at[at]] = kernel
+    texts = demangled({kernel.name for kernel in found.values()})
+    return {row: _named(kernel, texts[kernel.name]) for row, kernel in found.items()}
+
+
+def _events(
+    places: EventPlaces, wanted: list[int], limits: Limits
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The events at places ``wanted``, ascending, of traceEvents."""
+    pieces = places.pieces.with_columns(
+        until=pl.col("first").shift(-1).fill_null(1 << 62)
+    ).iter_rows()
+    following = iter(wanted)
+    at = next(following, None)
+    read = 0
+    with ByteStream(places.path, limits) as stream:
+        for first, start, end, until in pieces:
+            if at is None:
+                return
+            if at >= until:
+                continue
+            stream.skip(start - read)
+            text = stream.read(end - start)
+            read = end
+            for number, (begin, stop) in enumerate(element_spans(text), first):
+                if number != at:
+                    continue
+                event = json.loads(text[begin:stop].decode("utf-8", "replace"), strict=False)
+                if isinstance(event, dict):
+                    yield at, event
+                at = next(following, None)
+                if at is None or at >= until:
+                    break
+
+
+def _kernel(args: object, limits: Limits) -> KernelParams | None:
+    if not isinstance(args, dict):
+        return None
+    name = args.get("kernel")
+    if not isinstance(name, str) or not name or len(name) > limits.string_length:
+        return None
+    shared = args.get("shared memory")
+    known = isinstance(shared, int) and not isinstance(shared, bool) and 0 <= shared <= _LARGEST
+    return KernelParams(
+        name=name,
+        demangled=name,
+        grid=_dim3(args.get("grid")),
+        block=_dim3(args.get("block")),
+        dynamic_shared=shared if known else None,
+    )
+
+
+def _dim3(value: object) -> Dim3 | None:
+    if not isinstance(value, list) or len(value) != 3:
+        return None
+    if not all(type(one) is int and 0 <= one <= _LARGEST for one in value):
+        return None
+    return value[0], value[1], value[2]
+
+
+def _named(kernel: KernelParams, demangled_name: str) -> KernelParams:
+    return KernelParams(
+        name=kernel.name,
+        demangled=demangled_name,
+        grid=kernel.grid,
+        block=kernel.block,
+        dynamic_shared=kernel.dynamic_shared,
+    )

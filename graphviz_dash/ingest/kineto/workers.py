@@ -1,0 +1,265 @@
+"""Processes that help to read one trace: each decodes the pieces that it is handed.
+
+They are started as ``python -m``, neither forked nor by multiprocessing's spawn: a fork beside the
+threads of Polars can hang, and spawn runs the main script again, which in the app is the app. They
+share memory with this process through a file that has no name, so that nothing is left behind
+whatever ends either side.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+import numpy as np
+
+import graphviz_dash
+from graphviz_dash.errors import WorkerError, printable
+from graphviz_dash.ingest.kineto import worker
+from graphviz_dash.ingest.kineto.column_blocks import Block
+from graphviz_dash.ingest.kineto.columns import EventColumns, TableColumns
+from graphviz_dash.ingest.kineto.worker import (
+    ANSWER,
+    LENGTH,
+    ORDER,
+    BlockResult,
+    Result,
+    TableResult,
+)
+
+VARIABLE: Final = "GRAPHVIZ_DASH_PROCESSES"
+"""Environment variable: how many processes may read one trace; 1: no other than this."""
+
+WORTHWHILE_BYTES: Final = 24 << 20
+"""JSON that must be left to read before other processes are started: they need 0.2 s for it."""
+
+_MOST: Final = 6  # one process splits about as fast as five decode
+_SLOTS: Final = 8  # what a worker has to do while this process decodes a piece itself
+_SLOT_BYTES: Final = 1 << 20
+_ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1"}
+"""numpy's linear algebra starts threads, which at first keep a core each busy, waiting for work
+that a worker has not."""
+
+_POSIX: Final = os.name == "posix"
+
+
+class DeclinedError(Exception):
+    """A piece that was handed over is not what a piece should be: the file is to be read by one
+    process. With ``inexact``, by any, but with exact times."""
+
+    def __init__(self, *, inexact: bool) -> None:
+        super().__init__()
+        self.inexact = inexact
+
+
+def processes() -> int:
+    """How many processes should read a large trace, this one among them."""
+    told = os.environ.get(VARIABLE, "")
+    if told.isdecimal() and int(told):
+        return int(told)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(cores or 1, _MOST)
+
+
+class Workers:
+    """``count`` processes that decode pieces of the trace in ``path``; none where they cannot be
+    started. To be closed, which ends them."""
+
+    def __init__(self, path: Path, count: int, *, exact: bool) -> None:
+        self.path = path
+        self.events = 0  # of pieces that are done
+        self._team: list[_Worker] = []
+        if not _POSIX:  # no files can be passed on
+            return
+        try:
+            for _ in range(count):
+                self._team.append(_Worker(path, exact))
+        except OSError:
+            self.close()
+
+    def __len__(self) -> int:
+        return len(self._team)
+
+    def offer(self, piece: memoryview) -> int | None:
+        """Hands ``piece``, elements with what separates them, to a worker; its number, or None if
+        all have enough to do.
+
+        Raises:
+            DeclinedError: an earlier piece was refused.
+            WorkerError: a worker has ended.
+        """
+        if len(piece) + 2 > _SLOT_BYTES:
+            return None
+        self._listen(0)
+        for number, one in enumerate(self._team):
+            if one.free:
+                one.hand(piece)
+                return number
+        return None
+
+    def confirm(self) -> None:
+        """Waits until all pieces are done; raises as :meth:`offer`."""
+        while any(one.busy for one in self._team):
+            self._listen(None)
+
+    def finish(self) -> list[tuple[EventColumns, dict[str, int]]]:
+        """The columns of each worker and the arguments that it could not read, by name. Raises as
+        :meth:`offer`."""
+        self.confirm()
+        for one in self._team:
+            one.order(-1, 0)
+        return [one.result() for one in self._team]
+
+    def close(self) -> None:
+        """Ends the workers, whatever they are at."""
+        for one in self._team:
+            one.close()
+        self._team.clear()
+
+    def _listen(self, seconds: float | None) -> None:
+        waiting = [one for one in self._team if one.busy]
+        ready, _, _ = select.select([one.answers for one in waiting], [], [], seconds)
+        for one in waiting:
+            if one.answers in ready:
+                self.events += one.answered()
+
+
+class _Worker:
+    def __init__(self, path: Path, exact: bool) -> None:
+        self.path = path
+        self.free = list(range(_SLOTS))
+        self.busy: list[int] = []
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by close
+        self._fd = _nameless_file(_SLOTS * _SLOT_BYTES)
+        self._memory = mmap.mmap(self._fd, _SLOTS * _SLOT_BYTES)
+        numbers = (self._fd, _SLOT_BYTES, _SLOTS, int(exact))
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", worker.__name__, *map(str, numbers)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            bufsize=0,  # what a buffer holds, select does not see
+            pass_fds=(self._fd,),
+            env=os.environ | _ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(_module_path())},
+            process_group=0,  # an interrupt from the terminal is ours to act on
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._orders = self._process.stdin
+        self.answers = self._process.stdout
+
+    def hand(self, piece: memoryview) -> None:
+        slot = self.free.pop()
+        begin = slot * _SLOT_BYTES
+        end = begin + len(piece) + 1
+        self._memory[begin : begin + 1] = b"["
+        self._memory[begin + 1 : end] = piece
+        self._memory[end : end + 1] = b"]"
+        self.busy.append(slot)
+        self.order(slot, len(piece) + 2)
+
+    def order(self, slot: int, length: int) -> None:
+        try:
+            self._orders.write(ORDER.pack(slot, length))
+        except BrokenPipeError as error:
+            raise self._ended() from error
+
+    def answered(self) -> int:
+        """The events of the oldest piece that is not done yet."""
+        status, events = ANSWER.unpack(self._read(ANSWER.size))
+        self.free.append(self.busy.pop(0))
+        if status != worker.TAKEN:
+            raise DeclinedError(inexact=status == worker.INEXACT)
+        return int(events)
+
+    def result(self) -> tuple[EventColumns, dict[str, int]]:
+        (length,) = LENGTH.unpack(self._read(LENGTH.size))
+        told = msgspec.msgpack.decode(self._read(length), type=Result)
+        columns = EventColumns(self.path, exact=False)
+        columns.events = told.events
+        columns.skipped = Counter(told.skipped)
+        size = os.fstat(self._fd).st_size
+        memory = mmap.mmap(self._fd, size, access=mmap.ACCESS_READ)
+        for name, table in columns.tables.items():
+            _fill(table, told.tables[name], memory)
+        return columns, told.unreadable
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._orders.close()
+        self.answers.close()
+        self._errors.close()
+        self._memory.close()
+        os.close(self._fd)
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            read = self.answers.read(size - len(data))
+            if not read:
+                raise self._ended()
+            data += read
+        return bytes(data)
+
+    def _ended(self) -> WorkerError:
+        code = self._process.wait()
+        self._errors.seek(0)
+        last = self._errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+        how = f"by signal {_signal_name(-code)}" if code < 0 else f"with exit code {code}"
+        said = f" ({printable(last[:200])})" if last else ""
+        return WorkerError(
+            f"{self.path}: a process that was reading it ended {how}{said}. If memory ran out, "
+            f"{VARIABLE}=1 in the environment reads with one process, which needs less."
+        )
+
+
+def _nameless_file(size: int) -> int:
+    """A file of ``size`` bytes in memory, or else among the temporary ones."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("graphviz-dash")
+    else:
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    os.ftruncate(fd, size)
+    return fd
+
+
+def _module_path() -> list[str]:
+    """Where this process finds modules; the current folder only if it is named."""
+    own = str(Path(graphviz_dash.__file__).resolve().parent.parent)
+    return [own, *(place for place in sys.path if place)]
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
+
+
+def _fill(table: TableColumns, told: TableResult, memory: mmap.mmap) -> None:
+    table.rows = told.rows
+    table.whole_microseconds = told.whole_microseconds
+    table.names.encode(told.names)
+    table.texts.encode(told.texts)
+    for column, blocks in told.columns.items():
+        table.blocks[column] = [_block(one, memory) for one in blocks]
+
+
+def _block(told: BlockResult, memory: mmap.mmap) -> Block:
+    if not told.width:
+        return Block(told.rows, told.base, None, told.gaps)
+    # Eight bytes wide are the numbers themselves, which may be negative.
+    kind = np.dtype(np.int64 if told.width == 8 else f"u{told.width}")
+    at = _SLOTS * _SLOT_BYTES + told.place
+    return Block(told.rows, told.base, np.frombuffer(memory, kind, told.rows, at), told.gaps)

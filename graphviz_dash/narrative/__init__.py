@@ -1,0 +1,1 @@
+"""Analysis results in words: the sentences that pages, terminal and reports share."""

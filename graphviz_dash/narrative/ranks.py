@@ -1,0 +1,147 @@
+"""The ranks of a mode in words: who arrives last, what that costs, and why. All of it printable."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphviz_dash.analysis.metrics.registry import FEW_TRACED_STEPS
+from graphviz_dash.analysis.ranks.ranks import CollectiveRow, Lateness, ModeRanks, RankRow
+from graphviz_dash.errors import printable
+from graphviz_dash.narrative.headline import same_unit
+from graphviz_dash.units import counted, format_count, format_ns, format_percent
+
+_ALIKE: Final = 0.02
+"""Clean step times of ranks that differ by less than this part of them are called alike."""
+
+_MOSTLY: Final = 0.6
+"""What makes up at least this part is named alone: a rank of all lateness, a cause of a rank's."""
+
+
+def rank_sentence(found: ModeRanks) -> str:
+    """The outcome for the ranks of one mode in one sentence."""
+    if found.reason is not None or found.skew is None:
+        return printable(f"{found.name}: {_steps(found)}; no skew: {found.reason}")
+    return printable(f"{found.name}: {_steps(found)}; {_skew(found)}")
+
+
+def _steps(found: ModeRanks) -> str:
+    timed = [row for row in found.ranks if row.step_time.value]
+    if not timed:
+        return f"{counted(len(found.ranks), 'rank')} without a clean step time"
+    fastest = min(timed, key=lambda row: row.step_time.value or 0.0)
+    slowest = found.slowest or fastest
+    low, high = fastest.step_time.value or 0.0, slowest.step_time.value or 0.0
+    if len(timed) == 1:
+        return f"rank {slowest.rank} takes {format_ns(high)} per step"
+    if high - low <= _ALIKE * high:
+        who = "both" if len(timed) == 2 else f"all {len(timed)}"
+        return f"{who} ranks take {format_ns(high)} per step"
+    first, second = same_unit(low, high)
+    return f"rank {slowest.rank} is the slowest: {second} per step against {first}"
+
+
+def _skew(found: ModeRanks) -> str:
+    uncertainty = found.uncertainty or 0.0
+    worst = widest(found)
+    last = latest(found)
+    if worst is None or last is None or worst.skew.median <= uncertainty:
+        apart = format_ns(round(worst.skew.median if worst is not None else 0.0))
+        return (
+            f"they reach every collective together as far as their clocks ({within(uncertainty)}) "
+            f"can tell: at most {apart} apart (median)"
+        )
+    most = (
+        f"most at number {worst.place + 1} of {len(found.collectives)}, by "
+        f"{format_ns(round(worst.skew.median))} (median)"
+    )
+    lost = sum(one.total for one in found.lateness)
+    if last.total < _MOSTLY * lost:
+        return (
+            "no rank is late as a rule: in all they come "
+            f"{format_ns(round(lost))} per traced step after each other; {most}"
+        )
+    whole = sum(one.count for one in found.lateness)
+    share = format_percent(last.count / whole)
+    return f"rank {last.rank} comes last to {share} of the collectives and {cause(last)}; {most}"
+
+
+def widest(found: ModeRanks) -> CollectiveRow | None:
+    """The collective of the step with the largest median skew; None without any."""
+    return max(found.collectives, key=lambda row: row.skew.median, default=None)
+
+
+def latest(found: ModeRanks) -> Lateness | None:
+    """The rank whose late arrivals cost the others most; None without a collective."""
+    costly = [one for one in found.lateness if one.total > 0]
+    return max(costly, key=lambda one: one.total, default=None)
+
+
+def cause(late: Lateness) -> str:
+    """Why a rank is late, as far as its trace tells."""
+    cost = f"costs {format_ns(round(late.total))} per traced step"
+    work, idle = late.work / late.total, late.idle / late.total
+    if work >= _MOSTLY:
+        return f"{cost}: its GPU work before them takes longer (+{format_ns(round(late.work))})"
+    if idle >= _MOSTLY:
+        return f"{cost}: its GPU is idle for longer before them (+{format_ns(round(late.idle))})"
+    if work + idle >= _MOSTLY:
+        parts = f"+{format_ns(round(late.work))} of work, +{format_ns(round(late.idle))} of idle"
+        return f"{cost}: it works and idles longer before them ({parts})"
+    return f"{cost}: neither its work nor its idle time before them explains it"
+
+
+def within(ns: float) -> str:
+    """An uncertainty."""
+    return f"\N{PLUS-MINUS SIGN}{format_ns(round(ns))}"
+
+
+def rank_notes(found: ModeRanks) -> tuple[str, ...]:
+    """What makes the figures of the ranks weak, or must be known to read them."""
+    notes = []
+    if found.missing:
+        listed = ", ".join(map(str, found.missing[:8])) + (" ..." if found.missing[8:] else "")
+        word = "rank" if len(found.missing) == 1 else "ranks"
+        notes.append(f"No run of {word} {listed} is here: who waits for it cannot be told.")
+    notes += [
+        f"The graphs of rank {one.rank} differ from those of rank {found.ranks[0].rank}: {one.text}"
+        for one in found.graphs
+        if one.text is not None
+    ]
+    if found.unmatched:
+        notes.append(
+            f"{counted(found.unmatched, 'collective')} of the traced steps have no partner on "
+            "another rank and are left out."
+        )
+    if 0 < found.steps < FEW_TRACED_STEPS:
+        notes.append(
+            f"Only {counted(found.steps, 'traced step')}: collect with --traced-iterations "
+            f"{2 * FEW_TRACED_STEPS} or more."
+        )
+    notes += [text for row in found.ranks if (text := _uneven(row)) is not None]
+    return tuple(printable(note) for note in notes)
+
+
+def _uneven(row: RankRow) -> str | None:
+    if row.wait is None or not row.communication or row.wait <= row.communication / 2:
+        return None
+    share = format_percent(row.wait / row.communication)
+    return f"Rank {row.rank} spends {share} of its communication waiting for others to arrive."
+
+
+def clock_sentence(found: ModeRanks) -> str:
+    """How the clocks were aligned and how far that can be trusted; empty without collectives."""
+    others = found.clocks[1:]
+    if not others:
+        return ""
+    parts = [
+        f"rank {clock.rank} by {format_ns(clock.offset)} ({within(clock.spread)})"
+        for clock in others
+    ]
+    bound = max(clock.bound for clock in others)
+    ends = format_count(others[0].samples)
+    return (
+        f"Clocks are aligned where {ends} collectives end together, which moves "
+        f"{', '.join(parts)}: 90% of the ends then agree that closely. An error that all ends "
+        "share cannot be seen in this; by cause and effect it is at most "
+        f"{format_ns(round(bound))}."
+    )

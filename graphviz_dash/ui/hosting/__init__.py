@@ -1,0 +1,1 @@
+"""The server around Streamlit's pages: documents, static files, sockets, lifespan."""

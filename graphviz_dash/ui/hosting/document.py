@@ -1,0 +1,182 @@
+"""The document that every page starts as: Streamlit's own, with our style sheet already in it.
+
+Put on the page by the script, a style sheet comes after the first elements are drawn, which then
+all move. So does text whose part of Streamlit's front end is asked for when it is first needed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import streamlit
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from graphviz_dash.ui.hosting.preload import ahead
+
+STYLE: Final = Path(__file__).parents[1] / "assets" / "style.css"
+SCRIPTS: Final = Path(streamlit.__file__).parent / "static" / "static" / "js"
+OVERVIEW: Final = ("Html", "PageLink", "DynamicIcon", "StreamlitMarkdown")
+OTHERS: Final = (*OVERVIEW, "ButtonGroup", "Selectbox", "BidiComponent", "DownloadButton")
+"""Parts of Streamlit's front end that the first screen of the start page and of the other pages is
+made of; one that a later version has not, or calls otherwise, is asked for when it is needed."""
+LATER: Final = ("Selectbox", "ButtonGroup", "BidiComponent", "DataFrame", "DownloadButton")
+"""Parts that other pages begin with and Streamlit loads when they are gone to, 0.6 s for a graph:
+loaded when the first page stands and the browser has nothing to do."""
+IMPORT: Final = re.compile(r"""(?:from|import)\s*["'`]\./([\w.-]+\.js)["'`]""")
+_BEGIN_BYTES: Final = 1 << 15
+"""What is read of a script, half a megabyte with some: bundlers put imports at the beginning."""
+_UNUSED: Final = re.compile(rb"<link[^>]*/SourceSansVF-Upright[^>]*>")
+"""Streamlit's own font, asked for before all scripts though our theme shows no text in it."""
+_NOT_ASKED: Final = (b"accept-encoding", b"if-none-match", b"if-modified-since")
+"""What is compressed, or that a document is unchanged, could not be completed."""
+_FRESH: Final = """<script type="module">
+const root = document.documentElement
+root.classList.add("fresh")
+const ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+const done = () => { watch.disconnect(); root.classList.remove("fresh") }
+const watch = new MutationObserver(() => {
+  if (document.querySelector(ready) && !document.querySelector('[data-testid="stSkeleton"]')) done()
+})
+setTimeout(done, 6000)
+watch.observe(document.body, {subtree: true, childList: true, attributes: true,
+  attributeFilter: ["data-test-script-state"]})
+</script>"""
+"""Until a new document's first page is complete, the style sheet hides what stands around a
+placeholder: it is drawn once, in its place."""
+_LATER: Final = """<script type="module">
+const idle = window.requestIdleCallback ?? ((act) => setTimeout(act, 100))
+const names = %s
+const next = () => {
+  const name = names.shift()
+  if (name) import(name).catch(() => {}).then(() => idle(next))
+}
+let pause
+const calm = new MutationObserver(() => {
+  clearTimeout(pause)
+  if (!document.querySelector('[data-testid="stElementContainer"]')) return
+  pause = setTimeout(() => { calm.disconnect(); idle(next) }, 400)
+})
+calm.observe(document.body, {subtree: true, childList: true})
+</script>"""
+_HISTORY: Final = """<script>
+{
+  let passing = false
+  addEventListener("popstate", () => { passing = true }, true)
+  for (const act of ["pointerdown", "keydown", "click", "input", "change", "wheel", "drop"])
+    addEventListener(act, () => { passing = false }, true)
+  for (const name of ["pushState", "replaceState"]) {
+    const change = history[name].bind(history)
+    history[name] = (...given) => { if (!passing) change(...given) }
+  }
+}
+</script>"""
+"""From Back or Forward to the visitor's next act the address is the browser's alone. Streamlit's
+front end joins what the script of a page says of its address to the page that the browser is at by
+then: where Back is pressed twice quickly, the script of the page that was passed has begun, and
+its path or its query would get into the address of the other page."""
+_FONTS: Final = ("inter", "jetbrains-mono")
+
+
+class Shell:
+    """Middleware that completes documents; everything else passes as it is."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request; a document as one body, with its true length."""
+        if scope["type"] != "http" or scope["method"] != "GET":
+            await self._app(scope, receive, send)
+            return
+        asked = Headers(scope=scope)
+        if "text/html" not in asked.get("accept", ""):
+            await self._app(scope, receive, send)
+            return
+        page = scope["path"].strip("/")
+        ahead(page or "overview")
+        plain = [item for item in scope["headers"] if item[0] not in _NOT_ASKED]
+        held: list[Message] = []
+        body = bytearray()
+
+        async def complete(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                kind = Headers(raw=message["headers"]).get("content-type", "")
+                if kind.startswith("text/html"):
+                    held.append(message)
+                    return
+            if not held:
+                await send(message)
+                return
+            body.extend(message.get("body", b""))
+            if message.get("more_body", False):
+                return
+            start = held.pop()
+            document = completed(bytes(body), overview=not page)
+            headers = MutableHeaders(raw=start["headers"])
+            headers["content-length"] = str(len(document))
+            # It names Streamlit's file, not what is sent.
+            del headers["etag"]
+            del headers["last-modified"]
+            await send(start)
+            await send({"type": "http.response.body", "body": document})
+
+        await self._app(dict(scope, headers=plain), receive, complete)
+
+
+def completed(document: bytes, *, overview: bool) -> bytes:
+    """The document with our style sheet in its body, where it wins over Streamlit's styles in the
+    head, and with the first requests of a page named in its head."""
+    style = b"<style>" + STYLE.read_bytes() + b"</style>" + (_FRESH + _later()).encode()
+    head = _HISTORY + first_requests(OVERVIEW if overview else OTHERS)
+    document = _UNUSED.sub(b"", document, 1)
+    document = document.replace(b"</head>", head.encode() + b"</head>", 1)
+    return document.replace(b"<body>", b"<body>" + style, 1)
+
+
+@cache
+def first_requests(elements: tuple[str, ...]) -> str:
+    """Links that ask for our fonts and for what a page's first elements need, all at once."""
+    fonts = (
+        f'<link rel="preload" as="font" type="font/woff2" crossorigin '
+        f'href="/assets/fonts/{font}.woff2">'
+        for font in _FONTS
+    )
+    parts = files_of(elements)
+    scripts = (
+        f'<link rel="modulepreload" crossorigin href="./static/js/{name}">'
+        for name in needed_scripts(SCRIPTS, parts)
+    )
+    # Run beforehand as well: an element whose part must still be run is drawn as a placeholder of
+    # another height first.
+    imports = "".join(f'import "./static/js/{name}";' for name in parts)
+    return "".join((*fonts, *scripts, f'<script type="module">{imports}</script>'))
+
+
+@cache
+def _later() -> str:
+    return _LATER % json.dumps([f"./static/js/{name}" for name in files_of(LATER)])
+
+
+def files_of(elements: Iterable[str]) -> list[str]:
+    """The scripts of ``elements``, as far as this version of Streamlit has them."""
+    return [found.name for part in elements for found in SCRIPTS.glob(f"{part}.*.js")]
+
+
+def needed_scripts(folder: Path, parts: Iterable[str]) -> list[str]:
+    """``parts``, which are files of ``folder``, and all that they import."""
+    waiting = list(parts)
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in found and (folder / name).is_file():
+            found.add(name)
+            with (folder / name).open("rb") as file:
+                begin = file.read(_BEGIN_BYTES).decode("utf-8", "ignore")
+            waiting += IMPORT.findall(begin)
+    return sorted(found)

@@ -1,0 +1,44 @@
+"""The life of the server: what it does once, before and beside answering."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Any, Final
+
+from graphviz_dash.ui.hosting.document import OVERVIEW, first_requests
+from graphviz_dash.ui.hosting.sockets import no_delay
+from graphviz_dash.ui.overview_cards.first_cards import EARLY
+
+_TURN_S: Final = 0.001
+"""How long a thread that computes keeps the interpreter from one that answers; 5 ms by default, of
+which an answer waits for several."""
+
+_FIRST: Final = ("graphviz_dash.ui.page.frame", "graphviz_dash.ui.views.overview")
+"""What the script of the first page imports."""
+
+
+@asynccontextmanager
+async def life(_: object) -> AsyncIterator[dict[str, Any] | None]:
+    """The life of the server, which by now has bound its socket."""
+    no_delay()
+    sys.setswitchinterval(_TURN_S)
+    EARLY.begin(sys.argv[1:])
+    threading.Thread(target=_prepare, name="graphviz-dash start", daemon=True).start()
+    yield None
+    EARLY.end()
+
+
+def _prepare() -> None:
+    """Does what the script of the first page would do, while the first visitor's browser still
+    loads the scripts of Streamlit's front end."""
+    first_requests(OVERVIEW)
+    for name in _FIRST:
+        import_module(name)
+    # Streamlit asks for the stack at its first element. The standard library then looks up the file
+    # of every module, and keeps what it found.
+    inspect.stack()

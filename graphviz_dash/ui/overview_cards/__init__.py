@@ -1,0 +1,1 @@
+"""The cards of the Overview page, and the process that makes the first ones."""

@@ -1,0 +1,92 @@
+"""What the overview tells of an experiment, made from its comparison; needs no Streamlit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from graphviz_dash.analysis.comparison.compare import Comparison, compare
+from graphviz_dash.charts.shades import Theme
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.answer import answer_text
+from graphviz_dash.ui.overview_cards.first_cards import Card, Told
+from graphviz_dash.ui.page.markup import element, text
+from graphviz_dash.ui.page.widgets import (
+    doctor_notes,
+    failure_notes,
+    has_trace,
+    hero,
+    incomplete_notes,
+    time_bars,
+    waiting_bars,
+    why,
+)
+from graphviz_dash.units import counted, format_count
+
+
+def card_of(result: Comparison, runs: Sequence[Run], theme: Theme | None) -> Card:
+    """The card of an experiment of ``runs``, drawn in ``theme``; None while their traces are being
+    read, which keeps the place of what they will tell."""
+    best = result.best
+    manifest = result.runs[0].run.manifest
+    where = f"{manifest.environment.gpu_name} · {manifest.created[:10]}"
+    facts = (
+        hero(best) if best else _uncompared(result, reading=theme is None),
+        failure_notes(result),
+        _imported(runs),
+        doctor_notes(result),
+        incomplete_notes(run.run for run in result.runs),
+        waiting_bars(result) if theme is None else time_bars(result, theme),
+        why(result, best, reading=theme is None),
+    )
+    return Card(element("span", text(where), "where"), "".join(facts), _pages(runs))
+
+
+def _pages(runs: Sequence[Run]) -> tuple[str, ...]:
+    shown = {
+        "compare": True,
+        "graph": any(run.graphs for run in runs),
+        "timeline": any(map(has_trace, runs)),
+        "ranks": any(run.manifest.rank is not None for run in runs),
+        "doctor": any(run.doctor for run in runs),
+        "export": True,
+    }
+    return tuple(page for page, has_something in shown.items() if has_something)
+
+
+def _uncompared(result: Comparison, *, reading: bool) -> str:
+    """Why no speedup is told, which may hang on the traces; what failed has its own note."""
+    if any(run.failures for run in result.runs):
+        return ""
+    reason = "Reading the traces…" if reading else answer_text(result.answer)
+    return element("p", text(reason), "uncompared")
+
+
+def _imported(runs: Sequence[Run]) -> str:
+    """What the imported runs were made from; nothing for an experiment without any."""
+    found = [run for run in runs if run.manifest.sources]
+    if not found:
+        return ""
+    kinds = Counter(source.kind for run in found for source in run.manifest.sources)
+    files = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
+    nodes = sum(len(graph.nodes) for run in found for graph in run.graphs)
+    graphs = sum(len(run.graphs) for run in found)
+    rows = sum(run.replay_trace.gpu.height for run in found if run.replay_trace)
+    facts = [f"Imported from {files}"]
+    if graphs:
+        facts.append(f"{counted(graphs, 'graph')} of {counted(nodes, 'node')}")
+    if rows:
+        facts.append(f"{format_count(rows)} kernels, copies and sets on the GPU")
+    return element("p", text("; ".join(facts) + "."), "muted")
+
+
+def told(path: Path) -> Told:
+    """The card of the experiment at ``path`` as it is before the traces are read."""
+    try:
+        experiment = load_experiment(path, traces=False)
+        return Told(str(path), card_of(compare(experiment), experiment.runs, None))
+    except InputError:
+        return Told(str(path), None)  # the page says what is wrong, if it still is

@@ -1,0 +1,107 @@
+"""The overview's cards as they are before traces are read, found out by a process of its own.
+
+They need the analysis, whose import and work take half a second of one core. A thread of the server
+would take it from the answers to a browser that asks for the first page. A process beside it is at
+its end while that browser still loads the scripts of the page; the server imports the analysis
+after the page is sent.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+_PROGRAM: Final = "graphviz_dash.ui.overview_cards.process"
+_PACKAGES: Final = Path(__file__).parents[3]
+"""Where the package lies, which need not be installed."""
+
+
+class Card(msgspec.Struct, frozen=True):
+    """What the overview tells of an experiment, as markup: ``where`` beside its name, ``facts``
+    below it. ``pages`` are the names of those that have something to show of it."""
+
+    where: str
+    facts: str
+    pages: tuple[str, ...]
+
+
+class Told(msgspec.Struct, frozen=True):
+    """The card of the experiment at ``path``; None if it could not be read, which may have changed
+    by the time somebody looks."""
+
+    path: str
+    card: Card | None
+
+
+class EarlyCards:
+    """What the process has told so far; safe to use from threads."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._told: dict[str, Card | None] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def begin(self, arguments: Sequence[str]) -> None:
+        """Starts the process on the experiments that ``arguments`` of the server's command line
+        lead to."""
+        places = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
+        process = subprocess.Popen(
+            # No module is imported from the working folder, which is a visitor's.
+            [sys.executable, "-P", "-m", _PROGRAM, *arguments],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(places)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            # What it fails at is done by the server, which says what is wrong.
+            stderr=subprocess.DEVNULL,
+            # Ctrl-C ends the server, and the server ends it.
+            start_new_session=True,
+        )
+        with self._changed:
+            self._process = process
+        assert process.stdout is not None
+        threading.Thread(
+            target=self._listen, args=(process, process.stdout), name="early cards", daemon=True
+        ).start()
+
+    def of(self, path: Path) -> Card | None:
+        """The card of the experiment at ``path``, waiting for it while the process runs; None if
+        the experiment could not be read, or the process ends, or has ended, without a word of it.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: str(path) in self._told or self._process is None)
+            return self._told.get(str(path))
+
+    def end(self) -> None:
+        """Ends the process, if it still runs."""
+        with self._changed:
+            process = self._process
+        if process is not None:
+            process.kill()
+
+    def _listen(self, process: subprocess.Popen[bytes], lines: IO[bytes]) -> None:
+        decoder = msgspec.json.Decoder(Told)
+        try:
+            # What is no word of ours ends it, as a failure of the process does.
+            with lines, suppress(msgspec.DecodeError):
+                for line in lines:
+                    told = decoder.decode(line)
+                    with self._changed:
+                        self._told[told.path] = told.card
+                        self._changed.notify_all()
+        finally:
+            process.kill()
+            process.wait()
+            with self._changed:
+                self._process = None
+                self._changed.notify_all()
+
+
+EARLY: Final = EarlyCards()

@@ -1,0 +1,38 @@
+"""A process that tells the overview's cards as they are before traces are read.
+
+    python -m graphviz_dash.ui.overview_cards.process [FOLDERS...]
+
+tells of every experiment under the folders that the server would find with the same arguments: a
+line of JSON each, an :class:`~graphviz_dash.ui.overview_cards.first_cards.Told`, at once when it
+is known.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+
+def main() -> None:
+    """Tells of all experiments."""
+    # At its end in a moment, and what it makes has no cycles: not even while modules are imported.
+    gc.disable()
+    import msgspec
+
+    from graphviz_dash.errors import InputError
+    from graphviz_dash.ingest.load import find_experiments
+    from graphviz_dash.ui.overview_cards.card import told
+    from graphviz_dash.ui.state.catalogue import roots
+
+    for root in roots():
+        try:
+            found = find_experiments(root)
+        except InputError:
+            continue  # the page says so
+        for path in found:
+            sys.stdout.buffer.write(msgspec.json.encode(told(path)) + b"\n")
+            sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What every page has: frame, navigation, URL state, widgets."""

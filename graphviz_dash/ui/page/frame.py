@@ -1,0 +1,220 @@
+"""What all pages share: the bar at the top, the chosen experiment and run, and empty states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import streamlit as st
+
+from graphviz_dash.charts.shades import ACCENT, IDLE, PAGE, WARNING, Theme, shade
+from graphviz_dash.errors import InputError, WorkerError
+from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.loading import experiment_read, read_button
+from graphviz_dash.ui.page.markup import element, show, text
+from graphviz_dash.ui.page.navigation import links, title_of
+from graphviz_dash.ui.state.catalogue import Catalogue, Entry, catalogue
+from graphviz_dash.ui.state.store import STORE
+
+T = TypeVar("T")
+
+_OF_ONE_EXPERIMENT: Final = ("graph", "node", "against", "select", "step", "runs", "ruler", "trace")
+"""Parameters that mean nothing in another experiment."""
+
+_UNTITLED: Final = ("graph", "timeline", "doctor", "export")
+"""Pages whose views begin at once: only who hears them needs a title."""
+
+_OF_NO_EXPERIMENT: Final = ("overview",)
+"""Pages that show no single experiment."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The experiment that a page shows."""
+
+    entry: Entry
+    experiment: Experiment
+
+    @property
+    def key(self) -> str:
+        """Its key in the store."""
+        return self.entry.key
+
+
+def theme() -> Theme:
+    """The theme that the visitor sees."""
+    return "dark" if st.context.theme.type == "dark" else "light"
+
+
+def figure(key: str, what: Hashable, build: Callable[[Theme], T]) -> T:
+    """The figure ``what`` of the experiment ``key`` in the visitor's theme, built once: Plotly
+    takes 30 ms for each."""
+    seen = theme()
+    return STORE.derived(key, ("figure", what, seen), lambda _: build(seen))
+
+
+def draw(figure: object, key: str) -> None:
+    """A Plotly figure of the charts package, which has its theme already."""
+    bare = {"displayModeBar": False, "displaylogo": False}
+    st.plotly_chart(figure, theme=None, config=bare, key=key)
+
+
+def top_bar(page: str) -> None:
+    """The links to the pages and, except on the overview, the experiment."""
+    show(_variables(theme()))
+    with st.container(key="top-bar", horizontal=True, vertical_alignment="center", gap="small"):
+        logo = '<img src="/assets/logo.svg" alt="">'
+        brand = element("div", logo + element("span", "graphviz-dash"), "brand")
+        if page in _UNTITLED:
+            brand += element("h1", title_of(page), "unseen")
+        st.html(brand, width="content")
+        links(page)
+        if page not in _OF_NO_EXPERIMENT:
+            _experiment_picker()
+
+
+def _variables(seen: Theme) -> str:
+    """The palette's colours that the style sheet refers to."""
+    named = {"idle": IDLE, "warn": WARNING, "accent": ACCENT, "page": PAGE}
+    listed = ";".join(f"--{name}:{shade(colour, seen)}" for name, colour in named.items())
+    return element("style", f":root{{{listed}}}")
+
+
+def _experiment_picker() -> None:
+    names = list(catalogue().entries)
+    if not names:
+        return
+    st.space("stretch")
+    asked = url_state.experiment() or names[0]
+    st.session_state["choice-experiment"] = asked if asked in names else None
+    st.selectbox(
+        "Experiment",
+        names,
+        # With a default it cannot be emptied.
+        index=0 if asked in names else None,
+        placeholder="Choose an experiment",
+        label_visibility="collapsed",
+        key="choice-experiment",
+        on_change=_experiment_chosen,
+        width=260,
+    )
+
+
+def _experiment_chosen() -> None:
+    if name := st.session_state.get("choice-experiment"):
+        url_state.change({url_state.EXPERIMENT: name} | dict.fromkeys(_OF_ONE_EXPERIMENT))
+
+
+def chosen_entry() -> Entry | None:
+    """The experiment that the address names, else the one seen last, else the first; None where
+    there is none, or none of that name."""
+    entries = catalogue().entries
+    name = url_state.experiment() or next(iter(entries), None)
+    return None if name is None else entries.get(name)
+
+
+def chosen_experiment() -> Chosen:
+    """The experiment that the address names, else the one seen last, else the first.
+
+    Ends the page with an explanation when there is none, or when it cannot be read.
+    """
+    # The analysis, which the first page of all does not wait for.
+    from graphviz_dash.ui.page.widgets import incomplete_notes
+
+    found = catalogue()
+    if not found.entries:
+        no_experiments(found)
+        st.stop()
+    name = url_state.experiment() or next(iter(found.entries))
+    entry = found.entries.get(name)
+    if entry is None:
+        empty(
+            "This experiment is not here",
+            f"The address names {name}, which is none of the {len(found.entries)} experiments "
+            "found. Choose one at the top.",
+        )
+        st.stop()
+    url_state.change({url_state.EXPERIMENT: name})
+    try:
+        experiment = experiment_read(entry.key, name)
+    except (InputError, WorkerError) as error:
+        trouble("This experiment cannot be read", str(error))
+        st.stop()
+    if experiment is None:
+        empty("Reading was stopped", f"The traces of {name} were not read to their end.")
+        read_button()
+        st.stop()
+    if notes := incomplete_notes(experiment.runs):
+        show(notes)
+    return Chosen(entry, experiment)
+
+
+def choose_run(runs: list[Run], *, default: str | None = None, clears: tuple[str, ...] = ()) -> Run:
+    """The picker of one of ``runs`` (at least one), which is ``?run=`` in the address."""
+    names = [run.name for run in runs]
+    name = url_state.choose("run", "Run", names, default=default, clears=clears)
+    return runs[names.index(name)]
+
+
+def no_experiments(found: Catalogue) -> None:
+    """Says where was looked, and how to make an experiment."""
+    places = "".join(element("li", element("code", text(root))) for root in found.roots)
+    problems = "".join(element("p", text(problem), "trouble-text") for problem in found.problems)
+    show(
+        element(
+            "div",
+            element("h2", "No experiments yet")
+            + element("p", "No run bundle was found under")
+            + element("ul", places)
+            + problems
+            + element("p", "Collect one on a machine with a CUDA GPU, then reload this page:")
+            + element(
+                "pre",
+                "pip install -e '.[collect]'    # in a clone of graphviz-dash\n"
+                "graphviz-dash collect --workload mlp-train -o experiments/mlp-train",
+            )
+            + element(
+                "p",
+                "Or open what you have on the Overview page: a zip of an experiment, or traces, "
+                "graphs and snapshots that other programs wrote.",
+            )
+            + element("p", "Or look at the samples of a clone first:")
+            + element("pre", "graphviz-dash serve sample_traces"),
+            "empty",
+        )
+    )
+
+
+def empty(title: str, *lines: str) -> None:
+    """An empty state: what is not there, and why or what to do."""
+    body = "".join(element("p", text(line)) for line in lines)
+    show(element("div", element("h2", text(title)) + body, "empty"))
+
+
+def trouble(title: str, message: str) -> None:
+    """An error that concerns the page, in one line."""
+    show(
+        element(
+            "div",
+            element("h2", text(title)) + element("p", text(message), "trouble-text"),
+            "empty trouble",
+            role="alert",
+        )
+    )
+
+
+def why_no_graph(runs: Iterable[Run]) -> list[str]:
+    """Why each of ``runs``, none of which holds a graph, has none."""
+    from graphviz_dash.narrative.headline import failure_text
+
+    reasons = []
+    for run in runs:
+        failed = [failure_text(run.name, failure) for failure in run.manifest.failures]
+        reasons += failed or [
+            f"{run.name}: {absent.reason}"
+            for absent in run.manifest.absent
+            if absent.fact in ("graphs", "graph", "capture pass")
+        ]
+    return reasons

@@ -1,0 +1,87 @@
+"""What is seen while the traces of an experiment are read for the first time: how far, how long
+still, and a way to stop it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from graphviz_dash.model.run import Experiment
+from graphviz_dash.progress import watched
+from graphviz_dash.ui.page.markup import plain
+from graphviz_dash.ui.state.store import STORE
+
+_PATIENCE: Final = 0.7
+"""Seconds that pass before a bar is shown."""
+
+_BETWEEN: Final = 0.25
+"""Seconds between two looks at the bar; each is a message to the browser."""
+
+_STOPPED: Final = "reading-stopped"
+
+
+def experiment_read(key: str, name: str) -> Experiment | None:
+    """The experiment ``key``, called ``name``; None if the visitor stopped its reading. Leaving the
+    page stops it too: Streamlit ends the run of a page at the next message that it sends, and the
+    reader with it.
+
+    Raises:
+        InputError, WorkerError: it cannot be read.
+    """
+    if st.session_state.get(_STOPPED) == key:
+        return None
+    # Always there, so that what follows keeps its place on the page, and components their state.
+    slot = st.container(key="reading")
+    if STORE.is_loaded(key):
+        return STORE.experiment(key)
+    place = slot.empty()
+    with (
+        slot,
+        st.spinner(f"Reading {plain(name)}", show_time=True),
+        watched(_Bar(place, key).tell),
+    ):
+        experiment = STORE.experiment(key)
+    place.empty()
+    return experiment
+
+
+def read_button() -> None:
+    """Begins the reading that was stopped anew."""
+    st.button("Read it", key="read-anew", on_click=_go_on)
+
+
+def _go_on() -> None:
+    del st.session_state[_STOPPED]
+
+
+def _stop(key: str) -> None:
+    st.session_state[_STOPPED] = key
+
+
+class _Bar:
+    """A bar that comes when reading takes its time."""
+
+    def __init__(self, place: DeltaGenerator, key: str) -> None:
+        self._place = place
+        self._key = key
+        self._begun = time.monotonic()
+        self._next = self._begun + _PATIENCE
+        self._bar: DeltaGenerator | None = None
+
+    def tell(self, share: float) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _BETWEEN
+        if self._bar is None:
+            with self._place.container():
+                self._bar = st.progress(0.0)
+                st.button("Stop reading", key="stop-reading", on_click=_stop, args=(self._key,))
+        text = f"{share:.0%}"
+        if share > 0.02:
+            text += f", {(now - self._begun) * (1 - share) / share:,.0f} s left"
+        self._bar.progress(min(share, 1.0), text)

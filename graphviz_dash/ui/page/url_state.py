@@ -1,0 +1,198 @@
+"""What a page shows is said by its address alone: every choice is a query parameter.
+
+Widgets are set from the address before they are drawn, and write to it when they change, all at
+once. So each change is one entry of the browser's history, and links, reloads and Back need no care
+of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import streamlit as st
+
+from graphviz_dash.ui.page.markup import plain
+
+Parameters: TypeAlias = dict[str, list[str]]
+
+EXPERIMENT: Final = "experiment"
+_VISITED: Final = "addresses"
+"""Of each page of this session: the parameters that it was last seen with."""
+_MOST_SEGMENTS: Final = 6
+_MOST_LISTED: Final = 200
+
+
+def parameters() -> Parameters:
+    """All parameters of the address."""
+    return {name: st.query_params.get_all(name) for name in st.query_params}
+
+
+def value(name: str) -> str | None:
+    """The last value of a parameter; None where the address has none."""
+    return st.query_params.get(name)
+
+
+def change(values: Mapping[str, str | Sequence[str] | None]) -> None:
+    """Sets parameters, or removes those that are None; one entry in the browser's history."""
+    before = parameters()
+    after = dict(before)
+    for name, new in values.items():
+        if new is None:
+            after.pop(name, None)
+        else:
+            after[name] = [new] if isinstance(new, str) else list(new)
+    if after != before:
+        st.query_params.from_dict(after)
+
+
+def remember(page: str) -> None:
+    """Keeps the address of ``page``, so that links to it lead back to what was seen there."""
+    visited: dict[str, Parameters] = st.session_state.setdefault(_VISITED, {})
+    visited[page] = parameters()
+
+
+def carry(page: str, values: Mapping[str, str | None]) -> None:
+    """Has ``page`` show, when it is next gone to, what was chosen on this one: parameters of its
+    address, None to leave one out."""
+    visited: dict[str, Parameters] = st.session_state.setdefault(_VISITED, {})
+    name = value(EXPERIMENT)
+    if name is None:
+        return
+    kept = visited.get(page, {})
+    found = dict(kept) if kept.get(EXPERIMENT) == [name] else {EXPERIMENT: [name]}
+    for parameter, new in values.items():
+        found.pop(parameter, None)
+        if new is not None:
+            found[parameter] = [new]
+    visited[page] = found
+
+
+def experiment() -> str | None:
+    """The experiment that the address names, else the one that this session saw last."""
+    named = value(EXPERIMENT)
+    if named is not None:
+        st.session_state["last-experiment"] = named
+    seen: str | None = st.session_state.get("last-experiment")
+    return seen
+
+
+def leading_to(page: str) -> Parameters:
+    """Parameters for a link to ``page``: as it was left, if that was with the same experiment."""
+    name = experiment()
+    visited: dict[str, Parameters] = st.session_state.get(_VISITED, {})
+    before = visited.get(page, {})
+    if name is None:
+        return {}
+    return before if before.get(EXPERIMENT) == [name] else {EXPERIMENT: [name]}
+
+
+def choose(
+    name: str,
+    label: str,
+    options: Sequence[str],
+    *,
+    default: str | None = None,
+    clears: Sequence[str] = (),
+    **looks: Any,
+) -> str:
+    """A picker of one of ``options`` (one or more): segments where few, else a list.
+
+    ``default`` (the first option unless given) is what an address without the parameter, or with an
+    unknown value, means. A change removes the parameters ``clears``, which depend on it.
+    """
+    standard = options[0] if default is None or default not in options else default
+    asked = value(name)
+    chosen = standard if asked is None or asked not in options else asked
+    key = f"choice-{name}"
+    st.session_state[key] = chosen
+    given: dict[str, Any] = {
+        "key": key,
+        "on_change": _chosen,
+        "args": (name, key, standard, tuple(clears)),
+    }
+    if looks or len(options) > _MOST_SEGMENTS:
+        st.selectbox(label, options, **given, **looks)
+    else:
+        st.segmented_control(label, options, required=True, format_func=plain, **given)
+    return chosen
+
+
+def choose_number(name: str, label: str, count: int, otherwise: str, help_text: str) -> str:
+    """A picker of a number below ``count``, or of ``otherwise``, which an address without the
+    parameter means: a list, or where that would be long a field. Returns what is picked."""
+    if count <= _MOST_LISTED:
+        numbers = [otherwise, *(str(number) for number in range(count))]
+        return choose(name, label, numbers, width=120, help=help_text)
+    asked = value(name) or ""
+    picked = int(asked) if asked.isascii() and asked.isdigit() and int(asked) < count else None
+    key = f"choice-{name}"
+    st.session_state[key] = picked
+    st.number_input(
+        label,
+        min_value=0,
+        max_value=count - 1,
+        step=1,
+        value=None,
+        placeholder=otherwise,
+        key=key,
+        on_change=_number_chosen,
+        args=(name, key),
+        help=help_text,
+        width=150,
+    )
+    return otherwise if picked is None else str(picked)
+
+
+def choose_several(
+    name: str, label: str, options: Sequence[str], default: Sequence[str]
+) -> list[str]:
+    """A picker of some of ``options``, in their order; ``default`` where the address names none."""
+    asked = parameters().get(name, [])
+    chosen = [option for option in options if option in asked] or list(default)
+    key = f"choice-{name}"
+    st.session_state[key] = chosen
+    st.pills(
+        label,
+        options,
+        selection_mode="multi",
+        format_func=plain,
+        key=key,
+        on_change=_chosen_several,
+        args=(name, key, tuple(default)),
+    )
+    return chosen
+
+
+def search(name: str, label: str, placeholder: str) -> str:
+    """A field to search with; what is typed, in lower case."""
+    key = f"choice-{name}"
+    st.session_state[key] = value(name) or ""
+    st.text_input(
+        label,
+        key=key,
+        placeholder=placeholder,
+        icon=":material/search:",
+        label_visibility="collapsed",
+        width=340,
+        max_chars=200,
+        on_change=_chosen,
+        args=(name, key, "", ()),
+    )
+    return str(st.session_state[key]).strip().lower()
+
+
+def _chosen(name: str, key: str, standard: str, clears: Sequence[str]) -> None:
+    new = st.session_state.get(key)
+    kept = new if isinstance(new, str) and new != standard else None
+    change({name: kept} | dict.fromkeys(clears))
+
+
+def _number_chosen(name: str, key: str) -> None:
+    new = st.session_state.get(key)
+    change({name: None if new is None else str(int(new))})
+
+
+def _chosen_several(name: str, key: str, standard: Sequence[str]) -> None:
+    new = list(st.session_state.get(key) or ())
+    change({name: None if not new or set(new) == set(standard) else new})

@@ -1,0 +1,88 @@
+"""What the critical path and the concurrency of a graph come to, below its picture."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import streamlit as st
+
+from graphviz_dash.analysis.nodes.concurrency import Concurrency
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.analysis.trace.kernel_names import short_name
+from graphviz_dash.charts.figures.schedule import schedule_chart
+from graphviz_dash.charts.shades import Theme
+from graphviz_dash.errors import printable
+from graphviz_dash.ui.page.frame import draw
+from graphviz_dash.ui.page.markup import element, plain, show, text
+
+_MOST_EDGES: Final = 500
+
+
+def concurrency_panel(found: Concurrency | str, whole: WholeGraph, theme: Theme) -> None:
+    """The sentences, the schedules, and the dependencies with the time lost in each."""
+    st.header("Critical path and concurrency", anchor="critical-path")
+    if isinstance(found, str):
+        st.caption(plain(found))
+        return
+    chart = schedule_chart(found.measured, theme)
+    findings = element(
+        "ul", "".join(element("li", text(one)) for one in found.sentences), "findings"
+    )
+    if chart is None:
+        show(findings)
+    else:
+        left, right = st.columns([0.62, 0.38], gap="medium")
+        with left:
+            show(findings)
+        with right:
+            draw(chart, "schedules")
+    if not found.measured.edges:
+        return
+    lost = st.expander(
+        "Time lost between dependent nodes",
+        icon=":material/hourglass_empty:",
+        key="lost-time",
+        on_change="rerun",
+    )
+    if lost.open:
+        with lost:
+            _edges(found, whole)
+
+
+def _edges(found: Concurrency, whole: WholeGraph) -> None:
+    measured = found.measured
+    names = {name: at for at, name in enumerate(whole.owner)}
+    needless = set(found.needless.edges)
+    edges = sorted(measured.edges, key=lambda edge: -edge.lost_ns)[:_MOST_EDGES]
+
+    def label(place: int) -> str:
+        graph, index = measured.nodes[place]
+        at = names.get((graph, index))
+        row = None if at is None else whole.table.rows[at]
+        return f"{index} {short_name(printable(row.node.label)) if row else graph}"
+
+    data: dict[str, list[Any]] = {
+        "From": [label(edge.source) for edge in edges],
+        "To": [label(edge.target) for edge in edges],
+        "Lost, us": [edge.lost_ns / 1e3 for edge in edges],
+        "Gap, us": [edge.gap_ns / 1e3 for edge in edges],
+        "On the critical path": [{edge.source, edge.target} <= measured.critical for edge in edges],
+        "Without need": [(edge.source, edge.target) in needless for edge in edges],
+    }
+    st.dataframe(
+        data,
+        column_config={
+            "From": st.column_config.TextColumn(width="medium"),
+            "To": st.column_config.TextColumn(width="medium"),
+            "Lost, us": st.column_config.NumberColumn(format="%.2f"),
+            "Gap, us": st.column_config.NumberColumn(format="%.2f"),
+        },
+        hide_index=True,
+        height="content" if len(edges) <= 12 else 420,
+        alt="Dependencies with the time lost in each, longest first",
+    )
+    st.caption(
+        f"{len(edges)} of {len(measured.edges)} dependencies, drawn through nodes that the trace "
+        "does not show. The gap is the median from the end of the first to the start of the "
+        "second; it is lost where the second waited for nothing else by then."
+    )

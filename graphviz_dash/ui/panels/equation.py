@@ -1,0 +1,193 @@
+"""The equation of a run on the Compare page: the picture, what each module or operator saved, and
+which kernel of the baseline is which of the run."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import streamlit as st
+
+from graphviz_dash.analysis.comparison.compare import Comparison, RunComparison
+from graphviz_dash.analysis.step.typical_step import StepWork
+from graphviz_dash.analysis.step.waterfall import Cause, Share, Waterfall
+from graphviz_dash.analysis.step.work_pairs import PairKind, PairRow
+from graphviz_dash.analysis.trace.kernel_names import short_name
+from graphviz_dash.charts.figures.waterfall import waterfall_chart
+from graphviz_dash.errors import printable
+from graphviz_dash.narrative.answer import Evidence, Piece
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import draw, figure
+from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.units import format_count, format_percent
+
+_MOST_PAIRS: Final = 10_000
+"""Rows of the table of pairs; a browser needs no more at once."""
+
+
+def answer_markup(pieces: tuple[Piece, ...], there: frozenset[Evidence]) -> str:
+    """The answer as a paragraph; each figure leads to its evidence, where the page has it, and what
+    is a figure of its own to its row in their table. No markup without an answer."""
+    if not pieces:
+        return ""
+    parts = []
+    for piece in pieces:
+        if piece.evidence is None:
+            parts.append(text(piece.text))
+            continue
+        goal = (piece.evidence if piece.evidence in there else Evidence.FIGURES).value
+        if piece.metric is not None:
+            goal = figure_anchor(piece.metric)
+        parts.append(element("a", text(piece.text), href=f"#{goal}"))
+    return element("p", "".join(parts), "answer")
+
+
+def figure_anchor(metric: str) -> str:
+    """The anchor of a metric's row among the figures."""
+    return f"figure-{metric}"
+
+
+def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
+    """The whole of it; ``key`` is the experiment's in the store."""
+    st.header(
+        f"Where the difference to {plain(run.baseline)} went", anchor=Evidence.WATERFALL.value
+    )
+    found = run.waterfall
+    if found is None or run.baseline is None:
+        st.caption(plain(f"Not told: {run.waterfall_reason}."))
+        return
+    modes = result[run.baseline].mode, run.mode
+    left, right = st.columns([0.52, 0.48], gap="medium")
+    with left:
+        chart = figure(
+            key, ("waterfall", run.name), lambda theme: waterfall_chart(found, modes, theme)
+        )
+        draw(chart, "waterfall")
+    with right:
+        by = url_state.choose("by", "Divided by", ("module", "operator"))
+        _shares(found.modules if by == "module" else found.operators, by)
+    st.caption(_method(found))
+    _pairs(found)
+
+
+def _shares(shares: tuple[Share, ...], by: str) -> None:
+    data: dict[str, list[Any]] = {
+        by.capitalize(): [short_name(printable(share.label)) for share in shares],
+        "Difference, us": [-share.saved.total / 1e3 for share in shares],
+    }
+    config: dict[str, Any] = {
+        by.capitalize(): st.column_config.TextColumn(width="medium", pinned=True),
+        "Difference, us": st.column_config.NumberColumn(format="%+.2f"),
+    }
+    for place, cause in enumerate(Cause):
+        values = [share.saved.items()[place][1] for share in shares]
+        if not any(values):
+            continue
+        column = f"{cause.value.capitalize()}, us"
+        data[column] = [-value / 1e3 if value else None for value in values]
+        config[column] = st.column_config.NumberColumn(format="%+.2f")
+    for place, side in enumerate(("before", "after")):
+        data[f"Work {side}"] = [share.items[place] for share in shares]
+    st.dataframe(
+        data,
+        column_config=config,
+        hide_index=True,
+        height=254 if len(shares) > 6 else "content",
+        placeholder="–",
+        alt=f"What each {by} contributes to the difference, by cause",
+    )
+
+
+def _method(found: Waterfall) -> str:
+    before, after = found.pairs.before, found.pairs.after
+    return (
+        "Clean medians are the whole, in integer nanoseconds; the parts add up to the difference "
+        f"exactly. {before.like} of {before.taken} traced steps of {plain(found.baseline)} and "
+        f"{after.like} of {after.taken} of {plain(found.run)} divide it: GPU work as traced, "
+        f"instants of the CPU scaled by {found.scales[0]:.2f} and {found.scales[1]:.2f} (clean "
+        "over traced launch CPU time). The remainder, "
+        f"{format_percent(found.remainder_share)} of the step of {plain(found.baseline)}, is what "
+        f"that does not explain. {found.ranks_method}".rstrip()
+    )
+
+
+def _pairs(found: Waterfall) -> None:
+    counts = found.pairs.counts
+    told = ", ".join(f"{format_count(n)} {kind.value}" for kind, n in counts.items() if n)
+    with st.expander(f"Which kernel is which: {told}", icon=":material/compare_arrows:"):
+        kinds = [kind.value for kind in PairKind if counts[kind]]
+        chosen = kinds
+        if len(kinds) > 1:
+            chosen = url_state.choose_several("pairs", "What became of it", kinds, kinds)
+        rows = [row for row in found.pairs.rows if row.kind.value in chosen]
+        _pair_table(found, rows[:_MOST_PAIRS])
+        show(
+            element(
+                "p",
+                text(
+                    f"{format_count(min(len(rows), _MOST_PAIRS))} of "
+                    f"{format_count(len(found.pairs.rows))} rows. Durations are medians over the "
+                    "traced steps; found by: "
+                    + ", ".join(f"{how} {n:,}" for how, n in found.pairs.methods.items())
+                ),
+                "muted",
+            )
+        )
+
+
+def _pair_table(found: Waterfall, rows: list[PairRow]) -> None:
+    before, after = found.pairs.before, found.pairs.after
+    base, run = printable(found.baseline), printable(found.run)
+    times = [(_took(before, row.before), _took(after, row.after)) for row in rows]
+    st.dataframe(
+        {
+            "What": [
+                row.kind.value + (", other launch" if row.launch_differs else "") for row in rows
+            ],
+            f"In {base}": [_names(before, row.before) for row in rows],
+            f"In {run}": [_names(after, row.after) for row in rows],
+            "Node": [_node(after, row) for row in rows],
+            "Operator": [_operator(before, after, row) for row in rows],
+            "Module": [_module(before, after, row) for row in rows],
+            f"{base}, us": [one for one, _ in times],
+            f"{run}, us": [one for _, one in times],
+            "Found by": [row.method for row in rows],
+            "Confidence": [row.confidence or None for row in rows],
+        },
+        column_config={
+            f"In {base}": st.column_config.TextColumn(width="medium"),
+            f"In {run}": st.column_config.TextColumn(width="medium"),
+            f"{base}, us": st.column_config.NumberColumn(format="%.2f"),
+            f"{run}, us": st.column_config.NumberColumn(format="%.2f"),
+            "Confidence": st.column_config.NumberColumn(format="percent"),
+        },
+        hide_index=True,
+        height=420,
+        placeholder="–",
+        alt="Each kernel, copy and set of the baseline's step beside that of the run's",
+    )
+
+
+def _names(work: StepWork, places: tuple[int, ...]) -> str | None:
+    if not places:
+        return None
+    return " + ".join(short_name(printable(work.items[place].name)) for place in places)
+
+
+def _took(work: StepWork, places: tuple[int, ...]) -> float | None:
+    return sum(int(work.duration[place]) for place in places) / 1e3 if places else None
+
+
+def _node(after: StepWork, row: PairRow) -> str | None:
+    nodes = [after.items[place] for place in row.after]
+    named = [f"{item.graph}#{item.node}" for item in nodes if item.graph is not None]
+    return ", ".join(named) or None
+
+
+def _operator(before: StepWork, after: StepWork, row: PairRow) -> str:
+    items = [after.items[one] for one in row.after] or [before.items[one] for one in row.before]
+    return printable(items[0].origin.op or "")
+
+
+def _module(before: StepWork, after: StepWork, row: PairRow) -> str:
+    items = [after.items[one] for one in row.after] or [before.items[one] for one in row.before]
+    return printable(items[0].origin.module or "")

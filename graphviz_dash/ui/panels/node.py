@@ -1,0 +1,110 @@
+"""The panel beside a graph: the card of the chosen node, or the longest nodes to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import nsmallest
+from typing import Any, Final
+
+import streamlit as st
+
+from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
+from graphviz_dash.analysis.trace.kernel_categories import Category
+from graphviz_dash.analysis.trace.kernel_names import short_name
+from graphviz_dash.charts.dag.node_card import Field, NodeCard
+from graphviz_dash.charts.palette import CATEGORY
+from graphviz_dash.charts.shades import Theme, shade
+from graphviz_dash.errors import printable
+from graphviz_dash.model.graph import KernelParams
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.markup import element, show, text
+
+_LONGEST: Final = 14
+
+
+def node_panel(card: NodeCard, theme: Theme) -> str:
+    """Everything that is known of one node."""
+    colour = shade(CATEGORY[Category(card.category)], theme)
+    pieces = [
+        element(
+            "span",
+            f'<i style="background:{colour}"></i>'
+            + text(f"{card.where} · {card.kind} · {card.category}"),
+            "kind",
+        ),
+        element("h2", text(card.title)),
+    ]
+    if card.name != card.title:
+        pieces.append(element("p", text(card.name), "full", tabindex="0"))
+    for title, fields in card.sections:
+        pieces.append(element("h3", text(title)))
+        if title.startswith("Time") and card.bins:
+            pieces.append(_spark(card.bins, colour))
+        pieces.append(element("div", "".join(_pair(field) for field in fields), "pairs"))
+    return element("div", "".join(pieces), "node")
+
+
+def longest_nodes(found: NodeTable, identity: str) -> None:
+    """The nodes that take longest, to choose from; ``identity`` tells this graph from others."""
+    seen = (row for row in found.rows if row.times.median_ns is not None)
+    rows = nsmallest(_LONGEST, seen, key=lambda row: -(row.times.median_ns or 0.0))
+    rows = rows or list(found.rows[:_LONGEST])
+    heading = "Longest nodes" if found.replays else "First nodes"
+    show(
+        element(
+            "div",
+            element("h2", text(heading))
+            + element("p", "Click one here or in the graph for all that is known of it.", "muted"),
+            "node",
+        )
+    )
+    times = [None if row.times.median_ns is None else row.times.median_ns / 1e3 for row in rows]
+    highest = max((time for time in times if time is not None), default=1.0)
+    st.dataframe(
+        {"us": times, "Node": [_name(row) for row in rows]},
+        column_config={
+            "us": st.column_config.ProgressColumn(
+                format="%.2f", min_value=0.0, max_value=highest, width="small"
+            ),
+        },
+        hide_index=True,
+        height="content",
+        key=f"longest-{identity}",
+        on_select=selecting(f"longest-{identity}", [row.node.index for row in rows]),
+        selection_mode="single-cell",
+        placeholder="–",
+        alt="The longest nodes of the graph with their median time",
+    )
+
+
+def _name(row: NodeRow) -> str:
+    label = printable(row.node.label)
+    return short_name(label) if isinstance(row.node.params, KernelParams) else label
+
+
+def selecting(key: str, nodes: Sequence[int]) -> Callable[[], None]:
+    """What to call when a cell of the table ``key`` is selected: it selects that row's node."""
+
+    def chosen() -> None:
+        state: Any = st.session_state.get(key)
+        cells = state["selection"]["cells"] if state else []
+        if cells and cells[0][0] < len(nodes):
+            url_state.change({"node": str(nodes[cells[0][0]])})
+
+    return chosen
+
+
+def _pair(field: Field) -> str:
+    note = element("small", text(field.note)) if field.note else ""
+    # A path that does not fit breaks after a folder, not within its line number.
+    value = text(field.text).replace("/", "/<wbr>")
+    return element("span", text(field.label)) + element("b", value + note)
+
+
+def _spark(bins: tuple[int, ...], colour: str) -> str:
+    highest = max(bins)
+    bars = "".join(f'<i style="height:{count / highest * 100:.1f}%"></i>' for count in bins)
+    label = "Distribution of the node's duration over the replays, shortest to longest"
+    return element(
+        "div", bars, "spark", style=f"--bin:{colour}", role="img", **{"aria-label": label}
+    )

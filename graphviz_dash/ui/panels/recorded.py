@@ -1,0 +1,73 @@
+"""What the recorder saw of programs that are not ours: their steps and their captures."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphviz_dash.analysis.comparison.compare import Comparison, RunComparison
+from graphviz_dash.model.recording import RecordedGraph, Recording
+from graphviz_dash.ui.page.markup import element, table, text
+from graphviz_dash.units import format_count, format_ns
+
+SHOWN: Final = 40
+"""Captures listed of one run; a program may make hundreds."""
+
+
+def recorded_section(result: Comparison) -> str:
+    """A table of captures for each recorded run, under what its steps were; empty without any."""
+    groups = [
+        (_heading(run, run.run.recording), _rows(run.run.recording))
+        for run in result.runs
+        if run.run.recording is not None
+    ]
+    if not groups:
+        return ""
+    head = ("graph", "captured at", "after step", "nodes", "replays", "in the window", "capture")
+    return element("div", table(head, groups, "figures captures"), "scroll")
+
+
+def _heading(run: RunComparison, recording: Recording | None) -> str:
+    if recording is None:
+        return text(run.name)
+    if recording.rung is None:
+        steps = "nothing in the program looked like a step"
+    else:
+        steps = (
+            f"{format_count(recording.steps)} steps seen, of which {len(recording.step_ns):,} "
+            f"timed and {recording.marked:,} traced; a step ends at: {recording.boundary}"
+        )
+    left_out = len(recording.graphs) - SHOWN
+    more = f"; {left_out:,} more captures are not listed" if left_out > 0 else ""
+    earlier = (
+        f"; {format_count(recording.earlier_replays)} replays of graphs captured before it began"
+        if recording.earlier_replays
+        else ""
+    )
+    return text(f"{run.name}: {steps}{earlier}{more}")
+
+
+def _rows(recording: Recording | None) -> list[list[str]]:
+    if recording is None or not recording.graphs:
+        why = "the program was not seen to capture a graph while it was recorded"
+        return [[element("span", "no capture", "absent", title=why), *[""] * 6]]
+    return [_row(graph) for graph in recording.graphs[:SHOWN]]
+
+
+def _row(graph: RecordedGraph) -> list[str]:
+    place = graph.captured_at[0] if graph.captured_at else "a thread of torch's own"
+    where = element("code", text(place), title=" called from ".join(graph.captured_at))
+    if graph.problem is not None:
+        where += element("span", text(graph.problem), "spread")
+    return [
+        text(graph.graph),
+        where,
+        _number(graph.step),
+        _number(graph.nodes),
+        _number(graph.replays),
+        _number(graph.window_replays),
+        element("span", text(format_ns(graph.capture_ns) if graph.capture_ns else "–"), "num"),
+    ]
+
+
+def _number(value: int | None) -> str:
+    return element("span", text("–" if value is None else format_count(value)), "num")

@@ -1,0 +1,1 @@
+"""What the server holds: loaded runs, results, jobs, uploads."""

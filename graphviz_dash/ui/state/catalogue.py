@@ -1,0 +1,91 @@
+"""Which experiments there are: under the folders given when the server started, and uploaded."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from graphviz_dash.bundle.launch import find_launches
+from graphviz_dash.bundle.references import reference_launches
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.load import find_experiments
+from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.ui.state.uploads import UPLOADS
+
+PATHS_VARIABLE: Final = "GRAPHVIZ_DASH_PATHS"
+"""Folders to look in, separated as PATH is; used when none are given after ``--``."""
+
+_SAMPLES: Final = "sample_traces"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An experiment by the name that addresses use, with its folder and its key in the store."""
+
+    name: str
+    path: Path
+    key: str
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All experiments by name, the folders that were looked in, and what was wrong with them."""
+
+    entries: dict[str, Entry]
+    roots: tuple[Path, ...]
+    problems: tuple[str, ...]
+
+
+@cache
+def roots() -> tuple[Path, ...]:
+    """The folders to look in: given on the command line, else by PATHS_VARIABLE, else the samples
+    in the working folder or, without these, the working folder itself."""
+    given = [Path(argument) for argument in sys.argv[1:] if not argument.startswith("-")]
+    if not given and (listed := os.environ.get(PATHS_VARIABLE)):
+        given = [Path(part) for part in listed.split(os.pathsep) if part]
+    if not given:
+        given = [Path(_SAMPLES) if Path(_SAMPLES).is_dir() else Path()]
+    return tuple(path.resolve() for path in given)
+
+
+def catalogue() -> Catalogue:
+    """What there is now; looks anew, so that an experiment collected meanwhile appears."""
+    entries: dict[str, Entry] = {}
+    problems = []
+    for root in (*roots(), UPLOADS.folder):
+        try:
+            found = find_experiments(root)
+        except InputError as error:
+            problems.append(str(error))
+            continue
+        for path in found:
+            name = _name(path, root, entries)
+            entries[name] = Entry(name, path, STORE.register(path))
+    return Catalogue(entries, roots(), tuple(problems))
+
+
+def launches() -> dict[str, Path]:
+    """The recordings of launch costs under the same folders by name, and those that ship."""
+    found: dict[str, Path] = {}
+    for root in roots():
+        for path in find_launches(root):
+            name = path.relative_to(root).as_posix() if path != root else path.name
+            found.setdefault(name, path)
+    seen = {path.resolve() for path in found.values()}
+    shipped = reference_launches()
+    return found | {name: path for name, path in shipped.items() if path.resolve() not in seen}
+
+
+def _name(path: Path, root: Path, taken: dict[str, Entry]) -> str:
+    """The path below the root; made unique by a number where two roots hold the same."""
+    name = path.relative_to(root).as_posix() if path != root else path.name
+    number = 2
+    unique = name
+    while unique in taken:
+        unique = f"{name} ({number})"
+        number += 1
+    return unique

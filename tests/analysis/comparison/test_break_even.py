@@ -1,0 +1,94 @@
+"""When a graph has paid for itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.analysis.comparison.break_even import BreakEven, pays_text
+from graphviz_dash.analysis.comparison.compare import Comparison, compare
+from graphviz_dash.charts.figures.comparison import break_even_chart
+from graphviz_dash.ingest.load import load_experiment
+from tests.experiments import LIFE_NS, make_experiment, make_run
+
+SAMPLES = Path(__file__).parents[3] / "sample_traces"
+
+
+def compared(folder: Path) -> Comparison:
+    return compare(load_experiment(folder))
+
+
+def pays(result: Comparison, name: str) -> BreakEven:
+    found = result[name].pays
+    assert found is not None, result[name].pays_reason
+    return found
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Comparison:
+    return compared(make_experiment(tmp_path / "toy", ("eager", "graph", "callables", "compile")))
+
+
+class TestCost:
+    def test_the_parts_add_up_to_the_one_off_cost(self, toy: Comparison) -> None:
+        graph = pays(toy, "graph")
+        assert dict(graph.parts) == {
+            "capture": LIFE_NS["capture"],
+            "instantiation": LIFE_NS["instantiate"],
+            "first launch beyond a step": 100_000,
+        }
+        assert dict(pays(toy, "callables").parts)["upload"] == LIFE_NS["upload"]
+        for name in ("graph", "callables"):
+            found = pays(toy, name)
+            assert sum(ns for _, ns in found.parts) == found.one_off_ns
+            assert found.one_off_ns == toy[name]["one_off_cost"].value
+
+    def test_none_where_nothing_is_paid_back(self, tmp_path: Path, toy: Comparison) -> None:
+        assert toy["eager"].pays_reason == "it is the baseline"
+        assert "compilation" in (toy["compile"].pays_reason or "")
+        make_run(tmp_path / "slow", "eager")
+        make_run(tmp_path / "slow", "graph", wall_ns=500_000)
+        slow = compared(tmp_path / "slow")["graph"]
+        assert slow.pays is None
+        assert slow.pays_reason == "a replay saves nothing over a step of eager"
+
+
+class TestCurve:
+    def test_it_crosses_zero_at_the_break_even(self, toy: Comparison) -> None:
+        graph = pays(toy, "graph")
+        assert graph.replays == 8  # 2.4 ms over 300 us
+        assert graph.saved(7)[1] < 0 <= graph.saved(8)[1]
+        assert graph.saved(0) == (-2_400_000,) * 3
+        assert graph.fewest <= graph.replays <= (graph.most or 0)
+        assert graph.discarded == 38  # 9 ms of warm-up more
+
+    def test_the_interval_widens_with_the_replays(self) -> None:
+        graph = pays(compared(SAMPLES / "mlp-train"), "graph")
+        widths = [high - low for low, _, high in map(graph.saved, (1, 10, 100))]
+        assert widths == sorted(widths)
+        assert graph.saved(graph.most or 0)[0] >= 0
+
+    def test_a_saving_that_may_be_none_has_no_end(self, tmp_path: Path) -> None:
+        walls = [400_000 + 5_000 * (place * 8 % 21 - 10) for place in range(21)]
+        make_run(tmp_path / "unsure", "eager", wall_ns=walls)
+        make_run(tmp_path / "unsure", "callables", wall_ns=[wall - 10_000 for wall in walls[::-1]])
+        callables = pays(compared(tmp_path / "unsure"), "callables")
+        assert callables.low_ns < 0
+        assert callables.most is None
+        assert "to never)" in pays_text(callables)
+
+    def test_powers_of_ten(self, toy: Comparison) -> None:
+        assert pays(toy, "graph").powers() == (1, 10, 100)
+
+
+class TestChart:
+    def test_lines_and_band(self, toy: Comparison) -> None:
+        figure = break_even_chart(toy, toy["graph"], "light")
+        assert figure is not None
+        high, low, eager, graph = figure.data
+        assert low.fill == "tonexty"
+        last = low.x[-1]
+        assert eager.y[-1] == pytest.approx(0.4 * last)
+        assert graph.y[-1] == pytest.approx(0.1 * last + 2.4)
+        assert high.y[-1] <= graph.y[-1] <= low.y[-1]

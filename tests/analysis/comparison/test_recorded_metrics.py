@@ -1,0 +1,146 @@
+"""Figures of recorded programs: from totals, against the run without graphs, never mixed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.metrics.registry import FEW_STEPS
+from graphviz_dash.analysis.metrics.run_selection import family, ran_eagerly
+from graphviz_dash.model.recording import RecordedGraph, Recording, StepRung
+from graphviz_dash.model.run import Absent, ExecutionMode, Run
+from graphviz_dash.narrative.answer import answer_text
+from tests.analysis.frames import make_experiment, make_run, steps_trace
+
+GRAPH = RecordedGraph("graph-0", ("train.py:9",), 5_000, 0, 3, 60, 4, False, True)
+
+
+def recording(
+    step_ns: int, *, count: int = 40, graphs: tuple[RecordedGraph, ...] = ()
+) -> Recording:
+    return Recording(
+        rung=StepRung.OPTIMIZER,
+        boundary="SGD.step returns",
+        skip=count,
+        window=5,
+        steps=count + 8,
+        step_ns=(step_ns,) * count,
+        drain_ns=step_ns * count,
+        marked=5,
+        window_refused=None,
+        profiler_seen=False,
+        earlier_replays=0,
+        graphs=graphs,
+    )
+
+
+def recorded(name: str, what: Recording, rank: int | None = None) -> Run:
+    run = make_run(
+        name,
+        ExecutionMode.RECORDED,
+        trace=steps_trace(5, 9_000, (("k", 700),), graph=bool(what.graphs)),
+        absent=(Absent("clean pass", "it ran once"),),
+        rank=rank,
+    )
+    return replace(run, recording=what)
+
+
+def both() -> tuple[Run, Run]:
+    return recorded("graphed", recording(1_000, graphs=(GRAPH,))), recorded(
+        "slow", recording(4_000)
+    )
+
+
+def test_a_step_is_the_total_and_the_drain_over_the_count() -> None:
+    (run,) = compare(make_experiment(recorded("graphed", recording(1_000)))).runs
+    # Forty steps of 1,000 ns as the CPU saw them, and as long again until the GPU was done.
+    assert run["recorded_step"].value == 2_000
+    assert run["recorded_step"].spread is None
+    assert run["step_time"].reason == "it ran once"
+
+
+def test_the_run_without_graphs_is_the_baseline() -> None:
+    result = compare(make_experiment(*both()))
+    assert result.baseline == "slow"
+    graphed, slow = result["graphed"], result["slow"]
+    assert slow.is_baseline
+    assert (graphed.baseline, graphed.is_baseline) == ("slow", False)
+    assert graphed["recorded_speedup"].value == 4
+    assert graphed["recorded_saving"].value == 6_000
+    assert graphed["recorded_replays"].value == 60
+    assert graphed["speedup"].value is None
+    assert result.best is graphed
+    assert "4.00x faster than slow" in result.headline
+    assert graphed.step.value == 2_000
+    assert graphed.where is not None
+    assert graphed.where.step_ns == 2_000
+    assert answer_text(graphed.answer).startswith(
+        "Yes: graphed makes a step 4.00x faster than slow, 2.00 us instead of 8.00 us"
+    )
+    assert "as it ran once, not clean timings" in answer_text(graphed.answer)
+
+
+def test_recorded_and_collected_runs_are_never_compared() -> None:
+    graphed, _ = both()
+    eager = make_run("eager", trace=steps_trace(5, 9_000, (("k", 700),), graph=False))
+    result = compare(make_experiment(eager, graphed))
+    found = result["graphed"]["recorded_speedup"]
+    assert found.value is None
+    assert found.reason == "the baseline eager: mode eager is collected in passes, not recorded"
+    assert result["eager"]["recorded_step"].reason == (
+        "mode eager is collected in passes, not recorded"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"profiler_seen": True}, "a profiler had run"),
+        ({"drain_ns": None}, "ended before its GPU work was waited for"),
+        ({"step_ns": ()}, "no step was timed after the last capture"),
+        ({"rung": None}, "nothing in the program looked like a step"),
+    ],
+)
+def test_what_is_not_known_says_why(change: dict[str, object], reason: str) -> None:
+    what = msgspec.structs.replace(recording(1_000), **change)
+    (run,) = compare(make_experiment(recorded("graphed", what))).runs
+    assert run["recorded_step"].value is None
+    assert reason in (run["recorded_step"].reason or "")
+    assert run.where is None
+    assert reason in (run.where_reason or "")
+
+
+def test_few_steps_and_failed_captures_are_weak() -> None:
+    failed = msgspec.structs.replace(GRAPH, nodes=None, problem="Error: no")
+    what = recording(1_000, count=FEW_STEPS - 1, graphs=(failed,))
+    (run,) = compare(make_experiment(recorded("graphed", what))).runs
+    texts = {weakness.code: weakness.text for weakness in run.weaknesses}
+    assert texts["few-recorded-steps"] == f"recorded step: only {FEW_STEPS - 1} steps"
+    assert texts["capture-problem"] == "graph-0 at train.py:9: Error: no"
+
+
+def test_a_rank_is_held_against_its_own_rank_of_the_same_program() -> None:
+    runs = [
+        recorded(f"{name}-rank{rank}", recording(step, graphs=graphs), rank)
+        for name, step, graphs in (("fast", 1_000, (GRAPH,)), ("plain", 3_000, ()))
+        for rank in (0, 1)
+    ]
+    assert [family(run) for run in runs] == ["fast", "fast", "plain", "plain"]
+    result = compare(make_experiment(*runs))
+    assert [(run.name, run.baseline) for run in result.runs] == [
+        ("fast-rank0", "plain-rank0"),
+        ("fast-rank1", "plain-rank1"),
+        ("plain-rank0", None),
+        ("plain-rank1", None),
+    ]
+
+
+def test_a_run_that_replayed_something_did_not_run_eagerly() -> None:
+    graphed, slow = both()
+    assert ran_eagerly(slow)
+    assert not ran_eagerly(graphed)
+    earlier = msgspec.structs.replace(recording(1_000), earlier_replays=1)
+    assert not ran_eagerly(recorded("later", earlier))

@@ -1,0 +1,88 @@
+"""Recordings over each other, and beside what was published."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from graphviz_dash.analysis.launch.launch_comparison import beside_published, compare_launches
+from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, launch_costs
+from graphviz_dash.bundle.launch import read_launch
+from graphviz_dash.bundle.references import published_launch, reference_launches
+from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
+from tests.analysis.launches import REPEAT, lines, recording
+
+LINE = Topology(1, 100, False, None, 100)
+
+
+def costs(*samples: int, each: int | None) -> LaunchCosts:
+    one = recording(LaunchSeries(LINE, {REPEAT: samples}, {}))
+    return launch_costs(replace(one, process_trials=each))
+
+
+def test_the_spread_is_the_middle_of_all_samples_of_all_processes() -> None:
+    timing = costs(*range(101), each=10).rows[0].timings[REPEAT]
+    assert (timing.spread.low, timing.spread.high, timing.spread.samples) == (5, 95, 101)
+
+
+def test_medians_apart_by_less_than_the_spread_are_within_it() -> None:
+    first = costs(*range(100, 201), each=None)
+    near, far = costs(*range(170, 271), each=None), costs(*range(300, 401), each=None)
+    found = compare_launches({"a": first, "b": near})
+    assert found is not None
+    (one,) = found.differences
+    assert one.medians == (150, 220)
+    assert one.ratios == (1, pytest.approx(220 / 150))
+    assert (one.apart, one.shown, one.within) == (70, 90, True)
+    assert "1 of 1" in found.sentence
+    beyond = compare_launches({"a": first, "b": near, "c": far})
+    assert beyond is not None
+    assert [(one.apart, one.within) for one in beyond.of(REPEAT)] == [(200, False)]
+
+
+def test_what_events_time_is_no_finer_than_events() -> None:
+    measure = LaunchMeasure.REPEAT_LAUNCH_DEVICE
+    near, far = (
+        launch_costs(recording(LaunchSeries(LINE, {measure: (time,) * 9}, {})))
+        for time in (1_000, 1_400)
+    )
+    found = compare_launches({"a": near, "b": far})
+    assert found is not None
+    assert [(one.apart, one.shown, one.within) for one in found.differences] == [(400, 500, True)]
+
+
+def test_only_what_all_recordings_have_is_compared() -> None:
+    every = launch_costs(recording(*lines(lambda n: 2000 + n)))
+    some = launch_costs(recording(*lines(lambda n: 2000 + n)[:3]))
+    found = compare_launches({"every": every, "some": some})
+    assert found is not None
+    assert {one.topology.nodes for one in found.differences} == {1, 2, 4}
+    assert compare_launches({"every": every}) is None
+
+
+def test_published_figures_have_their_source_and_stand_beside_measured_ones() -> None:
+    published = published_launch()
+    assert published.address.startswith("developer.nvidia.com/blog/constant-time-launch")
+    assert published.absent
+    assert all(one.quoted_by for one in (*published.figures, *published.lines))
+    # The post's own percentages: how much longer it took before.
+    percent = {
+        (one.measure, one.nodes): round(100 * (one.before_us / one.after_us - 1))
+        for one in published.figures
+    }
+    assert percent[LaunchMeasure.INSTANTIATION, 100] == 32
+    assert percent[LaunchMeasure.INSTANTIATION, 1025] == 40
+    assert percent[LaunchMeasure.REPEAT_LAUNCH_DEVICE, 100] == 15
+    assert percent[LaunchMeasure.REPEAT_LAUNCH_DEVICE, 1025] == 11
+    rows = beside_published(published, {"mine": costs(2_000, 2_200, 2_400, each=None)})
+    repeat = {row.nodes: row for row in rows if row.measure is REPEAT}
+    assert (repeat[100].before, repeat[100].after) == (22_000, 2_600)
+    assert repeat[100].medians == {"mine": 2_200}
+    assert repeat[1000].medians == {"mine": None}
+
+
+def test_the_shipped_recording_is_an_h200() -> None:
+    (path,) = reference_launches().values()
+    found = launch_costs(read_launch(path))
+    assert found.recording.environment.gpu.name == "NVIDIA H200"
+    assert found.constant

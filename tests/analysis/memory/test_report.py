@@ -1,0 +1,282 @@
+"""Memory: parts that add up, shares of a pool, and the difference to the baseline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.memory.pools import graph_shares, pool_uses, stretches
+from graphviz_dash.analysis.memory.report import (
+    MEANINGS,
+    MemoryReport,
+    Part,
+    compare_memory,
+    memory_report,
+)
+from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.memory import (
+    Extent,
+    GraphMemory,
+    LiveExtent,
+    MemoryPass,
+    MemoryStage,
+    OwnedBytes,
+    Owner,
+    PoolSegment,
+    Stage,
+)
+from graphviz_dash.model.run import Experiment, Run
+from tests.experiments import make_experiment
+
+MIB = 1 << 20
+POOL = (0, 1)
+
+
+def stages(
+    reserved: int, used: int, prepare_peak: int = 0, *, alone: bool = True
+) -> tuple[MemoryStage, ...]:
+    return tuple(
+        MemoryStage(
+            stage,
+            reserved - 1,
+            prepare_peak if stage is Stage.PREPARE and prepare_peak else reserved,
+            reserved - 2,
+            reserved,
+            used,
+            used if alone else None,
+        )
+        for stage in Stage
+    )
+
+
+EAGER = MemoryPass(
+    method="by hand",
+    iterations=4,
+    stages=stages(100 * MIB, 600 * MIB),
+    at_rest=(OwnedBytes((0, 0), Owner.WEIGHTS, 10 * MIB),),
+    at_peak=(
+        OwnedBytes((0, 0), Owner.WEIGHTS, 10 * MIB),
+        OwnedBytes((0, 0), Owner.OPTIMIZER, 20 * MIB),
+        OwnedBytes((0, 0), Owner.UNOWNED, 8 * MIB),
+        OwnedBytes((0, 0), Owner.TRANSIENT, 40 * MIB),
+    ),
+    segments=(),
+    live=(),
+    graphs=(),
+)
+
+GRAPHED = MemoryPass(
+    method="by hand",
+    iterations=4,
+    stages=stages(120 * MIB, 624 * MIB, 150 * MIB),
+    at_rest=(),
+    at_peak=(
+        OwnedBytes((0, 0), Owner.WEIGHTS, 10 * MIB),
+        OwnedBytes((0, 0), Owner.OPTIMIZER, 20 * MIB),
+        OwnedBytes((0, 0), Owner.UNOWNED, 8 * MIB),
+        OwnedBytes((0, 0), Owner.TENSORS, 2 * MIB),
+        OwnedBytes((0, 0), Owner.TRANSIENT, 4 * MIB),
+        OwnedBytes(POOL, Owner.GRADIENTS, 5 * MIB),
+    ),
+    segments=(PoolSegment(POOL, 40 * MIB), PoolSegment(POOL, 30 * MIB)),
+    live=(
+        LiveExtent(0, 0, 5 * MIB, Owner.GRADIENTS),
+        LiveExtent(1, 20 * MIB, 28 * MIB, Owner.UNOWNED),
+        LiveExtent(1, 0, 1 * MIB, Owner.TENSORS),
+    ),
+    graphs=(
+        GraphMemory("graph-0", POOL, 9, 30 * MIB, 6 * MIB, (Extent(0, 0, 30 * MIB),), 0),
+        GraphMemory(
+            "graph-1",
+            POOL,
+            7,
+            20 * MIB,
+            9 * MIB,
+            (Extent(0, 20 * MIB, 36 * MIB), Extent(1, 0, 28 * MIB)),
+            2 * MIB,
+        ),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    path = tmp_path_factory.mktemp("memory") / "mlp"
+    make_experiment(path)
+    return with_memory(load_experiment(path))
+
+
+def with_memory(loaded: Experiment) -> Experiment:
+    found = {"eager": EAGER, "graph": GRAPHED}
+    runs = tuple(replace(run, memory_pass=found.get(run.name)) for run in loaded.runs)
+    return replace(loaded, runs=runs)
+
+
+def report(run: Run) -> MemoryReport:
+    found = memory_report(run)
+    assert isinstance(found, MemoryReport)
+    return found
+
+
+def test_the_parts_add_up_to_the_device(experiment: Experiment) -> None:
+    eager, graph = (report(run) for run in experiment.runs[:2])
+    assert eager.total == 600 * MIB
+    assert graph.total == 624 * MIB
+    assert {part: size // MIB for part, size in eager.parts.items() if size} == {
+        Part.WEIGHTS: 10,
+        Part.OPTIMIZER: 20,
+        Part.WORKSPACES: 8,
+        Part.ACTIVATIONS: 40,
+        Part.CACHE: 22,
+        Part.OUTSIDE: 500,
+    }
+    assert {part: size // MIB for part, size in graph.parts.items() if size} == {
+        Part.WEIGHTS: 10,
+        Part.GRADIENTS: 5,
+        Part.OPTIMIZER: 20,
+        Part.TENSORS: 2,
+        Part.WORKSPACES: 16,
+        Part.ACTIVATIONS: 4,
+        # 15 of graph-0 (5 to 20), 6 (30 to 36) and 20 of graph-1 less its workspace.
+        Part.EXCLUSIVE: 41,
+        Part.SHARED: 10,
+        Part.UNUSED: 6,
+        Part.CACHE: 6,
+        Part.OUTSIDE: 504,
+    }
+
+
+def test_the_difference_is_the_sum_of_its_parts(experiment: Experiment) -> None:
+    result = compare_memory(compare(experiment))
+    change = result.difference("graph")
+    assert change is not None
+    assert change.baseline == "eager"
+    assert change.total == 24 * MIB == sum(change.parts.values())
+    # (4 + 41 + 10 + 6 + 2) of 40 MiB of activations.
+    assert change.activation_overhead == pytest.approx((63 - 40) / 40)
+    assert result.difference("eager") is None
+    assert result.sentence == (
+        "eager takes 600 MiB of device memory; against it graph +24.0 MiB (its activations +57.5%)"
+    )
+
+
+def test_without_the_process_only_what_the_allocator_holds_is_compared(
+    experiment: Experiment,
+) -> None:
+    others = stages(120 * MIB, 9000 * MIB, alone=False)
+    crowded = replace(
+        experiment.runs[1], memory_pass=msgspec.structs.replace(GRAPHED, stages=others)
+    )
+    result = compare(replace(experiment, runs=(experiment.runs[0], crowded)))
+    graph = result["graph"]
+    assert graph["device_memory"].value is None
+    assert "may be on the device" in (graph["device_memory_change"].reason or "")
+    assert graph["iterate_reserved_change"].value == 20 * MIB
+    assert compare_memory(result).sentence == (
+        "eager takes 600 MiB of device memory; against it graph +20.0 MiB (its activations +57.5%)"
+    )
+
+
+def test_each_graph_has_its_share_of_the_pool() -> None:
+    first, second = graph_shares(GRAPHED)
+    assert (first.footprint, first.exclusive, first.shared) == (30 * MIB, 20 * MIB, 10 * MIB)
+    assert (second.footprint, second.exclusive, second.shared) == (44 * MIB, 34 * MIB, 10 * MIB)
+    assert (second.kept, second.peak, second.instantiate_device) == (9 * MIB, 20 * MIB, 2 * MIB)
+
+
+def test_a_pool_adds_up_to_what_it_reserved() -> None:
+    (pool,) = pool_uses(GRAPHED)
+    assert (pool.id, pool.segments, pool.reserved) == (POOL, 2, 70 * MIB)
+    assert pool.graphs == {"graph-0", "graph-1"}
+    parts = (pool.exclusive, pool.shared, pool.unused, pool.workspaces, *pool.owned.values())
+    assert sum(parts) == pool.reserved
+
+
+spans = st.tuples(st.integers(0, 90), st.integers(1, 10)).map(lambda p: (p[0], p[0] + p[1]))
+
+
+@given(st.lists(st.lists(spans, max_size=4), max_size=5))
+def test_stretches_divide_a_segment_without_gap_or_overlap(
+    drawn: list[list[tuple[int, int]]],
+) -> None:
+    graphs = tuple(
+        GraphMemory(
+            f"graph-{number}", POOL, 1, 0, 0, tuple(Extent(0, b, e) for b, e in separate(one)), None
+        )
+        for number, one in enumerate(drawn)
+    )
+    found = MemoryPass("", 1, (), (), (), (PoolSegment(POOL, 100),), (), graphs)
+    pieces = list(stretches(found))
+    assert [piece.begin for piece in pieces] == [0, *(piece.end for piece in pieces)][:-1]
+    assert pieces[-1].end == 100
+    for piece in pieces:
+        expected = {
+            graph.graph
+            for graph in graphs
+            for extent in graph.extents
+            if extent.begin <= piece.begin < extent.end
+        }
+        assert set(piece.graphs) == expected
+
+
+def separate(extents: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those that overlap and touch no earlier one."""
+    kept: list[tuple[int, int]] = []
+    for begin, end in extents:
+        if all(end < other[0] or other[1] < begin for other in kept):
+            kept.append((begin, end))
+    return kept
+
+
+def test_a_bundle_without_the_pass_says_so(tmp_path: Path) -> None:
+    make_experiment(tmp_path / "mlp")
+    result = compare_memory(compare(load_experiment(tmp_path / "mlp")))
+    assert result.reports == ()
+    assert result.sentence == "No run has a memory pass"
+    assert set(result.without.values()) == {"the bundle has no memory pass"}
+
+
+def test_rounding_is_no_overhead(experiment: Experiment) -> None:
+    eager, graph = experiment.runs[:2]
+
+    def with_activations(count: int) -> Run:
+        assert eager.memory_pass is not None
+        at_peak = tuple(
+            msgspec.structs.replace(part, bytes=count) if part.owner is Owner.TRANSIENT else part
+            for part in eager.memory_pass.at_peak
+        )
+        return replace(
+            eager, memory_pass=msgspec.structs.replace(eager.memory_pass, at_peak=at_peak)
+        )
+
+    def overhead(count: int) -> Figure:
+        changed = replace(experiment, runs=(with_activations(count), graph))
+        return compare(changed)["graph"]["activation_overhead"]
+
+    assert overhead(2 * MIB).value == pytest.approx((63 - 2) / 2)
+    assert overhead(MIB).reason == (
+        "eager has 1.00 MiB of activations, less than the 2.00 MiB that the allocator takes at a "
+        "time: rounding outweighs them"
+    )
+    assert overhead(0).reason == "eager has no activations at its peak"
+
+
+def test_figures_come_with_reasons(experiment: Experiment) -> None:
+    graph = compare(experiment)["graph"]
+    assert graph["device_memory_change"].value == 24 * MIB
+    assert graph["activation_overhead"].value == pytest.approx(0.575)
+    assert graph["prepare_peak"].value == 150 * MIB
+    eager = compare(experiment)["eager"]
+    assert eager["device_memory_change"].reason == "it is the baseline"
+    assert eager["pool_shared"].value == 0
+
+
+def test_every_part_is_explained() -> None:
+    assert set(MEANINGS) == set(Part)

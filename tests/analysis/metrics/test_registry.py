@@ -1,0 +1,42 @@
+"""The registry of metrics, and the page that is written from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from graphviz_dash.analysis.metrics.registry import METRICS, SECTIONS, Source, Unit
+from scripts.metrics_page import markdown
+
+PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text() == markdown(), "run: python -m scripts.metrics_page > docs/metrics.md"
+
+
+def test_each_metric_has_its_heading_id_and_pass() -> None:
+    page = markdown()
+    for metric in METRICS.values():
+        assert f"\n### {metric.title}\n\n`{metric.id}` · {metric.unit.value} · pass: " in page
+        assert metric.formula in page
+
+
+def test_ids_and_titles_are_unique() -> None:
+    listed = [metric for group in SECTIONS.values() for metric in group]
+    assert len(METRICS) == len(listed)
+    assert len({metric.title for metric in listed}) == len(listed)
+
+
+def test_what_joins_two_passes_says_so() -> None:
+    for metric in METRICS.values():
+        assert not metric.estimate or metric.source is Source.BOTH
+
+
+def test_values_are_formatted_by_their_unit() -> None:
+    by_unit = {metric.unit: metric for metric in METRICS.values()}
+    assert by_unit[Unit.NANOSECONDS].format(127_000) == "127 us"
+    assert by_unit[Unit.BYTES].format(3 << 20) == "3.00 MiB"
+    assert by_unit[Unit.COUNT].format(1234) == "1,234"
+    assert by_unit[Unit.RATIO].format(10.27) == "10.3x"
+    assert by_unit[Unit.FRACTION].format(0.123) == "12.3%"
+    assert {metric.format(None) for metric in METRICS.values()} == {"\N{EN DASH}"}

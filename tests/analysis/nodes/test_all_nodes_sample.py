@@ -1,0 +1,76 @@
+"""The recorded experiment with every kind of node: all of it is read, matched and explained."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.analysis.comparison.compare import Comparison, compare
+from graphviz_dash.analysis.graph.flatten import SHOWN_KINDS
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.graph import NodeKind
+from graphviz_dash.model.run import Experiment
+
+
+@pytest.fixture(scope="module")
+def experiment() -> Experiment:
+    return load_experiment(Path("sample_traces/all-nodes"))
+
+
+@pytest.fixture(scope="module")
+def whole(experiment: Experiment) -> WholeGraph:
+    return whole_graph(experiment.runs[1], "graph-0")
+
+
+@pytest.fixture(scope="module")
+def compared(experiment: Experiment) -> Comparison:
+    return compare(experiment)
+
+
+def test_every_kind_is_in_it(whole: WholeGraph) -> None:
+    assert {row.node.kind for row in whole.table.rows} == set(NodeKind)
+
+
+def test_every_row_of_every_replay_is_a_node(whole: WholeGraph) -> None:
+    table = whole.table
+    assert table.matched_kernels == table.replay_kernels > 0
+    confidences = {row.times.confidence for row in table.rows if row.times.samples}
+    assert confidences == {1.0}
+
+
+def test_a_node_has_times_or_the_reason_why_not(whole: WholeGraph) -> None:
+    for row in whole.table.rows:
+        if row.node.kind in SHOWN_KINDS:
+            assert row.times.samples, row.node
+        else:
+            assert row.times.samples == 0
+            assert row.times.note, row.node
+        assert row.origin.op is None
+        assert row.origin.reason
+
+
+def test_bodies_ran_as_often_as_their_conditions_said(whole: WholeGraph) -> None:
+    replays = whole.table.replays
+    ran = Counter({row.node.label: row.times.samples for row in whole.table.rows})
+    assert ran["lift"] + ran["lower"] == replays
+    assert abs(ran["lift"] - ran["lower"]) <= 1
+    assert ran["relax"] == ran["again"] == replays
+    # Of four steps the Switch runs a case each in three.
+    for case in ("square", "reflect"):
+        assert replays // 4 <= ran[case] <= replays // 4 + 1
+
+
+def test_what_a_while_hides_makes_figures_weak(compared: Comparison) -> None:
+    weak = {weakness.code: weakness for weakness in compared["graph"].weaknesses}
+    assert "1 While node" in weak["loops"].text
+    assert "gpu_busy" in weak["loops"].metrics
+    assert "loops" not in {weakness.code for weakness in compared["eager"].weaknesses}
+
+
+def test_what_could_not_be_measured_says_why(experiment: Experiment) -> None:
+    absent = {one.fact: one.reason for one in experiment.runs[1].manifest.absent}
+    assert set(absent) == {"upload_ns of graph-0", "first launch on the GPU of graph-0"}
+    assert all("allocates memory" in reason for reason in absent.values())

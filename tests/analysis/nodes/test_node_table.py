@@ -1,0 +1,93 @@
+"""The table of a graph's nodes: driver facts, origins and times in one row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphviz_dash.analysis.nodes.node_table import build_node_table, node_table
+from graphviz_dash.analysis.origins.attribution import attribute
+from graphviz_dash.analysis.replays.replays import BY_BRANCH, BY_ORDER, UNMATCHED, match_replays
+from graphviz_dash.analysis.trace.kernel_categories import Category
+from graphviz_dash.ingest.load import load_run
+from tests.analysis.scenes import Scene, graph_of, kernel, memcpy
+from tests.builders import STEP, fork_join, gpu_starts, make_run
+
+
+def test_a_training_step(tmp_path: Path) -> None:
+    run = load_run(make_run(tmp_path / "toy", traced=4))
+    table = node_table(run, "graph-0")
+    assert table.attributed == table.capture_launches == len(STEP)
+    assert table.replays == 4
+    assert table.replay_kernels == table.matched_kernels == 4 * len(STEP)
+    starts = gpu_starts(STEP, 0)
+    for work, row, start in zip(STEP, table.rows, starts, strict=True):
+        assert row.origin.op == work.op
+        assert (row.times.method, row.times.confidence, row.times.samples) == (BY_ORDER, 1.0, 4)
+        assert row.times.median_ns == row.times.min_ns == row.times.max_ns == work.duration
+        assert row.times.start_median_ns == start
+        assert row.times.stream == work.stream
+    assert [row.category for row in table.rows[:3]] == [
+        Category.MEMORY,
+        Category.GEMM,
+        Category.ELEMENTWISE,
+    ]
+
+
+def test_parallel_branches(tmp_path: Path) -> None:
+    work = fork_join()
+    table = node_table(load_run(make_run(tmp_path / "toy", work=work)), "graph-0")
+    assert {row.times.method for row in table.rows} == {BY_BRANCH}
+    assert [row.times.stream for row in table.rows] == [item.stream for item in work]
+    assert table.matched_kernels == table.replay_kernels
+
+
+def test_medians_and_extremes_are_those_of_the_samples() -> None:
+    graph = graph_of([kernel(0, "a"), kernel(1, "b")])
+    durations = {0: [30, 10, 20, 50], 1: [7, 5, 9]}
+    scene = Scene()
+    for number in range(4):
+        correlation = scene.call("cudaGraphLaunch", 1000 * (number + 1))
+        for node, samples in durations.items():
+            if number < len(samples):
+                start = 1000 * (number + 1) + 10 + 100 * node
+                scene.work(graph.nodes[node], start, correlation, dur=samples[number])
+    matched = match_replays((graph,), scene.trace())
+    table = build_node_table(graph, attribute(graph, None), matched)
+    for node, samples in durations.items():
+        times = table.rows[node].times
+        assert times.samples == len(samples)
+        assert times.median_ns == np.median(samples)
+        assert (times.min_ns, times.max_ns) == (min(samples), max(samples))
+        assert times.start_median_ns == 100 * node
+        assert matched.samples("graph-0", node).tolist() == samples
+    # In the last replay a row is missing, so the other one is less than certain there.
+    assert table.rows[0].times.confidence == 0.9
+    assert table.attributed == 0
+
+
+def test_a_node_that_no_trace_shows_has_no_times() -> None:
+    graph = graph_of([kernel(0), memcpy(1), kernel(2, "z")])
+    scene = Scene()
+    scene.replay(graph, 100, [(0, 0, 7), (2, 10, 7)])
+    table = build_node_table(graph, attribute(graph, None), match_replays((graph,), scene.trace()))
+    times = table.rows[1].times
+    assert (times.method, times.samples, times.median_ns) == (UNMATCHED, 0, None)
+    assert (table.replay_kernels, table.matched_kernels) == (2, 2)
+
+
+def test_without_traces_the_driver_s_facts_remain(tmp_path: Path) -> None:
+    run = replace(load_run(make_run(tmp_path / "toy")), capture_trace=None, replay_trace=None)
+    table = node_table(run, "graph-0")
+    assert len(table.rows) == len(STEP)
+    assert table.replays == table.replay_kernels == table.attributed == 0
+    assert table.rows[0].origin.reason == "there is no trace of the capture"
+    assert table.rows[0].times.samples == 0
+
+
+def test_a_graph_that_the_run_does_not_have(tmp_path: Path) -> None:
+    with pytest.raises(KeyError, match="graph-7"):
+        node_table(load_run(make_run(tmp_path / "toy")), "graph-7")

@@ -1,0 +1,124 @@
+"""A calibration finds the terms that made its recordings, tells how far it is off, and refuses what
+it cannot be made from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from graphviz_dash.analysis.prediction.calibration import (
+    Provenance,
+    Recorded,
+    calibrate,
+    predicted_of,
+    recorded_of,
+)
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
+from graphviz_dash.analysis.prediction.replay_model import Term, replay_time
+from graphviz_dash.bundle.calibration import read_calibration, write_calibration
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.load import load_experiment
+from tests.analysis.predictions import CALIBRATION, GPU, TERMS, line_trace
+from tests.experiments import make_experiment, make_run
+
+SOURCE = Provenance(GPU, CALIBRATION.environment, "2026-11-21", "0", "2026-11-21")
+
+
+def recordings(folder: Path, noise: float = 0.0) -> list[Recorded]:
+    """Lines of kernels of many lengths, with the replays that TERMS would make of them."""
+    found = []
+    generator = np.random.default_rng(4)
+    for place in range(14):
+        count = 5 + 12 * place
+        trace = line_trace(folder / str(place), kernels=count, duration=900 + 400 * (place % 5))
+        step = eager_step(trace)
+        assert isinstance(step, EagerStep)
+        total = replay_time(step, CALIBRATION.terms, GPU.multiprocessors).total_ns
+        total *= 1 + noise * generator.standard_normal()
+        found.append(
+            Recorded(
+                name=f"line-{place}",
+                step=step,
+                nodes=count,
+                step_ns=round(total),
+                interval_ns=round(total - 4_000),
+                replay_cpu_ns=4_000 + 5 * count,
+                eager_ns=step.step_ns,
+                eager_cpu_ns=10_000 * count,
+                capture_ns=500_000 + 10_000 * count,
+                instantiate_ns=50_000 + 3_000 * count,
+                first_launch_ns=round(total) + 20_000 + 100 * count,
+            )
+        )
+    return found
+
+
+def test_it_finds_the_terms_that_made_the_recordings(tmp_path: Path) -> None:
+    found = calibrate(recordings(tmp_path), SOURCE)
+    assert found.terms[Term.FIXED] == pytest.approx(TERMS[Term.FIXED], rel=0.01)
+    assert found.terms[Term.KERNEL] == pytest.approx(TERMS[Term.KERNEL], rel=0.01)
+    # What no recording has is not made up.
+    assert found.terms[Term.HOST_COPY] == 0
+    assert found.interval_fixed_ns == pytest.approx(1_000, abs=5)
+    assert found.capture == pytest.approx((500_000, 1.0))
+    assert found.instantiate_ns == pytest.approx((50_000, 3_000))
+    assert found.error < 0.001
+
+
+def test_its_error_is_that_of_workloads_it_was_made_without(tmp_path: Path) -> None:
+    recorded = recordings(tmp_path, noise=0.05)
+    found = calibrate(recorded, SOURCE)
+    off = [abs(one.predicted_ns / one.step_ns - 1) for one in found.samples]
+    assert found.error == pytest.approx(float(np.quantile(off, 0.9)))
+    # Of the workloads themselves it is closer: it has seen them.
+    own = [abs(predicted_of(one, found)[0] / one.step_ns - 1) for one in recorded]
+    assert np.mean(own) < np.mean(off)
+
+
+def test_too_few_workloads_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="5 workloads that can be used"):
+        calibrate(recordings(tmp_path)[:5], SOURCE)
+
+
+def test_an_experiment_tells_what_it_recorded(tmp_path: Path) -> None:
+    found = recorded_of(load_experiment(make_experiment(tmp_path / "toy")))
+    assert isinstance(found, Recorded)
+    assert found.name == "toy"
+    assert found.step_ns == 100_000
+    assert found.eager_ns == 400_000
+
+
+def test_an_experiment_without_a_graph_says_so(tmp_path: Path) -> None:
+    make_run(tmp_path / "toy", "eager")
+    assert recorded_of(load_experiment(tmp_path / "toy")) == "it has no eager and graph run"
+
+
+class TestFile:
+    def test_it_comes_back_as_it_was_written(self, tmp_path: Path) -> None:
+        write_calibration(tmp_path / "c.json", CALIBRATION)
+        assert read_calibration(tmp_path / "c.json") == CALIBRATION
+        assert [path.name for path in tmp_path.iterdir()] == ["c.json"]
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"format": "other"}, "format 'other'"),
+            ({"version": 2}, "version 2 of graphviz-dash-calibration"),
+            ({"terms": {"kernel": "much"}}, "Expected"),
+            ({"unknown": 1}, "unknown field"),
+        ],
+    )
+    def test_what_is_not_as_it_should_be_is_refused(
+        self, tmp_path: Path, change: dict[str, object], message: str
+    ) -> None:
+        document = msgspec.to_builtins(CALIBRATION) | change
+        (tmp_path / "c.json").write_bytes(msgspec.json.encode(document))
+        with pytest.raises(InputError, match=message):
+            read_calibration(tmp_path / "c.json")
+
+    def test_no_file_says_how_to_make_one(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="bench predict"):
+            read_calibration(tmp_path / "missing.json")

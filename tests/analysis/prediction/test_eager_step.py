@@ -1,0 +1,176 @@
+"""The typical step of an eager trace: its work in order of launch, what streams wait for, and which
+steps are alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step, exclusive_of
+from graphviz_dash.analysis.trace.steps import StepMethod
+from graphviz_dash.ingest.kineto.reader import read_trace
+from graphviz_dash.model.marks import STEP
+from tests.trace_builder import TraceBuilder
+
+Launch = tuple[str, int, int]  # name, stream, duration
+
+
+def launches(trace: TraceBuilder, at: int, work: list[Launch | str], slow: int = 0) -> int:
+    """Launches ``work`` one call every 10 us from ``at``; a text is another call of the runtime."""
+    ends: dict[int, int] = {}
+    for one in work:
+        if isinstance(one, str):
+            trace.runtime(one, at, 1_000)
+        else:
+            name, stream, duration = one
+            begin = max(at + 6_000, ends.get(stream, 0) + 200)
+            correlation = trace.runtime("cudaLaunchKernel", at, 4_000)
+            trace.kernel(name, begin, duration + slow, correlation=correlation, stream=stream)
+            ends[stream] = begin + duration + slow
+        at += 10_000
+    return max([at, *ends.values()])
+
+
+def step_of(tmp_path: Path, *steps: list[Launch | str], slow: tuple[int, ...] = ()) -> EagerStep:
+    trace = TraceBuilder()
+    at = 0
+    for number, work in enumerate(steps):
+        end = launches(trace, at + 1_000, work, slow[number] if slow else 0)
+        trace.annotation(f"{STEP}{number}", at, end + 1_000 - at)
+        at = end + 5_000
+    found = eager_step(read_trace(trace.write(tmp_path / "trace.json")))
+    assert isinstance(found, EagerStep), found
+    return found
+
+
+ONE: list[Launch | str] = [("a", 7, 2_000), ("b", 7, 3_000), ("c", 7, 4_000)]
+
+
+class TestLikeSteps:
+    def test_durations_are_medians_over_the_steps_that_are_alike(self, tmp_path: Path) -> None:
+        found = step_of(tmp_path, ONE, ONE, ONE, slow=(0, 100, 900))
+        assert found.duration.tolist() == [2_100, 3_100, 4_100]
+        assert found.like == (0, 1, 2)
+        assert found.method is StepMethod.MARKED
+
+    def test_a_step_with_other_work_is_counted_and_left_out(self, tmp_path: Path) -> None:
+        other = [*ONE, ("d", 7, 1_000)]
+        found = step_of(tmp_path, other, ONE, ONE)
+        assert (found.like, found.taken, len(found)) == ((1, 2), 3, 3)
+
+    def test_busy_and_work_count_what_overlaps_once_and_twice(self, tmp_path: Path) -> None:
+        found = step_of(tmp_path, [("a", 7, 50_000), ("b", 8, 50_000)])
+        assert found.work_ns == 100_000
+        assert found.busy_ns == 60_000
+        assert exclusive_of(found).tolist() == [50_000, 10_000]
+
+
+class TestStreams:
+    def test_one_stream_waits_for_no_other(self, tmp_path: Path) -> None:
+        found = step_of(tmp_path, ONE)
+        assert found.streams == 1
+        assert found.after == ((), (), ())
+
+    def test_a_fork_waits_for_the_main_stream_and_a_join_for_the_others(
+        self, tmp_path: Path
+    ) -> None:
+        work: list[Launch | str] = [
+            ("a", 7, 2_000),
+            "cudaEventRecord",
+            "cudaStreamWaitEvent",
+            ("b", 20, 2_000),
+            ("c", 20, 2_000),
+            "cudaEventRecord",
+            "cudaStreamWaitEvent",
+            ("d", 21, 2_000),
+            "cudaStreamWaitEvent",
+            "cudaStreamWaitEvent",
+            ("e", 7, 2_000),
+            ("f", 7, 2_000),
+        ]
+        found = step_of(tmp_path, work)
+        assert found.name == ("a", "b", "c", "d", "e", "f")
+        assert found.lane.tolist() == [0, 1, 1, 2, 0, 0]
+        assert found.after == ((), (0,), (), (0,), (2, 3), ())
+        assert found.waits == 4
+
+    def test_all_forks_at_once_are_given_to_the_streams_that_follow(self, tmp_path: Path) -> None:
+        work: list[Launch | str] = [
+            ("a", 7, 2_000),
+            "cudaStreamWaitEvent",
+            "cudaStreamWaitEvent",
+            ("b", 20, 2_000),
+            ("c", 21, 2_000),
+        ]
+        assert step_of(tmp_path, work).after == ((), (0,), (0,))
+
+    def test_a_stream_that_never_waits_is_not_made_to(self, tmp_path: Path) -> None:
+        assert step_of(tmp_path, [("a", 7, 2_000), ("b", 20, 2_000)]).after == ((), ())
+
+    def test_a_join_does_not_wait_twice_for_the_same_work(self, tmp_path: Path) -> None:
+        work: list[Launch | str] = [
+            ("a", 20, 2_000),
+            "cudaStreamWaitEvent",
+            ("b", 7, 2_000),
+            "cudaStreamWaitEvent",
+            ("c", 7, 2_000),
+        ]
+        assert step_of(tmp_path, work).after == ((), (0,), ())
+
+
+class TestNoStep:
+    def test_a_trace_without_gpu_work_says_so(self, tmp_path: Path) -> None:
+        trace = TraceBuilder()
+        trace.op("aten::add", 0, 1_000)
+        found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+        assert isinstance(found, str)
+        assert "ProfilerActivity.CUDA" in found
+
+    def test_a_graphed_trace_is_no_eager_one(self, tmp_path: Path) -> None:
+        from tests.trace_builder import GpuWork
+
+        trace = TraceBuilder()
+        trace.graph_launch(0, 5_000, [GpuWork("a", 9_000, 1_000), GpuWork("b", 11_000, 1_000)])
+        found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+        assert isinstance(found, str)
+        assert "graph launches" in found
+
+    def test_steps_that_capture_are_no_eager_ones(self, tmp_path: Path) -> None:
+        capturing: list[Launch | str] = [
+            ("a", 7, 2_000),
+            "cudaStreamBeginCapture",
+            "cudaStreamEndCapture",
+        ]
+        trace = TraceBuilder()
+        end = launches(trace, 1_000, capturing)
+        trace.annotation(f"{STEP}0", 0, end + 1_000)
+        told = eager_step(read_trace(trace.write(tmp_path / "capture.json")))
+        assert told == "its steps capture graphs: what a capture launches does not run in it"
+        # A capture before the steps, such as that of another part of the program, is none of them.
+        found = step_of(tmp_path, capturing[1:], ONE, ONE)
+        assert found.like == (1, 2)
+
+    def test_without_marks_the_whole_trace_is_the_step(self, tmp_path: Path) -> None:
+        trace = TraceBuilder()
+        launches(trace, 0, ONE)
+        found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+        assert isinstance(found, EagerStep)
+        assert found.method is StepMethod.WHOLE
+        assert len(found) == 3
+
+
+@pytest.mark.parametrize("early", [0, 600])
+def test_what_begins_before_the_one_ahead_has_ended_is_told(tmp_path: Path, early: int) -> None:
+    trace = TraceBuilder()
+    for step in range(3):
+        at = step * 50_000
+        for place, name in enumerate("ab"):
+            correlation = trace.runtime("cudaLaunchKernelExC", at + 1_000 + place * 1_000, 500)
+            begin = at + 10_000 + place * (5_000 - early)
+            trace.kernel(name, begin, 5_000, correlation=correlation)
+        trace.annotation(f"{STEP}{step}", at, 40_000)
+    found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+    assert isinstance(found, EagerStep)
+    assert np.array_equal(found.overlapped, [0, early])

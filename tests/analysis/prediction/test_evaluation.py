@@ -1,0 +1,86 @@
+"""Predictions beside measurements, on experiments of known truth and on the shipped ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.analysis.comparison.compare import RunComparison, compare
+from graphviz_dash.analysis.prediction.evaluation import scored_text
+from graphviz_dash.analysis.prediction.predict import predict_run
+from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.analysis.sample_statistics import SpreadKind
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.run import ExecutionMode
+from tests.experiments import make_experiment
+
+SAMPLES = Path(__file__).parents[3] / "sample_traces"
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    return make_experiment(tmp_path / "toy", list(ExecutionMode)[:3])
+
+
+def test_the_figures_are_the_prediction_and_how_far_it_is_off(toy: Path) -> None:
+    run = compare(load_experiment(toy))["graph"]
+    figure, off = run["predicted_step_time"], run["prediction_error"]
+    assert run.prediction is not None
+    assert figure.value == run.prediction.step_ns.value
+    assert figure.spread is not None
+    assert figure.spread.kind is SpreadKind.PREDICTION
+    assert (figure.spread.low, figure.spread.high) == (
+        run.prediction.step_ns.low,
+        run.prediction.step_ns.high,
+    )
+    assert run["step_time"].value is not None
+    assert off.value == figure.value / run["step_time"].value - 1
+
+
+def test_only_a_graph_of_the_whole_step_is_predicted(toy: Path) -> None:
+    result = compare(load_experiment(toy))
+    assert result["callables"].prediction is None
+    assert result["callables"].prediction_reason == "only a graph of the whole step is predicted"
+    assert result["eager"]["predicted_step_time"].reason == "it is the baseline"
+    against_graph = compare(load_experiment(toy), "callables")["graph"]
+    assert against_graph["predicted_step_time"].reason == "callables is no eager run"
+
+
+def test_the_graph_run_is_not_looked_at(toy: Path) -> None:
+    """The same eager run predicts the same, whatever the graph run measured."""
+    before = compare(load_experiment(toy))["graph"].prediction
+    eager = next(run for run in load_experiment(toy).runs if run.mode is ExecutionMode.EAGER)
+    alone = predict_run(eager, shipped_calibration())
+    assert not isinstance(alone, str)
+    assert before is not None
+    assert (before.step_ns, before.speedup) == (alone.step_ns, alone.speedup)
+
+
+def test_the_words_say_by_how_much_and_whether_inside(toy: Path) -> None:
+    run = compare(load_experiment(toy))["graph"]
+    found = run.prediction
+    assert found is not None
+    told = scored_text(found, found.step_ns.value * 2)
+    assert "off by -50.0%, outside its interval" in told
+    assert "off by +0.0%, inside its interval" in scored_text(found, found.step_ns.value)
+    assert "measured" not in scored_text(found, None)
+
+
+def compared(name: str) -> RunComparison:
+    return compare(load_experiment(SAMPLES / name))["graph"]
+
+
+@pytest.mark.parametrize("name", ["mlp-train", "transformer-train", "decode", "gpt-train"])
+def test_shipped_experiments_are_predicted(name: str) -> None:
+    run = compared(name)
+    assert run["prediction_error"].value is not None
+    assert abs(run["prediction_error"].value) < 0.08
+
+
+def test_waiting_collectives_are_not_predicted() -> None:
+    result = compare(load_experiment(SAMPLES / "tp-transformer"))
+    run = result["graph-rank1"]
+    assert run.prediction is None
+    assert re.search("wait for other ranks", run.prediction_reason or "")

@@ -1,0 +1,96 @@
+"""The schedule of a replay, against cases that can be told by hand and against brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphviz_dash.analysis.prediction.replay_schedule import schedule
+
+
+def run(
+    duration: list[float],
+    cost: list[float],
+    before: list[list[int]],
+    demand: list[float],
+    engines: list[int] | None = None,
+) -> tuple[float, list[int], float]:
+    engine = [0] * len(duration) if engines is None else engines
+    found = schedule(np.array(duration), np.array(cost), before, np.array(demand), engine)
+    return found.total_ns, found.path.tolist(), found.slowed_ns
+
+
+def test_a_line_is_its_work_and_what_passes_between() -> None:
+    before: list[list[int]] = [[], [0], [1]]
+    assert run([10, 20, 30], [5, 1, 2], before, [1, 1, 1]) == (63, [0, 1, 2], 0)
+
+
+def test_branches_that_fit_run_at_once() -> None:
+    before: list[list[int]] = [[], [0], [0], [1, 2]]
+    total, path, slowed = run([10, 20, 50, 10], [0, 1, 1, 2], before, [1, 0.4, 0.5, 1])
+    assert (total, path, slowed) == (73, [0, 2, 3], 0)
+
+
+def test_branches_that_want_too_much_slow_each_other_down() -> None:
+    # Each wants all of the GPU: 20 and 50 take turns, 40 until the first is done, and 30 more.
+    before: list[list[int]] = [[], []]
+    total, path, slowed = run([20, 50], [0, 0], before, [1, 1])
+    assert (total, path, slowed) == (70, [1], 20)
+
+
+def test_copies_ask_for_nothing() -> None:
+    assert run([20, 50], [0, 0], [[], []], [1, 0])[0] == 50
+
+
+def test_what_runs_on_different_engines_does_not_share() -> None:
+    assert run([20, 50], [0, 0], [[], []], [1, 1], [1, 0])[0] == 50
+    assert run([20, 50], [0, 0], [[], []], [1, 1], [1, 1])[0] == 70
+
+
+def test_nothing_takes_nothing() -> None:
+    assert run([], [], [], []) == (0, [], 0)
+
+
+@st.composite
+def dags(draw: st.DrawFn) -> tuple[list[float], list[float], list[list[int]]]:
+    count = draw(st.integers(1, 9))
+    times = st.lists(st.integers(1, 50), min_size=count, max_size=count)
+    duration, cost = draw(times), draw(times)
+    before = [
+        sorted(draw(st.sets(st.integers(0, place - 1), max_size=3))) if place else []
+        for place in range(count)
+    ]
+    roots = [0.0 if not one else float(value) for one, value in zip(before, cost, strict=True)]
+    return [float(one) for one in duration], roots, before
+
+
+@given(dags())
+def test_without_sharing_it_is_the_longest_way(
+    dag: tuple[list[float], list[float], list[list[int]]],
+) -> None:
+    duration, cost, before = dag
+    ends: list[float] = []
+    for place, one in enumerate(before):
+        ends.append(
+            max((ends[source] for source in one), default=0.0) + cost[place] + duration[place]
+        )
+    total, path, slowed = run(duration, cost, before, [0.0] * len(duration))
+    assert total == pytest.approx(max(ends))
+    assert slowed == pytest.approx(0)
+    assert sum(duration[one] + cost[one] for one in path) == pytest.approx(total)
+
+
+@given(dags(), st.integers(0, 3))
+def test_sharing_lies_between_all_at_once_and_one_by_one(
+    dag: tuple[list[float], list[float], list[list[int]]], seed: int
+) -> None:
+    duration, cost, before = dag
+    demand = np.random.default_rng(seed).uniform(0.1, 1.0, len(duration)).tolist()
+    total, path, slowed = run(duration, cost, before, demand)
+    free, _, _ = run(duration, cost, before, [0.0] * len(duration))
+    assert total >= free - 1e-6
+    assert total <= sum(duration) + sum(cost) + 1e-6
+    told = sum(duration[one] + cost[one] for one in path) + slowed
+    assert told == pytest.approx(total)

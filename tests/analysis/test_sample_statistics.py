@@ -1,0 +1,77 @@
+"""Medians, and the interval of a ratio of medians."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphviz_dash.analysis.sample_statistics import (
+    interval,
+    percentiles,
+    resampled_medians,
+    summarise,
+)
+
+
+class TestSummary:
+    def test_median_and_quartiles(self) -> None:
+        found = summarise([4, 1, 3, 2, 10])
+        assert found is not None
+        assert (found.median, found.spread.low, found.spread.high) == (3, 2, 4)
+        assert found.spread.samples == 5
+        assert found.relative_spread == pytest.approx(2 / 3)
+
+    def test_an_even_count_takes_the_mean_of_the_middle_two(self) -> None:
+        found = summarise([1, 2, 4, 10])
+        assert found is not None
+        assert found.median == 3
+
+    def test_nothing(self) -> None:
+        assert summarise([]) is None
+
+
+class TestPercentiles:
+    @given(
+        st.lists(st.floats(-1e15, 1e15), min_size=1, max_size=60),
+        st.lists(st.floats(0, 100), min_size=1, max_size=4),
+    )
+    def test_they_are_those_of_numpy(self, values: list[float], of: list[float]) -> None:
+        series = np.asarray(values)
+        assert percentiles(series, of) == np.percentile(series, of).tolist()
+
+    @given(st.lists(st.integers(0, 10**13), min_size=1, max_size=60))
+    def test_the_middle_is_the_median(self, values: list[int]) -> None:
+        series = np.asarray(values, dtype=np.float64)
+        assert percentiles(series, (50,)) == [np.median(series)]
+
+
+class TestResampling:
+    def test_the_same_series_gives_the_same_medians(self) -> None:
+        series = np.arange(50)
+        assert (resampled_medians(series, 0) == resampled_medians(series, 0)).all()
+        assert (resampled_medians(series, 0) != resampled_medians(series, 1)).any()
+
+    def test_the_interval_holds_the_median(self) -> None:
+        series = np.random.default_rng(1).normal(1000, 50, 200)
+        found = interval(resampled_medians(series, 0), 200)
+        assert found.low <= np.median(series) <= (found.high or 0)
+        # A median of 200 normal values has a standard error of 1.25 * 50 / sqrt(200) = 4.4.
+        assert 8 < (found.high or 0) - found.low < 35
+
+    def test_neighbours_that_are_alike_widen_it(self) -> None:
+        # A series that wanders says less than one of the same values in any order.
+        generator = np.random.default_rng(2)
+        wandering = np.zeros(400)
+        for place, noise in enumerate(generator.normal(0, 1, 400)):
+            wandering[place] = 0.9 * wandering[place - 1] + noise
+        mixed = generator.permutation(wandering)
+        assert resampled_medians(wandering, 0).std() > 1.5 * resampled_medians(mixed, 0).std()
+
+    def test_one_value(self) -> None:
+        assert set(resampled_medians([7], 0)) == {7}
+
+    def test_a_long_series_stays_cheap(self) -> None:
+        medians = resampled_medians(np.arange(40_000), 0)
+        assert 200 <= len(medians) < 1000

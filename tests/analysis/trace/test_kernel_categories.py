@@ -1,0 +1,55 @@
+"""Categories of kernels, by names as they stand in traces of real programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
+
+NAMES = {
+    Category.GEMM: (
+        "void cutlass::Kernel2<cutlass_80_simt_sgemm_64x64_8x5_tn_align1>(Params)",
+        "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw",
+        "void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int, int, int)",
+        "void cudnn::cnn::wgrad_alg1_engine<float, float, 128, 5, 5, 3, 3, 3, false, false>(int)",
+        "void cudnn::winograd_nonfused::winogradWgradData4x4<float, float>(Params)",
+        "nvjet_tst_128x256_64x4_2x1_v_bz_coopA_NNT",
+    ),
+    Category.ATTENTION: (
+        "fmha_cutlassB_f32_aligned_64x64_k32_sm80(PyTorchMemEffAttention::Params)",
+        "void cudnn::fusion::compute_dot_do_o_specialized<true, 64>(void const*)",
+    ),
+    Category.REDUCTION: (
+        "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>(float)",
+        "void cudnn::bn_fw_tr_1C11_singleread<float, 512, true, 1, 2, 0>(Args)",
+        "void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 128, true, 1>(float)",
+        "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<float>(int)",
+        "void at::native::(anonymous namespace)::max_pool_backward_nchw<float, float, int>(float)",
+        "triton_per_fused_sum_threshold_backward_1",
+    ),
+    Category.ELEMENTWISE: (
+        "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int)",
+        "void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float, false>(int)",
+        "void cudnn::engines_precompiled::scalePackedTensor_kernel<float, float>(long)",
+        "triton_poi_fused_addmm_relu_0",
+    ),
+    Category.COMMUNICATION: ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgs)",),
+    Category.MEMORY: ("memcpy32_post",),
+    Category.OTHER: ("busy", "my_own_kernel(float*)"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "category"), [(name, one) for one, names in NAMES.items() for name in names]
+)
+def test_kernels(name: str, category: Category) -> None:
+    assert categorise("kernel", name) is category
+
+
+@pytest.mark.parametrize("kind", ["memcpy", "memset", "Memcpy"])
+def test_copies_and_sets_are_memory_whatever_their_name(kind: str) -> None:
+    assert categorise(kind, "gemm") is Category.MEMORY
+
+
+def test_what_is_no_kernel_has_no_category_of_its_own() -> None:
+    assert categorise("host", "gemm") is Category.OTHER

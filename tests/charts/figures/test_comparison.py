@@ -1,0 +1,158 @@
+"""The pictures of a comparison: what they add up to, their colours, and when there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.analysis.comparison.compare import Comparison, compare
+from graphviz_dash.charts.figures.axes import log_ticks
+from graphviz_dash.charts.figures.comparison import (
+    break_even_chart,
+    iterations_chart,
+    where_time_goes_chart,
+)
+from graphviz_dash.charts.palette import CATEGORY, MODE
+from graphviz_dash.charts.shades import IDLE, Theme, shade
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.run import ExecutionMode, Failure, Pass
+from tests.builders import make_experiment, make_run
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    return compare(load_experiment(make_experiment(tmp_path_factory.mktemp("charts") / "toy")))
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Comparison:
+    """An experiment of several modes as it was collected."""
+    return compare(load_experiment(Path("sample_traces/mlp-train")))
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    folder = tmp_path_factory.mktemp("charts") / "failed"
+    make_run(folder, "graph", failure=Failure(Pass.CLEAN, "Error", "no", None, ""))
+    return compare(load_experiment(folder))
+
+
+def test_the_bars_of_a_run_add_up_to_its_clean_step(result: Comparison) -> None:
+    figure = where_time_goes_chart(result, "light")
+    assert figure is not None
+    for place, run in enumerate(result.runs):
+        total = sum(bar.x[place] for bar in figure.data)
+        assert total * 1e3 == pytest.approx(run["step_time"].value)
+    assert [note.text for note in figure.layout.annotations] == ["400 us", "100 us"]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_so_do_those_of_recorded_runs(recorded: Comparison, theme: Theme) -> None:
+    figure = where_time_goes_chart(recorded, theme)
+    assert figure is not None
+    for place, run in enumerate(recorded.runs):
+        total = sum(bar.x[place] for bar in figure.data)
+        assert total * 1e3 == pytest.approx(run["step_time"].value)
+    colours = {bar.name: bar.marker.color for bar in figure.data}
+    for category, colour in CATEGORY.items():
+        if category.value in colours:
+            assert colours[category.value] == shade(colour, theme)
+
+
+def test_the_end_of_a_step_is_marked_where_its_traced_work_took_longer() -> None:
+    found = compare(load_experiment(Path("sample_traces/tp-transformer")))
+    longer = [run for run in found.runs if run.where and run.where.excess_ns is not None]
+    assert [run.name for run in longer] == ["eager-rank0"]
+    figure = where_time_goes_chart(found, "light")
+    assert figure is not None
+    mark = figure.data[-1]
+    assert (list(mark.y), mark.name) == (["eager-rank0"], "end of the step")
+    assert mark.x[0] * 1e3 == pytest.approx(longer[0].step.value)
+    assert figure.layout.xaxis.range[1] * 1e3 > longer[0].where.busy_ns  # type: ignore[union-attr]
+
+
+def test_every_iteration_is_a_point(recorded: Comparison) -> None:
+    figure = iterations_chart(recorded, "light")
+    assert figure is not None
+    for trace, run in zip(figure.data, recorded.runs, strict=True):
+        assert run.run.clean is not None
+        assert len(trace.y) == len(run.run.clean.steps)
+        assert trace.marker.color == MODE[run.mode].light
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_trace_has_a_colour_of_the_palette(result: Comparison, theme: Theme) -> None:
+    bars = where_time_goes_chart(result, theme)
+    points = iterations_chart(result, theme)
+    best = result.best
+    assert bars is not None
+    assert points is not None
+    assert best is not None
+    lines = break_even_chart(result, best, theme)
+    assert lines is not None
+    by_name = {category.value: shade(colour, theme) for category, colour in CATEGORY.items()}
+    for bar in bars.data:
+        if bar.name == "GPU idle":
+            assert bar.marker.pattern.fgcolor == shade(IDLE, theme)
+        else:
+            assert bar.marker.color == by_name[bar.name]
+    modes = [shade(MODE[mode], theme) for mode in (ExecutionMode.EAGER, ExecutionMode.GRAPH)]
+    assert [trace.marker.color for trace in points.data] == modes
+    assert [trace.line.color for trace in lines.data if trace.line.width] == modes
+
+
+def test_the_lines_cross_where_the_graph_has_paid_for_itself(result: Comparison) -> None:
+    best = result.best
+    assert best is not None
+    figure = break_even_chart(result, best, "light")
+    assert figure is not None
+    eager, graph = (trace for trace in figure.data if trace.line.width)
+    replays = best["break_even"].value
+    assert replays is not None
+    cheaper = [x for x, a, b in zip(eager.x, eager.y, graph.y, strict=True) if b <= a]
+    dearer = [x for x, a, b in zip(eager.x, eager.y, graph.y, strict=True) if b > a]
+    assert max(dearer) < replays <= min(cheaper) + 1
+
+
+def test_the_lines_of_a_recorded_run_cross_there_too(recorded: Comparison) -> None:
+    run = recorded["graph"]
+    figure = break_even_chart(recorded, run, "light")
+    assert figure is not None
+    base, graph = (line for line in figure.data if line.name in ("eager", "graph"))
+    replays = run["break_even"].value
+    assert replays is not None
+    for steps, before, after in zip(base.x, base.y, graph.y, strict=True):
+        assert (after <= before) == (steps >= replays)
+
+
+def test_a_run_that_never_pays_has_no_lines(recorded: Comparison) -> None:
+    eager = compare(load_experiment(Path("sample_traces/sync-in-step")))
+    assert break_even_chart(eager, eager["eager"], "light") is None
+    assert break_even_chart(recorded, recorded["compile"], "light") is None
+
+
+def test_without_clean_or_traced_passes_there_is_no_picture(failed: Comparison) -> None:
+    assert where_time_goes_chart(failed, "light") is None
+    assert iterations_chart(failed, "light") is None
+    assert break_even_chart(failed, failed.runs[0], "light") is None
+
+
+@pytest.mark.parametrize(
+    ("values", "within"),
+    [
+        ([1000.0, 1900.0], 4),
+        ([640.0, 662.0], 3),
+        ([2300.0, 3300.0], 4),
+        ([164.0, 2000.0], 3),
+        ([5.0, 4e5], 5),
+        ([7.0], 1),
+        ([], 1),
+    ],
+)
+def test_logarithmic_ticks_are_round_and_enough(values: list[float], within: int) -> None:
+    ticks = log_ticks(values)
+    assert ticks == sorted(set(ticks))
+    low, high = min(values, default=1.0), max(values, default=1.0)
+    assert sum(low * 0.8 <= tick <= high * 1.25 for tick in ticks) >= within
+    assert len(ticks) <= 40

@@ -1,0 +1,102 @@
+"""``graphviz-dash fleet``, and folders and addresses given to ``import`` and ``compare``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from tests.cli.conftest import Invoke
+from tests.importers.test_bundles import replay
+from tests.importers.test_fleet import RANKS, rank
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    for number in range(RANKS):
+        rank(tmp_path / "traces", number, slow_us=80 if number == 5 else 0, extra=number == 2)
+    return tmp_path / "traces"
+
+
+def test_says_what_is_slow_and_what_differs(invoke: Invoke, traces: Path, tmp_path: Path) -> None:
+    tables = tmp_path / "tables"
+    result = invoke("fleet", str(traces), "-o", str(tables), "--workers", "1")
+    assert result.code == 0
+    assert result.out.startswith("8 ranks, 999 us a traced step in the median\n")
+    assert "launch-bound: 2.4% of a step in the median" in result.out
+    assert "rank5" in result.out
+    assert "gemm (+80.0 us)" in result.out
+    assert "all but rank2" in result.out
+    again = invoke("fleet", str(tables))
+    assert again.out == result.out
+
+
+def test_json(invoke: Invoke, traces: Path) -> None:
+    (traces / "bad.json").write_text("{]")
+    result = invoke("fleet", str(traces), "--workers", "1", "--json")
+    document = json.loads(result.out)
+    (found,) = document["modes"]
+    assert (found["mode"], found["ranks"]) == (None, RANKS)
+    assert [one["rank"] for one in found["slow"]] == [2, 5]
+    assert document["failed"][0]["source"].endswith("bad.json")
+    assert "not read" not in result.out
+
+
+def test_modes_are_told_apart(invoke: Invoke) -> None:
+    lines = invoke("fleet", "sample_traces/tp-transformer", "--workers", "1").out.splitlines()
+    assert [line[:14] for line in lines if not line.startswith(" ")] == [
+        "eager: 2 ranks",
+        "",
+        "graph: 2 ranks",
+    ]
+    assert lines[-1] == "  all ranks replay the same graph"
+
+
+def test_nothing_there_is_one_line(invoke: Invoke) -> None:
+    result = invoke("fleet", "nowhere")
+    assert result.code == 2
+    assert "no such file" in result.err
+
+
+def test_nobody_at_the_scheduler(invoke: Invoke, traces: Path) -> None:
+    pytest.importorskip("distributed")
+    result = invoke("fleet", str(traces), "--scheduler", "teleport://x")
+    assert result.code == 1
+    assert "No Dask scheduler at teleport://x" in result.err
+
+
+def test_a_folder_is_imported_run_by_run(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    replay(tmp_path / "files" / "a.json.gz")
+    (tmp_path / "files" / "notes.txt").write_text("hello")
+    out = tmp_path / "out"
+    result = invoke("import", str(tmp_path / "files"), "-o", str(out), "--workers", "1")
+    assert result.code == 0
+    assert "out/a" in result.out
+    assert "not imported" in result.err
+    only = invoke("import", str(tmp_path / "files" / "notes.txt"), "-o", str(out))
+    assert only.code == 2
+
+
+def test_compare_at_an_address_and_over_a_folder_of_traces(invoke: Invoke, tmp_path: Path) -> None:
+    system = fsspec.filesystem("memory")
+    system.pipe_file("/exp/a.json.gz", replay(tmp_path / "a.json.gz").read_bytes())
+    result = invoke("compare", "memory://exp", "--workers", "1")
+    # The workers are other processes, in whose memory there is no such file.
+    assert "not imported" in result.err
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    replay(folder / "a.json.gz")
+    assert "a has no step time" in invoke("compare", str(folder), "--workers", "1").out
+    invoke("import", str(folder), "-o", str(tmp_path / "made"), "--workers", "1")
+    for file in (tmp_path / "made").rglob("*"):
+        if file.is_file():
+            within = file.relative_to(tmp_path / "made")
+            system.pipe_file(f"/made/{within}", file.read_bytes())
+    result = invoke("compare", "memory://made")
+    assert result.code == 0
+    assert "a has no step time" in result.out
+    system.rm("/exp", recursive=True)
+    system.rm("/made", recursive=True)

@@ -1,0 +1,50 @@
+"""``graphviz-dash import`` says what each file was taken for and what the runs lack."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Invoke
+from tests.importers.test_bundles import capture, replay
+
+
+def test_says_what_each_file_is_and_what_is_absent(invoke: Invoke, tmp_path: Path) -> None:
+    files = [capture(tmp_path / "m-capture.json.gz"), replay(tmp_path / "m-replay.json.gz")]
+    result = invoke("import", *map(str, files), "-o", str(tmp_path / "out"))
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert lines[0].endswith("out/m")
+    assert lines[1].startswith("  m-capture.json.gz: Kineto trace, ")
+    assert any(line.startswith("  without dependencies between nodes: ") for line in lines)
+    assert "Reading m-capture.json.gz" in result.err
+
+
+def test_the_bundle_shows_and_validates(invoke: Invoke, tmp_path: Path) -> None:
+    files = [capture(tmp_path / "m-capture.json.gz"), replay(tmp_path / "m-replay.json.gz")]
+    out = tmp_path / "out"
+    assert invoke("import", *map(str, files), "-o", str(out)).code == 0
+    assert invoke("validate", str(out)).code == 0
+    shown = invoke("show", str(out / "m")).out
+    assert "m-capture.json.gz (Kineto trace" in shown
+    assert "2 of 2 nodes lead to an operator" in shown
+    assert str(tmp_path) not in (out / "m" / "manifest.json").read_text()
+    assert invoke("ls", str(tmp_path)).code == 0
+    assert invoke("compare", str(out)).code == 0
+
+
+def test_json(invoke: Invoke, tmp_path: Path) -> None:
+    file = replay(tmp_path / "m.json.gz")
+    result = invoke("import", str(file), "-o", str(tmp_path / "out"), "--json")
+    document = json.loads(result.out)
+    assert document["schema"] == "graphviz-dash/import"
+    (run,) = document["runs"]
+    assert run["sources"][0]["kind"] == "Kineto trace"
+    assert {"fact": "memory", "reason": "no memory snapshot was imported"} in run["absent"]
+
+
+def test_a_bad_file_is_one_line(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello")
+    result = invoke("import", str(tmp_path / "a.txt"), "-o", str(tmp_path / "out"))
+    assert result.code == 2
+    assert "a file of no kind that is known" in result.err

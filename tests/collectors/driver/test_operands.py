@@ -1,0 +1,76 @@
+"""Which memory a node may reach, from arguments and allocations small enough to check by hand."""
+
+from __future__ import annotations
+
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.allocator.extents import Event, Segment
+from collectors.driver.operands import Extent, Reach, addresses_in, lived, merged_operands
+from graphviz_dash.model.graph import Operand
+
+BASE = 0x7F12_0000_0000
+SEGMENT = Segment(BASE, BASE + 0x10000, (0, 1), ((BASE, 512), (BASE + 1024, 1024)))
+OTHER = (0x7F50_0000_0000, 0x7F50_0000_1000)
+
+
+def ask(address: int) -> Extent | None:
+    """A driver that knows one allocation beside torch's."""
+    return OTHER if OTHER[0] <= address < OTHER[1] else None
+
+
+def reach(*events: Event) -> Reach:
+    return Reach([SEGMENT], lived([SEGMENT], events), ask)
+
+
+def test_addresses_are_found_at_every_multiple_of_four_bytes() -> None:
+    arguments = struct.pack("<QIQi", BASE, 7, BASE + 512, -1)
+    assert {BASE, BASE + 512} <= set(addresses_in(arguments))
+    assert addresses_in(struct.pack("<QQdf", 12, 1 << 60, 0.0, 1.0)) == []
+    assert addresses_in(b"") == addresses_in(b"1234567") == []
+
+
+@given(st.lists(st.integers(1 << 32, (1 << 47) - 1), max_size=6), st.binary(max_size=12))
+def test_no_address_in_the_arguments_is_missed(addresses: list[int], rest: bytes) -> None:
+    packed = rest[: len(rest) // 4 * 4] + struct.pack(f"<{len(addresses)}Q", *addresses)
+    assert set(addresses) <= set(addresses_in(packed))
+
+
+def test_an_address_reaches_the_allocation_that_holds_it() -> None:
+    found = reach()
+    assert found.operand(BASE + 1500) == Operand(0, 1024, 1024)
+    assert found.operand(BASE) == Operand(0, 0, 512)
+    assert found.operand(OTHER[0] + 8) == Operand(1, 0, 0x1000)
+    assert found.operand(0x1234_5678_9ABC) is None
+
+
+def test_memory_that_served_several_allocations_is_reached_as_all_of_them() -> None:
+    again = [
+        Event(True, BASE + 1024, 1024),
+        Event(False, BASE + 1024, 512),
+        Event(False, BASE + 1536, 2048),
+    ]
+    found = reach(*again)
+    # Of 1024 to 2048 before, and of 1024 to 1536 since: whichever it was when the node was added.
+    assert found.operand(BASE + 1024) == Operand(0, 1024, 1024)
+    assert found.operand(BASE + 1536) == Operand(0, 1024, 2560)
+    assert found.operand(BASE + 3000) == Operand(0, 1536, 2048)
+
+
+def test_memory_that_nothing_was_allocated_in_is_reached_as_its_whole_segment() -> None:
+    assert reach().operand(BASE + 700) == Operand(0, 0, 0x10000)
+
+
+def test_memory_that_the_graph_allocates_is_known_from_then_on() -> None:
+    found = reach()
+    address = 0x3_0200_0000
+    assert found.operand(address) is None
+    found.allocate(address, 256)
+    assert found.operand(address + 8) == Operand(0, 0, 256)
+
+
+def test_operands_that_overlap_are_one() -> None:
+    parts = [Operand(1, 0, 8), Operand(0, 512, 512), Operand(0, 0, 600), Operand(0, 1024, 8)]
+    assert merged_operands(parts) == (Operand(0, 0, 1024), Operand(0, 1024, 8), Operand(1, 0, 8))

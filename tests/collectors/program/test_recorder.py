@@ -1,0 +1,381 @@
+"""``collect -- python train.py`` from end to end, with a torch that captures nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.bundle.read import BundleContents, read_bundle
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.recording import Recording, StepRung
+from graphviz_dash.model.run import ExecutionMode
+
+ROOT = Path(__file__).parents[3]
+FAKE = Path(__file__).parents[1] / "fake_torch"
+COLLECT = "import sys; from graphviz_dash.cli.main import main; sys.exit(main(sys.argv[1:]))"
+
+CAPTURE = """
+import torch
+from torch.cuda import CUDAGraph as G
+
+def captured():
+    g = G()
+    with torch.cuda.graph(g):
+        pass
+    return g
+"""
+
+
+def run(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """The program as train.py, recorded into ``out``."""
+    (folder / "train.py").write_text(textwrap.dedent(program))
+    command = [sys.executable, "-c", COLLECT, "collect", "-o", "out", *options]
+    return subprocess.run(
+        [*command, "--", sys.executable, "train.py"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def seen(folder: Path, name: str = "recorded") -> tuple[BundleContents, Recording]:
+    contents = read_bundle(folder / "out" / name)
+    assert contents.recording is not None
+    return contents, contents.recording
+
+
+def test_a_loop_of_replays_is_counted_timed_and_traced(tmp_path: Path) -> None:
+    loop = "g = captured()\nfor i in range(40):\n    g.replay()\nprint('out', i)\n"
+    done = run(tmp_path, CAPTURE + loop, "--skip", "5", "--steps", "4")
+    assert (done.returncode, done.stdout) == (0, "out 39\n"), done.stderr
+    contents, recording = seen(tmp_path)
+    manifest = contents.manifest
+    assert (manifest.mode, manifest.status) == (ExecutionMode.RECORDED, "complete")
+    assert (manifest.workload.name, manifest.workload.seed) == ("train.py", None)
+    assert (recording.rung, recording.boundary) == (StepRung.REPLAYS, "replay of graph-0")
+    (graph,) = recording.graphs
+    # Three steps settle, four are marked.
+    assert (graph.replays, graph.window_replays, graph.nodes) == (40, 7, 2)
+    assert graph.captured_at == ("train.py:7", "train.py:10")
+    assert (len(recording.step_ns), recording.marked) == (5, 4)
+    assert recording.drain_ns is not None
+    assert recording.exit_code == 0
+    assert [len(graph.nodes) for graph in contents.graphs] == [2]
+    assert contents.memory is not None
+    assert [fact.fact for fact in manifest.absent] == [
+        "clean pass",
+        "memory pass",
+        "capture pass",
+    ]
+    (loaded,) = load_experiment(tmp_path / "out").runs
+    assert loaded.replay_trace is not None
+    marks = loaded.replay_trace.annotations["name"].to_list()
+    assert marks == [f"graphviz_dash.step#{number}" for number in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("program", "rung", "boundary"),
+    [
+        (
+            "o = torch.optim.SGD()\nfor _ in range(20):\n    g.replay(); o.step()",
+            StepRung.OPTIMIZER,
+            "SGD.step returns",
+        ),
+        (
+            "o = torch.optim.SGD()\nh = G()\nwith torch.cuda.graph(h):\n    o.step()\n"
+            "for _ in range(20):\n    g.replay(); h.replay()",
+            StepRung.OPTIMIZER,
+            "replay of graph-1, which holds SGD.step",
+        ),
+        (
+            "import collectors\no = torch.optim.SGD()\n"
+            "for _ in range(20):\n    g.replay(); o.step(); collectors.step()",
+            StepRung.EXPLICIT,
+            "collectors.step()",
+        ),
+        (
+            "class M(torch.nn.Module):\n    def forward(self): pass\n"
+            "class Net(torch.nn.Module):\n    inner = M()\n    def forward(self): self.inner()\n"
+            "net = Net()\nfor _ in range(20):\n    net()\nassert type(net).__call__",
+            StepRung.FORWARDS,
+            "forward of Net",
+        ),
+    ],
+)
+def test_the_surest_rung_ends_steps(
+    tmp_path: Path, program: str, rung: StepRung, boundary: str
+) -> None:
+    done = run(tmp_path, CAPTURE + "g = captured()\n" + program, "--skip", "4", "--steps", "2")
+    assert done.returncode == 0, done.stderr
+    _, recording = seen(tmp_path)
+    assert (recording.rung, recording.boundary) == (rung, boundary)
+    assert (len(recording.step_ns), recording.marked) == (4, 2)
+
+
+def test_without_a_window_nothing_is_profiled_and_steps_are_kept(tmp_path: Path) -> None:
+    loop = "g = captured()\nfor i in range(1500):\n    g.replay()\n"
+    assert run(tmp_path, CAPTURE + loop, "--steps", "0").returncode == 0
+    contents, recording = seen(tmp_path)
+    assert recording.graphs[0].replays == 1500
+    assert len(recording.step_ns) == 1000
+    assert recording.drain_ns is not None
+    assert contents.replay_trace is None
+    reasons = {fact.fact: fact.reason for fact in contents.manifest.absent}
+    assert reasons["traced pass"] == "no traced window was asked for"
+
+
+def test_steps_are_counted_anew_after_a_capture(tmp_path: Path) -> None:
+    program = """
+        g = captured()
+        for _ in range(6):
+            g.replay()
+        h = captured()
+        for _ in range(30):
+            g.replay(); h.replay()
+    """
+    done = run(tmp_path, CAPTURE + textwrap.dedent(program), "--skip", "8", "--steps", "1")
+    assert done.returncode == 0, done.stderr
+    _, recording = seen(tmp_path)
+    first, second = recording.graphs
+    assert second.step == 5
+    assert (len(recording.step_ns), recording.marked) == (8, 1)
+    assert first.window_replays == second.window_replays == 4
+
+
+def test_a_failed_capture_is_the_programs_own_error(tmp_path: Path) -> None:
+    program = """
+        try:
+            with torch.cuda.graph(G()):
+                torch.capturing = "broken"
+        except torch.AcceleratorError as error:
+            print(type(error).__name__, error.__context__)
+        g = captured()
+        g.replay()
+    """
+    done = run(
+        tmp_path, CAPTURE + textwrap.dedent(program).replace("torch.capturing", "torch.capturing")
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "AcceleratorError None\n"
+    contents, recording = seen(tmp_path)
+    failed, well = recording.graphs
+    assert failed.problem == "AcceleratorError: CUDA error: operation failed"
+    assert failed.nodes is None
+    assert (well.nodes, well.replays) == (2, 1)
+    assert [graph.id for graph in contents.graphs] == ["graph-1"]
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "failures"),
+    [
+        ("raise KeyError('x')", 1, ["KeyError"]),
+        ("import sys; sys.exit(9)", 9, []),
+        ("import os; os.kill(os.getpid(), 9)", -9, ["ProcessDied"]),
+        ("import os; os._exit(4)", 4, []),
+    ],
+)
+def test_however_it_ends_the_captures_are_kept(
+    tmp_path: Path, end: str, code: int, failures: list[str]
+) -> None:
+    done = run(tmp_path, CAPTURE + f"g = captured()\ng.replay()\n{end}")
+    assert done.returncode == code
+    contents, recording = seen(tmp_path)
+    assert [graph.nodes for graph in recording.graphs] == [2]
+    assert recording.exit_code == code
+    assert [failure.error for failure in contents.manifest.failures] == failures
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["recorded"]
+
+
+def test_a_capture_that_never_ended_is_told(tmp_path: Path) -> None:
+    program = "captured()\nG().capture_begin()\nraise SystemExit(3)\n"
+    assert run(tmp_path, CAPTURE + program).returncode == 3
+    _, recording = seen(tmp_path)
+    assert [graph.problem for graph in recording.graphs] == [None, "the capture had not ended"]
+
+
+def test_the_compiler_finds_modules_as_torch_made_them(tmp_path: Path) -> None:
+    program = """
+        import torch
+        original = torch.nn.Module.__call__
+        class Net(torch.nn.Module):
+            def forward(self): pass
+        net = Net()
+        for _ in range(6):
+            net()
+        bare = torch.compile(net.__call__)
+        print(bare.__func__.__name__, "__call__" in vars(Net), torch.compile.__name__)
+        for _ in range(6):
+            net()
+    """
+    done = run(tmp_path, program)
+    assert done.stdout == "__call__ False compile\n", done.stderr
+    _, recording = seen(tmp_path)
+    assert (recording.rung, recording.steps) == (StepRung.FORWARDS, 5)
+
+
+def test_torch_is_left_as_it_was_and_part_of_a_program_can_be_recorded(tmp_path: Path) -> None:
+    program = """
+        import collectors
+        names = ("capture_begin", "capture_end", "replay")
+        before = [getattr(G, name) for name in names] + [torch.nn.Module.__call__, torch.compile]
+        class Mine(G):
+            def replay(self):
+                super().replay()
+        early = captured()
+        with collectors.record("part", name="p", steps=0):
+            m = Mine()
+            with torch.cuda.graph(m):
+                pass
+            early.replay()
+            m.replay()
+            assert G.replay is not before[2]
+        after = [getattr(G, name) for name in names] + [torch.nn.Module.__call__, torch.compile]
+        assert after == before
+        assert not hasattr(G, "_graphviz_dash_seen")
+        assert torch._hooks == []
+        early.replay()
+        m.replay()
+    """
+    (tmp_path / "alone.py").write_text(CAPTURE + textwrap.dedent(program))
+    done = subprocess.run(
+        [sys.executable, "alone.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    recording = read_bundle(tmp_path / "part" / "p").recording
+    assert recording is not None
+    assert recording.earlier_replays == 1
+    assert [graph.replays for graph in recording.graphs] == [1]
+    assert recording.exit_code is None
+
+
+def test_a_graph_that_the_program_drops_is_not_kept(tmp_path: Path) -> None:
+    program = """
+        import gc, weakref
+        g = captured()
+        g.replay()
+        gone = weakref.ref(g)
+        del g
+        print(gone())
+        kept = captured()
+    """
+    done = run(tmp_path, CAPTURE + textwrap.dedent(program))
+    assert done.stdout == "None\n"
+    _, recording = seen(tmp_path)
+    assert [(graph.alive, graph.replays) for graph in recording.graphs] == [(False, 1), (True, 0)]
+
+
+def test_a_forked_child_leaves_the_parents_recording_alone(tmp_path: Path) -> None:
+    program = """
+        import os, sys
+        g = captured()
+        child = os.fork()
+        for _ in range(3 if child else 50):
+            g.replay()
+        if not child:
+            sys.exit(0)
+        os.waitpid(child, 0)
+    """
+    done = run(tmp_path, CAPTURE + textwrap.dedent(program))
+    assert done.returncode == 0, done.stderr
+    _, recording = seen(tmp_path)
+    assert recording.graphs[0].replays == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "program", "told", "code"),
+    [
+        ((), "import torch", "Nothing was recorded: it captured no graph", 1),
+        ((), "pass", "Nothing was recorded: the program did not import torch", 1),
+        ((), "import sys; sys.exit(6)", "did not import torch", 6),
+        (("--name", "a/b"), "pass", "is not a name of letters", 2),
+        (("--workload", "mlp-train"), "pass", "not both", 2),
+    ],
+)
+def test_what_cannot_be_recorded_is_one_line(
+    tmp_path: Path, options: tuple[str, ...], program: str, told: str, code: int
+) -> None:
+    done = run(tmp_path, program, *options)
+    assert done.returncode == code
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+
+
+def test_a_run_is_never_overwritten_and_the_program_not_begun(tmp_path: Path) -> None:
+    program = CAPTURE + "captured()\nopen('ran', 'a').write('x')\n"
+    assert run(tmp_path, program).returncode == 0
+    again = run(tmp_path, program)
+    assert again.returncode == 2
+    assert "a run is already there" in again.stderr
+    assert (tmp_path / "ran").read_text() == "x"
+
+
+def test_a_killed_command_leaves_no_half_bundle_and_the_program_goes_on(tmp_path: Path) -> None:
+    program = """
+        import pathlib, time
+        g = captured()
+        pathlib.Path("captured").touch()
+        for _ in range(30):
+            g.replay()
+            time.sleep(0.1)
+        h = captured()
+        pathlib.Path("done").write_text("as always")
+    """
+    (tmp_path / "train.py").write_text(CAPTURE + textwrap.dedent(program))
+    with subprocess.Popen(
+        [sys.executable, "-c", COLLECT, "collect", "-o", "out", "--", sys.executable, "train.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as command:
+        wait_for(tmp_path / "captured")
+        command.kill()
+        command.wait()
+        assert [path for path in (tmp_path / "out").iterdir() if path.name[0] != "."] == []
+        # Another run into the folder takes away what was left, while the program still runs.
+        again = run(tmp_path, CAPTURE + "captured()\n", "--name", "again")
+        assert again.returncode == 0, again.stderr
+        assert [path.name for path in (tmp_path / "out").iterdir()] == ["again"]
+        wait_for(tmp_path / "done")
+        assert command.stderr is not None
+        assert command.stderr.read() == ""
+
+
+def wait_for(file: Path) -> None:
+    for _ in range(300):
+        if file.exists():
+            return
+        time.sleep(0.1)
+    pytest.fail(f"{file.name} did not appear")
+
+
+def test_a_folder_that_takes_no_more_is_not_the_programs_concern(tmp_path: Path) -> None:
+    program = """
+        import os, shutil
+        g = captured()
+        shutil.rmtree(os.environ["GRAPHVIZ_DASH_SCRATCH"])
+        h = captured()
+        for _ in range(60):
+            h.replay()
+        print("well")
+    """
+    done = run(tmp_path, CAPTURE + textwrap.dedent(program))
+    assert (done.returncode, done.stdout) == (1, "well\n")
+    assert done.stderr.startswith("Nothing was recorded")
+    assert "Traceback" not in done.stderr

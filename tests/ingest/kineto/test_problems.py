@@ -1,0 +1,240 @@
+"""Defects: each case has one, is found by its code, and its sound neighbour is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.ingest.kineto.reader import read_trace
+from graphviz_dash.model.trace import TraceProblem
+from tests.builders import GpuWork, TraceBuilder, capture_trace, replay_trace
+
+
+def problems(builder: TraceBuilder, folder: Path) -> dict[str, TraceProblem]:
+    loaded = read_trace(builder.write(folder / "trace.json"))
+    return {problem.code: problem for problem in loaded.info.problems}
+
+
+def test_sound_traces_have_none(tmp_path: Path) -> None:
+    assert problems(replay_trace(), tmp_path) == {}
+
+
+def test_a_capture_launches_without_work_and_that_is_no_defect(tmp_path: Path) -> None:
+    assert problems(capture_trace(), tmp_path) == {}
+
+
+def test_a_launch_without_work(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.runtime("cudaLaunchKernel", 0, 5)
+    done = trace.runtime("cudaLaunchKernel", 10, 5)
+    trace.kernel("k", 20, 5, correlation=done)
+    trace.runtime("cudaGraphLaunch", 30, 5)
+    for call in ("cudaMalloc", "cudaLaunchHostFunc", "cudaDeviceSynchronize"):
+        trace.runtime(call, 40, 5)
+    found = problems(trace, tmp_path)
+    assert list(found) == ["launch-without-work"]
+    assert found["launch-without-work"].text.startswith("2 of 3 launches have no work")
+
+
+def test_launches_after_a_capture_are_looked_at_again(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.runtime("cudaStreamBeginCapture", 0, 1)
+    trace.runtime("cudaLaunchKernel", 10, 1)
+    trace.runtime("cudaStreamEndCapture", 20, 1)
+    assert problems(trace, tmp_path) == {}
+    trace.runtime("cudaLaunchKernel", 30, 1)
+    assert problems(trace, tmp_path)["launch-without-work"].text.startswith("1 of 1 launch ")
+
+
+def test_work_that_starts_before_its_launch(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    launch = trace.runtime("cudaLaunchKernel", 10_000, 5_000)
+    trace.kernel("k", 7_500, 100, correlation=launch)
+    found = problems(trace, tmp_path)
+    assert list(found) == ["starts-before-launch"]
+    assert "by up to 2.50 us" in found["starts-before-launch"].text
+
+
+def test_work_during_its_launch_call_is_sound(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.graph_launch(0, 50_000, [GpuWork("k", 0, 10), GpuWork("k", 20_000, 10)])
+    assert problems(trace, tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("start", "stream", "defect"), [(99, 7, True), (100, 7, False), (50, 8, False)]
+)
+def test_slices_that_overlap_on_one_stream(
+    tmp_path: Path, start: int, stream: int, defect: bool
+) -> None:
+    trace = TraceBuilder()
+    trace.graph_launch(0, 1, [GpuWork("a", 0, 100), GpuWork("b", start, 100, stream=stream)])
+    found = problems(trace, tmp_path)
+    assert ("stream-overlap" in found) is defect
+    if defect:
+        assert "by up to 1 ns" in found["stream-overlap"].text
+
+
+def test_a_short_slice_inside_a_long_one_counts_for_those_behind_it(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    work = [GpuWork("long", 0, 100), GpuWork("in", 10, 5), GpuWork("in too", 50, 5)]
+    trace.graph_launch(0, 1, work)
+    assert problems(trace, tmp_path)["stream-overlap"].text.startswith("2 slices ")
+
+
+def test_whole_microseconds_may_overlap_by_one(tmp_path: Path) -> None:
+    trace = TraceBuilder(base_ns=None, offset_ns=10**18, whole_microseconds=True)
+    launch = trace.runtime("cudaGraphLaunch", 5_000, 1_000)
+    trace.kernel("a", 4_000, 2_000, correlation=launch)  # a microsecond before its launch
+    trace.kernel("b", 5_000, 2_000, correlation=launch)  # a microsecond before the end of a
+    assert list(problems(trace, tmp_path)) == ["whole-microseconds"]
+    trace.kernel("c", 5_000, 2_000, correlation=launch)  # two before the end of b
+    assert list(problems(trace, tmp_path)) == ["whole-microseconds", "stream-overlap"]
+
+
+def test_two_launches_with_one_correlation(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    launch = trace.runtime("cudaLaunchKernel", 0, 5)
+    trace.runtime("cudaLaunchKernel", 10, 5, correlation=launch)
+    trace.kernel("k", 20, 5, correlation=launch)
+    found = problems(trace, tmp_path)
+    assert list(found) == ["duplicate-correlation"]
+    assert found["duplicate-correlation"].text.startswith("2 launches share 1 correlation id:")
+
+
+def test_a_single_launch_with_several_kernels(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    launch = trace.runtime("cudaLaunchKernel", 0, 5)
+    trace.kernel("a", 10, 5, correlation=launch)
+    trace.kernel("b", 20, 5, correlation=launch)
+    assert list(problems(trace, tmp_path)) == ["several-kernels-per-launch"]
+
+
+def test_kernels_whose_call_is_not_in_the_trace(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    launch = trace.runtime("cudaLaunchKernel", 0, 5)
+    trace.kernel("a", 10, 5, correlation=launch)
+    trace.memset("Memset (Device)", 20, 5, bytes=4, correlation=77)  # by a call of the driver's
+    assert problems(trace, tmp_path) == {}
+    trace.kernel("b", 30, 5, correlation=78)
+    found = problems(trace, tmp_path)
+    assert list(found) == ["work-without-launch"]
+    assert found["work-without-launch"].text.startswith("1 kernel of 2 belong to no call")
+
+
+def test_kernels_that_a_busy_gpu_had_left_when_the_trace_began(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.kernel("left", 0, 50, correlation=3, stream=7)
+    trace.kernel("left", 60, 50, correlation=4, stream=20)  # no known work is on this stream
+    launch = trace.runtime("cudaLaunchKernel", 10, 5, correlation=9)
+    trace.kernel("own", 120, 5, correlation=launch, stream=7)
+    found = problems(trace, tmp_path)
+    assert list(found) == ["work-from-before"]
+    assert found["work-from-before"].text.startswith("2 kernels of 3 were launched before the tra")
+
+
+def test_an_early_id_behind_work_of_the_trace_is_not_from_before_it(tmp_path: Path) -> None:
+    """A stream runs its work in the order of the calls."""
+    trace = TraceBuilder()
+    launch = trace.runtime("cudaLaunchKernel", 10, 5, correlation=9)
+    trace.kernel("own", 20, 5, correlation=launch, stream=7)
+    trace.kernel("late", 30, 5, correlation=3, stream=7)
+    assert list(problems(trace, tmp_path)) == ["work-without-launch"]
+
+
+def test_work_that_the_gpu_itself_started(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.graph_launch(0, 50, [GpuWork("decide", 60, 10)])
+    trace.kernel("body", 80, 5, correlation=0)
+    found = problems(trace, tmp_path)
+    assert list(found) == ["work-of-no-call"]
+    assert found["work-of-no-call"].text.startswith("1 kernel of 2 have correlation id 0")
+
+
+def test_stray_kernels_of_each_kind_are_told_apart(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.kernel("left", 0, 50, correlation=3)
+    launch = trace.runtime("cudaLaunchKernel", 10, 5, correlation=9)
+    trace.kernel("own", 120, 5, correlation=launch)
+    trace.kernel("body", 130, 5, correlation=0)
+    trace.kernel("lost", 140, 5, correlation=12)
+    found = problems(trace, tmp_path)
+    assert list(found) == ["work-from-before", "work-of-no-call", "work-without-launch"]
+    assert all(" of 4 " in problem.text for problem in found.values())
+
+
+def test_a_launch_at_the_end_and_work_from_before_are_no_matter_of_sessions(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.fields["cupti_version"] = 22
+    trace.kernel("left", 0, 50, correlation=3)
+    trace.graph_launch(60, 5, [GpuWork("own", 70, 10)])
+    trace.runtime("cudaGraphLaunch", 1_000, 5)  # the profiler stopped before its work was done
+    assert sorted(problems(trace, tmp_path)) == ["launch-without-work", "work-from-before"]
+
+
+def test_bodies_of_conditional_nodes_are_no_matter_of_sessions(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.fields["cupti_version"] = 22
+    trace.graph_launch(0, 5, [GpuWork("own", 10, 10)])
+    trace.kernel("body", 30, 5, correlation=0)
+    trace.runtime("cudaGraphLaunch", 1_000, 5)
+    assert sorted(problems(trace, tmp_path)) == ["launch-without-work", "work-of-no-call"]
+
+
+def test_a_trace_of_the_gpu_alone_lacks_no_calls(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.kernel("a", 10, 5, correlation=3)
+    assert problems(trace, tmp_path) == {}
+
+
+@pytest.mark.parametrize(("cupti", "told"), [(26, True), (130001, True), (130101, False)])
+def test_graph_launches_of_a_second_session_have_the_ids_of_none_of_their_kernels(
+    tmp_path: Path, cupti: int, told: bool
+) -> None:
+    trace = TraceBuilder()
+    trace.fields["cupti_version"] = cupti
+    for replay in range(3):
+        at = replay * 1_000
+        trace.runtime("cudaGraphLaunch", at, 5, correlation=100 + replay)
+        trace.kernel("a", at + 10, 5, correlation=50 + replay)
+        trace.kernel("b", at + 20, 5, correlation=50 + replay)
+    found = problems(trace, tmp_path)
+    assert {"launch-without-work", "work-without-launch"} <= found.keys()
+    assert ("session-correlation" in found) is told
+    if told:
+        text = found["session-correlation"].text
+        assert text.startswith("3 graph launches have no work while kernels without a launch run")
+        assert f"CUPTI {cupti} " in text
+
+
+def test_a_dropped_kernel_alone_is_no_matter_of_sessions(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.runtime("cudaGraphLaunch", 0, 5)
+    assert list(problems(trace, tmp_path)) == ["launch-without-work"]
+
+
+@pytest.mark.parametrize(("end", "late"), [(1_000, False), (1_001, True)])
+def test_work_that_outlasts_the_call_that_waits_for_it(
+    tmp_path: Path, end: int, late: bool
+) -> None:
+    trace = TraceBuilder()
+    launch = trace.runtime("cudaLaunchKernel", 0, 5)
+    trace.kernel("k", 900, end - 900, correlation=launch)
+    trace.runtime("cudaDeviceSynchronize", 10, 990)
+    after = trace.runtime("cudaLaunchKernel", 2_000, 5)
+    trace.kernel("after", 2_100, 50, correlation=after)
+    found = problems(trace, tmp_path)
+    assert list(found) == (["ends-after-wait"] if late else [])
+    if late:
+        assert "by up to 1 ns" in found["ends-after-wait"].text
+
+
+def test_one_of_two_gpus_may_go_on_while_the_other_is_waited_for(tmp_path: Path) -> None:
+    trace = TraceBuilder(device_names=("NVIDIA H200", "NVIDIA H200"))
+    for device in (0, 1):
+        trace._device = device
+        launch = trace.runtime("cudaLaunchKernel", device, 5)
+        trace.kernel("k", 10, 100_000 if device else 10, correlation=launch, stream=7 + device)
+    trace.runtime("cudaDeviceSynchronize", 20, 30)
+    assert problems(trace, tmp_path) == {}

@@ -1,0 +1,201 @@
+"""The DAG in a real browser: unfold, choose a node, walk by keyboard, search, colours, in both
+themes; what stands beside the drawing: tests/ui/components/test_dag_overlay.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.ui.waits import idle
+
+pytestmark = pytest.mark.ui
+
+
+@pytest.fixture(params=["light"])
+def page(browser: Browser, dashboard: str, request: pytest.FixtureRequest) -> Iterator[Page]:
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 900}, color_scheme=request.param
+    )
+    context.route(lambda url: "127.0.0.1" not in url, lambda route: route.abort())
+    opened = context.new_page()
+    errors: list[str] = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    context.close()
+    assert errors == []
+
+
+def open_graph(page: Page, address: str, query: str) -> Locator:
+    page.goto(f"{address}/graph?{query}")
+    canvas = page.locator(".dag canvas")
+    expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
+    idle(page)
+    return canvas
+
+
+def ask(canvas: Locator, code: str) -> Any:
+    return canvas.evaluate(f"canvas => {{ const dag = canvas.__dag; return {code}; }}")
+
+
+def click(canvas: Locator, which: str) -> None:
+    # By its place in the drawing: the page above may still take another height, as fonts come.
+    place = ask(
+        canvas,
+        f"(at => at && (corner => ({{x: at.x - corner.left, y: at.y - corner.top}}))"
+        f"(canvas.getBoundingClientRect()))(dag.positionOf({which}))",
+    )
+    assert place is not None, f"{which} is not shown"
+    canvas.click(position=place)
+
+
+@pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
+def test_a_group_unfolds_where_it_is_and_folds_again(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph")
+    group = ask(canvas, "dag.view.boxes.find(box => box.label === 'layers.0' && !box.open).id")
+    before = ask(canvas, f"dag.positionOf({group!r})")
+    shown = int(canvas.get_attribute("data-boxes") or 0)
+    click(canvas, repr(group))
+    page.wait_for_function(
+        "([canvas, shown]) => Number(canvas.dataset.boxes) > shown",
+        arg=[canvas.element_handle(), shown],
+    )
+    box = ask(canvas, f"dag.byId.get({group!r})")
+    assert box["open"]
+    zoom, x, y = ask(canvas, "[dag.zoom, dag.x, dag.y]")
+    bounds = canvas.bounding_box()
+    assert bounds is not None
+    # Its upper left corner stays where it was: the pointer is still on the group.
+    assert bounds["x"] + x + box["x"] * zoom <= before["x"]
+    assert abs(bounds["y"] + y + box["y"] * zoom - before["y"]) < 60
+    click(canvas, repr(group))
+    expect(canvas).to_have_attribute("data-boxes", str(shown))
+
+
+def test_a_click_on_a_node_shows_its_card_and_the_address_keeps_it(
+    page: Page, dashboard: str
+) -> None:
+    canvas = open_graph(page, dashboard, "experiment=fork-join&run=graph")
+    click(canvas, "12")
+    card = page.locator(".node")
+    expect(card).to_contain_text("node 12")
+    expect(card).to_contain_text("collectors/workloads/fork_join.py:")
+    expect(card).to_contain_text("Branch#2")
+    expect(canvas).to_have_attribute("data-selected", "12")
+    expect(page).to_have_url(re.compile("node=12"))
+    page.reload()
+    expect(page.locator(".node")).to_contain_text("node 12")
+
+
+def test_a_node_in_a_folded_group_is_unfolded_by_its_address(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph&node=150")
+    expect(canvas).to_have_attribute("data-selected", "150")
+    assert ask(canvas, "dag.positionOf(150)") is not None
+    expect(page.locator(".node")).to_contain_text("node 150")
+
+
+def test_keyboard_walks_along_the_edges(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, "experiment=mlp-train&run=graph")
+    canvas.focus()
+    page.keyboard.press("ArrowDown")
+    first = ask(canvas, "dag.focus")
+    page.keyboard.press("ArrowDown")
+    second = ask(canvas, "dag.focus")
+    assert (first, second) == ("n0", "n1")
+    page.keyboard.press("ArrowUp")
+    assert ask(canvas, "dag.focus") == "n0"
+    page.keyboard.press("Enter")
+    expect(page.locator(".node")).to_contain_text("node 0")
+    zoom = ask(canvas, "dag.zoom")
+    page.keyboard.press("+")
+    assert ask(canvas, "dag.zoom") > zoom
+    page.keyboard.press("f")
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("Longest nodes")).to_be_visible()
+
+
+def test_wheel_zooms_at_the_pointer_and_drag_pans(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, "experiment=fork-join&run=graph")
+    place = ask(canvas, "dag.positionOf(5)")
+    page.mouse.move(place["x"], place["y"])
+    zoom = ask(canvas, "dag.zoom")
+    page.mouse.wheel(0, -300)
+    page.wait_for_function(
+        "([canvas, zoom]) => canvas.__dag.zoom > zoom", arg=[canvas.element_handle(), zoom]
+    )
+    moved = ask(canvas, "dag.positionOf(5)")
+    assert moved["x"] == pytest.approx(place["x"], abs=2)
+    assert moved["y"] == pytest.approx(place["y"], abs=2)
+    page.mouse.down()
+    page.mouse.move(place["x"] + 80, place["y"] + 40, steps=4)
+    page.mouse.up()
+    panned = ask(canvas, "dag.positionOf(5)")
+    assert panned["x"] - moved["x"] == pytest.approx(80, abs=2)
+    assert ask(canvas, "dag.selected") is None
+
+
+def test_search_unfolds_to_its_hits(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph")
+    page.locator(".dag .search").fill("layers.2.mlp")
+    expect(canvas).to_have_attribute("data-hits", re.compile(r"[1-9]"))
+    page.wait_for_function("canvas => canvas.__dag.hitAt === 0", arg=canvas.element_handle())
+    node = ask(canvas, "dag.hitList[0]")
+    page.wait_for_function(
+        "([canvas, node]) => canvas.__dag.positionOf(node) !== null",
+        arg=[canvas.element_handle(), node],
+    )
+    # Folded groups say how many they hold; what holds none fades.
+    held = ask(canvas, "dag.view.boxes.filter(box => !box.open).map(box => dag.hitsIn(box))")
+    assert 0 in held
+    assert sum(held) > 1
+    page.locator(".dag .search").press("Enter")
+    page.wait_for_function("canvas => canvas.__dag.hitAt === 1", arg=canvas.element_handle())
+    expect(page).to_have_url(re.compile("find=layers.2.mlp"))
+    page.locator(".dag .search").fill("")
+    expect(page).not_to_have_url(re.compile("find="))
+
+
+def test_a_slash_leads_to_the_search_unless_somebody_writes(page: Page, dashboard: str) -> None:
+    open_graph(page, dashboard, "experiment=fork-join&run=graph")
+    search = page.locator(".dag .search")
+    page.get_by_role("button", name="Fit").click()
+    page.keyboard.press("/")
+    expect(search).to_be_focused()
+    expect(search).to_have_value("")
+    page.keyboard.press("/")
+    expect(search).to_have_value("/")
+
+
+@pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
+def test_colours_follow_the_theme_and_the_choice(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph&colour=phase")
+    labels = ask(canvas, "dag.view.legend.map(entry => entry.label)")
+    assert labels == ["forward", "backward", "optimizer"]
+    page.get_by_role("combobox", name="Colour by").click()
+    page.get_by_role("option", name="time").click()
+    expect(page.locator(".dag .legend")).to_contain_text("under 2 us")
+
+
+@pytest.mark.parametrize(
+    ("colour", "label"),
+    [
+        ("op", "aten::mm"),
+        ("kind", "Kernel"),
+        ("module", "Transformer.layers"),
+        ("slack", "critical path"),
+        ("eager", "within 10% of eager"),
+        ("category", "gemm"),
+    ],
+)
+def test_every_colouring_has_its_legend(
+    page: Page, dashboard: str, colour: str, label: str
+) -> None:
+    canvas = open_graph(page, dashboard, f"experiment=transformer-train&run=graph&colour={colour}")
+    legend = ask(canvas, "dag.view.legend.map(entry => entry.label)")
+    assert any(label in entry for entry in legend)
+    shown = page.locator(".dag .legend .chip")
+    assert shown.all_inner_texts()[: len(legend)] == legend

@@ -1,0 +1,231 @@
+"""What stands beside the DAG's drawing, in a real browser: the blocks of a repeat, the edges of a
+link, the map, files, the way to the timeline and back, and the preparation of a large graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from tests.builders import chain, make_run
+from tests.serving import ROOT, served
+from tests.ui.components.test_dag_component import ask, click, open_graph
+
+pytestmark = pytest.mark.ui
+
+TRANSFORMER = "experiment=transformer-train&run=graph"
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    opened = context.new_page()
+    errors: list[str] = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    context.close()
+    assert errors == []
+
+
+def test_one_layer_stands_for_all_and_another_can_be_shown(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, TRANSFORMER)
+    bar = page.locator(".dag .repeat")
+    expect(bar).to_contain_text("1 of 4")
+    click(canvas, repr(ask(canvas, "dag.view.boxes.find(one => one.label === 'layers.0').id")))
+    page.wait_for_function(
+        "canvas => canvas.__dag.byId.get('g.0.0.1.0')?.open", arg=canvas.element_handle()
+    )
+    opened = ask(canvas, "dag.view.boxes.length")
+    canvas.focus()
+    page.keyboard.press("]")
+    expect(bar).to_contain_text("2 of 4")
+    expect(bar).to_contain_text("layers.1")
+    # The other layer is unfolded as the first was.
+    assert ask(canvas, "dag.view.boxes.length") == opened
+    assert ask(canvas, "dag.view.boxes.some(one => one.label === 'layers.1' && one.open)")
+    bar.get_by_role("button", name="The one before ( [ )").click()
+    expect(bar).to_contain_text("1 of 4")
+    bar.locator("summary").click()
+    expect(bar).to_contain_text("All have the same kernels, launched in the same way.")
+    expect(bar).to_contain_text("Times: median")
+    bar.get_by_role("button", name="Show all of them").click()
+    expect(bar).to_contain_text("all 4")
+    labels = ask(canvas, "dag.view.boxes.map(one => one.label)")
+    assert {f"layers.{number}" for number in range(4)} <= set(labels)
+
+
+def test_the_arrows_in_the_drawing_show_another_layer(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, TRANSFORMER)
+    place = ask(
+        canvas,
+        "(() => { const at = canvas.getBoundingClientRect();"
+        "const one = dag.hot.find(one => one.by === 1);"
+        "return {x: at.left + dag.x + (one.x + 10) * dag.zoom,"
+        " y: at.top + dag.y + (one.y + 13) * dag.zoom}; })()",
+    )
+    page.mouse.click(place["x"], place["y"])
+    expect(page.locator(".dag .repeat")).to_contain_text("2 of 4")
+
+
+def test_an_edge_is_told_on_demand(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, "experiment=all-nodes&run=graph")
+    place = ask(
+        canvas,
+        "(() => { const p = dag.view.links.find(one => one.text).points,"
+        " at = canvas.getBoundingClientRect();"
+        "return {x: at.left + dag.x + (p[0] + p[2]) / 2 * dag.zoom,"
+        " y: at.top + dag.y + (p[1] + p[3]) / 2 * dag.zoom}; })()",
+    )
+    page.mouse.move(place["x"], place["y"])
+    expect(page.locator(".dag .tooltip")).to_contain_text("programmatic, port 1 to 0")
+    page.mouse.click(place["x"], place["y"])
+    card = page.locator(".dag .edges")
+    expect(card).to_contain_text("waits for its programmatic launch completion")
+    # An end leads to its node; the keyboard reaches the edges too.
+    card.get_by_role("button", name="5 shift").click()
+    expect(page.locator(".node")).to_contain_text("node 5")
+    expect(card).to_be_hidden()
+    canvas.focus()
+    page.keyboard.press("e")
+    expect(card).to_contain_text("shift")
+    page.keyboard.press("Escape")
+    expect(card).to_be_hidden()
+
+
+def test_the_map_leads_to_where_it_is_clicked(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, TRANSFORMER)
+    ask(canvas, "dag.zoomBy(4)")
+    before = ask(canvas, "[dag.x, dag.y]")
+    bounds = canvas.bounding_box()
+    assert bounds is not None
+    page.mouse.click(bounds["x"] + bounds["width"] - 40, bounds["y"] + bounds["height"] - 30)
+    after = ask(canvas, "[dag.x, dag.y]")
+    assert after[0] < before[0]
+    assert ask(canvas, "dag.selected") is None
+
+
+@pytest.mark.parametrize("kind", ["SVG", "PNG", "DOT"])
+def test_what_is_seen_is_saved(page: Page, dashboard: str, kind: str, tmp_path: Path) -> None:
+    canvas = open_graph(page, dashboard, TRANSFORMER)
+    page.locator(".dag .save summary").click()
+    with page.expect_download() as waited:
+        page.get_by_role("button", name=f"Save what is seen as {kind}").click()
+    file = tmp_path / waited.value.suggested_filename
+    waited.value.save_as(file)
+    assert file.name == f"graph-graph-0.{kind.lower()}"
+    labels = ask(canvas, "dag.view.boxes.map(one => one.label)")
+    match kind:
+        case "SVG":
+            told = "".join(ElementTree.fromstring(file.read_text()).itertext())
+            assert all(label in told for label in labels)
+        case "DOT":
+            assert all(label in file.read_text() for label in labels)
+        case _:
+            width, height = ask(canvas, "[dag.view.width, dag.view.height]")
+            head = file.read_bytes()[:24]
+            assert head[:8] == b"\x89PNG\r\n\x1a\n"
+            size = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
+            assert size == (2 * width, 2 * height)
+
+
+def test_the_selection_goes_to_the_timeline_and_back(page: Page, dashboard: str) -> None:
+    open_graph(page, dashboard, f"{TRANSFORMER}&node=30")
+    expect(page.locator(".node")).to_contain_text("node 30")
+    # Through the bar at the top, not a link of the card's own.
+    page.get_by_role("link", name="Timeline", exact=True).click()
+    # The node, and soon its slice, by which the timeline selects.
+    expect(page).to_have_url(re.compile(r"select=graph(/|%2F)(graph-0(#|%23)30|g\d+)"))
+    expect(page.get_by_text("Show node 30 in the graph")).to_be_visible()
+    page.get_by_role("link", name="Graph", exact=True).click()
+    expect(page).to_have_url(re.compile("node=30"))
+    expect(page.locator(".node")).to_contain_text("node 30")
+    page.go_back()
+    expect(page).to_have_url(re.compile("timeline"))
+
+
+def test_the_source_line_of_a_node_is_found_in_the_drawing(page: Page, dashboard: str) -> None:
+    canvas = open_graph(page, dashboard, "experiment=fork-join&run=graph&node=12")
+    page.get_by_role("button", name="Find all of its source line").click()
+    expect(page).to_have_url(re.compile("find=.*fork_join.py"))
+    page.wait_for_function("canvas => canvas.__dag.hits.size > 1", arg=canvas.element_handle())
+    assert ask(canvas, "dag.hits.has(12)")
+    page.get_by_text("Source lines", exact=True).click()
+    expect(page.locator('[data-testid="stDataFrame"]').last).to_be_visible()
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server that has not yet seen the graph of 6,000 nodes that it serves."""
+    folder = tmp_path_factory.mktemp("large")
+    make_run(folder / "toy", "graph", work=chain(6_000), workload="toy")
+    with served(ROOT / "app.py", folder) as server:
+        yield server.address
+
+
+def test_a_large_graph_is_prepared_beside_the_page_and_can_be_cancelled(
+    page: Page, large: str
+) -> None:
+    # The view comes when the test lets it, so that there is time to cancel.
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/api/dag/view?*", hold)
+    page.route(
+        "**/api/dag/progress?*",
+        lambda route: route.fulfill(json={"state": "running", "what": "Folding", "share": 0.8}),
+    )
+    page.goto(f"{large}/graph?experiment=toy&run=graph")
+    waiting = page.locator(".dag .waiting")
+    expect(waiting).to_contain_text("folding")
+    expect(page.get_by_text("6,000 nodes, being prepared")).to_be_visible()
+    with page.expect_request("**/api/dag/cancel?*") as asked:
+        waiting.get_by_role("button", name="Give up preparing the graph").click()
+    assert asked.value.method == "POST"
+    expect(page.locator(".dag .problem")).to_contain_text("was cancelled")
+    page.unroute("**/api/dag/view?*")
+    page.unroute("**/api/dag/progress?*")
+    page.get_by_role("button", name="Prepare the graph").click()
+    canvas = page.locator(".dag canvas")
+    expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
+    # Then the page tells what it had left to the drawing.
+    expect(page.get_by_text("Longest nodes")).to_be_visible()
+    expect(page.get_by_text("6,000 nodes, 5,999 edges").first).to_be_visible()
+
+
+def test_a_large_graph_is_drawn_first_and_its_times_follow(page: Page, tmp_path: Path) -> None:
+    make_run(tmp_path / "toy", "graph", work=chain(6_000), workload="toy")
+    with served(ROOT / "app.py", tmp_path) as server:
+        held: list[Route] = []
+
+        def hold(route: Route) -> None:
+            held.append(route)
+
+        page.route("**/api/dag/complete?*", hold)
+        page.goto(f"{server.address}/graph?experiment=toy&run=graph")
+        canvas = page.locator(".dag canvas")
+        state = page.locator(".dag .state")
+        expect(state).to_contain_text("times follow")
+        group = ask(canvas, "dag.view.boxes.filter(box => box.open).pop().id")
+        assert ask(canvas, "dag.view.boxes.every(box => box.time === '')")
+        # Nobody has asked for its times yet: the request is held.
+        expect(page.get_by_text("are listed here in a moment")).to_be_visible()
+        # It can be read, folded and unfolded meanwhile.
+        click(canvas, repr(group))
+        page.wait_for_function(
+            "([canvas, id]) => !canvas.__dag.byId.get(id).open",
+            arg=[canvas.element_handle(), group],
+        )
+        page.wait_for_function("canvas => !canvas.__dag.tween", arg=canvas.element_handle())
+        where = f"[dag.x, dag.y, dag.zoom, dag.byId.get({group!r}).x, dag.byId.get({group!r}).y]"
+        place = ask(canvas, where)
+        held[0].continue_()
+        expect(state).not_to_contain_text("times follow")
+        assert ask(canvas, "dag.view.boxes.every(box => box.time !== '')")
+        assert ask(canvas, where) == place
+        expect(page.get_by_text("Longest nodes", exact=True)).to_be_visible()

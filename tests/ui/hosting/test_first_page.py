@@ -1,0 +1,47 @@
+"""The first page in a browser: its icon, and what is loaded once it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from graphviz_dash.ui.hosting.document import LATER
+from graphviz_dash.ui.hosting.server import ASSETS
+
+ICON = """async () => {
+  const link = document.querySelector("link[rel='shortcut icon']")
+  return [...new Uint8Array(await (await fetch(link.href)).arrayBuffer())]
+}"""
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1280, "height": 860})
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.parametrize("path", ["/", "/doctor?experiment=fork-join"])
+def test_the_tab_has_our_icon(page: Page, dashboard: str, path: str) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{dashboard}{path}")
+    page.get_by_role("link", name="Doctor", exact=True).first.wait_for()
+    # Given by the script of the page, once it has run.
+    page.locator('[data-test-script-state="notRunning"]').wait_for(timeout=90_000)
+    assert bytes(page.evaluate(ICON)) == (ASSETS / "icon.png").read_bytes()
+    assert all(url.startswith((dashboard, "data:")) for url in asked)
+
+
+def test_parts_of_other_pages_are_loaded_when_the_first_stands(page: Page, dashboard: str) -> None:
+    page.goto(dashboard)
+    page.locator(".own").wait_for()
+    for part in LATER:
+        page.wait_for_function(
+            "part => performance.getEntriesByType('resource')"
+            ".some(one => one.name.includes(`/static/js/${part}.`))",
+            arg=part,
+            timeout=60_000,
+        )

@@ -1,0 +1,174 @@
+"""What the server does at its start, and what is known of experiments before their traces are."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.ui.hosting.server import ASSETS, routes
+from graphviz_dash.ui.overview_cards import first_cards
+from graphviz_dash.ui.overview_cards.card import card_of
+from graphviz_dash.ui.overview_cards.first_cards import EarlyCards
+from graphviz_dash.ui.page.widgets import hero, time_bars, waiting_bars, why
+from graphviz_dash.ui.state import catalogue
+from graphviz_dash.ui.state.results import comparison, outcome
+from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.ui.views import overview
+from tests.builders import STEP, make_experiment
+from tests.ingest.test_load import replace_trace
+
+FIRST_PAGE = """
+import sys
+import streamlit
+from graphviz_dash.ui.hosting import lifespan
+before = set(sys.modules)
+lifespan._prepare()
+print(*sorted({one.split(".")[0] for one in set(sys.modules) - before}))
+print(*[one for one in sys.modules if one.startswith("graphviz_dash.analysis")])
+"""
+
+
+@pytest.fixture
+def cards() -> Iterator[EarlyCards]:
+    found = EarlyCards()
+    yield found
+    found.end()
+
+
+def test_a_process_tells_the_cards_of_the_overview(tmp_path: Path, cards: EarlyCards) -> None:
+    broken = make_experiment(tmp_path / "broken")
+    shutil.rmtree(broken / "graph" / "graphs")
+    path = make_experiment(tmp_path / "toy")
+    cards.begin([str(tmp_path)])
+    told = cards.of(path)
+    assert told is not None
+    key = STORE.register(path)
+    assert told == card_of(outcome(key), STORE.bare(key).runs, None)
+    assert told.pages == ("compare", "graph", "timeline", "export")
+    assert not STORE.is_loaded(key)
+    assert cards.of(broken) is None
+
+
+def test_what_could_not_be_read_at_the_start_is_looked_at_anew(
+    tmp_path: Path, cards: EarlyCards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_experiment(tmp_path / "toy")
+    graphs = path / "graph" / "graphs"
+    graphs.rename(tmp_path / "aside")
+    cards.begin([str(tmp_path)])
+    assert cards.of(path) is None
+    monkeypatch.setattr(overview, "EARLY", cards)
+    entry = catalogue.Entry("toy", path, STORE.register(path))
+    with pytest.raises(InputError, match="missing"):
+        overview._early(entry)
+    (tmp_path / "aside").rename(graphs)
+    assert 'class="hero"' in overview._early(entry).facts
+
+
+def test_who_asks_for_what_the_process_does_not_tell_waits_for_its_end_only(
+    tmp_path: Path, cards: EarlyCards
+) -> None:
+    later = tmp_path / "uploaded"
+    assert cards.of(later) is None
+    make_experiment(tmp_path / "toy")
+    cards.begin([str(tmp_path)])
+    assert cards.of(later) is None
+
+
+@pytest.mark.parametrize(
+    "program", ["import sys; sys.exit(1)", "print('no JSON'); import time; time.sleep(60)"]
+)
+def test_the_server_makes_the_cards_itself_where_the_process_fails(
+    tmp_path: Path, cards: EarlyCards, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "failing.py").write_text(program, encoding="utf-8")
+    monkeypatch.setattr(first_cards, "_PACKAGES", package)
+    monkeypatch.setattr(first_cards, "_PROGRAM", "failing")
+    path = make_experiment(tmp_path / "toy")
+    cards.begin([str(tmp_path)])
+    assert cards.of(path) is None
+    monkeypatch.setattr(overview, "EARLY", cards)
+    card = overview._early(catalogue.Entry("toy", path, STORE.register(path)))
+    assert 'class="hero"' in card.facts
+
+
+def test_nothing_is_imported_from_the_folder_that_the_server_works_in(
+    tmp_path: Path, cards: EarlyCards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "numpy.py").write_text("raise SystemExit(3)", encoding="utf-8")
+    path = make_experiment(tmp_path / "toy")
+    monkeypatch.chdir(tmp_path)
+    cards.begin(["."])
+    assert cards.of(path) is not None
+
+
+def test_the_first_page_waits_for_neither_analysis_nor_tables() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_PAGE], capture_output=True, text=True, check=True, timeout=120
+    )
+    packages, analysis = (set(line.split()) for line in done.stdout.split("\n")[:2])
+    assert "graphviz_dash" in packages
+    assert not {"numpy", "pandas", "polars", "pyarrow", "PIL"} & packages
+    assert not analysis
+
+
+def test_the_icon_of_the_tab_is_ours() -> None:
+    answer = TestClient(Starlette(routes=routes())).get("/favicon.png")
+    assert answer.headers["content-type"] == "image/png"
+    assert answer.content == (ASSETS / "icon.png").read_bytes()
+
+
+def test_what_the_clean_passes_tell_is_what_is_told_with_the_traces(tmp_path: Path) -> None:
+    key = STORE.register(make_experiment(tmp_path / "toy", work=STEP))
+    before, bare = outcome(key), STORE.bare(key)
+    assert [run.replay_trace or run.capture_trace for run in bare.runs] == [None, None]
+    after = comparison(key)
+    assert before.best is not None
+    assert after.best is not None
+    assert hero(before.best) == hero(after.best)
+    for metric in ("speedup", "launch_cpu_time", "break_even", "peak_reserved_change"):
+        assert before.best[metric] == after.best[metric]
+
+
+def test_what_traces_tell_keeps_its_place_until_they_are_read(tmp_path: Path) -> None:
+    key = STORE.register(make_experiment(tmp_path / "toy", work=STEP))
+    before, after = outcome(key), comparison(key)
+    waiting, drawn = waiting_bars(before), time_bars(after, "light")
+    assert 'role="status"' in waiting
+    for kind in ("name", "bar", "time"):
+        assert waiting.count(f'class="{kind}"') == drawn.count(f'class="{kind}"') == 2
+    facts = why(before, before.best, reading=True), why(after, after.best)
+    assert facts[0].count("<b>") == facts[1].count("<b>")
+    assert facts[0].count("<b>…</b>") == 2
+
+
+def test_graphs_are_held_once(tmp_path: Path) -> None:
+    key = STORE.register(make_experiment(tmp_path / "toy"))
+    alone = STORE.bare(key).runs[1].graphs
+    whole = STORE.experiment(key).runs[1].graphs
+    assert whole is not alone
+    assert STORE.bare(key).runs[1].graphs is whole
+
+
+def test_a_trace_that_cannot_be_read_is_told_in_the_place_of_its_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_experiment(tmp_path / "toy")
+    replace_trace(path / "graph", b"no trace")
+    entry = catalogue.Entry("toy", path, STORE.register(path))
+    assert outcome(entry.key).best is not None
+    told: list[str] = []
+    monkeypatch.setattr(overview, "trouble", lambda *words: told.extend(words))
+    monkeypatch.setattr(overview, "theme", lambda: "light")
+    overview._read(entry)
+    assert told[0] == "toy cannot be read"

@@ -1,0 +1,59 @@
+"""Reading can be watched and stopped, and begins anew when it is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.progress import watched
+from graphviz_dash.ui.page import loading
+from graphviz_dash.ui.state.store import Store
+from tests.builders import make_experiment
+from tests.ui.views.test_pages import markup, rerun, roots, shown
+
+__all__ = ["roots"]  # a fixture
+
+
+def test_a_reading_that_was_stopped_can_begin_anew(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    page = shown("compare", experiment="toy")
+    page.session_state[loading._STOPPED] = loading.STORE.register(roots / "toy")
+    page = rerun(page)
+    assert "Reading was stopped" in markup(page)
+    page = rerun(page.button(key="read-anew").click())
+    assert "Reading was stopped" not in markup(page)
+    assert not page.exception
+
+
+def test_the_bar_is_gone_when_all_is_read(roots: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "_PATIENCE", 0.0)
+    monkeypatch.setattr(loading, "_BETWEEN", 0.0)
+    told: list[float] = []
+    real = loading._Bar.tell
+
+    def noting(self: loading._Bar, share: float) -> None:
+        told.append(share)
+        real(self, share)
+
+    monkeypatch.setattr(loading._Bar, "tell", noting)
+    make_experiment(roots / "toy")
+    page = rerun(shown("compare", experiment="toy"))
+    assert told
+    assert not [button for button in page.button if button.key == "stop-reading"]
+    assert not page.exception
+
+
+def test_what_was_stopped_is_not_kept_and_read_by_whoever_asks_next(tmp_path: Path) -> None:
+    class StoppedError(Exception):
+        pass
+
+    def stop(share: float) -> None:
+        raise StoppedError
+
+    store = Store()
+    key = store.register(make_experiment(tmp_path / "toy"))
+    with pytest.raises(StoppedError), watched(stop):
+        store.experiment(key)
+    assert not store.is_loaded(key)
+    assert len(store.experiment(key).runs) == 2

@@ -1,0 +1,46 @@
+"""Two graphs compared on the Graph page, and two orders of creation on the Timeline page."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.ui.views.test_pages import markup, roots, shown
+
+__all__ = ["roots"]
+
+SAMPLES = Path(__file__).parents[3] / "sample_traces"
+
+
+def test_what_differs_and_what_the_driver_answered_are_told(roots: Path) -> None:
+    shutil.copytree(SAMPLES / "graph-update", roots / "update")
+    page = shown("graph", experiment="update", graph="graph-5", against="graph:graph-8")
+    told = markup(page)
+    assert "1 node added, 1 moved; 5 edges added, 4 removed." in told
+    assert "refused, ERROR_TOPOLOGY_CHANGED: 38 nodes instead of 37" in told
+    assert "<b>The driver:</b> refused, ERROR_TOPOLOGY_CHANGED; the call takes" in told
+    assert "as predicted" not in told
+    tables = [table.value for table in page.dataframe]
+    changes = next(table for table in tables if "What differs" in table)
+    assert list(changes["Change"]) == ["moved", "added"]
+
+
+def test_without_another_graph_its_life_is_told(roots: Path) -> None:
+    shutil.copytree(SAMPLES / "superset", roots / "superset")
+    told = markup(shown("graph", experiment="superset"))
+    assert "Could be launched from the device: yes (the driver: yes)." in told
+    assert "3 nodes are switched off in its executable." in told
+
+
+def test_a_graph_that_is_not_there_is_compared_with_nothing(roots: Path) -> None:
+    shutil.copytree(SAMPLES / "graph-update", roots / "update")
+    told = markup(shown("graph", experiment="update", against="graph:graph-99"))
+    assert "Could be launched from the device" in told
+
+
+def test_the_timeline_sets_two_orders_of_creation_against_each_other(roots: Path) -> None:
+    shutil.copytree(SAMPLES / "creation-order", roots / "order")
+    page = shown("timeline", experiment="order")
+    assert "hold the same graph, created in another order: 995 us against 646 us" in markup(page)
+    (picked,) = [group for group in page.button_group if group.key == "choice-runs"]
+    assert picked.value == ["longest-copy-first", "shortest-copy-first"]

@@ -1,0 +1,140 @@
+"""The Doctor page: verdict, findings, rules, and names that would do harm if they were markup."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from graphviz_dash.analysis.doctor import diagnose
+from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.model.doctor import CodePlace, DoctorReport
+from graphviz_dash.model.rules import RULES
+from graphviz_dash.model.run import ExecutionMode, Failure, Pass, WorkloadInfo
+from graphviz_dash.ui.state import catalogue
+from tests.doctors import MOVED, OUTPUTS, READ, WAIT, report
+from tests.experiments import make_run, manifest
+from tests.ui.views.test_pages import FAILURE, HARM, markup, shown
+
+
+@pytest.fixture(autouse=True)
+def roots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """The folder that the page looks in."""
+    monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
+    catalogue.roots.cache_clear()
+    yield tmp_path
+    catalogue.roots.cache_clear()
+
+
+def examined(folder: Path, given: DoctorReport, name: str = "doctor") -> None:
+    info = WorkloadInfo("toy", "tests:toy", 0, 3, 3, 0)
+    failure = FAILURE if given.captured is False else None
+    with BundleWriter(folder / name) as writer:
+        writer.add_doctor(given)
+        writer.commit(manifest(ExecutionMode.GRAPH, info, failure=failure))
+
+
+def test_the_verdict_and_every_finding_with_its_rule(roots: Path) -> None:
+    given = report(MOVED, WAIT, READ, outputs=OUTPUTS)
+    examined(roots / "toy", given)
+    told = markup(shown("doctor", experiment="toy"))
+    assert escape(diagnose(given).verdict) in told
+    assert ">Capture fails<" in told
+    assert told.count("<article") == 3
+    assert told.index("first illegal call") < told.index("An input that moves")
+    hit = '<span class="hit"><i>18</i>        losses.append(loss.item())</span>'
+    assert hit in told
+    assert "CUDA error: operation not permitted when stream is capturing" in told
+    assert "<dt>Bytes copied</dt><dd>4.00 KiB</dd>" in told
+    assert "<dt>Thread</dt><dd>prefetch</dd>" in told
+    for finding in (READ, WAIT, MOVED):
+        assert escape(RULES[finding.rule].right.splitlines()[0]) in told
+    assert "60 of 64 elements differ, by up to 3.25" in told
+    assert "equal in every element" in told
+
+
+def test_every_rule_is_listed_with_what_came_of_it(roots: Path) -> None:
+    examined(roots / "toy", report(READ))
+    told = markup(shown("doctor", experiment="toy"))
+    rules = told[told.index("All rules") :]
+    assert rules.count("<details>") == len(RULES)
+    assert f"1 broken, {len(RULES) - 2} passed, 1 not checked" in rules
+    assert "the doctor chose the stream" in rules
+
+
+def test_a_sound_step_has_no_card(roots: Path) -> None:
+    examined(roots / "toy", report(captured=True, outputs=OUTPUTS[1:]))
+    told = markup(shown("doctor", experiment="toy"))
+    assert ">Healthy<" in told
+    assert "<article" not in told
+    assert "a replay leaves all 1 tensors as an eager step does" in told
+
+
+def test_the_failed_run_is_shown_first_of_several(roots: Path) -> None:
+    examined(roots / "toy", report(captured=True), "a-sound-one")
+    examined(roots / "toy", report(READ), "graph")
+    page = shown("doctor", experiment="toy")
+    assert ">Capture fails<" in markup(page)
+
+
+def test_without_a_report_it_says_how_to_get_one(roots: Path) -> None:
+    make_run(roots / "toy", "graph")
+    told = markup(shown("doctor", experiment="toy"))
+    assert "No doctor's report in this experiment" in told
+    assert "nothing asked for a doctor" in told
+    assert "graphviz-dash doctor --workload toy -o toy" in told
+
+
+def test_a_mode_that_was_refused_needs_no_doctor(roots: Path) -> None:
+    make_run(roots / "toy", "eager")
+    for name in ("callables", "partial"):
+        failure = Failure(Pass.CLEAN, "GraphvizDashError", "The step calls no module.", None, name)
+        make_run(roots / "toy", name, failure=failure)
+    told = markup(shown("doctor", experiment="toy"))
+    each = "callables, partial each failed in its clean pass"
+    assert f"{each}: The step calls no module. Nothing" in told
+    assert not shown("compare", experiment="toy").code  # no lines of ours
+    told = markup(shown("overview"))
+    assert told.count("The step calls no module.") == 1
+    assert "<b>callables, partial each failed</b> in its clean pass<br>The step calls" in told
+
+
+def test_a_report_can_do_no_harm(roots: Path) -> None:
+    place = CodePlace(HARM, 2, HARM, 1, (HARM, "</span></pre><script>alert(1)</script>", HARM))
+    evil = msgspec.structs.replace(
+        READ, place=place, op=HARM, stream=HARM, thread=HARM, message=HARM
+    )
+    output = msgspec.structs.replace(OUTPUTS[0], name=HARM, dtype=HARM)
+    examined(roots / "toy", report(evil, outputs=(output,)))
+    told = markup(shown("doctor", experiment="toy"))
+    for forbidden in ("<img", "<script", "\x1b"):
+        assert forbidden not in told
+    assert "&lt;script&gt;" in told
+
+
+def test_an_examination_beside_measured_runs_is_no_run_to_compare(roots: Path) -> None:
+    make_run(roots / "toy", "eager")
+    make_run(roots / "toy", "graph")
+    examined(roots / "toy", report(MOVED, captured=True))
+    told = markup(shown("compare", experiment="toy"))
+    assert "graph" in told
+    assert "The capture succeeds (43 nodes), but replays do not do what the step does" in told
+    assert told.count("doctor") == 1
+    page = shown("overview")
+    assert "as timed, but replays of graph do other work than the step" in markup(page)
+    assert "faster: graph against eager" not in markup(page)
+    assert '<span class="big doubted">' in markup(page)
+    assert "Doctor" in [link.value for link in page.get("page_link")][8:]
+
+
+@pytest.mark.parametrize("page", ["overview", "compare", "graph", "timeline", "memory", "export"])
+@pytest.mark.parametrize("given", [report(READ), report(MOVED, captured=True)])
+def test_an_examination_alone_opens_on_every_page(
+    roots: Path, page: str, given: DoctorReport
+) -> None:
+    examined(roots / "toy", given)
+    shown(page) if page == "overview" else shown(page, experiment="toy")

@@ -1,0 +1,121 @@
+"""The Launch page: toy graphs, own graphs, observers, and recordings over each other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from graphviz_dash.bundle.launch import write_launch
+from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.model.observers import ObserverPass
+from graphviz_dash.model.run import StepTiming
+from graphviz_dash.ui.state import catalogue
+from tests.analysis.launch.test_observer_effect import SERIES
+from tests.analysis.launches import lines, recording
+from tests.builders import make_experiment
+
+
+@pytest.fixture(autouse=True)
+def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """The folder that the page looks in; nothing ships with the program."""
+    monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
+    monkeypatch.setattr(catalogue, "reference_launches", dict)
+    catalogue.roots.cache_clear()
+    yield tmp_path
+    catalogue.roots.cache_clear()
+
+
+def _page() -> None:
+    import streamlit as st
+
+    from graphviz_dash.ui.page.frame import top_bar
+    from graphviz_dash.ui.page.navigation import pages
+    from graphviz_dash.ui.views import launch
+
+    st.navigation(pages(), position="hidden")
+    top_bar("launch")
+    launch.render()
+
+
+def page(**parameters: str | list[str]) -> tuple[AppTest, str]:
+    """The page, and all that it says."""
+    app = AppTest.from_function(_page, default_timeout=60)
+    for name, value in parameters.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception, app.exception
+    html = [element.proto.body for element in app.get("html")]
+    said = [element.value for element in (*app.markdown, *app.caption, *app.header)]
+    return app, "\n".join((*html, *said))
+
+
+def watched(folder: Path) -> None:
+    """An experiment whose run ``graph`` was collected with observers and repeat launches."""
+    make_experiment(folder / "toy")
+    contents = read_bundle(folder / "toy" / "graph")
+    assert contents.clean is not None
+    lives = tuple(
+        msgspec.structs.replace(life, repeat_launches=(StepTiming(9_000, 3_000),) * 5)
+        for life in contents.clean.graphs
+    )
+    with BundleWriter(folder / "seen" / "graph") as writer:
+        writer.add_clean(msgspec.structs.replace(contents.clean, graphs=lives))
+        for graph in contents.graphs:
+            writer.add_graph(graph)
+        writer.add_observers(ObserverPass(60, SERIES))
+        writer.commit(contents.manifest)
+
+
+def test_without_anything_it_says_what_to_do(root: Path) -> None:
+    _, said = page()
+    assert "graphviz-dash bench launch" in said
+
+
+def test_a_recording_alone(root: Path) -> None:
+    write_launch(root / "mine", recording(*lines(lambda n: 2000 + n)))
+    app, said = page()
+    assert "constant time" in said
+    assert "Medians of mine" in said
+    assert "over each other" not in said
+    assert len(app.get("plotly_chart")) == 1
+
+
+def test_two_recordings_are_compared(root: Path) -> None:
+    write_launch(root / "one", recording(*lines(lambda n: 2000 + n)))
+    write_launch(root / "two", recording(*lines(lambda n: 9000 + n)))
+    _, said = page(recording=["one", "two"])
+    assert "The recordings over each other" in said
+    assert "0 of 12 medians lie no further apart" in said
+
+
+def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:
+    watched(root)
+    write_launch(root / "mine", recording(*lines(lambda n: 2000 + n)))
+    app, said = page(experiment="seen")
+    assert "Your graphs: seen" in said
+    assert "A repeat launch takes 3.00 us of the CPU" in said
+    assert "What watching costs" in said
+    assert "torch.profiler" in said
+    assert "Two processes" not in said
+    assert "two processes with nothing attached differ by" in said
+    assert len(app.get("plotly_chart")) == 2
+
+
+def test_an_experiment_without_observers_says_how_to_get_them(root: Path) -> None:
+    watched(root)
+    _, said = page(experiment="toy")
+    assert "--observers" in said.replace("\\", "")
+    assert "not timed by itself" in said
+
+
+def test_a_recording_that_cannot_be_read_is_named(root: Path) -> None:
+    (root / "bad").mkdir()
+    (root / "bad" / "launch.json").write_text("{}")
+    _, said = page()
+    assert "This recording cannot be read" in said
