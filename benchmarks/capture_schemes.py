@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.compare import RunComparison
+    from graphviz_dash.analysis.comparison.result import RunComparison
 
 SIZES: Final = (4096, 2048, 1024, 512, 256)
 DROPOUT: Final = (0.2, 0.1, 0.1)

@@ -22,9 +22,9 @@ import time
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.critical_path import Dependencies, critical_path
 from graphviz_dash.analysis.step.pairing import NOTHING, Side, pair
-from graphviz_dash.analysis.trace.lanes import Ints
 
 SIZES = (10_000, 100_000, 1_000_000)
 DIFFER = (0.02, 0.1)

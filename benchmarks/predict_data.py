@@ -21,7 +21,8 @@ import msgspec
 
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.marks import STEP
-from graphviz_dash.model.run import CleanTimings, FileRole, Manifest
+from graphviz_dash.model.run import FileRole, Manifest
+from graphviz_dash.model.timings import CleanTimings
 
 KEPT: Final = {
     "kernel": (

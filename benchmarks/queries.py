@@ -25,11 +25,11 @@ import polars as pl
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from graphviz_dash.analysis.arrays import column  # noqa: E402
 from graphviz_dash.analysis.metrics.kernel_table import kernel_uses  # noqa: E402
 from graphviz_dash.analysis.trace.cpu_time import self_cpu_ns  # noqa: E402
 from graphviz_dash.analysis.trace.lanes import (  # noqa: E402
     Links,
-    column,
     idle_periods,
     merge_busy,
     trace_lanes,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 import sys
@@ -15,11 +14,11 @@ from collectors.collect import collect as run_collection
 from collectors.program.command import Recipe, finish, record_program
 from collectors.program.session import SKIP, STEPS
 from collectors.ranks import Place, this_place
+from collectors.requirements import is_installed, require
 from collectors.workloads import BUILT_IN
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, printable
 from graphviz_dash.model.run import ExecutionMode, Failure
 
-_INSTALL = "pip install 'graphviz-dash[collect]'"
 _INSTALL_NODE_IDS = "pip install 'graphviz-dash[collect,node-ids]'"
 
 
@@ -171,7 +170,7 @@ def collect(
         raise click.BadParameter(f"one run, but {len(modes)} modes", param_hint="'--name'")
     place = this_place()
     require("torch", "cuda.bindings")
-    if node_ids and not _found("cupti.cupti"):
+    if node_ids and not is_installed("cupti.cupti"):
         raise MissingRequirementError(
             f"--node-ids needs cupti-python, not installed here: {_INSTALL_NODE_IDS}"
         )
@@ -254,19 +253,3 @@ def _exit_for(runs: tuple[CollectedRun, ...]) -> None:
 def _cause(failure: Failure) -> str:
     first = failure.message.splitlines()[0] if failure.message else ""
     return f"{failure.during.value} pass, {failure.error}: {first}".rstrip(" .")
-
-
-def require(*modules: str) -> None:
-    """Raises MissingRequirementError, with the way to install them, unless all are installed."""
-    missing = [module for module in modules if not _found(module)]
-    if missing:
-        raise MissingRequirementError(
-            f"Collecting needs {' and '.join(missing)}, not installed here: {_INSTALL}"
-        )
-
-
-def _found(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import gzip
 import os
-import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
+from collectors import machine
 from collectors.doctor.ask import STEPS, examine_workload
+from collectors.machine import (
+    how_it_died,
+    last_line,
+    machine_environment,
+    read_result,
+    worker_environment,
+)
 from collectors.passes.observer_plan import ABOUT, observers_of
 from collectors.passes.parameters import WorkloadFacts
-from collectors.process.lifeline import PARENT
 from collectors.process.requests import (
     ABSENT_FILE,
     CLEAN_FILE,
@@ -36,8 +40,8 @@ from collectors.process.requests import (
     WORKLOAD_FILE,
     PassRequest,
 )
-from collectors.process.subprocesses import Limit, run_worker
-from collectors.ranks import Peers, Place, meeting, worker_settings
+from collectors.process.subprocesses import Limit
+from collectors.ranks import Peers, Place, meeting
 from collectors.workloads import factory_path
 from graphviz_dash import __version__
 from graphviz_dash.bundle.staging import Staging, remove_leftovers
@@ -52,7 +56,6 @@ from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
     Absent,
-    CleanTimings,
     Environment,
     ExecutionMode,
     Failure,
@@ -63,15 +66,13 @@ from graphviz_dash.model.run import (
     Pass,
     WorkloadInfo,
 )
+from graphviz_dash.model.timings import CleanTimings
 from graphviz_dash.units import format_bytes
 
-T = TypeVar("T")
 Report = Callable[[str], None]
 
 SUPPORTED = tuple(mode for mode in ExecutionMode if mode.value != "recorded")
 
-WORKER = (sys.executable, "-m", "collectors.passes.worker")
-"""The command of a pass's process, without its arguments."""
 
 _RANKS_TIMEOUT_S = 900
 """How long a pass may take with several ranks unless told: one that is stuck holds up all."""
@@ -260,7 +261,7 @@ def _collect_mode(
     absent += _absent_facts(mode)
     for folder in folders.values():
         if (folder / ABSENT_FILE).exists():
-            absent += _read(folder / ABSENT_FILE, tuple[Absent, ...])
+            absent += read_result(folder / ABSENT_FILE, tuple[Absent, ...])
     facts = _workload_facts(scratch / f"{mode.value}-{passes[0].value}")
     doctor: DoctorReport | None = None
     if mode is ExecutionMode.GRAPH and failures and peers is None:
@@ -284,7 +285,7 @@ def _collect_mode(
         ),
         mode=mode,
         rank=peers.place.rank if peers else None,
-        group=peers.facts(_worker_environment(peers.place)) if peers else None,
+        group=peers.facts(worker_environment(peers.place)) if peers else None,
         status="failed" if failures else "complete",
         failures=tuple(failures),
         absent=tuple(absent),
@@ -328,7 +329,7 @@ def _absent_facts(mode: ExecutionMode) -> tuple[Absent, ...]:
 def _workload_facts(folder: Path) -> WorkloadFacts:
     """What the first pass wrote, before it ran anything; empty where it died before that."""
     file = folder / WORKLOAD_FILE
-    return _read(file, WorkloadFacts) if file.exists() else WorkloadFacts({}, None)
+    return read_result(file, WorkloadFacts) if file.exists() else WorkloadFacts({}, None)
 
 
 def _run_pass(
@@ -359,7 +360,9 @@ def _run_pass(
     request_file = folder / "request.json"
     request_file.write_bytes(msgspec.json.encode(request))
     limit = Limit(timeout_s, (lambda: peers.failed(name)) if peers else None)
-    process = _worker(str(request_file), place=peers.place if peers else None, limit=limit)
+    process = machine.run_pass_worker(
+        str(request_file), place=peers.place if peers else None, limit=limit
+    )
     failure = _failure_of(process, folder, kind, limit)
     return peers.settle(name, failure, kind) if peers else failure
 
@@ -378,7 +381,7 @@ def _observe(
         place.mkdir()
         failure = _run_pass(what, factory, mode, Pass.OBSERVERS, place, None, observer)
         if failure is None:
-            rows = _read(place / OBSERVERS_FILE, tuple[Observed, ...])
+            rows = read_result(place / OBSERVERS_FILE, tuple[Observed, ...])
             found += [msgspec.structs.replace(row, process=number) for row in rows]
             continue
         if observer is Observer.NONE:
@@ -401,16 +404,16 @@ def _failure_of(
     if process.returncode == 0:
         return None
     if process.returncode == NO_SPACE:
-        code, _, where = _last_line(process.stderr).partition(" ")
+        code, _, where = last_line(process.stderr).partition(" ")
         raise OSError(int(code), os.strerror(int(code)), where or str(folder))
     if (folder / FAILURE_FILE).exists():
-        return _read(folder / FAILURE_FILE, Failure)
+        return read_result(folder / FAILURE_FILE, Failure)
     if process.returncode == InputError.exit_code:
-        raise GraphvizDashError(printable(_last_line(process.stderr)))
+        raise GraphvizDashError(printable(last_line(process.stderr)))
     return Failure(
         during=kind,
         error="ProcessDied" if limit.reason is None else limit.error,
-        message=limit.reason or _how_it_died(process.returncode),
+        message=limit.reason or how_it_died(process.returncode),
         location=None,
         traceback=_without_modules(process.stderr)[-_TAIL:],
     )
@@ -422,72 +425,25 @@ def _without_modules(stderr: str) -> str:
     return "".join(line for line in lines if not line.startswith("Extension modules:"))
 
 
-def _worker(
-    *arguments: str, place: Place | None = None, limit: Limit | None = None
-) -> subprocess.CompletedProcess[str]:
-    command = [*WORKER, *arguments]
-    return run_worker(command, _worker_environment(place), limit or Limit(None))
-
-
-def _worker_environment(place: Place | None) -> Mapping[str, str]:
-    # A profiler that the user's environment attaches would spoil the clean pass.
-    own = {key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"}
-    settings = {} if place is None else worker_settings(own)
-    return own | settings | {PARENT: str(os.getpid())}
-
-
-def machine_environment(scratch: Path, place: Place | None = None) -> Environment:
-    """What the machine is, read in a process of its own, so that ours holds no CUDA context.
-
-    Raises:
-        GraphvizDashError: it could not be read; the message says why.
-    """
-    file = scratch / "environment.json"
-    rank = () if place is None else (str(place.local_rank),)
-    process = _worker("--environment", str(file), *rank, place=place)
-    if process.returncode != 0:
-        text = _last_line(process.stderr) or _how_it_died(process.returncode)
-        raise GraphvizDashError(printable(text))
-    return _read(file, Environment)
-
-
-def _how_it_died(code: int) -> str:
-    if code < 0:
-        name = signal.Signals(-code).name
-        # What Linux does to the largest process when the machine's own memory is full.
-        memory = ", perhaps for want of memory on the host" if name == "SIGKILL" else ""
-        return f"the process was ended by signal {name}{memory}"
-    return f"the process ended with exit code {code}"
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
-
-
 def _add_parts(writer: BundleWriter, folders: dict[Pass, Path]) -> None:
     if clean := folders.get(Pass.CLEAN):
-        writer.add_clean(_read(clean / CLEAN_FILE, CleanTimings))
-        writer.add_memory(_read(clean / MEMORY_FILE, MemoryUse))
+        writer.add_clean(read_result(clean / CLEAN_FILE, CleanTimings))
+        writer.add_memory(read_result(clean / MEMORY_FILE, MemoryUse))
         if (clean / UPDATES_FILE).exists():
-            writer.add_updates(_read(clean / UPDATES_FILE, GraphUpdates))
+            writer.add_updates(read_result(clean / UPDATES_FILE, GraphUpdates))
     if captured := folders.get(Pass.CAPTURE):
-        for graph in _read(captured / GRAPHS_FILE, tuple[CapturedGraph, ...]):
+        for graph in read_result(captured / GRAPHS_FILE, tuple[CapturedGraph, ...]):
             writer.add_graph(graph)
         writer.add_trace(FileRole.CAPTURE_TRACE, captured / TRACE_FILE)
     if traced := folders.get(Pass.TRACED):
         writer.add_trace(FileRole.REPLAY_TRACE, traced / TRACE_FILE)
     if watched := folders.get(Pass.MEMORY):
-        writer.add_memory_pass(_read(watched / MEMORY_PASS_FILE, MemoryPass))
+        writer.add_memory_pass(read_result(watched / MEMORY_PASS_FILE, MemoryPass))
     # Ids are of graphs that the capture pass has read.
     if captured and traced and (traced / REPLAY_IDS_FILE).exists():
-        writer.add_replay_ids(_read(traced / REPLAY_IDS_FILE, tuple[GraphIds, ...]))
+        writer.add_replay_ids(read_result(traced / REPLAY_IDS_FILE, tuple[GraphIds, ...]))
     if captured and (named := folders.get(Pass.NODE_IDS)):
         packed = gzip.decompress((named / NODE_IDS_FILE).read_bytes())
         writer.add_node_ids(msgspec.json.decode(packed, type=NodeIdPass))
     if observed := folders.get(Pass.OBSERVERS):
-        writer.add_observers(_read(observed / OBSERVERS_FILE, ObserverPass))
-
-
-def _read(file: Path, kind: type[T]) -> T:
-    return msgspec.json.decode(file.read_bytes(), type=kind)
+        writer.add_observers(read_result(observed / OBSERVERS_FILE, ObserverPass))

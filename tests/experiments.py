@@ -28,19 +28,17 @@ from graphviz_dash.model.marks import STEP as STEP_MARK
 from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.run import (
     Absent,
-    CleanTimings,
     Environment,
     ExecutionMode,
     Failure,
     FileRole,
     Gpu,
-    GraphLife,
     Manifest,
     MemoryUse,
     PoolUse,
-    StepTiming,
     WorkloadInfo,
 )
+from graphviz_dash.model.timings import CleanTimings, GraphLife, StepTiming
 from tests.trace_builder import AUTOGRAD_THREAD, MAIN_THREAD, GpuWork, TraceBuilder
 
 FORWARD_THREAD = 1

@@ -15,8 +15,8 @@ import torch
 
 from collectors.doctor.examine import examine
 from collectors.doctor.requests import REPORT_FILE, DoctorRequest
+from collectors.failures import describe
 from collectors.passes.parameters import arguments_of
-from collectors.passes.worker import describe
 from collectors.process.lifeline import die_with_parent
 from collectors.process.requests import FAILURE_FILE
 from collectors.workloads import load_factory

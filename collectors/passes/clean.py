@@ -11,6 +11,7 @@ import msgspec
 import torch
 from cuda.bindings import driver
 
+from collectors.allocator.statistics import memory_use
 from collectors.driver.capabilities import ask_update
 from collectors.driver.topology import read_places
 from collectors.passes.capture_listener import recording
@@ -25,14 +26,8 @@ from collectors.process.requests import (
     UPDATES_FILE,
     PassRequest,
 )
-from graphviz_dash.model.run import (
-    CleanTimings,
-    ExecutionMode,
-    GraphUpdates,
-    MemoryUse,
-    PoolUse,
-    StepTiming,
-)
+from graphviz_dash.model.run import ExecutionMode, GraphUpdates
+from graphviz_dash.model.timings import CleanTimings, StepTiming
 
 _SETTLE = 3
 """Iterations before each timed series, not counted: clocks and caches settle."""
@@ -110,23 +105,3 @@ def _back_to_back(iterate: Callable[[], object], iterations: int) -> tuple[int, 
     events[-1].record()
     torch.cuda.synchronize()
     return tuple(round(before.elapsed_time(after) * 1e6) for before, after in pairwise(events))
-
-
-def memory_use() -> MemoryUse:
-    """The caching allocator's statistics of this process, private pools apart."""
-    pools: dict[tuple[int, int], list[int]] = {}
-    for segment in torch.cuda.memory_snapshot():
-        pool = tuple(segment.get("segment_pool_id", (0, 0)))
-        if pool == (0, 0):
-            continue
-        use = pools.setdefault((int(pool[0]), int(pool[1])), [0, 0, 0])
-        use[0] += 1
-        use[1] += segment["total_size"]
-        use[2] += segment["allocated_size"]
-    return MemoryUse(
-        peak_allocated_bytes=torch.cuda.max_memory_allocated(),
-        peak_reserved_bytes=torch.cuda.max_memory_reserved(),
-        allocated_bytes=torch.cuda.memory_allocated(),
-        reserved_bytes=torch.cuda.memory_reserved(),
-        pools=tuple(PoolUse(pool, *use) for pool, use in sorted(pools.items())),
-    )

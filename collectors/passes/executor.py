@@ -15,7 +15,8 @@ from collectors.passes.parameters import arguments_of, facts_of
 from collectors.process.requests import WORKLOAD_FILE, PassRequest
 from collectors.workloads import Step, load_factory
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.run import Absent, ExecutionMode, GraphLife
+from graphviz_dash.model.run import Absent, ExecutionMode
+from graphviz_dash.model.timings import GraphLife
 
 
 def prepare(request: PassRequest) -> tuple[Step, int]:

@@ -18,7 +18,8 @@ from collectors.driver.calls import DriverError, call
 from collectors.passes.capture_listener import executable_of
 from collectors.passes.gc_off import no_collection
 from collectors.passes.spin_kernel import Behind
-from graphviz_dash.model.run import Absent, GraphLife, StepTiming
+from graphviz_dash.model.run import Absent
+from graphviz_dash.model.timings import GraphLife, StepTiming
 
 REPEATS: Final = 40
 """Launches of each series. A number, not a time: ranks must launch a collective as often."""

@@ -22,7 +22,7 @@ from collectors.passes.spin_kernel import Behind
 from collectors.process.requests import OBSERVERS_FILE, PassRequest
 from collectors.workloads import Step
 from graphviz_dash.model.observers import Observed, Observer
-from graphviz_dash.model.run import StepTiming
+from graphviz_dash.model.timings import StepTiming
 
 MOST_ITERATIONS: Final = 100
 """Steps of each series at most: under a profiler each leaves hundreds of records."""

@@ -11,20 +11,17 @@ import errno
 import faulthandler
 import os
 import sys
-import traceback
 from pathlib import Path
 from typing import NoReturn
 
 import msgspec
 
-from collectors.paths import short_path
+from collectors.failures import describe
 from collectors.process.lifeline import die_with_parent
 from collectors.process.requests import FAILURE_FILE, NO_SPACE, PassRequest
 from graphviz_dash.errors import GraphvizDashError, InputError
-from graphviz_dash.model.run import Failure, Pass
+from graphviz_dash.model.run import Pass
 
-_OURS = str(Path(__file__).parents[1])
-_WORKLOADS = str(Path(__file__).parents[1] / "workloads")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -126,45 +123,6 @@ def _leave_group(code: int) -> NoReturn:
     """Ends the process of a rank. Taking its group down would wait for every graph that holds the
     communicator, and for ranks that may be gone."""
     os._exit(code)
-
-
-def describe(error: BaseException, during: Pass) -> Failure:
-    """The failure with its first cause: leaving a broken capture raises a second error on top."""
-    cause = error
-    while cause.__context__ is not None and not cause.__suppress_context__:
-        cause = cause.__context__
-    return Failure(
-        during=during,
-        error=type(cause).__name__,
-        message=str(cause).strip(),
-        location=_location(cause),
-        traceback=_traceback(error),
-    )
-
-
-def _traceback(error: BaseException) -> str:
-    """As Python prints it, with paths shortened: a bundle names no folder of this machine."""
-
-    def shorten(part: traceback.TracebackException) -> None:
-        for frame in part.stack:
-            frame.filename = short_path(frame.filename)
-        for other in (part.__cause__, part.__context__):
-            if other is not None:
-                shorten(other)
-
-    whole = traceback.TracebackException.from_exception(error)
-    shorten(whole)
-    return "".join(whole.format())
-
-
-def _location(error: BaseException) -> str | None:
-    """``file:line`` of the innermost frame of the workload's own code."""
-    packages = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        ours = frame.filename.startswith(_OURS) and not frame.filename.startswith(_WORKLOADS)
-        if not ours and not any(part in frame.filename for part in packages):
-            return f"{short_path(frame.filename)}:{frame.lineno}"
-    return None
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from collectors.collect import machine_environment
+from collectors.machine import machine_environment
 from collectors.predict.requests import DONE, EAGER, GRAPH, SuiteRequest
 from collectors.process.lifeline import PARENT
 from collectors.process.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE
@@ -30,7 +30,6 @@ from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
     Absent,
-    CleanTimings,
     Environment,
     ExecutionMode,
     Failure,
@@ -39,6 +38,7 @@ from graphviz_dash.model.run import (
     Pass,
     WorkloadInfo,
 )
+from graphviz_dash.model.timings import CleanTimings
 
 T = TypeVar("T")
 

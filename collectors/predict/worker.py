@@ -17,18 +17,19 @@ from pathlib import Path
 import msgspec
 import torch
 
+from collectors.failures import describe
 from collectors.passes.capture_listener import recording
 from collectors.passes.clean import time_steps
 from collectors.passes.executor import LifeListener, warm_up
 from collectors.passes.modes import make_ready
 from collectors.passes.traced import trace_steps
-from collectors.passes.worker import describe
 from collectors.predict.requests import DONE, EAGER, GRAPH, SuiteRequest
 from collectors.predict.suites import load_suite
 from collectors.process.lifeline import die_with_parent
 from collectors.process.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE
 from collectors.workloads import Factory, Step
-from graphviz_dash.model.run import CleanTimings, ExecutionMode, Pass
+from graphviz_dash.model.run import ExecutionMode, Pass
+from graphviz_dash.model.timings import CleanTimings
 
 _PASSES = {"clean": Pass.CLEAN, "traced": Pass.TRACED}
 

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from collectors.collect import WORKER
+from collectors.machine import WORKER
 from collectors.program.files import (
     CAPTURE_TRACE_FILE,
     ENVIRONMENT_FILE,

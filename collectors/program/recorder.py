@@ -18,11 +18,11 @@ from typing import Any, Final
 import msgspec
 import torch
 
+from collectors.allocator.statistics import memory_use
 from collectors.driver.topology import DriverError
 from collectors.environment import read_environment
+from collectors.failures import describe
 from collectors.passes.annotate import caller_lines
-from collectors.passes.clean import memory_use
-from collectors.passes.worker import describe
 from collectors.program.files import (
     CAPTURE_TRACE_FILE,
     ENVIRONMENT_FILE,

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.trace.lanes import Ints
+from graphviz_dash.analysis.arrays import Ints
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 Chained: TypeAlias = tuple[Ints, Ints, Ints]

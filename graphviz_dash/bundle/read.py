@@ -37,13 +37,13 @@ from graphviz_dash.model.observers import Observer, ObserverPass
 from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import (
     FORMAT_NAME,
-    CleanTimings,
     FileEntry,
     FileRole,
     GraphUpdates,
     Manifest,
     MemoryUse,
 )
+from graphviz_dash.model.timings import CleanTimings
 
 T = TypeVar("T")
 

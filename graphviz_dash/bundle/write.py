@@ -21,14 +21,8 @@ from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
 from graphviz_dash.model.observers import ObserverPass
 from graphviz_dash.model.recording import Recording
-from graphviz_dash.model.run import (
-    CleanTimings,
-    FileEntry,
-    FileRole,
-    GraphUpdates,
-    Manifest,
-    MemoryUse,
-)
+from graphviz_dash.model.run import FileEntry, FileRole, GraphUpdates, Manifest, MemoryUse
+from graphviz_dash.model.timings import CleanTimings
 
 _CHUNK = 1 << 20
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from graphviz_dash.analysis.comparison.compare import Comparison
+from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.step.typical_step import Item, StepWork
 from graphviz_dash.analysis.step.waterfall import Cause, Parts, Waterfall
 

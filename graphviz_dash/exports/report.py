@@ -9,7 +9,8 @@ from typing import Final, TypeAlias
 
 from graphviz_dash import __version__
 from graphviz_dash.analysis.comparison.break_even import pays_text
-from graphviz_dash.analysis.comparison.compare import Comparison, RunComparison
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+from graphviz_dash.analysis.failures import failure_text
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.metrics.registry import SECTIONS
 from graphviz_dash.analysis.prediction.evaluation import scored_text
@@ -17,7 +18,7 @@ from graphviz_dash.analysis.step.waterfall import Cause, Share
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.files import replacing
-from graphviz_dash.narrative.headline import failure_text, spread_text
+from graphviz_dash.narrative.numbers import spread_text
 from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
 
 Row: TypeAlias = list[str | tuple[str, str]]

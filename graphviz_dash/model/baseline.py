@@ -11,7 +11,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from graphviz_dash.model.graph import Count
-from graphviz_dash.model.run import Environment, ExecutionMode, Nanoseconds, WorkloadInfo
+from graphviz_dash.model.run import Environment, ExecutionMode, WorkloadInfo
+from graphviz_dash.model.timings import Nanoseconds
 
 BASELINE_FORMAT: Final = "graphviz-dash-baseline"
 BASELINE_VERSION: Final = 1

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from graphviz_dash.model.graph import Count
 from graphviz_dash.model.run import Environment, Gpu
-from graphviz_dash.model.run import Nanoseconds
+from graphviz_dash.model.timings import Nanoseconds
 
 CALIBRATION_FORMAT: Final = "graphviz-dash-calibration"
 CALIBRATION_VERSION: Final = 1

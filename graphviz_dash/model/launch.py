@@ -12,7 +12,8 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from graphviz_dash.model.graph import Count
-from graphviz_dash.model.run import Environment, Nanoseconds
+from graphviz_dash.model.run import Environment
+from graphviz_dash.model.timings import Nanoseconds
 
 LAUNCH_FORMAT_NAME: Final = "graphviz-dash-launch"
 LAUNCH_FORMAT_VERSION: Final = 2

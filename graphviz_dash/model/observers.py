@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from graphviz_dash.model.graph import Count
-from graphviz_dash.model.run import Nanoseconds, StepTiming
+from graphviz_dash.model.timings import Nanoseconds, StepTiming
 
 
 class Observer(StrEnum):

@@ -5,13 +5,12 @@ costs. Each figure names the evidence that it rests on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from graphviz_dash.analysis.comparison.result import Evidence, Piece
+from graphviz_dash.analysis.failures import when
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.errors import printable
-from graphviz_dash.narrative.headline import when
 from graphviz_dash.units import (
     counted,
     format_bytes,
@@ -21,29 +20,8 @@ from graphviz_dash.units import (
 )
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.compare import RunComparison
+    from graphviz_dash.analysis.comparison.result import RunComparison
     from graphviz_dash.model.run import Failure, Run
-
-
-class Evidence(StrEnum):
-    """What a figure of the answer rests on; the values are anchors of the Compare page."""
-
-    ITERATIONS = "iterations"
-    WATERFALL = "waterfall"
-    BREAK_EVEN = "break-even"
-    FIGURES = "figures"
-    WHERE = "where-the-time-goes"
-    FAILURES = "failures"
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A stretch of the sentence; ``evidence`` for one that holds a figure, and ``metric`` where
-    that is one of the registry, which the figures show by itself."""
-
-    text: str
-    evidence: Evidence | None = None
-    metric: str | None = None
 
 
 _WORTH: Final = 1.02

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from graphviz_dash.analysis.metrics.registry import Unit
+from graphviz_dash.analysis.comparison.result import fastest
+from graphviz_dash.analysis.failures import failure_text, when
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.metrics.run_selection import family
-from graphviz_dash.analysis.sample_statistics import SpreadKind
-from graphviz_dash.errors import GraphvizDashError, printable
+from graphviz_dash.errors import printable
 from graphviz_dash.model.run import Pass
+from graphviz_dash.narrative.numbers import same_unit
 from graphviz_dash.units import (
     counted,
     format_bytes,
     format_ns,
     format_ratio,
-    significant,
 )
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.compare import RunComparison
-    from graphviz_dash.model.run import Failure, Run
+    from graphviz_dash.analysis.comparison.result import RunComparison
+    from graphviz_dash.model.run import Run
 
 _CLEAN = ("step_time", "speedup", "step_saving")
 _RECORDED = ("recorded_step", "recorded_speedup", "recorded_saving")
-_UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 def sentence(
@@ -74,82 +73,9 @@ def headline(runs: Sequence[RunComparison]) -> str:
     return runs[0].sentence if runs else "no runs"
 
 
-def fastest(runs: Sequence[RunComparison]) -> RunComparison | None:
-    """The run that is fastest against its baseline, of those whose replays do the work of the step
-    if there is one; None when none was compared. Of the ranks of one mode only the slowest one
-    counts: none is done before it."""
-    slowest: dict[object, RunComparison] = {}
-    for run in runs:
-        if run.speedup.value is None:
-            continue
-        group = run.name if run.run.manifest.rank is None else family(run.run)
-        before = slowest.get(group)
-        if before is None or _step_time(run) > _step_time(before):
-            slowest[group] = run
-    return max(
-        slowest.values(), key=lambda run: (run.sound, run.speedup.value or 0.0), default=None
-    )
-
-
-def _step_time(run: RunComparison) -> float:
-    return run.step.value or 0.0
-
-
-def failure_text(name: str, failure: Failure) -> str:
-    """A failure on one line: ``graph failed in its clean pass at model.py:12: Error: message``."""
-    where = f" at {failure.location}" if failure.location else ""
-    return printable(f"{name} failed {when(failure)}{where}: {cause_text(failure)}")
-
-
 def alike_text(names: Sequence[str]) -> str:
     """The names of runs that failed alike, as the subject of a sentence."""
     return names[0] if len(names) == 1 else f"{', '.join(names)} each"
-
-
-def cause_text(failure: Failure) -> str:
-    """The error and the first line of its message; of an error of ours, which is told in words,
-    the message alone."""
-    first = failure.message.strip().splitlines()[0] if failure.message.strip() else ""
-    if not first:
-        return failure.error
-    return first if refused(failure) else f"{failure.error}: {first}"
-
-
-def refused(failure: Failure) -> bool:
-    """Whether the collector itself gave up, as where a mode cannot run a step."""
-    return failure.error == GraphvizDashError.__name__
-
-
-def when(failure: Failure) -> str:
-    """In which pass it failed, as an adverbial."""
-    if failure.during is Pass.RECORDED:
-        return "while it was recorded"
-    return f"in its {failure.during.value} pass"
-
-
-def same_unit(first: float, second: float) -> tuple[str, str]:
-    """Two times in ns in the unit of the smaller, so that they can be compared by eye."""
-    unit = format_ns(min(first, second)).rsplit(" ", 1)[1]
-    size = _UNIT_NS[unit]
-    return f"{significant(first / size)} {unit}", f"{significant(second / size)} {unit}"
-
-
-_INTERVALS: Final = {SpreadKind.INTERVAL: "95%: ", SpreadKind.PREDICTION: "90%: "}
-
-
-def spread_text(figure: Figure) -> str:
-    """The spread of a figure; nothing for what was measured once, or where all values agree."""
-    spread = figure.spread
-    if spread is None or spread.low == spread.high:
-        return ""
-    if spread.high is None:
-        text = f"{figure.metric.format(spread.low)} to never"
-    elif figure.metric.unit is Unit.NANOSECONDS and spread.low > 0:
-        low, high = same_unit(spread.low, spread.high)
-        text = f"{low.partition(' ')[0]} to {high}"
-    else:
-        text = f"{figure.metric.format(spread.low)} to {figure.metric.format(spread.high)}"
-    return _INTERVALS.get(spread.kind, "") + text
 
 
 def _verdict(name: str, baseline: str, own: float, before: float, speedup: Figure) -> str:

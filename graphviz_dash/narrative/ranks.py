@@ -7,7 +7,7 @@ from typing import Final
 from graphviz_dash.analysis.metrics.registry import FEW_TRACED_STEPS
 from graphviz_dash.analysis.ranks.ranks import CollectiveRow, Lateness, ModeRanks, RankRow
 from graphviz_dash.errors import printable
-from graphviz_dash.narrative.headline import same_unit
+from graphviz_dash.narrative.numbers import same_unit
 from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
 _ALIKE: Final = 0.02

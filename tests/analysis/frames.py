@@ -12,21 +12,19 @@ import polars as pl
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, NodeKind
 from graphviz_dash.model.run import (
     Absent,
-    CleanTimings,
     Environment,
     ExecutionMode,
     Experiment,
     Failure,
     Gpu,
-    GraphLife,
     Manifest,
     MemoryUse,
     Pass,
     PoolUse,
     Run,
-    StepTiming,
     WorkloadInfo,
 )
+from graphviz_dash.model.timings import CleanTimings, GraphLife, StepTiming
 from graphviz_dash.model.trace import (
     ANNOTATION_COLUMNS,
     GPU_COLUMNS,

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.sequence_alignment import align
-from graphviz_dash.analysis.trace.lanes import Ints
 
 
 def _ints(values: list[int]) -> Ints:

@@ -58,24 +58,22 @@ from graphviz_dash.model.observers import Observed, Observer, ObserverPass
 from graphviz_dash.model.recording import RecordedGraph, Recording, StepRung
 from graphviz_dash.model.run import (
     Absent,
-    CleanTimings,
     Environment,
     ExecutionMode,
     Failure,
     FileEntry,
     FileRole,
     Gpu,
-    GraphLife,
     GraphUpdate,
     GraphUpdates,
     Manifest,
     MemoryUse,
     Pass,
     PoolUse,
-    StepTiming,
     StepWork,
     WorkloadInfo,
 )
+from graphviz_dash.model.timings import CleanTimings, GraphLife, StepTiming
 
 MANIFEST = Manifest(
     format="graphviz-dash-run",

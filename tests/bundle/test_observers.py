@@ -11,7 +11,7 @@ from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.observers import Observed, Observer, ObserverPass
-from graphviz_dash.model.run import StepTiming
+from graphviz_dash.model.timings import StepTiming
 from tests.bundle.examples import write_bundle
 
 STEPS = (StepTiming(120, 10), StepTiming(130, 11))

@@ -14,7 +14,8 @@ from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.observers import ObserverPass
-from graphviz_dash.model.run import CleanTimings, FileRole, GraphUpdates, Manifest, MemoryUse
+from graphviz_dash.model.run import FileRole, GraphUpdates, Manifest, MemoryUse
+from graphviz_dash.model.timings import CleanTimings
 from tests.bundle.examples import (
     CLEAN,
     GRAPH,

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from collectors import collect as module
+from collectors import machine
 from collectors.collect import Collection, collect
 from collectors.passes.parameters import WorkloadFacts
 from collectors.process.requests import (
@@ -34,16 +35,15 @@ from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
 from graphviz_dash.model.observers import Observed, Observer
 from graphviz_dash.model.run import (
-    CleanTimings,
     Environment,
     ExecutionMode,
     Failure,
     Gpu,
     MemoryUse,
     Pass,
-    StepTiming,
     StepWork,
 )
+from graphviz_dash.model.timings import CleanTimings, StepTiming
 from tests.bundle.examples import MEMORY_PASS
 
 WORK = StepWork(12, 4, "bf16", "counted")
@@ -129,7 +129,7 @@ def test_each_mode_becomes_a_bundle_and_progress_is_told(
     def note(request: PassRequest) -> None:
         order.append((request.mode.value, request.kind.value))
 
-    monkeypatch.setattr(module, "_worker", worker_that(note))
+    monkeypatch.setattr(machine, "run_pass_worker", worker_that(note))
     lines: list[str] = []
     runs = collect(collection(tmp_path / "x"), lines.append)
     # The clean pass of a mode comes before anything attaches a profiler.
@@ -175,7 +175,7 @@ def test_the_step_is_timed_under_each_observer_between_two_that_watch_nothing(
         (Path(request.out) / OBSERVERS_FILE).write_bytes(content)
         return None
 
-    monkeypatch.setattr(module, "_worker", worker_that(note))
+    monkeypatch.setattr(machine, "run_pass_worker", worker_that(note))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
     runs = collect(replace(collection(tmp_path / "x"), observers=True), lambda _: None)
     eager = ["none", "events", "torch-profiler", "cupti-node", "none"]
@@ -194,8 +194,8 @@ def test_an_observers_pass_needs_a_process_without_an_observer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        module,
-        "_worker",
+        machine,
+        "run_pass_worker",
         worker_that(lambda request: ended(-11) if request.kind is Pass.OBSERVERS else None),
     )
     runs = collect(replace(collection(tmp_path / "x"), observers=True), lambda _: None)
@@ -214,7 +214,7 @@ def test_settings_reach_every_pass_and_what_it_found_the_manifest(
     def note(request: PassRequest) -> None:
         seen.append(request.settings)
 
-    monkeypatch.setattr(module, "_worker", worker_that(note))
+    monkeypatch.setattr(machine, "run_pass_worker", worker_that(note))
     asked = replace(collection(tmp_path / "x"), settings=("layers=3",))
     runs = collect(asked, lambda _: None)
     assert seen == [("layers=3",)] * 7
@@ -230,7 +230,7 @@ def test_a_memory_pass_that_fails_leaves_the_rest(
     def die(request: PassRequest) -> subprocess.CompletedProcess[str] | None:
         return ended(-9) if request.kind is Pass.MEMORY else None
 
-    monkeypatch.setattr(module, "_worker", worker_that(die))
+    monkeypatch.setattr(machine, "run_pass_worker", worker_that(die))
     eager, _ = collect(collection(tmp_path / "x"), lambda _: None)
     contents = read_bundle(eager.path)
     assert contents.memory_pass is None
@@ -249,7 +249,7 @@ def test_a_failing_capture_is_kept_with_its_cause(
         (Path(request.out) / FAILURE_FILE).write_bytes(msgspec.json.encode(failure))
         return ended(1)
 
-    monkeypatch.setattr(module, "_worker", worker_that(fail_graph))
+    monkeypatch.setattr(machine, "run_pass_worker", worker_that(fail_graph))
     lines: list[str] = []
     eager, graph = collect(collection(tmp_path / "x"), lines.append)
     assert not eager.failures
@@ -272,7 +272,7 @@ def test_a_pass_that_dies_is_a_failure_too(tmp_path: Path, monkeypatch: pytest.M
         dies = request.mode is ExecutionMode.GRAPH and request.kind is Pass.TRACED
         return ended(-9, "last words") if dies else None
 
-    monkeypatch.setattr(module, "_worker", worker_that(die))
+    monkeypatch.setattr(machine, "run_pass_worker", worker_that(die))
     _, graph = collect(collection(tmp_path / "x"), lambda _: None)
     contents = read_bundle(graph.path)
     (failure,) = contents.manifest.failures
@@ -284,7 +284,7 @@ def test_a_pass_that_dies_is_a_failure_too(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_nothing_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_worker", worker_that(lambda _: None))
+    monkeypatch.setattr(machine, "run_pass_worker", worker_that(lambda _: None))
     collect(collection(tmp_path / "x"), lambda _: None)
     before = (tmp_path / "x" / "eager" / "manifest.json").read_bytes()
     with pytest.raises(InputError, match="already there"):
@@ -295,7 +295,9 @@ def test_nothing_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_wrong_request_ends_in_the_workers_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_worker", worker_that(lambda _: ended(2, "x\nno function 'f'")))
+    monkeypatch.setattr(
+        machine, "run_pass_worker", worker_that(lambda _: ended(2, "x\nno function 'f'"))
+    )
     with pytest.raises(GraphvizDashError, match=r"^no function 'f'$"):
         collect(collection(tmp_path / "x"), lambda _: None)
     assert list((tmp_path / "x").iterdir()) == []
@@ -304,7 +306,7 @@ def test_a_wrong_request_ends_in_the_workers_line(
 def test_a_full_disk_is_one_line_and_earlier_runs_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_worker", worker_that(lambda _: None))
+    monkeypatch.setattr(machine, "run_pass_worker", worker_that(lambda _: None))
     real = BundleWriter.add_graph
 
     def full(self: BundleWriter, graph: CapturedGraph) -> None:

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from collectors import collect as module
+from collectors import machine
 from collectors.collect import CollectedRun, collect
 from collectors.process.requests import FAILURE_FILE, PassRequest
 from collectors.process.subprocesses import Limit, run_worker
@@ -150,7 +151,7 @@ def both_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Fat
                 write_results(request)
             return fatal or ended(0)
 
-        monkeypatch.setattr(module, "_worker", worker)
+        monkeypatch.setattr(machine, "run_pass_worker", worker)
         results: dict[int, tuple[CollectedRun, ...]] = {}
 
         def one(rank: int) -> None:

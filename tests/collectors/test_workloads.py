@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from collectors.cli import collect
-from collectors.passes.worker import describe
+from collectors.failures import describe
 from collectors.paths import short_path
 from collectors.workloads import BUILT_IN, factory_path, load_factory
 from graphviz_dash.bundle.demangle import demangle

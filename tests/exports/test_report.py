@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Playwright
 
-from graphviz_dash.analysis.comparison.compare import Comparison, compare
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.kernel_table import kernel_table
 from graphviz_dash.analysis.step.waterfall import Cause
 from graphviz_dash.charts.static.report import Stills, stills

@@ -14,7 +14,8 @@ from graphviz_dash.units import counted, format_count, format_ns
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.metrics.run_metrics import Figure
-    from graphviz_dash.model.run import CleanTimings, Run
+    from graphviz_dash.model.run import Run
+    from graphviz_dash.model.timings import CleanTimings
 
 FIRST_LAUNCH: Final = "first launch beyond a step"
 """What the whole step's graph costs at its first launch; the upload is in it."""

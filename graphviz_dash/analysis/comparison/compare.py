@@ -6,22 +6,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from graphviz_dash import progress
-from graphviz_dash.analysis.comparison.break_even import BreakEven, break_even
+from graphviz_dash.analysis.absence import no_graphs, pass_missing
+from graphviz_dash.analysis.comparison.break_even import break_even
 from graphviz_dash.analysis.comparison.recorded_metrics import (
     recorded_figures,
     recorded_relative,
     recorded_weaknesses,
 )
 from graphviz_dash.analysis.comparison.relative_metrics import EQUATION, relative_figures
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.doctor import diagnose, replays_differ
 from graphviz_dash.analysis.memory.report import memory_pass_figures
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage, coverage
-from graphviz_dash.analysis.metrics.low_confidence import Weakness, communication_share, weaknesses
+from graphviz_dash.analysis.metrics.low_confidence import communication_share, weaknesses
 from graphviz_dash.analysis.metrics.measured import measured
 from graphviz_dash.analysis.metrics.registry import METRICS, MUCH_COMMUNICATION
 from graphviz_dash.analysis.metrics.run_metrics import (
@@ -31,9 +32,7 @@ from graphviz_dash.analysis.metrics.run_metrics import (
     graph_figures,
     life_figures,
     memory_figures,
-    no_graphs,
     one_off_cost,
-    pass_missing,
     present,
     step_figures,
     traced_figures,
@@ -41,7 +40,6 @@ from graphviz_dash.analysis.metrics.run_metrics import (
 from graphviz_dash.analysis.metrics.run_selection import family, partner, ran_eagerly
 from graphviz_dash.analysis.metrics.throughput import throughput_figures
 from graphviz_dash.analysis.prediction.evaluation import prediction_figures, prediction_for
-from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.ranks.ranks import families
 from graphviz_dash.analysis.ranks.waits import rank_waits
 from graphviz_dash.analysis.step.time_by_category import WhereTimeGoes, where_time_goes
@@ -49,130 +47,14 @@ from graphviz_dash.analysis.step.typical_step import StepWork, step_work
 from graphviz_dash.analysis.step.waterfall import Cause, Waterfall, arrivals, waterfall
 from graphviz_dash.analysis.trace.steps import Step, steps
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.run import ExecutionMode, Failure, Pass
-from graphviz_dash.narrative.answer import Piece, answer, unanswered, uncompared
-from graphviz_dash.narrative.headline import fastest, headline, sentence
+from graphviz_dash.model.run import ExecutionMode, Pass
+from graphviz_dash.narrative.answer import answer
+from graphviz_dash.narrative.headline import headline, sentence
 from graphviz_dash.units import format_percent
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.replays.replays import ReplayMatch
     from graphviz_dash.model.run import Experiment, Run
-
-
-@dataclass(frozen=True)
-class RunComparison:
-    """One run of a comparison.
-
-    ``figures`` has every metric of the registry, in its order. ``baseline`` is the name of the run
-    it is compared with: None for a baseline itself (``is_baseline``) and where there is none, and
-    then the figures that need one say why. ``where`` is None with a reason in ``where_reason``,
-    ``coverage`` (what ran from graphs, and what stayed eager) with one in ``coverage_reason``.
-    ``sentence`` says the outcome in words. ``waterfall`` (where the difference to the baseline
-    went) is None with a reason in ``waterfall_reason``. ``answer`` says whether the run is worth
-    it, in pieces that lead to their evidence. ``pays`` (what it costs once, in parts, and when that
-    is paid back) is None with a reason in ``pays_reason``. ``prediction`` (what the eager run alone
-    says of it) is None with a reason in ``prediction_reason``. ``sound`` is False where a doctor
-    found that its replays, or those of its baseline, do other work than the step.
-    """
-
-    run: Run
-    baseline: str | None
-    is_baseline: bool
-    figures: tuple[Figure, ...]
-    where: WhereTimeGoes | None
-    where_reason: str | None
-    coverage: Coverage | None
-    coverage_reason: str | None
-    weaknesses: tuple[Weakness, ...]
-    sentence: str
-    waterfall: Waterfall | None
-    waterfall_reason: str | None
-    answer: tuple[Piece, ...]
-    pays: BreakEven | None
-    pays_reason: str | None
-    prediction: Prediction | None
-    prediction_reason: str | None
-    sound: bool
-
-    @property
-    def name(self) -> str:
-        """The run's name within its experiment."""
-        return self.run.name
-
-    @property
-    def mode(self) -> ExecutionMode:
-        """Its execution mode."""
-        return self.run.mode
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """What failed while it was collected."""
-        return self.run.manifest.failures
-
-    @property
-    def step(self) -> Figure:
-        """The time of its step: the clean one, or of a recorded program the recorded one."""
-        return self["recorded_step" if self.run.recording else "step_time"]
-
-    @property
-    def speedup(self) -> Figure:
-        """How much faster its step is than the baseline's, by the same kind of time."""
-        return self["recorded_speedup" if self.run.recording else "speedup"]
-
-    @property
-    def saving(self) -> Figure:
-        """What its step saves over the baseline's, by the same kind of time."""
-        return self["recorded_saving" if self.run.recording else "step_saving"]
-
-    @cached_property
-    def _by_id(self) -> dict[str, Figure]:
-        return {figure.metric.id: figure for figure in self.figures}
-
-    def __getitem__(self, metric: str) -> Figure:
-        """The figure of a metric of the registry (KeyError if there is no such metric)."""
-        return self._by_id[metric]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """All runs of an experiment, in its order, against their baseline.
-
-    ``baseline`` is the name of the baseline run (of the first rank, if there are several), None if
-    there is none. ``headline`` is the sentence of the fastest run. ``verdicts`` are those of the
-    doctor's reports that found something, with the names of the runs that hold them.
-    """
-
-    experiment: Experiment
-    baseline: str | None
-    runs: tuple[RunComparison, ...]
-    headline: str
-    verdicts: tuple[tuple[str, str], ...]
-
-    def __getitem__(self, name: str) -> RunComparison:
-        """The run called ``name`` (KeyError if there is none)."""
-        return {run.name: run for run in self.runs}[name]
-
-    @property
-    def answer(self) -> tuple[Piece, ...]:
-        """Whether graphs are worth it: the answer of the fastest run; where none was compared, what
-        stands in the way; empty where that is the failure of the baseline itself."""
-        best = self.best
-        if best is not None:
-            return best.answer
-        base = self[self.baseline] if self.baseline else None
-        failed = next((run for run in self.runs if run.failures and run is not base), None)
-        if failed is None and not any(run.failures for run in self.runs):
-            return uncompared(self.runs)
-        if failed is None or base is None or base.step.value is None:
-            return ()
-        idle = base.where.idle_ns if base.where else None
-        return unanswered(failed.name, failed.failures[0], base.name, base.step.value, idle)
-
-    @property
-    def best(self) -> RunComparison | None:
-        """The run that is fastest against its baseline; None when none was compared. Of the ranks
-        of one mode the slowest stands for them all: none is done before it."""
-        return fastest(self.runs)
 
 
 def compare(

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from graphviz_dash import __version__
+from graphviz_dash.analysis.absence import pass_missing
+from graphviz_dash.analysis.failures import failure_text
 from graphviz_dash.analysis.metrics.measured import measured
 from graphviz_dash.analysis.metrics.registry import METRICS, Metric
-from graphviz_dash.analysis.metrics.run_metrics import graph_figures, memory_figures, pass_missing
+from graphviz_dash.analysis.metrics.run_metrics import graph_figures, memory_figures
 from graphviz_dash.analysis.metrics.run_metrics import traced_figures as of_traces
 from graphviz_dash.analysis.sample_statistics import Floats, resampled_medians
 from graphviz_dash.analysis.trace.steps import steps
@@ -30,10 +32,10 @@ from graphviz_dash.model.baseline import (
     BaselineRun,
 )
 from graphviz_dash.model.run import Pass
-from graphviz_dash.narrative.headline import failure_text
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.run import CleanTimings, Experiment, Run
+    from graphviz_dash.model.run import Experiment, Run
+    from graphviz_dash.model.timings import CleanTimings
 
 TIMES: Final = ("step_time", "step_interval", "launch_cpu_time")
 """The gated times: medians of series."""

@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphviz_dash.analysis.absence import no_graphs, pass_missing
 from graphviz_dash.analysis.memory.report import MEMORY_RELATIVE, memory_relative_figures
-from graphviz_dash.analysis.metrics.run_metrics import (
-    Figure,
-    absent,
-    no_graphs,
-    pass_missing,
-    present,
-)
+from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
 from graphviz_dash.analysis.sample_statistics import (
     Floats,
     Spread,
@@ -28,7 +23,8 @@ from graphviz_dash.analysis.sample_statistics import (
 from graphviz_dash.model.run import Pass
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.run import CleanTimings, Run
+    from graphviz_dash.model.run import Run
+    from graphviz_dash.model.timings import CleanTimings
 
 _OF_CLEAN = ("speedup", "speedup_interval", "step_saving", "break_even", "peak_reserved_change")
 

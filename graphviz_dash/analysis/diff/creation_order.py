@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import column, encode
 from graphviz_dash.analysis.diff.graph_diff import diff_graphs
 from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns
-from graphviz_dash.analysis.trace.lanes import column, encode
 from graphviz_dash.analysis.trace.steps import exclusive_ns, steps
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Experiment, Run

@@ -15,11 +15,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.fold.rows import Draft, FoldRows, neighbours
 from graphviz_dash.analysis.fold.tree import FoldKind
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.analysis.trace.lanes import Ints
 
 Path: TypeAlias = tuple[str, ...]
 """Phase and module path of a node: ("forward", "Transformer", "layers.0", "attention")."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.fold.by_order import Path
-from graphviz_dash.analysis.trace.lanes import Ints
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from graphviz_dash.analysis.trace.lanes import Ints
+from graphviz_dash.analysis.arrays import Ints
 
 ALIKE: Final = 0.7
 """Share of the items of the longer of two blocks that the other has too, from which on they are

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from graphviz_dash.analysis.trace.lanes import Ints
+from graphviz_dash.analysis.arrays import Ints
 
 
 class FoldKind(StrEnum):

@@ -22,8 +22,8 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.critical_path import Dependencies
-from graphviz_dash.analysis.trace.lanes import Ints
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
 
 Apart: TypeAlias = Mapping[int, tuple[int, int]]

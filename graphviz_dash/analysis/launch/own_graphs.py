@@ -16,7 +16,8 @@ from typing import Final
 from graphviz_dash.analysis.launch.launch_costs import TITLES, LaunchCosts, Timing
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.launch import LaunchMeasure
-from graphviz_dash.model.run import Environment, Experiment, GraphLife, Run
+from graphviz_dash.model.run import Environment, Experiment, Run
+from graphviz_dash.model.timings import GraphLife
 from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
 
 COMPARED: Final = (

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from graphviz_dash.analysis.absence import pass_missing
 from graphviz_dash.analysis.memory.pools import GraphShare, PoolUse, graph_shares, pool_uses
-from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, pass_missing, present
-from graphviz_dash.errors import printable
+from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner, Stage
 from graphviz_dash.model.run import ExecutionMode, Pass
 from graphviz_dash.units import format_bytes, format_percent
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.compare import Comparison
     from graphviz_dash.model.memory import MemoryPass, MemoryStage
     from graphviz_dash.model.run import Run
 
@@ -134,24 +133,6 @@ class MemoryDifference(_InParts):
     alone: bool
 
 
-@dataclass(frozen=True)
-class MemoryComparison:
-    """The memory of an experiment's runs. ``without``: why a run has none."""
-
-    reports: tuple[MemoryReport, ...]
-    differences: tuple[MemoryDifference, ...]
-    without: Mapping[str, str]
-    sentence: str
-
-    def __getitem__(self, run: str) -> MemoryReport:
-        """The report of a run (KeyError if it has none)."""
-        return {report.run: report for report in self.reports}[run]
-
-    def difference(self, run: str) -> MemoryDifference | None:
-        """The run against its baseline; None where it cannot be compared."""
-        return {one.run: one for one in self.differences}.get(run)
-
-
 def memory_report(run: Run) -> MemoryReport | str:
     """The memory of ``run``, or why it cannot be told."""
     found = run.memory_pass
@@ -231,58 +212,6 @@ def _overhead(report: MemoryReport, base: MemoryReport, parts: Mapping[Part, int
     if ExecutionMode.COMPILE in (report.mode, base.mode):
         return "cudagraph trees keep no account of what is alive in their pool"
     return sum(parts[part] for part in (*GRAPHED_PARTS, Part.TENSORS)) / activations
-
-
-def compare_memory(comparison: Comparison) -> MemoryComparison:
-    """The memory of every run of ``comparison``, against the same baselines."""
-    found = {run.name: memory_report(run.run) for run in comparison.runs}
-    reports = {name: one for name, one in found.items() if isinstance(one, MemoryReport)}
-    differences = tuple(
-        difference(reports[run.name], reports[run.baseline])
-        for run in comparison.runs
-        if run.name in reports and run.baseline in reports
-    )
-    without = {name: one for name, one in found.items() if isinstance(one, str)}
-    return MemoryComparison(
-        tuple(reports.values()),
-        differences,
-        without,
-        _sentence(tuple(reports.values()), differences),
-    )
-
-
-def _sentence(reports: tuple[MemoryReport, ...], differences: tuple[MemoryDifference, ...]) -> str:
-    """What graphs cost in memory, in words; printable."""
-    if not reports:
-        return "No run has a memory pass"
-    by_name = {report.run: report for report in reports}
-    baselines = list(dict.fromkeys(one.baseline for one in differences))
-    taken = [_taken(by_name[name]) for name in baselines or by_name]
-    if not differences:
-        return "; ".join(taken)
-    if len(baselines) == 1:
-        costs = [f"{printable(one.run)} {_cost(one)}" for one in differences]
-        return f"{taken[0]}; against it {', '.join(costs)}"
-    costs = [
-        f"{printable(one.run)} {_cost(one)} against {printable(one.baseline)}"
-        for one in differences
-    ]
-    return f"{', '.join(taken)}; {', '.join(costs)}"
-
-
-def _taken(report: MemoryReport) -> str:
-    if report.alone:
-        return f"{printable(report.run)} takes {format_bytes(report.total)} of device memory"
-    return f"{printable(report.run)} reserves {format_bytes(report.reserved)}"
-
-
-def _cost(one: MemoryDifference) -> str:
-    share = (
-        f" (its activations {signed_percent(one.activation_overhead)})"
-        if one.activation_overhead is not None
-        else ""
-    )
-    return f"{signed_bytes(one.own)}{share}"
 
 
 def signed_bytes(count: int) -> str:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
-from graphviz_dash.analysis.trace.lanes import Ints, column, encode, link_launches
+from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from graphviz_dash.analysis.absence import no_graphs, pass_missing
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
 from graphviz_dash.analysis.metrics.registry import METRICS, Metric
 from graphviz_dash.analysis.sample_statistics import Spread, Summary, summarise
@@ -14,7 +15,8 @@ from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.run import ExecutionMode, Pass
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.run import CleanTimings, GraphLife, Run
+    from graphviz_dash.model.run import Run
+    from graphviz_dash.model.timings import CleanTimings, GraphLife
 
 
 @dataclass(frozen=True)
@@ -207,26 +209,6 @@ def graph_figures(run: Run) -> Iterable[Figure]:
     yield present("graphs", sum(graph.parent is None for graph in run.graphs))
     yield present("graph_nodes", sum(len(graph.nodes) for graph in run.graphs))
     yield present("graph_edges", sum(len(graph.edges) for graph in run.graphs))
-
-
-def no_graphs(run: Run) -> str | None:
-    """Why the run has no one-off costs; None when it has."""
-    if run.mode is ExecutionMode.EAGER:
-        return f"mode {run.mode.value} captures no graph"
-    if run.clean is None:
-        return pass_missing(run, Pass.CLEAN)
-    return None if run.clean.graphs else "the clean pass captured no graph"
-
-
-def pass_missing(run: Run, which: Pass, otherwise: str | None = None) -> str:
-    """Why the run has nothing from a pass: it failed, was not reached, or was never taken."""
-    for failure in run.manifest.failures:
-        if failure.during is which:
-            return f"the {which.value} pass failed: {failure.error}"
-    for fact in run.manifest.absent:
-        if fact.fact == f"{which.value} pass":
-            return fact.reason
-    return otherwise or f"the bundle has no {which.value} pass"
 
 
 def _median(metric: str, summary: Summary | None, reason: str) -> Figure:

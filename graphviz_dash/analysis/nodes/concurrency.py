@@ -17,7 +17,7 @@ from graphviz_dash.analysis.nodes.measured_graph import (
     run_replays,
 )
 from graphviz_dash.analysis.nodes.needless_edges import Needless, needless_edges
-from graphviz_dash.analysis.nodes.node_table import NodeTable
+from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.model.run import Run
 from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
@@ -161,3 +161,15 @@ def run_concurrency(run: Run, tables: Sequence[NodeTable]) -> dict[str, Concurre
                 measured if isinstance(measured, str) else concurrency_of(measured, by_id)
             )
     return found
+
+
+def spread_of(
+    found: Concurrency | str | None, table: NodeTable, row: NodeRow
+) -> tuple[int | None, int | None]:
+    """p99 and slack of a node, in ns; None where it was not measured."""
+    if found is None or isinstance(found, str):
+        return None, None
+    place = found.measured.places.get((table.graph.id, row.node.index))
+    if place is None or found.measured.p50[place] == NOT_SEEN:
+        return None, None
+    return int(found.measured.p99[place]), int(found.measured.slack[place])

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.critical_path import (
     CriticalPath,
     Dependencies,
@@ -31,7 +32,6 @@ from graphviz_dash.analysis.replays.replays import (
     match_replays,
     timed_replays,
 )
-from graphviz_dash.analysis.trace.lanes import Ints
 from graphviz_dash.analysis.trace.steps import exclusive_ns
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run

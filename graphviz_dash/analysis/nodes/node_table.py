@@ -11,6 +11,7 @@ from functools import cache
 import msgspec
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.origins.attribution import Attribution, NodeOrigin, attribute
 from graphviz_dash.analysis.replays.matching import Floats
 from graphviz_dash.analysis.replays.replays import (
@@ -29,7 +30,6 @@ from graphviz_dash.analysis.replays.visibility import (
     why_no_times,
 )
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
-from graphviz_dash.analysis.trace.lanes import Ints
 from graphviz_dash.model.graph import CapturedGraph, GraphNode
 from graphviz_dash.model.run import Run
 
@@ -186,3 +186,8 @@ def _spread(values: Ints, node: Narrow, first: Ints, counts: Ints) -> tuple[Ints
     last = first + counts - 1
     median = (ordered[first + (counts - 1) // 2] + ordered[first + counts // 2]) / 2
     return ordered[first], median, ordered[last]
+
+
+def longest_first(table: NodeTable) -> list[NodeRow]:
+    timed = [row for row in table.rows if row.times.median_ns is not None]
+    return sorted(timed, key=lambda row: (-(row.times.median_ns or 0.0), row.node.index))

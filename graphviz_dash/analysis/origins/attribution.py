@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.origins.captured_launches import (
     LAUNCHED_KINDS,
     capture_windows,
@@ -20,7 +21,6 @@ from graphviz_dash.analysis.origins.captured_launches import (
 )
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins
 from graphviz_dash.analysis.sequence_alignment import Alignment, align
-from graphviz_dash.analysis.trace.lanes import Ints, column
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 
 if TYPE_CHECKING:

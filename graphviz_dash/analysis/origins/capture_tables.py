@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, pick
-from graphviz_dash.analysis.trace.lanes import Ints, column, encode
 from graphviz_dash.model.marks import MODULE, SOURCE
 
 if TYPE_CHECKING:

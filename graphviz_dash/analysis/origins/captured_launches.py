@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting
-from graphviz_dash.analysis.trace.lanes import Ints, column, encode
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.marks import CAPTURE
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.origins.capture_tables import Flags, Frames, Marks, Names, Ops
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, pick
-from graphviz_dash.analysis.trace.lanes import Ints, column, link_launches
+from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.marks import MODULE, SOURCE
 
 if TYPE_CHECKING:

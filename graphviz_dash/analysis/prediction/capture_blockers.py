@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, looks_of
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.intervals import Nesting
-from graphviz_dash.analysis.trace.lanes import Ints, column, encode, link_launches
+from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.doctor import RuleId
 from graphviz_dash.model.rules import RULES, Rule
 

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.origins.captured_launches import capture_windows
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting
-from graphviz_dash.analysis.trace.lanes import Ints, column, encode, link_launches
+from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.signatures import distinct_rows
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, exclusive_ns, steps
 

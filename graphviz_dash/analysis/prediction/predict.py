@@ -26,7 +26,8 @@ from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
 if TYPE_CHECKING:
     from graphviz_dash.model.calibration import Calibration
-    from graphviz_dash.model.run import CleanTimings, Run
+    from graphviz_dash.model.run import Run
+    from graphviz_dash.model.timings import CleanTimings
     from graphviz_dash.model.trace import Trace
 
 CONFIDENCE: Final = 0.9

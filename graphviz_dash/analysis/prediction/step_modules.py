@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.origins.capture_tables import Flags, Frames, Ops
 from graphviz_dash.analysis.origins.origins import near
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, pick
-from graphviz_dash.analysis.trace.lanes import Ints, column, link_launches
+from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.marks import MODULE
 
 if TYPE_CHECKING:

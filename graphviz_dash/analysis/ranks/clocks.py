@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.trace.collectives import (
     MEETING,
     Collective,
     StepCommunication,
     collective_kinds,
 )
-from graphviz_dash.analysis.trace.lanes import Ints, column
 from graphviz_dash.analysis.trace.steps import Step
 
 if TYPE_CHECKING:

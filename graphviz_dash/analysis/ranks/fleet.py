@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.metrics.kernel_table import kernel_uses
 from graphviz_dash.analysis.replays.replays import launched_rows
 from graphviz_dash.analysis.trace.collectives import collective_of
-from graphviz_dash.analysis.trace.lanes import Ints, column, encode, link_launches
+from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, exclusive_ns, steps
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.origins.attribution import attribute
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins
 from graphviz_dash.analysis.replays.replays import METHODS, known_of, match_replays
 from graphviz_dash.analysis.trace.collectives import message_bytes
-from graphviz_dash.analysis.trace.lanes import Ints, column, link_launches
+from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.signatures import normalised
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, KernelParams
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from graphviz_dash.analysis.metrics.run_metrics import Figure, pass_missing, step_figures
+from graphviz_dash.analysis.absence import pass_missing
+from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.metrics.run_metrics import Figure, step_figures
 from graphviz_dash.analysis.metrics.run_selection import family
 from graphviz_dash.analysis.ranks.clocks import (
     Clock,
@@ -32,7 +34,7 @@ from graphviz_dash.analysis.trace.collectives import (
     communication,
     is_communication,
 )
-from graphviz_dash.analysis.trace.lanes import Ints, LaneSet, column, merge_busy
+from graphviz_dash.analysis.trace.lanes import LaneSet, merge_busy
 from graphviz_dash.analysis.trace.steps import StepMethod, steps
 from graphviz_dash.model.run import ExecutionMode, Pass
 

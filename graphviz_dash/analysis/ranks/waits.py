@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.ranks.clocks import RankTrace, match_instances
 from graphviz_dash.analysis.ranks.ranks import families, trace_of
-from graphviz_dash.analysis.trace.lanes import Ints
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.topology import Topology
 from graphviz_dash.analysis.replays.graph_chooser import Known
 from graphviz_dash.analysis.replays.node_id_trace import trace_of
@@ -19,7 +20,6 @@ from graphviz_dash.analysis.replays.replays import (
     ReplayMatch,
     match_replays,
 )
-from graphviz_dash.analysis.trace.lanes import Ints
 from graphviz_dash.analysis.trace.signatures import Signatures
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run

@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.topology import Topology
-from graphviz_dash.analysis.trace.lanes import Ints
 from graphviz_dash.analysis.trace.signatures import NO_NODE
 
 _LOOK_AHEAD: Final = 64

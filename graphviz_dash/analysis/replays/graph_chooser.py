@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.replays.matching import GraphMatcher
-from graphviz_dash.analysis.trace.lanes import Ints
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.replays.executable_numbering import Place, exec_numbers
-from graphviz_dash.analysis.trace.lanes import Ints
 from graphviz_dash.analysis.trace.signatures import DRIVER_CODES, NO_NODE
 from graphviz_dash.model.graph import CapturedGraph, MemcpyParams, MemsetParams, NodeKind
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.origins.captured_launches import capture_windows, launch_rows
 from graphviz_dash.analysis.replays.replays import launched_rows
-from graphviz_dash.analysis.trace.lanes import Ints, column
 from graphviz_dash.analysis.trace.signatures import driver_kind
 from graphviz_dash.model.graph import (
     CapturedGraph,

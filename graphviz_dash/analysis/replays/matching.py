@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.topology import Topology
 from graphviz_dash.analysis.replays.branches import BranchMatcher
 from graphviz_dash.analysis.sequence_alignment import align
-from graphviz_dash.analysis.trace.lanes import Ints
 from graphviz_dash.analysis.trace.signatures import DRIVER_CODES, NO_NODE
 from graphviz_dash.model.graph import CapturedGraph, MemcpyParams, MemsetParams
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.graph.flatten import variants
 from graphviz_dash.analysis.replays.graph_chooser import (
     NOTHING_KNOWN,
@@ -31,7 +32,6 @@ from graphviz_dash.analysis.replays.id_matcher import IdMatcher
 from graphviz_dash.analysis.replays.matching import BY_BRANCH, BY_ID, BY_ORDER, GraphMatcher, Rows
 from graphviz_dash.analysis.replays.node_id_trace import trace_of
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
-from graphviz_dash.analysis.trace.lanes import Ints, column, encode
 from graphviz_dash.analysis.trace.signatures import Signatures
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.marks import STEP

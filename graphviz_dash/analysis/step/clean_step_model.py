@@ -24,9 +24,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.ranks.waits import ALONE
 from graphviz_dash.analysis.step.typical_step import NO_GROUP, StepWork
-from graphviz_dash.analysis.trace.lanes import Ints, merge_busy
+from graphviz_dash.analysis.trace.lanes import merge_busy
 from graphviz_dash.analysis.trace.steps import exclusive_ns
 
 _Arrival: TypeAlias = tuple[int, int, int]

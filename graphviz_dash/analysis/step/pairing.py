@@ -29,7 +29,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.trace.lanes import Ints
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.unique_context import unique_pairs
 
 Floats: TypeAlias = npt.NDArray[np.float64]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import column, encode
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
-from graphviz_dash.analysis.trace.lanes import column, encode
 from graphviz_dash.analysis.trace.steps import Step, exclusive_ns
 
 if TYPE_CHECKING:

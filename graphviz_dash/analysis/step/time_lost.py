@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.trace.lanes import Ints, merge_busy
+from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.trace.lanes import merge_busy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.absence import pass_missing
+from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.graph.topology import visible_edges
-from graphviz_dash.analysis.metrics.run_metrics import pass_missing
 from graphviz_dash.analysis.origins.attribution import attribute
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
 from graphviz_dash.analysis.ranks.waits import RankWaits
 from graphviz_dash.analysis.replays.replays import ReplayMatch, known_of, match_replays
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
-from graphviz_dash.analysis.trace.lanes import Ints, column, encode, link_launches
+from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.run import Pass

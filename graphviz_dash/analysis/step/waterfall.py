@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from graphviz_dash.analysis.metrics.run_metrics import pass_missing
+from graphviz_dash.analysis.absence import pass_missing
 from graphviz_dash.analysis.step.clean_step_model import StepModel, last_arrivals, model_step
 from graphviz_dash.analysis.step.typical_step import Item, StepWork
 from graphviz_dash.analysis.step.work_pairs import WorkPairs, pair_work

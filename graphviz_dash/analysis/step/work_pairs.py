@@ -15,9 +15,9 @@ from typing import Final
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.step.pairing import METHOD_NAMES, NOTHING, Pairs, Side, pair
 from graphviz_dash.analysis.step.typical_step import Item, StepWork
-from graphviz_dash.analysis.trace.lanes import Ints
 from graphviz_dash.analysis.trace.signatures import normalised
 
 

@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
-from graphviz_dash.analysis.trace.lanes import Ints, column, encode
 from graphviz_dash.analysis.trace.steps import Step, exclusive_ns
 
 if TYPE_CHECKING:

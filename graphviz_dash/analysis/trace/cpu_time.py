@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from graphviz_dash.analysis.trace.lanes import Ints, column, split_overlaps
+from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.trace.lanes import split_overlaps
 from graphviz_dash.analysis.trace.steps import Step, exclusive_ns
 from graphviz_dash.model.marks import STEP
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.trace.lanes import Ints
+from graphviz_dash.analysis.arrays import Ints
 
 NONE = -1
 """No interval."""

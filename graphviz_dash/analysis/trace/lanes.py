@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.arrays import Ints, column, encode, first_places, sorted_within
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from graphviz_dash.model.trace import Trace
 
-Ints: TypeAlias = npt.NDArray[np.int64]
 
 # Sub-lanes found by following whole chains of slices; beyond that depth a heap is cheaper.
 _PEELED_SUBLANES = 8
@@ -158,14 +158,6 @@ def no_lanes() -> TraceLanes:
     return TraceLanes(empty, empty, empty, Links(none, none, _prefix(none)))
 
 
-def column(table: pl.DataFrame, name: str) -> Ints:
-    """An integer column as int64 of shape (rows,), null as -1."""
-    series = table[name]
-    if series.null_count():
-        series = series.fill_null(-1)
-    return series.to_numpy().astype(np.int64, copy=False)
-
-
 def pack_lanes(owner: Ints, track: Ints, row: Ints, start: Ints, end: Ints) -> LaneSet:
     """Lanes of slices given by parallel arrays of shape (n,), in the order of (owner, track)."""
     if not len(start):
@@ -174,7 +166,7 @@ def pack_lanes(owner: Ints, track: Ints, row: Ints, start: Ints, end: Ints) -> L
     # Stable by track keeps the order of time that tables have; ties need the empty slice first, or
     # it would count as overlapping the one that starts with it.
     order = np.argsort(code, kind="stable")
-    if not _sorted_within(code[order], start[order], end[order]):
+    if not sorted_within(code[order], start[order], end[order]):
         order = np.lexsort((end, start, code))
     begins = np.flatnonzero(np.diff(code[order], prepend=-1))
     pieces: list[Ints] = []
@@ -251,26 +243,6 @@ def link_launches(gpu: Ints, runtime: Ints) -> Links:
     linked = by_launch[int(np.count_nonzero(launch < 0)) :]
     counts = np.bincount(launch[linked], minlength=len(runtime))
     return Links(launch=launch, order=linked, first=_prefix(counts.astype(np.int64)))
-
-
-def first_places(ids: Ints, wanted: Ints) -> Ints:
-    """Where each of ``wanted`` stands first among ``ids``, -1 where it does not; ids below 0 are
-    none. Near-linear; linear where the ids lie close together, as a profiler counts them."""
-    if not len(ids) or not len(wanted):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    span = max(int(ids.max()), -1) + 2
-    low = max(0, min(int(ids.min()), span))
-    if span - low <= 2 * len(ids) + 1024:
-        # One place more at either end, for what is below or above; the first one written last wins.
-        places = np.full(span - low + 1, -1, dtype=np.int64)
-        places[np.maximum(ids[::-1], low - 1) - (low - 1)] = np.arange(len(ids) - 1, -1, -1)
-        places[0] = -1
-        return places[np.clip(wanted, low - 1, span - 1) - (low - 1)]
-    known = np.flatnonzero(ids >= 0)
-    order = known[np.argsort(ids[known], kind="stable")]
-    ordered = ids[order]
-    at = np.minimum(np.searchsorted(ordered, wanted, "left"), len(ordered) - 1)
-    return np.where((ordered[at] == wanted) & (wanted >= 0), order[at], -1)
 
 
 def idle_periods(
@@ -351,36 +323,10 @@ def distinct(values: Ints) -> tuple[Ints, Ints]:
     return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[shifted]
 
 
-def _sorted_within(code: Ints, start: Ints, end: Ints) -> bool:
-    same = code[1:] == code[:-1]
-    late = start[1:] < start[:-1]
-    tie = (start[1:] == start[:-1]) & (end[1:] < end[:-1])
-    return not bool(np.any(same & (late | tie)))
-
-
 def _shown_calls(runtime: pl.DataFrame) -> npt.NDArray[np.bool_]:
     codes, names = encode(runtime["name"])
     shown = np.array([call_class(name) in SHOWN_CALLS for name in names], dtype=np.bool_)
     return shown[codes] if len(names) else np.zeros(0, dtype=np.bool_)
-
-
-def encode(series: pl.Series) -> tuple[npt.NDArray[np.int32], list[str]]:
-    """A categorical column as dense codes of shape (rows,) and the text of each code (null: "")."""
-    if not len(series):
-        return np.zeros(0, dtype=np.int32), []
-    codes = series.to_physical()
-    physical = codes.to_numpy()
-    if codes.null_count():
-        physical = codes.cast(int).fill_null(-1).to_numpy() + 1
-    first = np.full(int(physical.max()) + 1, -1, dtype=np.int64)
-    first[physical[::-1]] = np.arange(len(physical) - 1, -1, -1)
-    used = np.flatnonzero(first >= 0)
-    # By first appearance: the column's own codes depend on what else the process has read.
-    used = used[np.argsort(first[used])]
-    dense = np.zeros(len(first), dtype=np.int32)
-    dense[used] = np.arange(len(used), dtype=np.int32)
-    values = series.gather(first[used]).to_list()
-    return dense[physical], ["" if value is None else str(value) for value in values]
 
 
 def _prefix(sizes: Ints) -> Ints:

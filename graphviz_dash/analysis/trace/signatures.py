@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from graphviz_dash.analysis.trace.lanes import Ints, column, encode
+from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.model.graph import (
     CapturedGraph,
     GraphNode,

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
-from graphviz_dash.analysis.trace.lanes import Ints, Links, column, encode, trace_links
+from graphviz_dash.analysis.trace.lanes import Links, trace_links
 from graphviz_dash.model.marks import STEP
 
 if TYPE_CHECKING:

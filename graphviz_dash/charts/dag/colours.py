@@ -11,12 +11,12 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.diff.graph_diff import Change
 from graphviz_dash.analysis.diff.graph_union import GraphUnion
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.step.eager_change import EagerChange, EagerNode
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.analysis.trace.lanes import Ints
 from graphviz_dash.charts.dag.path import NOT_MEASURED, SLACK_LABELS, PathMarks
 from graphviz_dash.charts.palette import CATEGORY, CHANGE, EAGER, KIND, MODULES, PHASE, SLACK, TIME
 from graphviz_dash.charts.shades import Shade

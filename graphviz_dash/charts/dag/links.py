@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.diff.graph_diff import Change
 from graphviz_dash.analysis.diff.graph_union import GraphUnion
 from graphviz_dash.analysis.fold.tree import FoldKind, Group, Leaf, Order
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.analysis.trace.lanes import Ints
 from graphviz_dash.charts.dag.layout import GAP, GUTTER, Placed
 from graphviz_dash.charts.dag.path import PathMarks
 from graphviz_dash.model.graph import EdgeType, GraphEdge

@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
 from graphviz_dash.analysis.step.eager_change import EagerChange, EagerNode
 from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.analysis.trace.lanes import Ints
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import (
     BatchMemOpParams,

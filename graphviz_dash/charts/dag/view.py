@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.diff.graph_diff import Change
 from graphviz_dash.analysis.diff.graph_union import GraphUnion, what_differs
 from graphviz_dash.analysis.fold.fold import FoldBy, fold
@@ -34,7 +35,6 @@ from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
 from graphviz_dash.analysis.step.eager_change import EagerNode
 from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.analysis.trace.lanes import Ints
 from graphviz_dash.charts.dag.colours import ColourBy, LegendEntry, NodeColours, node_colours
 from graphviz_dash.charts.dag.layout import ALL, Placed, Shown, place, shown_children
 from graphviz_dash.charts.dag.links import Edges, Link, links

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import plotly.graph_objects as go
 
-from graphviz_dash.analysis.comparison.compare import Comparison, RunComparison
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.figures.axes import log_ticks
 from graphviz_dash.charts.figures.theme import (

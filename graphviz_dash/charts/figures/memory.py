@@ -7,8 +7,9 @@ from typing import Final
 
 import plotly.graph_objects as go
 
+from graphviz_dash.analysis.comparison.memory import MemoryComparison
 from graphviz_dash.analysis.memory.pools import PoolMap, Use
-from graphviz_dash.analysis.memory.report import MemoryComparison, MemoryReport, Part, signed_bytes
+from graphviz_dash.analysis.memory.report import MemoryReport, Part, signed_bytes
 from graphviz_dash.charts.figures.theme import dress, dress_bars, label_end
 from graphviz_dash.charts.palette import MEMORY
 from graphviz_dash.charts.shades import Theme, shade

@@ -23,7 +23,7 @@ from graphviz_dash.charts.static.svg import (
 from graphviz_dash.units import counted, format_count, format_ns
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.compare import Comparison
+    from graphviz_dash.analysis.comparison.result import Comparison
     from graphviz_dash.model.run import ExecutionMode
 
 WIDTH: Final = 960.0

@@ -15,7 +15,7 @@ from graphviz_dash.charts.static.timeline import timeline_still
 from graphviz_dash.charts.timeline.run import choose, run_timeline
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.compare import Comparison, RunComparison
+    from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
     from graphviz_dash.model.run import Run
 
 _MOST_RUNS = 8

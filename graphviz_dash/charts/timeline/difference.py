@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.step.time_lost import Lead, StepOf, find_lead
 from graphviz_dash.analysis.step.typical_step import StepWork
 from graphviz_dash.analysis.step.work_pairs import WorkPairs
-from graphviz_dash.analysis.trace.lanes import Ints
 from graphviz_dash.analysis.trace.steps import Step
 from graphviz_dash.charts.timeline.lanes import Frame, bin_edges
 from graphviz_dash.charts.timeline.model import Difference

@@ -10,7 +10,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.trace.lanes import Ints, LaneSet, idle_periods
+from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.trace.lanes import LaneSet, idle_periods
 from graphviz_dash.analysis.trace.steps import Step
 from graphviz_dash.charts.timeline.model import Lane, RunView, StepMark
 from graphviz_dash.charts.timeline.run import ChosenRun

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.arrays import encode
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
 from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.analysis.trace.lanes import TraceLanes, encode, no_lanes, trace_lanes
+from graphviz_dash.analysis.trace.lanes import TraceLanes, no_lanes, trace_lanes
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
 from graphviz_dash.charts.palette import drawn_mode
 from graphviz_dash.errors import printable

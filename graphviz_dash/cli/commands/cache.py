@@ -13,8 +13,9 @@ def cache_command(clear: bool) -> None:
     Larger traces of run bundles are kept as tables outside the bundles, so that they open without
     being parsed again. GRAPHVIZ_DASH_CACHE names another folder, or is "off".
     """
-    from graphviz_dash.cli.text.output import cell, plain_table, print_table, shown
+    from graphviz_dash.cli.text.output import cell, plain_table, print_table
     from graphviz_dash.errors import printable
+    from graphviz_dash.exports.documents.values import shown
     from graphviz_dash.ingest.cache import default_cache
     from graphviz_dash.units import format_bytes, format_count
 

@@ -10,7 +10,7 @@ from graphviz_dash.cli.loading import executor_options
 from graphviz_dash.errors import printable
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.compare import Comparison, RunComparison
+    from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
     from graphviz_dash.analysis.metrics.kernel_table import KernelTable
     from graphviz_dash.analysis.ranks.ranks import ModeRanks
     from graphviz_dash.model.run import Manifest
@@ -65,8 +65,8 @@ def compare_command(
     from graphviz_dash.analysis.ranks.ranks import rank_comparison
     from graphviz_dash.cli.loading import experiment_at, loaded_experiment
     from graphviz_dash.cli.text.output import print_json
-    from graphviz_dash.cli.text.ranks import ranks_document
     from graphviz_dash.exports.documents.comparison import comparison_document
+    from graphviz_dash.exports.documents.ranks import ranks_document
 
     with experiment_at(experiment, scheduler, workers) as folder:
         loaded = loaded_experiment(folder)

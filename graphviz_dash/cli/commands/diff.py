@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from graphviz_dash.exports.documents.diff import (
+    DiffSide,
+    diff_document,
+    medians,
+    side_document,
+    update_document,
+)
+
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.diff.graph_diff import EdgeDiff, GraphDiff, NodeDiff
+    from graphviz_dash.analysis.diff.graph_diff import EdgeDiff, GraphDiff
     from graphviz_dash.analysis.diff.graph_pair import GraphPair
     from graphviz_dash.analysis.nodes.node_table import NodeTable
     from graphviz_dash.model.run import Run
 
 SCHEMA_VERSION: Final = 1
 _NAME_LENGTH: Final = 56
-
-
-@dataclass(frozen=True)
-class _Side:
-    """One graph of a run."""
-
-    run: Run
-    graph: str
-
-    @property
-    def name(self) -> str:
-        """As it can be given to this command."""
-        from graphviz_dash.cli.text.output import shown
-
-        return f"{shown(self.run.path)}:{self.graph}"
 
 
 @click.command("diff")
@@ -68,7 +60,7 @@ def diff_command(a: str, b: str, count: int, exit_code: bool, as_json: bool) -> 
         raise click.exceptions.Exit(1)
 
 
-def _side(text: str, known: Run | None = None) -> _Side:
+def _side(text: str, known: Run | None = None) -> DiffSide:
     """What an argument means; ``known`` is a run that need not be loaded again."""
     from graphviz_dash.bundle.read import is_bundle
     from graphviz_dash.cli.loading import loaded_run
@@ -89,10 +81,10 @@ def _side(text: str, known: Run | None = None) -> _Side:
         raise InputError(
             text, f"a run with {len(whole)} graphs", f"{text}: and one of {', '.join(whole)}"
         )
-    return _Side(run, graph or whole[0])
+    return DiffSide(run, graph or whole[0])
 
 
-def _table(side: _Side) -> NodeTable:
+def _table(side: DiffSide) -> NodeTable:
     from graphviz_dash.analysis.nodes.node_table import node_table
 
     return node_table(side.run, side.graph)
@@ -102,15 +94,15 @@ def _table(side: _Side) -> NodeTable:
 
 
 def _print(
-    first: _Side, second: _Side, pair: GraphPair, tables: tuple[NodeTable, NodeTable], count: int
+    first: DiffSide,
+    second: DiffSide,
+    pair: GraphPair,
+    tables: tuple[NodeTable, NodeTable],
+    count: int,
 ) -> None:
-    from graphviz_dash.analysis.diff.graph_pair import (
-        answer_sentence,
-        diff_sentence,
-        prediction_sentence,
-    )
     from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
     from graphviz_dash.errors import printable
+    from graphviz_dash.narrative.graphs import answer_sentence, diff_sentence, prediction_sentence
     from graphviz_dash.units import counted
 
     click.echo(diff_sentence(pair.diff))
@@ -158,7 +150,7 @@ def _print_nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, co
     for column in (1, 2, 4, 5):
         table.columns[column].justify = "right"
     for node in nodes[:count]:
-        before, after = _medians(node, tables)
+        before, after = medians(node, tables)
         table.add_row(
             cell(node.change.value),
             cell(ABSENT if node.a is None else node.a),
@@ -180,26 +172,14 @@ def _edge_text(edge: EdgeDiff) -> str:
     return f"{edge.change.value} {source} to {target} of {side}"
 
 
-def _medians(
-    node: NodeDiff, tables: tuple[NodeTable, NodeTable] | None
-) -> tuple[float | None, float | None]:
-    if tables is None:
-        return None, None
-    first, second = tables
-    return (
-        None if node.a is None else first.rows[node.a].times.median_ns,
-        None if node.b is None else second.rows[node.b].times.median_ns,
-    )
-
-
 # -- as JSON -------------------------------------------------------------------------------------
 
 
 def _print_json(
-    first: _Side, second: _Side, pair: GraphPair, tables: tuple[NodeTable, NodeTable]
+    first: DiffSide, second: DiffSide, pair: GraphPair, tables: tuple[NodeTable, NodeTable]
 ) -> None:
-    from graphviz_dash.analysis.diff.graph_pair import diff_sentence
     from graphviz_dash.cli.text.output import print_json
+    from graphviz_dash.narrative.graphs import diff_sentence
 
     print_json(
         "diff",
@@ -207,94 +187,11 @@ def _print_json(
         {
             "sentence": diff_sentence(pair.diff),
             "same": pair.diff.same,
-            "a": _side_document(first),
-            "b": _side_document(second),
+            "a": side_document(first),
+            "b": side_document(second),
             "graphs": [
-                _diff_document(one, tables if one is pair.diff else None) for one in pair.diff.whole
+                diff_document(one, tables if one is pair.diff else None) for one in pair.diff.whole
             ],
-            "update": _update_document(pair),
+            "update": update_document(pair),
         },
     )
-
-
-def _side_document(side: _Side) -> dict[str, object]:
-    from graphviz_dash.cli.text.output import shown
-
-    graph = next(one for one in side.run.graphs if one.id == side.graph)
-    return {
-        "path": shown(side.run.path),
-        "graph": graph.id,
-        "name": graph.name,
-        "nodes": len(graph.nodes),
-        "edges": len(graph.edges),
-    }
-
-
-def _diff_document(
-    diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None
-) -> dict[str, object]:
-    from graphviz_dash.analysis.diff.graph_diff import Change
-    from graphviz_dash.exports.documents.comparison import number
-
-    nodes = []
-    for node in diff.nodes:
-        if node.change is Change.SAME:
-            continue
-        before, after = _medians(node, tables)
-        nodes.append(
-            {
-                "change": node.change.value,
-                "a": node.a,
-                "b": node.b,
-                "label": node.label,
-                "moved": node.moved,
-                "fields": [
-                    {"field": one.field, "before": one.before, "after": one.after}
-                    for one in node.fields
-                ],
-                "median_a": number(before),
-                "median_b": number(after),
-            }
-        )
-    return {
-        "a": diff.a.id,
-        "b": diff.b.id,
-        "node_counts": {change.value: n for change, n in diff.node_counts().items()},
-        "edge_counts": {change.value: n for change, n in diff.edge_counts().items()},
-        "nodes": nodes,
-        "edges": [
-            {
-                "change": edge.change.value,
-                "a": list(edge.a) if edge.a else None,
-                "b": list(edge.b) if edge.b else None,
-            }
-            for edge in diff.edges
-            if edge.change is not Change.SAME
-        ],
-    }
-
-
-def _update_document(pair: GraphPair) -> dict[str, object]:
-    offence, recorded = pair.prediction.offence, pair.recorded
-    return {
-        "predicted": {
-            "accepted": pair.prediction.accepted,
-            "result": offence.result.value if offence else None,
-            "graph": offence.graph if offence else None,
-            "node": offence.node if offence else None,
-            "from_node": offence.from_node if offence else None,
-            "reason": offence.reason if offence else None,
-            "unknown": list(pair.prediction.unknown),
-        },
-        "recorded": {
-            "result": recorded.answer.result,
-            "graph": recorded.answer.graph,
-            "node": recorded.answer.node,
-            "from_node": recorded.answer.from_node,
-            "update": list(recorded.update_ns),
-            "instantiate": list(recorded.instantiate_ns),
-        }
-        if recorded is not None
-        else None,
-        "agreed": pair.agreed,
-    }

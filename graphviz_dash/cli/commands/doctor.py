@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from graphviz_dash.exports.documents.doctor import doctor_document
+
 if TYPE_CHECKING:
     from graphviz_dash.analysis.doctor import Diagnosis
     from graphviz_dash.model.doctor import CodePlace, Finding
@@ -215,45 +217,10 @@ def _print_json(diagnoses: list[Diagnosis]) -> None:
     from graphviz_dash.cli.text.output import print_json
 
     print_json(
-        "doctor", SCHEMA_VERSION, {"processes": [_document(diagnosis) for diagnosis in diagnoses]}
+        "doctor",
+        SCHEMA_VERSION,
+        {"processes": [doctor_document(diagnosis) for diagnosis in diagnoses]},
     )
-
-
-def _document(diagnosis: Diagnosis) -> dict[str, object]:
-    import msgspec
-
-    from graphviz_dash.model.rules import RULES
-
-    report = diagnosis.report
-    return {
-        "outcome": diagnosis.outcome.value,
-        "verdict": diagnosis.verdict,
-        "subject": report.subject,
-        "captured": report.captured,
-        "attempts": report.attempts,
-        "nodes": report.nodes,
-        "steps": report.steps,
-        "operators": report.operators,
-        "replays": report.replays,
-        "findings": [
-            {
-                **msgspec.to_builtins(finding),
-                "title": RULES[finding.rule].title,
-                "advice": RULES[finding.rule].advice,
-            }
-            for finding in diagnosis.findings
-        ],
-        "rules": [
-            {
-                "rule": one.rule.id.value,
-                "status": one.status.value,
-                "reason": one.reason,
-                "findings": one.findings,
-            }
-            for one in diagnosis.rules
-        ],
-        "outputs": [msgspec.to_builtins(check) for check in report.outputs],
-    }
 
 
 def _require_collectors() -> None:

@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     import polars as pl
 
-    from graphviz_dash.analysis.comparison.compare import Comparison
+    from graphviz_dash.analysis.comparison.result import Comparison
     from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
     from graphviz_dash.exports.files import ExportSummary
     from graphviz_dash.exports.trace.perfetto_check import TraceCheck

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from graphviz_dash.exports.documents.gate import gated_document
+
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.gate import GatedFigure, GateResult
+    from graphviz_dash.analysis.comparison.gate import GateResult
     from graphviz_dash.model.baseline import Baseline
 
 SCHEMA_VERSION: Final = 1
@@ -193,27 +195,10 @@ def _print_json(result: GateResult) -> None:
             "experiment": result.experiment,
             "baseline": result.baseline,
             "recordings": result.recordings,
-            "figures": [_figure_document(one) for one in result.figures],
+            "figures": [gated_document(one) for one in result.figures],
             "broken": [{"run": one.run, "text": one.text} for one in result.broken],
             "differences": list(result.differences),
             "notes": list(result.notes),
             "host": result.host,
         },
     )
-
-
-def _figure_document(figure: GatedFigure) -> dict[str, object]:
-    from graphviz_dash.exports.documents.comparison import number
-
-    return {
-        "run": figure.run,
-        "metric": figure.metric.id,
-        "unit": figure.metric.unit.value,
-        "before": number(figure.before),
-        "now": number(figure.now),
-        "change": figure.change,
-        "low": figure.low,
-        "high": figure.high,
-        "exact": figure.exact,
-        "verdict": figure.verdict.value,
-    }

@@ -54,7 +54,8 @@ def import_command(
     memory snapshots of torch, and tells them apart by their content. The trace of a capture, that
     of its replays and a DOT whose names differ in no other word are joined into one run.
     """
-    from graphviz_dash.cli.text.output import print_json, shown
+    from graphviz_dash.cli.text.output import print_json
+    from graphviz_dash.exports.documents.values import shown
     from graphviz_dash.importers.many import NotImported
     from graphviz_dash.importers.places import is_address
 
@@ -136,8 +137,8 @@ def _say_passed(passed: list[NotImported]) -> None:
 
 
 def _print(written: Imported) -> None:
-    from graphviz_dash.cli.text.output import shown
     from graphviz_dash.errors import printable
+    from graphviz_dash.exports.documents.values import shown
     from graphviz_dash.units import format_bytes
 
     click.echo(printable(shown(written.path)))

@@ -43,9 +43,10 @@ def launch_command(
     from graphviz_dash.bundle.launch import LAUNCH_FILE, is_launch, read_launch
     from graphviz_dash.bundle.references import published_launch, reference_launches
     from graphviz_dash.cli.loading import loaded_experiment
-    from graphviz_dash.cli.text.output import print_json, shown
+    from graphviz_dash.cli.text.output import print_json
     from graphviz_dash.cli.text.own_graphs import print_observers, print_own
     from graphviz_dash.exports.documents.launch import document
+    from graphviz_dash.exports.documents.values import shown
 
     recordings: dict[str, LaunchCosts] = {}
     experiments: dict[str, Experiment] = {}

@@ -46,8 +46,9 @@ def ls(path: Path, as_json: bool) -> None:
 
 def _print(found: list[LightExperiment], path: Path) -> None:
     from graphviz_dash.analysis.comparison.compare import compare
-    from graphviz_dash.cli.text.output import cell, plain_table, print_table, shown
+    from graphviz_dash.cli.text.output import cell, plain_table, print_table
     from graphviz_dash.errors import printable
+    from graphviz_dash.exports.documents.values import shown
 
     if not found:
         click.echo(printable(f"No experiments under {path}"), err=True)
@@ -81,8 +82,9 @@ def _print(found: list[LightExperiment], path: Path) -> None:
 
 def _print_json(found: list[LightExperiment]) -> None:
     from graphviz_dash.analysis.comparison.compare import compare
-    from graphviz_dash.cli.text.output import print_json, shown
+    from graphviz_dash.cli.text.output import print_json
     from graphviz_dash.exports.documents.comparison import figures_document, identity_document
+    from graphviz_dash.exports.documents.values import shown
 
     experiments: list[object] = []
     for light in found:

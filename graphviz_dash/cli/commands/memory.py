@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.comparison.memory import MemoryComparison
     from graphviz_dash.analysis.memory.pools import PoolUse
-    from graphviz_dash.analysis.memory.report import MemoryComparison, MemoryReport
+    from graphviz_dash.analysis.memory.report import MemoryReport
 
 SCHEMA_VERSION: Final = 1
 
@@ -37,14 +38,15 @@ def memory_command(experiment: Path, baseline: str | None, count: int, as_json: 
     part of its private pool each graph has for itself and which it shares.
     """
     from graphviz_dash.analysis.comparison.compare import compare
-    from graphviz_dash.analysis.memory.report import compare_memory
+    from graphviz_dash.analysis.comparison.memory import compare_memory
     from graphviz_dash.cli.loading import loaded_experiment
 
     loaded = loaded_experiment(experiment)
     result = compare_memory(compare(loaded, baseline))
     if as_json:
-        from graphviz_dash.cli.text.output import print_json, shown
+        from graphviz_dash.cli.text.output import print_json
         from graphviz_dash.exports.documents.memory import memory_document
+        from graphviz_dash.exports.documents.values import shown
 
         where: dict[str, object] = {"name": loaded.name, "path": shown(loaded.path)}
         document = {"experiment": where, **memory_document(result, count)}

@@ -9,7 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.prediction.predict import Estimate, Prediction
-    from graphviz_dash.model.run import CleanTimings
+    from graphviz_dash.model.timings import CleanTimings
     from graphviz_dash.model.trace import Trace
 
 SCHEMA_VERSION: Final = 1

@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 
+from graphviz_dash.analysis.nodes.node_table import longest_first
+from graphviz_dash.exports.documents.run import (
+    environment_document,
+    graph_document,
+    group_document,
+    work_document,
+)
+
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.compare import RunComparison
+    from graphviz_dash.analysis.comparison.result import RunComparison
     from graphviz_dash.analysis.metrics.run_metrics import Figure
     from graphviz_dash.analysis.nodes.concurrency import Concurrency
-    from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
+    from graphviz_dash.analysis.nodes.node_table import NodeTable
     from graphviz_dash.model.graph import CapturedGraph
-    from graphviz_dash.model.run import Environment, Manifest, Run, StepWork
+    from graphviz_dash.model.run import Environment, Manifest, Run
 
     Measured: TypeAlias = dict[str, Concurrency | str]
 
@@ -209,7 +217,7 @@ def _print_recording(run: Run) -> None:
 
 
 def _print_graph(run: Run, table: NodeTable, found: Concurrency | str | None, count: int) -> None:
-    from graphviz_dash.cli.text.concurrency import spread_of
+    from graphviz_dash.analysis.nodes.concurrency import spread_of
     from graphviz_dash.cli.text.output import (
         ABSENT,
         cell,
@@ -249,7 +257,7 @@ def _print_graph(run: Run, table: NodeTable, found: Concurrency | str | None, co
     elif found is not None:
         for sentence in found.sentences:
             click.echo(f"  {sentence}")
-    longest = _longest(table)[:count]
+    longest = longest_first(table)[:count]
     if not longest:
         return
     click.echo()
@@ -273,12 +281,9 @@ def _print_graph(run: Run, table: NodeTable, found: Concurrency | str | None, co
 
 
 def _print_device_launch(run: Run, graph: CapturedGraph) -> None:
-    from graphviz_dash.analysis.diff.graph_pair import (
-        check_device_launch,
-        launch_answer,
-        launch_sentence,
-    )
+    from graphviz_dash.analysis.diff.graph_pair import check_device_launch
     from graphviz_dash.errors import printable
+    from graphviz_dash.narrative.graphs import launch_answer, launch_sentence
 
     said = graph.device_launch
     driver = "" if said is None else f" (the driver: {launch_answer(said)})"
@@ -290,15 +295,9 @@ def _methods(counts: Counter[str]) -> str:
     return ", ".join(f"{n:,} by {method}" for method, n in counts.most_common()) or "no nodes"
 
 
-def _longest(table: NodeTable) -> list[NodeRow]:
-    timed = [row for row in table.rows if row.times.median_ns is not None]
-    return sorted(timed, key=lambda row: (-(row.times.median_ns or 0.0), row.node.index))
-
-
 def _print_json(
     result: RunComparison, tables: list[NodeTable], measured: Measured, count: int
 ) -> None:
-    from graphviz_dash.cli.text.agreement import agreement_document
     from graphviz_dash.cli.text.output import print_json
     from graphviz_dash.exports.documents.comparison import (
         figures_document,
@@ -306,6 +305,7 @@ def _print_json(
         weaknesses_document,
         where_document,
     )
+    from graphviz_dash.exports.documents.graph import agreement_document
 
     manifest = result.run.manifest
     work = manifest.workload
@@ -318,139 +318,22 @@ def _print_json(
             "factory": work.factory,
             "seed": work.seed,
             "parameters": dict(work.parameters),
-            "work": _work_document(work.work),
+            "work": work_document(work.work),
             "warmup": work.warmup,
             "iterations": work.iterations,
             "traced_iterations": work.traced_iterations,
             "command": list(manifest.command),
             "tool_version": manifest.tool_version,
-            "environment": _environment_document(result.run),
-            "group": _group_document(manifest),
+            "environment": environment_document(result.run),
+            "group": group_document(manifest),
             "figures": figures_document(_own_figures(result)),
             "where": where_document(result.where) if result.where is not None else None,
             "where_reason": result.where_reason,
             "weaknesses": weaknesses_document(result),
             "graphs": [
-                _graph_document(result.run, table, measured.get(table.graph.id), count)
+                graph_document(result.run, table, measured.get(table.graph.id), count)
                 for table in tables
             ],
             "node_ids": agreement_document(result.run),
         },
     )
-
-
-def _work_document(work: StepWork | None) -> dict[str, object] | None:
-    if work is None:
-        return None
-    return {
-        "model_flops": work.model_flops,
-        "tokens": work.tokens,
-        "precision": work.precision,
-        "formula": work.formula,
-    }
-
-
-def _environment_document(run: Run) -> dict[str, object]:
-    machine = run.manifest.environment
-    return {
-        "gpu": machine.gpu.name if machine.gpu else None,
-        "compute_capability": list(machine.gpu.compute_capability) if machine.gpu else None,
-        "gpu_memory": machine.gpu.memory_bytes if machine.gpu else None,
-        "multiprocessors": machine.gpu.multiprocessors if machine.gpu else None,
-        "gpu_count": machine.gpu_count,
-        "driver": machine.driver,
-        "cuda_driver": machine.cuda_driver,
-        "cuda_runtime": machine.cuda_runtime,
-        "cupti": machine.cupti,
-        "torch": machine.torch,
-        "cuda_bindings": machine.cuda_bindings,
-        "python": machine.python,
-        "cpu": machine.cpu,
-        "cpu_count": machine.cpu_count,
-        "os": machine.os,
-        "nccl": machine.nccl,
-    }
-
-
-def _group_document(manifest: Manifest) -> dict[str, object] | None:
-    group = manifest.group
-    if group is None:
-        return None
-    return {
-        "world_size": group.world_size,
-        "device": group.device,
-        "settings": group.settings,
-    }
-
-
-def _device_launch_document(run: Run, graph: CapturedGraph) -> dict[str, object]:
-    from graphviz_dash.analysis.diff.graph_pair import check_device_launch
-
-    found = check_device_launch(run, graph.id)
-    said = graph.device_launch
-    return {
-        "verdict": found.verdict.value,
-        **{
-            title: [
-                {"rule": one.rule, "reason": one.reason, "graph": one.graph, "node": one.node}
-                for one in findings
-            ]
-            for title, findings in (("violations", found.violations), ("unknown", found.unknown))
-        },
-        "driver": {"result": said.result, "graph": said.graph, "node": said.node}
-        if said is not None
-        else None,
-    }
-
-
-def _graph_document(
-    run: Run, table: NodeTable, found: Concurrency | str | None, count: int
-) -> dict[str, object]:
-    from graphviz_dash.cli.text.concurrency import concurrency_document, spread_of
-    from graphviz_dash.exports.documents.comparison import number
-
-    graph = table.graph
-    return {
-        "id": graph.id,
-        "parent": {"graph": graph.parent[0], "node": graph.parent[1]} if graph.parent else None,
-        "read_by": graph.read_by,
-        "nodes": len(graph.nodes),
-        "edges": len(graph.edges),
-        "kinds": dict(Counter(node.kind.value for node in graph.nodes).most_common()),
-        "disabled": [node.index for node in graph.nodes if node.enabled is False],
-        "device_launch": _device_launch_document(run, graph) if graph.parent is None else None,
-        "attribution": {
-            "attributed": table.attributed,
-            "launches": table.capture_launches,
-            "methods": dict(Counter(row.origin.method for row in table.rows).most_common()),
-        },
-        "matching": {
-            "replays": table.replays,
-            "gpu_rows": table.replay_kernels,
-            "matched": table.matched_kernels,
-            "methods": dict(Counter(row.times.method for row in table.rows).most_common()),
-            "pass": table.timed_in,
-        },
-        "concurrency": None
-        if found is None or isinstance(found, str)
-        else concurrency_document(found),
-        "concurrency_reason": found if isinstance(found, str) else None,
-        "longest_nodes": [
-            {
-                "index": row.node.index,
-                "kind": row.node.kind.value,
-                "name": row.node.label,
-                "category": row.category.value,
-                "median": number(row.times.median_ns),
-                "p99": spread[0],
-                "slack": spread[1],
-                "samples": row.times.samples,
-                "op": row.origin.op,
-                "module": row.origin.module,
-                "source": row.origin.source,
-            }
-            for row, spread in (
-                (row, spread_of(found, table, row)) for row in _longest(table)[:count]
-            )
-        ],
-    }

@@ -23,8 +23,8 @@ def validate(path: Path) -> None:
     from graphviz_dash.bundle.read import is_bundle
     from graphviz_dash.cli.light import bundles_of
     from graphviz_dash.cli.loading import progress_shown
-    from graphviz_dash.cli.text.output import shown
     from graphviz_dash.errors import GraphvizDashError, InputError, printable
+    from graphviz_dash.exports.documents.values import shown
     from graphviz_dash.ingest.load import find_experiments, load_run
 
     if is_bundle(path):
@@ -50,8 +50,8 @@ def validate(path: Path) -> None:
 
 
 def _print(run: Run) -> None:
-    from graphviz_dash.cli.text.output import shown
     from graphviz_dash.errors import printable
+    from graphviz_dash.exports.documents.values import shown
     from graphviz_dash.units import format_bytes
 
     manifest = run.manifest

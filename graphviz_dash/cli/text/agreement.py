@@ -35,30 +35,3 @@ def agreement_lines(run: Run) -> list[str]:
     if against.unnamed:
         lines.append(f"  {format_count(against.unnamed)} rows have ids that name no node")
     return lines
-
-
-def agreement_document(run: Run) -> dict[str, object] | None:
-    """The same as JSON; None for a run without a node-id pass."""
-    from graphviz_dash.analysis.replays.alignment_accuracy import agreement
-
-    found = run.node_ids
-    if found is None:
-        return None
-    against = agreement(run)
-    return {
-        "source": found.source,
-        "steps": found.steps,
-        "records": len(found.rows),
-        "dropped": found.dropped,
-        "outside": found.outside,
-        "compared": 0 if against is None else against.rows,
-        "agreeing": 0 if against is None else against.agreeing,
-        "unnamed": 0 if against is None else against.unnamed,
-        "by_confidence": [
-            {"confidence": confidence, "rows": rows, "agreeing": agreeing}
-            for confidence, (rows, agreeing) in sorted(
-                ({} if against is None else against.by_confidence).items(), reverse=True
-            )
-        ],
-        "misses": {} if against is None else {k.name.lower(): n for k, n in against.misses.items()},
-    }

@@ -4,50 +4,17 @@ saved, and how the work of the two steps was paired."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Final
 
 import click
 from rich.text import Text
 
-from graphviz_dash.analysis.comparison.compare import RunComparison
+from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.step.waterfall import Cause, Parts, Share, Waterfall
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table, shorten
 from graphviz_dash.units import format_count, format_ns, format_percent
 
 _LABEL: Final = 48
-
-
-def waterfall_document(found: Waterfall) -> dict[str, object]:
-    """The equation, in ns: ``saved`` is ``before`` less ``after`` by cause."""
-    return {
-        "baseline": found.baseline,
-        "before": {"step": found.before_ns, **asdict(found.before)},
-        "after": {"step": found.after_ns, **asdict(found.after)},
-        "saved": {"step": found.before_ns - found.after_ns, **asdict(found.saved)},
-        "remainder_share": found.remainder_share,
-        "scales": {"before": found.scales[0], "after": found.scales[1]},
-        "modules": [_share_document(share) for share in found.modules],
-        "operators": [_share_document(share) for share in found.operators],
-        "pairs": {
-            "counts": {kind.value: count for kind, count in found.pairs.counts.items()},
-            "methods": found.pairs.methods,
-            "steps": {
-                side: {"like": work.like, "taken": work.taken, "work": len(work.items)}
-                for side, work in (("before", found.pairs.before), ("after", found.pairs.after))
-            },
-        },
-    }
-
-
-def _share_document(share: Share) -> dict[str, object]:
-    return {
-        "label": share.label,
-        "saved": {"total": share.saved.total, **asdict(share.saved)},
-        "before": asdict(share.before),
-        "after": asdict(share.after),
-        "work": {"before": share.items[0], "after": share.items[1]},
-    }
 
 
 def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, count: int) -> None:

@@ -8,13 +8,15 @@ from typing import TypeAlias
 
 import click
 
-from graphviz_dash.analysis.comparison.compare import RunComparison
+from graphviz_dash.analysis.comparison.result import RunComparison
+from graphviz_dash.analysis.failures import failure_text, refused, when
 from graphviz_dash.analysis.metrics.registry import SECTIONS, Source
 from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table, shown
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
 from graphviz_dash.errors import printable
+from graphviz_dash.exports.documents.values import shown
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.headline import failure_text, refused, spread_text, when
+from graphviz_dash.narrative.numbers import spread_text
 
 Column: TypeAlias = tuple[str, Sequence[Figure]]
 

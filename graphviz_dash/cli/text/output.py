@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, Literal
 
 import click
@@ -33,12 +31,6 @@ _UNBROKEN: Final = 10_000
 def cell(text: object, style: str = "") -> Text:
     """``text`` for a table, on one line, without control characters, taken literally."""
     return Text(printable(str(text)), style=style)
-
-
-def shown(path: Path) -> str:
-    """``path`` as it can be typed here: relative to the current folder if it lies in it."""
-    full, here = os.path.abspath(path), os.getcwd()
-    return os.path.relpath(full, here) if Path(full).is_relative_to(here) else full
 
 
 def shorten(text: str, length: int) -> str:

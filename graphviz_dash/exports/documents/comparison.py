@@ -5,22 +5,18 @@ counts, fractions of one; what is absent is null and has a reason.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 
 from graphviz_dash.analysis.comparison.break_even import BreakEven
-from graphviz_dash.analysis.comparison.compare import Comparison, RunComparison
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
 from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.step.time_by_category import WhereTimeGoes
-from graphviz_dash.cli.text.equation import waterfall_document
-from graphviz_dash.cli.text.output import shown
+from graphviz_dash.analysis.step.waterfall import Share, Waterfall
+from graphviz_dash.exports.documents.values import number, shown
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.answer import answer_text
-
-
-def number(value: float | None) -> float | int | None:
-    """A whole number as an integer, so that JSON does not show "127.0" nanoseconds."""
-    return int(value) if value is not None and value == int(value) else value
 
 
 def figure_document(figure: Figure) -> dict[str, object]:
@@ -214,4 +210,36 @@ def comparison_document(comparison: Comparison, kernels: KernelTable) -> dict[st
         "headline": comparison.headline,
         "runs": [run_document(run) for run in comparison.runs],
         "kernels": kernels_document(kernels),
+    }
+
+
+def waterfall_document(found: Waterfall) -> dict[str, object]:
+    """The equation, in ns: ``saved`` is ``before`` less ``after`` by cause."""
+    return {
+        "baseline": found.baseline,
+        "before": {"step": found.before_ns, **asdict(found.before)},
+        "after": {"step": found.after_ns, **asdict(found.after)},
+        "saved": {"step": found.before_ns - found.after_ns, **asdict(found.saved)},
+        "remainder_share": found.remainder_share,
+        "scales": {"before": found.scales[0], "after": found.scales[1]},
+        "modules": [_share_document(share) for share in found.modules],
+        "operators": [_share_document(share) for share in found.operators],
+        "pairs": {
+            "counts": {kind.value: count for kind, count in found.pairs.counts.items()},
+            "methods": found.pairs.methods,
+            "steps": {
+                side: {"like": work.like, "taken": work.taken, "work": len(work.items)}
+                for side, work in (("before", found.pairs.before), ("after", found.pairs.after))
+            },
+        },
+    }
+
+
+def _share_document(share: Share) -> dict[str, object]:
+    return {
+        "label": share.label,
+        "saved": {"total": share.saved.total, **asdict(share.saved)},
+        "before": asdict(share.before),
+        "after": asdict(share.after),
+        "work": {"before": share.items[0], "after": share.items[1]},
     }

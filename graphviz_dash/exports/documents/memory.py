@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from graphviz_dash.analysis.comparison.memory import MemoryComparison
 from graphviz_dash.analysis.memory.pools import GraphShare, PoolUse
-from graphviz_dash.analysis.memory.report import MemoryComparison, MemoryReport
+from graphviz_dash.analysis.memory.report import MemoryReport
 from graphviz_dash.model.memory import MemoryStage
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphviz_dash.analysis.prediction.predict import Estimate, Prediction, verdict
-from graphviz_dash.exports.documents.comparison import number
+from graphviz_dash.exports.documents.values import number
 
 
 def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:

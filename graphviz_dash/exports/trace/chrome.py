@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from graphviz_dash.analysis.trace.lanes import Ints
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.exports.files import ExportSummary, replacing
 from graphviz_dash.exports.trace.scene import Counter, Lane, RunScene, Scene, build_scene
 from graphviz_dash.exports.trace.slices import Arg, ArgKind, SliceTable

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.replays.replays import known_of, match_replays
-from graphviz_dash.analysis.trace.lanes import Ints, column, trace_links
+from graphviz_dash.analysis.trace.lanes import trace_links
 from graphviz_dash.analysis.trace.steps import StepMethod, steps
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import Experiment, Run

@@ -11,7 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from graphviz_dash.analysis.trace.lanes import Ints, split_overlaps
+from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.trace.lanes import split_overlaps
 
 _NESTED_LANES: Final = 8
 """Lanes filled with nested slices; what fits in none of them goes to lanes without overlap, whose

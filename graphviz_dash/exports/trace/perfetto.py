@@ -13,7 +13,7 @@ from typing import IO, Final
 import numpy as np
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
-from graphviz_dash.analysis.trace.lanes import Ints
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.exports.files import ExportSummary, replacing
 from graphviz_dash.exports.trace import protobuf
 from graphviz_dash.exports.trace.lanes import event_places

@@ -14,13 +14,8 @@ import numpy.typing as npt
 import polars as pl
 
 from graphviz_dash import __version__
-from graphviz_dash.analysis.trace.lanes import (
-    Ints,
-    column,
-    link_launches,
-    merge_busy,
-    split_overlaps,
-)
+from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy, split_overlaps
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.trace.lanes import nested_lanes
 from graphviz_dash.exports.trace.run_alignment import AlignedRun, Alignment, align

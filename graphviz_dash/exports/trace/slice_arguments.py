@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.origins.attribution import attribute
 from graphviz_dash.analysis.replays.replays import METHODS, known_of, match_replays
 from graphviz_dash.analysis.replays.visibility import conditionals_around, what_is_left_out
-from graphviz_dash.analysis.trace.lanes import Ints, column, encode, link_launches
+from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.exports.trace.slices import Arg, column_arg, count_arg, number_arg, text_arg
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from graphviz_dash.analysis.trace.lanes import Ints, encode
+from graphviz_dash.analysis.arrays import Ints, encode
 from graphviz_dash.errors import printable
 
 Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from graphviz_dash.analysis.comparison.compare import Comparison, compare
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.charts.shades import Theme
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_experiment

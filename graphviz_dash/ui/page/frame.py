@@ -207,7 +207,7 @@ def trouble(title: str, message: str) -> None:
 
 def why_no_graph(runs: Iterable[Run]) -> list[str]:
     """Why each of ``runs``, none of which holds a graph, has none."""
-    from graphviz_dash.narrative.headline import failure_text
+    from graphviz_dash.analysis.failures import failure_text
 
     reasons = []
     for run in runs:

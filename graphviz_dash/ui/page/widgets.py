@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from graphviz_dash.analysis.comparison.compare import Comparison, RunComparison
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+from graphviz_dash.analysis.failures import cause_text, when
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.step.time_by_category import WhereTimeGoes
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import CATEGORY
 from graphviz_dash.charts.shades import Theme, shade
 from graphviz_dash.model.run import FileRole, Run
-from graphviz_dash.narrative.headline import alike_text, cause_text, when
+from graphviz_dash.narrative.headline import alike_text
 from graphviz_dash.ui.page.markup import element, text
 from graphviz_dash.units import format_ns, format_percent
 

@@ -7,14 +7,13 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.comparison.compare import Comparison, RunComparison
+from graphviz_dash.analysis.comparison.result import Comparison, Evidence, Piece, RunComparison
 from graphviz_dash.analysis.step.typical_step import StepWork
 from graphviz_dash.analysis.step.waterfall import Cause, Share, Waterfall
 from graphviz_dash.analysis.step.work_pairs import PairKind, PairRow
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.charts.figures.waterfall import waterfall_chart
 from graphviz_dash.errors import printable
-from graphviz_dash.narrative.answer import Evidence, Piece
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw, figure
 from graphviz_dash.ui.page.markup import element, plain, show, text

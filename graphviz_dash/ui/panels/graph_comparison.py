@@ -8,18 +8,14 @@ from typing import Final
 import streamlit as st
 
 from graphviz_dash.analysis.diff.graph_diff import Change, GraphDiff
-from graphviz_dash.analysis.diff.graph_pair import (
-    GraphPair,
-    answer_sentence,
-    diff_sentence,
-    prediction_sentence,
-)
+from graphviz_dash.analysis.diff.graph_pair import GraphPair
 from graphviz_dash.analysis.diff.graph_union import what_differs
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.graphs import answer_sentence, diff_sentence, prediction_sentence
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.state.results import GraphAddress

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.comparison.compare import RunComparison
+from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.launch.launch_comparison import LaunchComparison, beside_published
 from graphviz_dash.analysis.launch.launch_costs import MEANINGS, TITLES, LaunchCosts, name_of
 from graphviz_dash.analysis.launch.observer_effect import COLUMNS, ObserverEffect

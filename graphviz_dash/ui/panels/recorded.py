@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphviz_dash.analysis.comparison.compare import Comparison, RunComparison
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.model.recording import RecordedGraph, Recording
 from graphviz_dash.ui.page.markup import element, table, text
 from graphviz_dash.units import format_count, format_ns

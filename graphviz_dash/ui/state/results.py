@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from graphviz_dash.analysis.comparison.compare import Comparison, compare
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.memory import MemoryComparison, compare_memory
+from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.diff.creation_order import OrderEffect, order_effects
 from graphviz_dash.analysis.diff.graph_pair import GraphPair, check_device_launch, pair_graphs
 from graphviz_dash.analysis.diff.graph_union import GraphUnion, unite
 from graphviz_dash.analysis.graph.device_launch import DeviceLaunch
 from graphviz_dash.analysis.launch.observer_effect import ObserverEffect, observer_effect
-from graphviz_dash.analysis.memory.report import MemoryComparison, compare_memory
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable, kernel_table
 from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns, traced_slowdown
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, concurrency_of

@@ -8,7 +8,8 @@ from typing import Any, Final
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.break_even import pays_text
-from graphviz_dash.analysis.comparison.compare import Comparison, RunComparison
+from graphviz_dash.analysis.comparison.result import Comparison, Evidence, RunComparison
+from graphviz_dash.analysis.failures import refused, when
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.metrics.registry import SECTIONS, Better, Metric
 from graphviz_dash.analysis.metrics.run_metrics import Figure
@@ -20,8 +21,7 @@ from graphviz_dash.charts.figures.comparison import (
     where_time_goes_chart,
 )
 from graphviz_dash.errors import printable
-from graphviz_dash.narrative.answer import Evidence
-from graphviz_dash.narrative.headline import refused, spread_text, when
+from graphviz_dash.narrative.numbers import spread_text
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import chosen_experiment, draw, empty, figure
 from graphviz_dash.ui.page.markup import element, plain, show, table, text

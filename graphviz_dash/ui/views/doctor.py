@@ -14,10 +14,11 @@ from graphviz_dash.analysis.doctor import (
     difference_text,
     evidence_text,
 )
+from graphviz_dash.analysis.failures import cause_text, failure_text, refused
 from graphviz_dash.model.doctor import CheckStatus, CodePlace, Finding, Seen, Severity
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.headline import alike_text, cause_text, failure_text, refused
+from graphviz_dash.narrative.headline import alike_text
 from graphviz_dash.ui.page.frame import Chosen, choose_run, chosen_experiment
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.widgets import facts

@@ -8,13 +8,13 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from graphviz_dash.analysis.diff.graph_pair import launch_answer, launch_sentence
 from graphviz_dash.analysis.diff.graph_union import FIRST, GraphUnion
 from graphviz_dash.analysis.fold.fold import FoldBy
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
 from graphviz_dash.charts.dag.node_card import node_card
 from graphviz_dash.errors import InputError, printable
 from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.graphs import launch_answer, launch_sentence
 from graphviz_dash.ui.components.dag import dag_view
 from graphviz_dash.ui.components.dag.preparing import LARGE, begin, is_ready, nodes_of
 from graphviz_dash.ui.components.perfetto import Part, perfetto_button

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.comparison.memory import MemoryComparison
 from graphviz_dash.analysis.memory.pools import PoolUse, pool_map
 from graphviz_dash.analysis.memory.report import (
     MEANINGS,
     PUBLISHED,
-    MemoryComparison,
     MemoryDifference,
     MemoryReport,
     Part,

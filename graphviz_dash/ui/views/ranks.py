@@ -14,7 +14,7 @@ from graphviz_dash.charts.figures.ranks import (
     rank_steps_chart,
 )
 from graphviz_dash.errors import printable
-from graphviz_dash.narrative.headline import spread_text
+from graphviz_dash.narrative.numbers import spread_text
 from graphviz_dash.narrative.ranks import (
     clock_sentence,
     latest,

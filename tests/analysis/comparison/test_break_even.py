@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.analysis.comparison.break_even import BreakEven, pays_text
-from graphviz_dash.analysis.comparison.compare import Comparison, compare
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.charts.figures.comparison import break_even_chart
 from graphviz_dash.ingest.load import load_experiment
 from tests.experiments import LIFE_NS, make_experiment, make_run

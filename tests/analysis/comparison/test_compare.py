@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.comparison.compare import Comparison, RunComparison, compare
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.result import Comparison, Evidence, RunComparison
 from graphviz_dash.analysis.doctor import diagnose
 from graphviz_dash.analysis.metrics.registry import METRICS, Source
 from graphviz_dash.analysis.metrics.throughput import THROUGHPUT
@@ -19,7 +20,7 @@ from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import Absent, ExecutionMode, Experiment, Pass, Run
 from graphviz_dash.model.trace import TraceProblem
-from graphviz_dash.narrative.answer import Evidence, answer_text
+from graphviz_dash.narrative.answer import answer_text
 from tests.analysis.frames import (
     ENVIRONMENT,
     GRAPH,

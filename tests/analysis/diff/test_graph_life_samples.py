@@ -9,18 +9,17 @@ from statistics import median
 import pytest
 
 from graphviz_dash.analysis.diff.graph_diff import Change
-from graphviz_dash.analysis.diff.graph_pair import (
-    answer_sentence,
-    check_device_launch,
-    diff_sentence,
-    launch_answer,
-    launch_sentence,
-    pair_graphs,
-    prediction_sentence,
-)
+from graphviz_dash.analysis.diff.graph_pair import check_device_launch, pair_graphs
 from graphviz_dash.analysis.graph.device_launch import Launchable
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.graphs import (
+    answer_sentence,
+    diff_sentence,
+    launch_answer,
+    launch_sentence,
+    prediction_sentence,
+)
 
 SAMPLES = Path("sample_traces")
 ASKED = (

@@ -20,7 +20,8 @@ from graphviz_dash.analysis.launch.observer_effect import (
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.observers import Observed, Observer, ObserverPass
-from graphviz_dash.model.run import Absent, Run, StepTiming
+from graphviz_dash.model.run import Absent, Run
+from graphviz_dash.model.timings import StepTiming
 from tests.bundle.examples import CLEAN, GRAPH, MANIFEST
 
 

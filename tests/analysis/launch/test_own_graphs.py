@@ -15,7 +15,8 @@ from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, launch_costs
 from graphviz_dash.analysis.launch.own_graphs import own_graphs, reference_for, shape_of, untimed
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, NodeKind
 from graphviz_dash.model.launch import LaunchMeasure, Topology
-from graphviz_dash.model.run import Absent, Environment, Experiment, GraphLife, Run, StepTiming
+from graphviz_dash.model.run import Absent, Environment, Experiment, Run
+from graphviz_dash.model.timings import GraphLife, StepTiming
 from tests.analysis.frames import ENVIRONMENT
 from tests.analysis.launches import lines, recording, series
 from tests.bundle.examples import CLEAN, MANIFEST

@@ -11,14 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.memory import compare_memory
 from graphviz_dash.analysis.memory.pools import graph_shares, pool_uses, stretches
-from graphviz_dash.analysis.memory.report import (
-    MEANINGS,
-    MemoryReport,
-    Part,
-    compare_memory,
-    memory_report,
-)
+from graphviz_dash.analysis.memory.report import MEANINGS, MemoryReport, Part, memory_report
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.memory import (

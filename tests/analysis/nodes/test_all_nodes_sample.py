@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import Comparison, compare
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.graph.flatten import SHOWN_KINDS
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
 from graphviz_dash.ingest.load import load_experiment

@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.origins.origins import near
 from graphviz_dash.analysis.trace import signatures
-from graphviz_dash.analysis.trace.lanes import Ints
 from graphviz_dash.analysis.trace.signatures import distinct_rows
 from tests.analysis.frames import Frames
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import RunComparison, compare
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.prediction.evaluation import scored_text
 from graphviz_dash.analysis.prediction.predict import predict_run
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration

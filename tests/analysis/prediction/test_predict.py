@@ -16,7 +16,7 @@ from graphviz_dash.analysis.prediction.predict import (
 )
 from graphviz_dash.analysis.prediction.replay_model import Term
 from graphviz_dash.model.calibration import Calibration
-from graphviz_dash.model.run import CleanTimings
+from graphviz_dash.model.timings import CleanTimings
 from graphviz_dash.model.trace import Trace
 from tests.analysis.predictions import CALIBRATION, TERMS, line_trace, with_terms
 from tests.experiments import clean_timings

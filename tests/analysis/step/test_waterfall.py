@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import Comparison, compare
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.step.typical_step import StepWork, step_work
 from graphviz_dash.analysis.step.waterfall import STEP_LEVEL, Cause, Parts, Waterfall, waterfall
 from graphviz_dash.analysis.step.work_pairs import PairKind, pair_work

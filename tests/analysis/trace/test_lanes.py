@@ -9,14 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphviz_dash.analysis.arrays import first_places
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
-from graphviz_dash.analysis.trace.lanes import (
-    LaneSet,
-    first_places,
-    idle_periods,
-    split_overlaps,
-    trace_lanes,
-)
+from graphviz_dash.analysis.trace.lanes import LaneSet, idle_periods, split_overlaps, trace_lanes
 from tests.charts.frames import call, kernel, trace
 
 _SLICES = st.lists(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import Comparison, compare
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.charts.figures.axes import log_ticks
 from graphviz_dash.charts.figures.comparison import (
     break_even_chart,

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.memory import MemoryComparison, compare_memory
 from graphviz_dash.analysis.memory.pools import Use, pool_map
-from graphviz_dash.analysis.memory.report import MemoryComparison, Part, compare_memory
+from graphviz_dash.analysis.memory.report import Part
 from graphviz_dash.charts.figures.memory import memory_chart, pool_map_chart
 from graphviz_dash.ingest.load import load_experiment
 from tests.analysis.memory.test_report import EAGER, GRAPHED, MIB, POOL

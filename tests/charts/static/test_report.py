@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import Comparison, compare
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.nodes.whole_graph import whole_graph
 from graphviz_dash.charts.dag.view import ColourBy, dag_view, folded
 from graphviz_dash.charts.palette import CATEGORY

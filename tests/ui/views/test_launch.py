@@ -14,7 +14,7 @@ from graphviz_dash.bundle.launch import write_launch
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.observers import ObserverPass
-from graphviz_dash.model.run import StepTiming
+from graphviz_dash.model.timings import StepTiming
 from graphviz_dash.ui.state import catalogue
 from tests.analysis.launch.test_observer_effect import SERIES
 from tests.analysis.launches import lines, recording

@@ -1,0 +1,53 @@
+"""An exception as the failure that a bundle records."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+from collectors.paths import short_path
+from graphviz_dash.model.run import Failure, Pass
+
+_OURS = str(Path(__file__).parent)
+
+
+_WORKLOADS = str(Path(__file__).parent / "workloads")
+
+
+def describe(error: BaseException, during: Pass) -> Failure:
+    """The failure with its first cause: leaving a broken capture raises a second error on top."""
+    cause = error
+    while cause.__context__ is not None and not cause.__suppress_context__:
+        cause = cause.__context__
+    return Failure(
+        during=during,
+        error=type(cause).__name__,
+        message=str(cause).strip(),
+        location=_location(cause),
+        traceback=_traceback(error),
+    )
+
+
+def _traceback(error: BaseException) -> str:
+    """As Python prints it, with paths shortened: a bundle names no folder of this machine."""
+
+    def shorten(part: traceback.TracebackException) -> None:
+        for frame in part.stack:
+            frame.filename = short_path(frame.filename)
+        for other in (part.__cause__, part.__context__):
+            if other is not None:
+                shorten(other)
+
+    whole = traceback.TracebackException.from_exception(error)
+    shorten(whole)
+    return "".join(whole.format())
+
+
+def _location(error: BaseException) -> str | None:
+    """``file:line`` of the innermost frame of the workload's own code."""
+    packages = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        ours = frame.filename.startswith(_OURS) and not frame.filename.startswith(_WORKLOADS)
+        if not ours and not any(part in frame.filename for part in packages):
+            return f"{short_path(frame.filename)}:{frame.lineno}"
+    return None

@@ -1,0 +1,77 @@
+"""The worker processes of a collection, and the environment that one of them reads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from collectors.process.lifeline import PARENT
+from collectors.process.subprocesses import Limit, run_worker
+from collectors.ranks import Place, worker_settings
+from graphviz_dash.errors import GraphvizDashError, printable
+from graphviz_dash.model.run import Environment
+
+T = TypeVar("T")
+
+
+WORKER = (sys.executable, "-m", "collectors.passes.worker")
+"""The command of a pass's process, without its arguments."""
+
+
+def run_pass_worker(
+    *arguments: str, place: Place | None = None, limit: Limit | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a worker of ours to its end, as the rank that ``place`` says, within ``limit``."""
+    command = [*WORKER, *arguments]
+    return run_worker(command, worker_environment(place), limit or Limit(None))
+
+
+def worker_environment(place: Place | None) -> Mapping[str, str]:
+    """The environment variables of a worker: the caller's, less what would spoil its timings."""
+    # A profiler that the user's environment attaches would spoil the clean pass.
+    own = {key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"}
+    settings = {} if place is None else worker_settings(own)
+    return own | settings | {PARENT: str(os.getpid())}
+
+
+def machine_environment(scratch: Path, place: Place | None = None) -> Environment:
+    """What the machine is, read in a process of its own, so that ours holds no CUDA context.
+
+    Raises:
+        GraphvizDashError: it could not be read; the message says why.
+    """
+    file = scratch / "environment.json"
+    rank = () if place is None else (str(place.local_rank),)
+    process = run_pass_worker("--environment", str(file), *rank, place=place)
+    if process.returncode != 0:
+        text = last_line(process.stderr) or how_it_died(process.returncode)
+        raise GraphvizDashError(printable(text))
+    return read_result(file, Environment)
+
+
+def how_it_died(code: int) -> str:
+    """A negative exit code as a signal's name, others as a number."""
+    if code < 0:
+        name = signal.Signals(-code).name
+        # What Linux does to the largest process when the machine's own memory is full.
+        memory = ", perhaps for want of memory on the host" if name == "SIGKILL" else ""
+        return f"the process was ended by signal {name}{memory}"
+    return f"the process ended with exit code {code}"
+
+
+def last_line(text: str) -> str:
+    """The last line of ``text`` that is not empty; empty where there is none."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def read_result(file: Path, kind: type[T]) -> T:
+    """What a worker wrote to ``file`` as JSON of type ``kind``."""
+    return msgspec.json.decode(file.read_bytes(), type=kind)

@@ -1,0 +1,38 @@
+"""What failed while a run was collected, and when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphviz_dash.errors import GraphvizDashError, printable
+from graphviz_dash.model.run import Pass
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Failure
+
+
+def failure_text(name: str, failure: Failure) -> str:
+    """A failure on one line: ``graph failed in its clean pass at model.py:12: Error: message``."""
+    where = f" at {failure.location}" if failure.location else ""
+    return printable(f"{name} failed {when(failure)}{where}: {cause_text(failure)}")
+
+
+def cause_text(failure: Failure) -> str:
+    """The error and the first line of its message; of an error of ours, which is told in words,
+    the message alone."""
+    first = failure.message.strip().splitlines()[0] if failure.message.strip() else ""
+    if not first:
+        return failure.error
+    return first if refused(failure) else f"{failure.error}: {first}"
+
+
+def refused(failure: Failure) -> bool:
+    """Whether the collector itself gave up, as where a mode cannot run a step."""
+    return failure.error == GraphvizDashError.__name__
+
+
+def when(failure: Failure) -> str:
+    """In which pass it failed, as an adverbial."""
+    if failure.during is Pass.RECORDED:
+        return "while it was recorded"
+    return f"in its {failure.during.value} pass"

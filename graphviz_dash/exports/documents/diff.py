@@ -1,0 +1,124 @@
+"""The JSON of ``graphviz-dash diff``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.diff.graph_diff import GraphDiff, NodeDiff
+    from graphviz_dash.analysis.diff.graph_pair import GraphPair
+    from graphviz_dash.analysis.nodes.node_table import NodeTable
+    from graphviz_dash.model.run import Run
+
+
+@dataclass(frozen=True)
+class DiffSide:
+    """One graph of a run."""
+
+    run: Run
+    graph: str
+
+    @property
+    def name(self) -> str:
+        """As it can be given to this command."""
+        from graphviz_dash.exports.documents.values import shown
+
+        return f"{shown(self.run.path)}:{self.graph}"
+
+
+def medians(
+    node: NodeDiff, tables: tuple[NodeTable, NodeTable] | None
+) -> tuple[float | None, float | None]:
+    """Median GPU time of the node in both graphs, in ns; None where it has none."""
+    if tables is None:
+        return None, None
+    first, second = tables
+    return (
+        None if node.a is None else first.rows[node.a].times.median_ns,
+        None if node.b is None else second.rows[node.b].times.median_ns,
+    )
+
+
+def side_document(side: DiffSide) -> dict[str, object]:
+    """One side of a diff: its run and graph."""
+    from graphviz_dash.exports.documents.values import shown
+
+    graph = next(one for one in side.run.graphs if one.id == side.graph)
+    return {
+        "path": shown(side.run.path),
+        "graph": graph.id,
+        "name": graph.name,
+        "nodes": len(graph.nodes),
+        "edges": len(graph.edges),
+    }
+
+
+def diff_document(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None) -> dict[str, object]:
+    """The differences of two graphs, node by node."""
+    from graphviz_dash.analysis.diff.graph_diff import Change
+    from graphviz_dash.exports.documents.values import number
+
+    nodes = []
+    for node in diff.nodes:
+        if node.change is Change.SAME:
+            continue
+        before, after = medians(node, tables)
+        nodes.append(
+            {
+                "change": node.change.value,
+                "a": node.a,
+                "b": node.b,
+                "label": node.label,
+                "moved": node.moved,
+                "fields": [
+                    {"field": one.field, "before": one.before, "after": one.after}
+                    for one in node.fields
+                ],
+                "median_a": number(before),
+                "median_b": number(after),
+            }
+        )
+    return {
+        "a": diff.a.id,
+        "b": diff.b.id,
+        "node_counts": {change.value: n for change, n in diff.node_counts().items()},
+        "edge_counts": {change.value: n for change, n in diff.edge_counts().items()},
+        "nodes": nodes,
+        "edges": [
+            {
+                "change": edge.change.value,
+                "a": list(edge.a) if edge.a else None,
+                "b": list(edge.b) if edge.b else None,
+            }
+            for edge in diff.edges
+            if edge.change is not Change.SAME
+        ],
+    }
+
+
+def update_document(pair: GraphPair) -> dict[str, object]:
+    """Whether one graph could be updated to the other: predicted, and as recorded."""
+    offence, recorded = pair.prediction.offence, pair.recorded
+    return {
+        "predicted": {
+            "accepted": pair.prediction.accepted,
+            "result": offence.result.value if offence else None,
+            "graph": offence.graph if offence else None,
+            "node": offence.node if offence else None,
+            "from_node": offence.from_node if offence else None,
+            "reason": offence.reason if offence else None,
+            "unknown": list(pair.prediction.unknown),
+        },
+        "recorded": {
+            "result": recorded.answer.result,
+            "graph": recorded.answer.graph,
+            "node": recorded.answer.node,
+            "from_node": recorded.answer.from_node,
+            "update": list(recorded.update_ns),
+            "instantiate": list(recorded.instantiate_ns),
+        }
+        if recorded is not None
+        else None,
+        "agreed": pair.agreed,
+    }

@@ -1,0 +1,46 @@
+"""The JSON of ``graphviz-dash doctor``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.doctor import Diagnosis
+
+
+def doctor_document(diagnosis: Diagnosis) -> dict[str, object]:
+    """The findings of one process that a doctor examined."""
+    import msgspec
+
+    from graphviz_dash.model.rules import RULES
+
+    report = diagnosis.report
+    return {
+        "outcome": diagnosis.outcome.value,
+        "verdict": diagnosis.verdict,
+        "subject": report.subject,
+        "captured": report.captured,
+        "attempts": report.attempts,
+        "nodes": report.nodes,
+        "steps": report.steps,
+        "operators": report.operators,
+        "replays": report.replays,
+        "findings": [
+            {
+                **msgspec.to_builtins(finding),
+                "title": RULES[finding.rule].title,
+                "advice": RULES[finding.rule].advice,
+            }
+            for finding in diagnosis.findings
+        ],
+        "rules": [
+            {
+                "rule": one.rule.id.value,
+                "status": one.status.value,
+                "reason": one.reason,
+                "findings": one.findings,
+            }
+            for one in diagnosis.rules
+        ],
+        "outputs": [msgspec.to_builtins(check) for check in report.outputs],
+    }

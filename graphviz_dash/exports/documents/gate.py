@@ -1,0 +1,26 @@
+"""The JSON of ``graphviz-dash gate``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.comparison.gate import GatedFigure
+
+
+def gated_document(figure: GatedFigure) -> dict[str, object]:
+    """One gated metric: both values, its change and the verdict."""
+    from graphviz_dash.exports.documents.values import number
+
+    return {
+        "run": figure.run,
+        "metric": figure.metric.id,
+        "unit": figure.metric.unit.value,
+        "before": number(figure.before),
+        "now": number(figure.now),
+        "change": figure.change,
+        "low": figure.low,
+        "high": figure.high,
+        "exact": figure.exact,
+        "verdict": figure.verdict.value,
+    }

@@ -1,0 +1,117 @@
+"""Ranks, clocks and collectives as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
+from graphviz_dash.exports.documents.comparison import figure_document
+from graphviz_dash.exports.documents.values import number
+from graphviz_dash.narrative.ranks import rank_notes, rank_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphviz_dash.analysis.ranks.clocks import Clock
+    from graphviz_dash.analysis.sample_statistics import Summary
+
+
+def ranks_document(modes: Sequence[ModeRanks]) -> list[dict[str, object]]:
+    """The ranks of each mode; docs/cli.md describes it."""
+    return [
+        {
+            "name": found.name,
+            "mode": found.mode.value,
+            "sentence": rank_sentence(found),
+            "reason": found.reason,
+            "missing": list(found.missing),
+            "notes": list(rank_notes(found)),
+            "steps": found.steps,
+            "unmatched": found.unmatched,
+            "kinds": {kind.value: count for kind, count in found.kinds.items()},
+            "skew": _summary(found.skew),
+            "uncertainty": number(found.uncertainty),
+            "clocks": [_clock(clock) for clock in found.clocks],
+            "graphs": [{"rank": one.rank, "difference": one.text} for one in found.graphs],
+            "ranks": [_rank(found, row) for row in found.ranks],
+            "collectives": [_collective(found, row) for row in found.collectives],
+        }
+        for found in modes
+    ]
+
+
+def _rank(found: ModeRanks, row: RankRow) -> dict[str, object]:
+    late = next((one for one in found.lateness if one.rank == row.rank), None)
+    return {
+        "run": row.name,
+        "rank": row.rank,
+        "device": row.device,
+        "step_time": figure_document(row.step_time),
+        "launch_cpu_time": figure_document(row.launch_cpu_time),
+        "compute": number(row.compute),
+        "communication": number(row.communication),
+        "exposed": number(row.exposed),
+        "busy": number(row.busy),
+        "wait": number(row.wait),
+        "transfer": number(row.transfer),
+        "late": {
+            "count": late.count,
+            "beyond_uncertainty": late.clear,
+            "total": number(late.total),
+            "work": number(late.work),
+            "idle": number(late.idle),
+        }
+        if late is not None
+        else None,
+    }
+
+
+def _collective(found: ModeRanks, row: CollectiveRow) -> dict[str, object]:
+    return {
+        "place": row.place,
+        "kind": row.kind.value,
+        "graph": row.origin.graph,
+        "node": row.origin.node,
+        "op": row.origin.op,
+        "module": row.origin.module,
+        "source": row.origin.source,
+        "method": row.origin.method,
+        "bytes": row.origin.bytes,
+        "bandwidth": number(row.bandwidth),
+        "skew": _summary(row.skew),
+        "transfer": _summary(row.transfer),
+        "ranks": [
+            {
+                "rank": rank.rank,
+                "arrival": _summary(arrival),
+                "wait": _summary(wait),
+                "last": last,
+            }
+            for rank, arrival, wait, last in zip(
+                found.ranks, row.arrival, row.wait, row.last, strict=True
+            )
+        ],
+    }
+
+
+def _clock(clock: Clock) -> dict[str, object]:
+    return {
+        "rank": clock.rank,
+        "offset": clock.offset,
+        "spread": number(clock.spread),
+        "bound": number(clock.bound),
+        "samples": clock.samples,
+    }
+
+
+def _summary(summary: Summary | None) -> dict[str, object] | None:
+    if summary is None:
+        return None
+    spread = summary.spread
+    return {
+        "median": number(summary.median),
+        "low": number(spread.low),
+        "high": number(spread.high),
+        "kind": spread.kind.value,
+        "samples": spread.samples,
+    }

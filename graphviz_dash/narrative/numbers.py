@@ -1,0 +1,37 @@
+"""Figures as sentences show them: two in one unit, and their spread."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphviz_dash.analysis.metrics.registry import Unit
+from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.analysis.sample_statistics import SpreadKind
+from graphviz_dash.units import format_ns, significant
+
+_UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+def same_unit(first: float, second: float) -> tuple[str, str]:
+    """Two times in ns in the unit of the smaller, so that they can be compared by eye."""
+    unit = format_ns(min(first, second)).rsplit(" ", 1)[1]
+    size = _UNIT_NS[unit]
+    return f"{significant(first / size)} {unit}", f"{significant(second / size)} {unit}"
+
+
+_INTERVALS: Final = {SpreadKind.INTERVAL: "95%: ", SpreadKind.PREDICTION: "90%: "}
+
+
+def spread_text(figure: Figure) -> str:
+    """The spread of a figure; nothing for what was measured once, or where all values agree."""
+    spread = figure.spread
+    if spread is None or spread.low == spread.high:
+        return ""
+    if spread.high is None:
+        text = f"{figure.metric.format(spread.low)} to never"
+    elif figure.metric.unit is Unit.NANOSECONDS and spread.low > 0:
+        low, high = same_unit(spread.low, spread.high)
+        text = f"{low.partition(' ')[0]} to {high}"
+    else:
+        text = f"{figure.metric.format(spread.low)} to {figure.metric.format(spread.high)}"
+    return _INTERVALS.get(spread.kind, "") + text
