@@ -14,7 +14,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from collectors import collect as module
 from collectors import machine
 from collectors.collect import Collection, collect
 from collectors.passes.parameters import WorkloadFacts

@@ -17,7 +17,6 @@ from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.step.time_by_category import WhereTimeGoes
 from graphviz_dash.analysis.step.waterfall import Waterfall
 from graphviz_dash.model.run import ExecutionMode, Failure
-from graphviz_dash.narrative.answer import unanswered, uncompared
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
@@ -141,6 +140,8 @@ class Comparison:
     def answer(self) -> tuple[Piece, ...]:
         """Whether graphs are worth it: the answer of the fastest run; where none was compared, what
         stands in the way; empty where that is the failure of the baseline itself."""
+        from graphviz_dash.narrative.answer import unanswered, uncompared
+
         best = self.best
         if best is not None:
             return best.answer
