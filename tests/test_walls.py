@@ -18,7 +18,18 @@ ROOT = Path(__file__).parents[1]
 
 NEVER = {"torch", "cuda", "cupti", "collectors"}
 WEB = {"streamlit", "starlette", "uvicorn", "tornado"}
-PACKAGES = ("model", "bundle", "ingest", "analysis", "charts", "exports", "imports", "cli", "ui")
+PACKAGES = (
+    "model",
+    "bundle",
+    "ingest",
+    "analysis",
+    "charts",
+    "exports",
+    "importers",
+    "narrative",
+    "cli",
+    "ui",
+)
 
 FORBIDDEN = {
     "model": WEB | {"plotly", "polars", "pandas", "pyarrow", "numpy", "graphviz_dash.bundle"},
@@ -27,7 +38,8 @@ FORBIDDEN = {
     "analysis": WEB | {"plotly", "pandas", "graphviz_dash.ingest", "graphviz_dash.bundle"},
     "charts": WEB | {"graphviz_dash.ingest", "graphviz_dash.bundle", "graphviz_dash.exports"},
     "exports": WEB | {"plotly", "pandas", "graphviz_dash.charts"},
-    "imports": WEB | {"plotly", "pandas"},
+    "importers": WEB | {"plotly", "pandas"},
+    "narrative": WEB | {"plotly", "pandas", "graphviz_dash.ingest", "graphviz_dash.bundle"},
     "cli": WEB | {"plotly", "pandas", "graphviz_dash.ui"},
     "ui": {"graphviz_dash.cli"},
 }

@@ -1,7 +1,7 @@
 """What a run or a result can lack, as data: a fact and the reason why it is missing.
 
-Code decides by the fact; the reason is for a reader, and nothing but a page, a terminal or an export
-looks at it.
+Code decides by the fact; the reason is for a reader, and nothing but a page, a terminal or an
+export looks at it.
 """
 
 from __future__ import annotations

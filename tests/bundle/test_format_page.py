@@ -11,7 +11,17 @@ import msgspec
 import pytest
 
 from graphviz_dash.bundle.schema import MANIFEST, PLACES, graph_place
-from graphviz_dash.model import doctor, graph, marks, memory, node_ids, observers, recording, run
+from graphviz_dash.model import (
+    doctor,
+    graph,
+    marks,
+    memory,
+    node_ids,
+    observers,
+    recording,
+    run,
+    timings,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bundle-format.md").read_text(encoding="utf-8")
 
@@ -29,7 +39,7 @@ CHAPTERS = {
         run.Environment,
         run.Gpu,
     ),
-    "## clean.json": (run.CleanTimings, run.StepTiming, run.GraphLife),
+    "## clean.json": (timings.CleanTimings, timings.StepTiming, timings.GraphLife),
     "## memory.json": (run.MemoryUse, run.PoolUse),
     "## memory-pass.json": (
         memory.MemoryPass,
@@ -79,7 +89,7 @@ def _classes(base: type) -> set[type]:
     """The classes of the format that derive from ``base``."""
     return {
         member
-        for module in (run, graph, memory, node_ids, observers, recording, doctor)
+        for module in (run, timings, graph, memory, node_ids, observers, recording, doctor)
         for _, member in inspect.getmembers(module, inspect.isclass)
         if issubclass(member, base) and member.__module__ == module.__name__
     }

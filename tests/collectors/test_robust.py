@@ -25,12 +25,12 @@ PYTHONPATH = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
 COLLECTOR = """
 import sys
 from pathlib import Path
-from collectors import collect as module
+from collectors import machine
 from collectors import cli
 from graphviz_dash.cli import main as command_line
 
 command_line._COMMANDS["collect"] = "collectors.cli:collect"
-module.WORKER = (sys.executable, "-m", "tests.collectors.fake_worker")
+machine.WORKER = (sys.executable, "-m", "tests.collectors.fake_worker")
 cli.require = lambda *modules: None
 options = ["--workload=mlp-train", "--iterations=2", "-o", sys.argv[1]]
 sys.exit(command_line.main(["collect", *options]))

@@ -23,7 +23,7 @@ __all__ = ["dag_view", "routes"]
 
 _FOLDER: Final = Path(__file__).parent
 _SCRIPTS: Final = (
-    _FOLDER.parent / "timeline" / "theme.js",
+    _FOLDER.parent / "shared" / "theme.js",
     _FOLDER / "shapes.js",
     _FOLDER / "draw.js",
     _FOLDER / "cards.js",

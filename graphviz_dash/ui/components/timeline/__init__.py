@@ -29,7 +29,7 @@ __all__ = ["Selection", "routes", "timeline_view"]
 _FOLDER: Final = Path(__file__).parent
 _SCRIPTS: Final = (
     "model.js",
-    "theme.js",
+    "../shared/theme.js",
     "draw.js",
     "difference.js",
     "panel.js",
