@@ -156,7 +156,7 @@ def write_fleet(fleet: Fleet, folder: Path) -> None:
     Raises:
         GraphvizDashError: the disk refuses.
     """
-    failed = [{"source": one.source, "reason": one.reason} for one in fleet.failed]
+    failed = [{"source": unread.source, "reason": unread.reason} for unread in fleet.failed]
     tables = {**fleet.tables, "failed": pl.DataFrame(failed, schema=FAILED, orient="row")}
     try:
         folder.mkdir(parents=True, exist_ok=True)

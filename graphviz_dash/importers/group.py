@@ -107,7 +107,9 @@ def grouped(parts: Sequence[Part], *, join: bool = False) -> list[Group]:
     groups = []
     for (_, _, label), members in by_name.items():
         if twice(members):
-            groups += [Group(run_name(stem(one.source) + one.label), (one,)) for one in members]
+            groups += [
+                Group(run_name(stem(member.source) + member.label), (member,)) for member in members
+            ]
         else:
             groups.append(Group(run_name(_name(members) + label), tuple(members)))
     return groups

@@ -126,7 +126,7 @@ class ByteStream:
             self._file.close()
             raise InputError(path, _reason(error), "a readable trace file") from error
         self._format = next(
-            (known for known in (_GZIP, _ZSTD) if start.startswith(known.magic)), None
+            (codec for codec in (_GZIP, _ZSTD) if start.startswith(codec.magic)), None
         )
         self._members = _Members(self._file, self._format.make) if self._format else None
         for magic, kind in _OTHERS.items():
@@ -184,11 +184,11 @@ class ByteStream:
         try:
             return self._members.read(min(wanted, self._format.step))
         except EOFError:
-            found = f"{name} data that end too early, after {self._file.tell():,} bytes"
-            self.damage = Damage(True, found)
+            description = f"{name} data that end too early, after {self._file.tell():,} bytes"
+            self.damage = Damage(True, description)
         except self._format.error as error:
-            place = f"within its first {self._file.tell():,} bytes"
-            self.damage = Damage(False, f"{name} data damaged {place} ({_told(error)})")
+            extent = f"within its first {self._file.tell():,} bytes"
+            self.damage = Damage(False, f"{name} data damaged {extent} ({_told(error)})")
             if self._format is _GZIP:
                 return _rescued(self.path, self._total)
         return b""
@@ -196,13 +196,13 @@ class ByteStream:
     def _check(self) -> None:
         limits = self._limits
         if self._total > limits.decompressed_bytes:
-            found = f"more than {limits.decompressed_bytes:,} bytes of JSON"
-            raise limits.refuse(self.path, "decompressed_bytes", found)
+            actual = f"more than {limits.decompressed_bytes:,} bytes of JSON"
+            raise limits.refuse(self.path, "decompressed_bytes", actual)
         if self._format is not None and self._total > EXPANSION_FROM_BYTES:
             ratio = self._total // max(1, self._file.tell())
             if ratio > limits.expansion:
-                found = f"{self._format.name} data that expands {ratio:,} times"
-                raise limits.refuse(self.path, "expansion", found)
+                actual = f"{self._format.name} data that expands {ratio:,} times"
+                raise limits.refuse(self.path, "expansion", actual)
 
 
 class _Members:

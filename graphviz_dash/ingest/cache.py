@@ -121,7 +121,7 @@ class TraceCache:
 
     def entries(self) -> list[Kept]:
         """What is kept, the last used first; entries that cannot be read are left out."""
-        found = []
+        listed = []
         for folder in self._folders():
             try:
                 entry = msgspec.json.decode((folder / "info.json").read_bytes(), type=_Entry)
@@ -130,8 +130,8 @@ class TraceCache:
                 continue
             info = entry.info
             path = Path(entry.path or info.source)
-            found.append(Kept(folder.name, path, info.events, _size(folder), used))
-        return sorted(found, key=lambda kept: -kept.used)
+            listed.append(Kept(folder.name, path, info.events, _size(folder), used))
+        return sorted(listed, key=lambda kept: -kept.used)
 
     def clear(self) -> int:
         """Removes every entry; returns the bytes that are free again."""
@@ -148,8 +148,8 @@ class TraceCache:
         except OSError:
             return
         for name in names:
-            known = len(name) == _KEY_LENGTH and not set(name) - set("0123456789abcdef")
-            if known or (staged and name.startswith(_STAGING)):
+            is_key = len(name) == _KEY_LENGTH and not set(name) - set("0123456789abcdef")
+            if is_key or (staged and name.startswith(_STAGING)):
                 yield self.folder / name
 
     def _bound(self) -> None:
@@ -173,11 +173,11 @@ class TraceCache:
 
 def default_cache() -> TraceCache | None:
     """The user's cache, as :data:`VARIABLE` or the XDG base directories say; None if it is off."""
-    told = os.environ.get(VARIABLE, "")
-    if told.lower() == "off":
+    setting = os.environ.get(VARIABLE, "")
+    if setting.lower() == "off":
         return None
-    if told:
-        return TraceCache(Path(told).expanduser())
+    if setting:
+        return TraceCache(Path(setting).expanduser())
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
         above = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
@@ -205,9 +205,9 @@ def open_trace(
     key = _key(path, limits, sha256) if cache else None
     if cache is None or key is None:
         return read_trace(path, limits)
-    known = cache.load(key, path, limits)
-    if known is not None:
-        return known
+    cached = cache.load(key, path, limits)
+    if cached is not None:
+        return cached
     trace = read_trace(path, limits)
     # Written anew meanwhile: the tables may be neither the old file's nor the new one's.
     if trace.info.events >= WORTHWHILE_EVENTS and _key(path, limits, sha256) == key:
@@ -223,10 +223,16 @@ def _key(path: Path, limits: Limits, sha256: str | None) -> str | None:
     content = sha256
     if content is None:
         try:
-            found = path.resolve().stat()
+            status = path.resolve().stat()
         except OSError:
             return None
-        times = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
+        times = (
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+            status.st_ino,
+            status.st_dev,
+        )
         content = repr((str(path.resolve()), times))
     parts = (_LAYOUT, __version__, SCHEMAS, limits, content)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:_KEY_LENGTH]
@@ -297,8 +303,8 @@ class _Entered:
             shutil.rmtree(self._folder, ignore_errors=True)
             trace = read_trace(self._path, self._limits)
             if trace.info != self._info:
-                found = "another trace than the one that was opened"
-                raise InputError(self._path, found, "the same file", "Open it again.")
+                actual = "another trace than the one that was opened"
+                raise InputError(self._path, actual, "the same file", "Open it again.")
             self._again = trace
         return self._again
 

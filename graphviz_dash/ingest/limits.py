@@ -30,11 +30,11 @@ class Limits:
     nesting: int = 64
     nodes: int = 2_000_000
 
-    def refuse(self, where: Path | str, limit: str, found: str) -> InputError:
+    def refuse(self, where: Path | str, limit: str, actual: str) -> InputError:
         """The error that says that ``limit``, a field of this class, was passed."""
         bound = getattr(self, limit)
         advice = f"If you trust the file, raise it: {VARIABLE}={limit}=NUMBER in the environment."
-        return InputError(where, found, f"at most {bound:,} (limit {limit})", advice)
+        return InputError(where, actual, f"at most {bound:,} (limit {limit})", advice)
 
 
 VARIABLE: Final = "GRAPHVIZ_DASH_LIMITS"
@@ -47,12 +47,12 @@ def limits_from(text: str) -> Limits:
     Raises:
         InputError: a name that is no limit, or no positive whole number.
     """
-    known = [field.name for field in fields(Limits)]
+    names = [field.name for field in fields(Limits)]
     changed: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = part.partition("=")
-        if name.strip() not in known:
-            expected = f"one of {', '.join(known)}, each as name=number"
+        if name.strip() not in names:
+            expected = f"one of {', '.join(names)}, each as name=number"
             raise InputError(VARIABLE, f"the limit {name.strip()!r}", expected)
         try:
             number = int(value)

@@ -90,8 +90,8 @@ def load_experiment(
     if not bundles:
         raise _no_runs(folder)
     runs = []
-    for place, bundle in enumerate(bundles):
-        with part(place, len(bundles)):
+    for index, bundle in enumerate(bundles):
+        with part(index, len(bundles)):
             runs.append(load_run(bundle, limits, traces=traces, checked=traces))
     runs.sort(key=lambda run: (_ORDER[run.mode], run.manifest.rank or 0, run.name))
     return Experiment(path=folder, runs=tuple(runs))
@@ -148,8 +148,8 @@ def _resolved(path: Path) -> Path:
     try:
         folder = path.resolve()
         if not folder.is_dir():
-            found = "a file" if folder.exists() else "no such folder"
-            raise InputError(path, found, "the folder of an experiment")
+            actual = "a file" if folder.exists() else "no such folder"
+            raise InputError(path, actual, "the folder of an experiment")
     except (OSError, ValueError, RuntimeError) as error:
         # Too long a name, a NUL character, a loop of links (a RuntimeError before Python 3.13).
         raise InputError(path, str(error), "the folder of an experiment") from error

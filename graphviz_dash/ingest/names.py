@@ -21,10 +21,10 @@ _LONGEST: Final = 16_384
 
 def demangled(names: Iterable[str]) -> dict[str, str]:
     """Each of ``names`` as c++filt would print it; itself where it is not mangled or too long."""
-    found = {name: name for name in names}
-    mangled = [name for name in found if name.startswith("_Z") and len(name) <= _LONGEST]
+    readable = {name: name for name in names}
+    mangled = [name for name in readable if name.startswith("_Z") and len(name) <= _LONGEST]
     if not mangled:
-        return found
+        return readable
     command = [sys.executable, "-m", __name__]
     above = str(Path(__file__).parents[2])
     try:
@@ -39,11 +39,11 @@ def demangled(names: Iterable[str]) -> dict[str, str]:
         ).stdout
         texts = json.loads(answer)
     except (OSError, subprocess.SubprocessError, ValueError):
-        return found
+        return readable
     for name, text in zip(mangled, texts, strict=True):
         if len(text) <= _LONGEST:
-            found[name] = text
-    return found
+            readable[name] = text
+    return readable
 
 
 def _main() -> None:

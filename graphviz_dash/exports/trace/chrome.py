@@ -96,15 +96,15 @@ class _Writer:
                 for stream in device.streams
                 for lane in stream.lanes
             ]
-        for place, (name, lane, table) in enumerate(lanes):
+        for track, (name, lane, table) in enumerate(lanes):
             # Viewers take the thread with the number of its process for the main one.
-            is_main = place == 0 and table is run.cpu
-            tid = run.pid if is_main else run.pid * _THREADS + place
+            is_main = track == 0 and table is run.cpu
+            tid = run.pid if is_main else run.pid * _THREADS + track
             shown = f"{name}, overlapping {lane.overflow}" if lane.overflow else name
             self._put(
                 [
                     _named(run.pid, tid, "thread_name", {"name": shown}),
-                    _named(run.pid, tid, "thread_sort_index", {"sort_index": place}),
+                    _named(run.pid, tid, "thread_sort_index", {"sort_index": track}),
                 ]
             )
             self._write_lane(lane, table, table is run.gpu, f'"pid":{run.pid},"tid":{tid}')
@@ -132,7 +132,7 @@ class _Writer:
         for begin in range(0, len(lane.rows), _CHUNK):
             row = lane.rows[begin : begin + _CHUNK]
             events = []
-            for one, name, category, start, stop, args in zip(
+            for slice_row, name, category, start, stop, args in zip(
                 row.tolist(),
                 table.name[row].tolist(),
                 table.category[row].tolist(),
@@ -146,7 +146,7 @@ class _Writer:
                     f'{{"ph":"X","cat":{categories[category]},"name":{names[name]},{where},'
                     f'"ts":{ts},"dur":{_us(stop - start)},"args":{{{args}}}}}'
                 )
-                first, last = table.flow_first[one], table.flow_first[one + 1]
+                first, last = table.flow_first[slice_row], table.flow_first[slice_row + 1]
                 for flow in table.flow_ids[first:last].tolist():
                     events.append(
                         f'{{"ph":"{end}","cat":"launch","name":"launch","id":{flow},'

@@ -47,11 +47,11 @@ def excerpt(experiment: Experiment, part: Part) -> Experiment:
     """
     if part == WHOLE:
         return experiment
-    known = {run.name: run for run in experiment.runs}
-    missing = [name for name, _ in part.runs if name not in known]
+    by_name = {run.name: run for run in experiment.runs}
+    missing = [name for name, _ in part.runs if name not in by_name]
     if missing:
-        raise InputError(experiment.path, f"no run {missing[0]!r}", f"one of {', '.join(known)}")
-    runs = [_run(known[name], step, part.graph) for name, step in part.runs]
+        raise InputError(experiment.path, f"no run {missing[0]!r}", f"one of {', '.join(by_name)}")
+    runs = [_run(by_name[name], step, part.graph) for name, step in part.runs]
     return replace(experiment, runs=tuple(runs) or experiment.runs)
 
 
@@ -67,10 +67,14 @@ def _run(run: Run, step: int | None, graph: str | None) -> Run:
 
 
 def _of_step(run: Run, trace: Trace, number: int) -> Trace:
-    taken = [one for one in steps(trace) if one.method is not StepMethod.WHOLE]
-    step = next((one for one in taken if one.index == number), None)
+    marked_steps = [
+        candidate for candidate in steps(trace) if candidate.method is not StepMethod.WHOLE
+    ]
+    step = next((candidate for candidate in marked_steps if candidate.index == number), None)
     if step is None:
-        raise InputError(run.path, f"no step {number} in its trace", f"one of {len(taken):,}")
+        raise InputError(
+            run.path, f"no step {number} in its trace", f"one of {len(marked_steps):,}"
+        )
 
     def within(table: pl.DataFrame) -> pl.DataFrame:
         begins = pl.col("ts").is_between(step.start, step.end, closed="left")
@@ -89,10 +93,10 @@ def _of_graph(run: Run, trace: Trace, graph_id: str) -> tuple[Run, Trace]:
     """The run with this graph alone and what lies in it, and what its launches ran."""
     family = _family(run.graphs, graph_id)
     if not family:
-        known = ", ".join(graph.id for graph in run.graphs) or "none"
-        raise InputError(run.path, f"no graph {graph_id!r}", f"one of its graphs: {known}")
+        graph_ids = ", ".join(graph.id for graph in run.graphs) or "none"
+        raise InputError(run.path, f"no graph {graph_id!r}", f"one of its graphs: {graph_ids}")
     match = match_replays(run.graphs, trace, known_of(run))
-    wanted = [place for place, name in enumerate(match.graphs) if name in family]
+    wanted = [graph_index for graph_index, name in enumerate(match.graphs) if name in family]
     launched = np.unique(match.replay[np.isin(match.graph, wanted)])
     rows: Ints = np.sort(match.gpu_row[np.isin(match.replay, launched)])
     if not len(rows):
@@ -120,14 +124,14 @@ def _family(graphs: tuple[CapturedGraph, ...], graph_id: str) -> set[str]:
         root = by_id.get(root.parent[0])
     if root is None:
         return set()
-    found = {root.id}
+    family = {root.id}
     while True:
         inside = {
-            graph.id for graph in graphs if graph.parent is not None and graph.parent[0] in found
+            graph.id for graph in graphs if graph.parent is not None and graph.parent[0] in family
         }
-        if inside <= found:
-            return found
-        found |= inside
+        if inside <= family:
+            return family
+        family |= inside
 
 
 def _cut(

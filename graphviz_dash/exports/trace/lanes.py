@@ -56,11 +56,11 @@ def _nesting(start: list[int], end: list[int]) -> np.ndarray[tuple[int], np.dtyp
     """Which slices, taken in order, lie inside those taken before or apart from them."""
     fits = np.ones(len(start), dtype=np.bool_)
     open_ends: list[int] = []
-    for place, (begin, stop) in enumerate(zip(start, end, strict=True)):
+    for index, (begin, stop) in enumerate(zip(start, end, strict=True)):
         while open_ends and open_ends[-1] <= begin:
             open_ends.pop()
         if open_ends and open_ends[-1] < stop:
-            fits[place] = False
+            fits[index] = False
         else:
             open_ends.append(stop)
     return fits

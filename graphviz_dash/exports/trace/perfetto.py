@@ -103,7 +103,7 @@ class _Writer:
         root.process_ordering = proto.TrackDescriptor.PROCESS_ORDERING_EXPLICIT
         root.thread_ordering = proto.TrackDescriptor.THREAD_ORDERING_EXPLICIT
         self._put_descriptor(root)
-        self.expected = max(1, sum(len(one.table) for one in tables))
+        self.expected = max(1, sum(len(coded.table) for coded in tables))
         for run, cpu, gpu in zip(self.scene.runs, tables[::2], tables[1::2], strict=True):
             self._write_run(run, cpu, gpu)
 
@@ -144,11 +144,11 @@ class _Writer:
             ("event_names", self.names),
             ("debug_annotation_string_values", self.texts),
         ):
-            known = list(interned.numbers.items())
-            for begin in range(0, len(known), _INTERNED_AT_ONCE):
+            numbered = list(interned.numbers.items())
+            for begin in range(0, len(numbered), _INTERNED_AT_ONCE):
                 packet = self._packet()
                 entries = getattr(packet.interned_data, field)
-                for text, number in known[begin : begin + _INTERNED_AT_ONCE]:
+                for text, number in numbered[begin : begin + _INTERNED_AT_ONCE]:
                     if interned is self.texts:
                         entries.add(iid=number, str=text.encode())
                     else:
@@ -217,9 +217,9 @@ class _Writer:
         group.name = f"{device.name} ({device.model})" if device.model else device.name
         self._put_descriptor(group)
         self._write_counter(device.busy, group.uuid)
-        for place, stream in enumerate(device.streams, 1):
+        for stream_rank, stream in enumerate(device.streams, 1):
             for lane in stream.lanes:
-                track = self._descriptor(self._next_uuid(), group.uuid, place)
+                track = self._descriptor(self._next_uuid(), group.uuid, stream_rank)
                 track.name = stream.name
                 # The lanes of one stream are shown as one track, as deep as what overlaps.
                 _merge(track, stream.name)

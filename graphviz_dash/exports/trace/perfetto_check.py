@@ -130,15 +130,15 @@ class _Checker:
             self._event(packet.timestamp, packet.track_event)
 
     def finish(self) -> TraceCheck:
-        found = self.found
+        check = self.found
         for uuid, stack in self.open.items():
             if stack:
-                found.problem(f"track {uuid}: {len(stack)} slices never end")
+                check.problem(f"track {uuid}: {len(stack)} slices never end")
         for flow, ends in self.flows.items():
             if ends != 2:
-                found.problem(f"flow {flow} stands at {ends} slices, expected 2")
-        found.flows = len(self.flows)
-        return found
+                check.problem(f"flow {flow} stands at {ends} slices, expected 2")
+        check.flows = len(self.flows)
+        return check
 
     def _learn(self, data: proto.InternedData) -> None:
         for kind, entries in (
@@ -166,23 +166,23 @@ class _Checker:
         self.found.tracks += 1
 
     def _event(self, ts: int, event: proto.TrackEvent) -> None:
-        found, uuid = self.found, event.track_uuid
+        check, uuid = self.found, event.track_uuid
         if uuid not in self.tracks or not uuid:
-            found.problem(f"an event on track {uuid}, which is not described")
+            check.problem(f"an event on track {uuid}, which is not described")
         if ts < self.last.get(uuid, 0):
-            found.problem(f"track {uuid}: time goes back from {self.last[uuid]} to {ts}")
+            check.problem(f"track {uuid}: time goes back from {self.last[uuid]} to {ts}")
         self.last[uuid] = ts
         if event.type == _EVENT.TYPE_SLICE_BEGIN:
             self._begin(ts, event)
         elif event.type == _EVENT.TYPE_SLICE_END:
             if not self.open[uuid]:
-                found.problem(f"track {uuid}: an end at {ts} without a begin")
+                check.problem(f"track {uuid}: an end at {ts} without a begin")
             else:
                 self.open[uuid].pop()
         elif event.type == _EVENT.TYPE_COUNTER:
-            found.counters += 1
+            check.counters += 1
         else:
-            found.problem(f"an event of type {event.type}")
+            check.problem(f"an event of type {event.type}")
 
     def _begin(self, ts: int, event: proto.TrackEvent) -> None:
         self.found.slices += 1

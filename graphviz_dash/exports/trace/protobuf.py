@@ -77,12 +77,12 @@ def varints(values: npt.NDArray[np.int64] | npt.NDArray[np.uint64], present: Mas
     width = min(_LONGEST_VARINT, -(-max(1, largest.bit_length()) // _VARINT_BITS))
     data = np.empty((len(unsigned), width), dtype=np.uint8)
     size = np.ones(len(unsigned), dtype=np.int64)
-    for place in range(width):
-        rest = unsigned >> np.uint64(_VARINT_BITS * (place + 1)) if place < 9 else None
-        data[:, place] = (unsigned >> np.uint64(_VARINT_BITS * place)).astype(np.uint8) & 0x7F
-        if rest is not None and place + 1 < width:
+    for byte in range(width):
+        rest = unsigned >> np.uint64(_VARINT_BITS * (byte + 1)) if byte < 9 else None
+        data[:, byte] = (unsigned >> np.uint64(_VARINT_BITS * byte)).astype(np.uint8) & 0x7F
+        if rest is not None and byte + 1 < width:
             more = rest > 0
-            data[:, place] |= more.astype(np.uint8) << 7
+            data[:, byte] |= more.astype(np.uint8) << 7
             size += more
     return Part(data, np.where(present, size, 0))
 

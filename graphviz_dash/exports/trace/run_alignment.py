@@ -62,7 +62,7 @@ def align(experiment: Experiment) -> Alignment:
     Raises:
         InputError: no run has one.
     """
-    found = [
+    traced = [
         (run, run.replay_trace, steps(run.replay_trace))
         for run in experiment.runs
         if run.replay_trace is not None
@@ -72,20 +72,20 @@ def align(experiment: Experiment) -> Alignment:
         for run in experiment.runs
         if run.replay_trace is None
     )
-    if not found:
+    if not traced:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped)
         raise InputError(
             experiment.path,
             f"no run with a trace of its steps ({reasons or 'no run at all'})",
             "at least one traced run",
         )
-    bin_ns = _bin_width(max(trace.info.end_ns for _, trace, _ in found))
+    bin_ns = _bin_width(max(trace.info.end_ns for _, trace, _ in traced))
     shared = shared_steps(experiment)
-    origins = [_origin(run, own, shared) for run, _, own in found]
+    origins = [_origin(run, own, shared) for run, _, own in traced]
     at = -(-max(origins) // bin_ns) * bin_ns
     runs = tuple(
         AlignedRun(run, trace, own, at - origin, run.name in shared)
-        for (run, trace, own), origin in zip(found, origins, strict=True)
+        for (run, trace, own), origin in zip(traced, origins, strict=True)
     )
     return Alignment(at, bin_ns, runs, skipped)
 

@@ -273,15 +273,15 @@ def _threads(table: SliceTable, pid: Ints, tid: Ints) -> tuple[ThreadTrack, ...]
     order = np.lexsort((-np.bincount(of), -stepped))
     several = len(np.unique(pairs[:, 0])) > 1
     tracks: list[ThreadTrack] = []
-    for place, which in enumerate(order.tolist()):
+    for track_rank, which in enumerate(order.tolist()):
         own_pid, own_tid = (int(value) for value in pairs[which])
         rows = np.flatnonzero(of == which)
         lanes = nested_lanes(table.start[rows], table.end[rows])
         name = "CPU thread" + (f" of process {own_pid}" if several else "")
-        plain = 0 < own_tid <= _LARGEST_TID and own_tid not in {one.tid for one in tracks}
+        plain = 0 < own_tid <= _LARGEST_TID and own_tid not in {track.tid for track in tracks}
         tracks.append(
             ThreadTrack(
-                tid=own_tid if plain else _LARGEST_TID - place,
+                tid=own_tid if plain else _LARGEST_TID - track_rank,
                 name=name if plain else f"{name} {own_tid}",
                 lanes=tuple(Lane(rows[lane], n) for n, lane in enumerate(lanes)),
             )
@@ -292,7 +292,7 @@ def _threads(table: SliceTable, pid: Ints, tid: Ints) -> tuple[ThreadTrack, ...]
 def _devices(trace: Trace, gpu: SliceTable, bin_ns: int) -> tuple[DeviceTracks, ...]:
     device, stream = column(trace.gpu, "device"), column(trace.gpu, "stream")
     busy = merge_busy(device, gpu.start, gpu.end)
-    found = []
+    tracks = []
     for lane, which in enumerate(busy.owner.tolist()):
         periods = busy.span(lane)
         first = int(busy.start[periods][0]) // bin_ns
@@ -301,19 +301,19 @@ def _devices(trace: Trace, gpu: SliceTable, bin_ns: int) -> tuple[DeviceTracks, 
         percent = busy.busy_between(lane, edges).astype(np.float64) * (100 / bin_ns)
         own = np.flatnonzero(device == which)
         names = trace.info.device_names
-        known = 0 <= which < len(names)
-        found.append(
+        is_named = 0 <= which < len(names)
+        tracks.append(
             DeviceTracks(
                 name=f"GPU {which}",
-                model=printable(names[which]) if known else "",
+                model=printable(names[which]) if is_named else "",
                 busy=_counter(edges, percent, bin_ns),
                 streams=tuple(
-                    _stream(int(one), own[stream[own] == one], gpu)
-                    for one in np.unique(stream[own])
+                    _stream(int(stream_id), own[stream[own] == stream_id], gpu)
+                    for stream_id in np.unique(stream[own])
                 ),
             )
         )
-    return tuple(found)
+    return tuple(tracks)
 
 
 def _counter(edges: Ints, percent: Floats, bin_ns: int) -> Counter:

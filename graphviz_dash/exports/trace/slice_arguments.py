@@ -80,19 +80,19 @@ def _from_operators(
     wanted = column(trace.gpu, "external_id")
     # Zero is no id but the absence of one.
     op = link_launches(np.where(wanted > 0, wanted, -1), ids).launch
-    known = np.flatnonzero(op >= 0)
-    if not len(known):
+    attributed = np.flatnonzero(op >= 0)
+    if not len(attributed):
         return
     for name, field in (("op", "name"), ("input_dims", "input_dims")):
-        codes[name][known] = _places(trace.ops[field].gather(op[known]), texts[name])
-    codes["attributed_by"][known] = texts["attributed_by"].place(BY_EXTERNAL_ID)
-    sure[known] = 1.0
+        codes[name][attributed] = _places(trace.ops[field].gather(op[attributed]), texts[name])
+    codes["attributed_by"][attributed] = texts["attributed_by"].place(BY_EXTERNAL_ID)
+    sure[attributed] = 1.0
 
 
 def _places(values: pl.Series, texts: _Texts) -> Ints:
-    codes, found = encode(values.cast(pl.Categorical))
+    codes, categories = encode(values.cast(pl.Categorical))
     absent = values.is_null().to_numpy()
-    table = np.array([texts.place(text) for text in found], dtype=np.int64)
+    table = np.array([texts.place(text) for text in categories], dtype=np.int64)
     return np.where(absent, -1, table[codes])
 
 
@@ -111,25 +111,25 @@ def _from_nodes(
     match_sure = np.full(rows, np.nan)
     notes = _Texts()
     note = np.full(rows, -1, dtype=np.int64)
-    by_id = {one.id: one for one in run.graphs}
+    by_id = {captured_graph.id: captured_graph for captured_graph in run.graphs}
     names: tuple[str, ...] = ()
     if run.graphs:
         match = match_replays(run.graphs, trace, known_of(run))
         names = match.graphs
         method[match.gpu_row] = match.method
-        found = match.node >= 0
-        at = match.gpu_row[found]
-        graph[at], node[at] = match.graph[found], match.node[found]
-        match_sure[match.gpu_row] = np.where(found, match.confidence, np.nan)
-        for place, graph_id in enumerate(names):
-            of_graph = at[match.graph[found] == place]
+        matched = match.node >= 0
+        at = match.gpu_row[matched]
+        graph[at], node[at] = match.graph[matched], match.node[matched]
+        match_sure[match.gpu_row] = np.where(matched, match.confidence, np.nan)
+        for graph_index, graph_id in enumerate(names):
+            of_graph = at[match.graph[matched] == graph_index]
             captured = by_id[graph_id]
             note[of_graph] = notes.place(what_is_left_out(conditionals_around(captured, by_id)))
             origins = attribute(captured, run.capture_trace).origins
             for name in _FIELDS:
                 field = "method" if name == "attributed_by" else name
-                told = [texts[name].place(getattr(origin, field)) for origin in origins]
-                codes[name][of_graph] = np.array(told, dtype=np.int64)[node[of_graph]]
+                text_codes = [texts[name].place(getattr(origin, field)) for origin in origins]
+                codes[name][of_graph] = np.array(text_codes, dtype=np.int64)[node[of_graph]]
             confidence = np.array([o.confidence if o.op else np.nan for o in origins])
             sure[of_graph] = confidence[node[of_graph]]
     return [

@@ -87,8 +87,8 @@ def read_debug_dot(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[Capture
     roots = [number for number in texts if number not in held]
     if not roots:
         raise InputError(path, "graphs that are all inside others", "a graph that is in none")
-    for place, number in enumerate(roots):
-        reading.add(number, f"graph-{place}", None)
+    for root_index, number in enumerate(roots):
+        reading.add(number, f"graph-{root_index}", None)
     return _with_names(reading.graphs)
 
 
@@ -110,33 +110,35 @@ class _Reading:
         self.nodes += len(text.labels)
         if self.nodes > self.limits.nodes:
             raise self.limits.refuse(self.path, "nodes", f"{self.nodes:,} nodes or more")
-        index = {name: place for place, name in enumerate(text.labels)}
+        index = {name: node_index for node_index, name in enumerate(text.labels)}
         nodes, inside = [], []
-        for place, label in enumerate(text.labels.values()):
+        for node_index, label in enumerate(text.labels.values()):
             bodies = _bodies(label)
             child = _kind(label) is NodeKind.CHILD_GRAPH
             ids = tuple(
-                f"{ident}.{place}" if child else f"{ident}.{place}.{which}"
+                f"{ident}.{node_index}" if child else f"{ident}.{node_index}.{which}"
                 for which in range(len(bodies))
             )
-            inside += [(body, name, (ident, place)) for body, name in zip(bodies, ids, strict=True)]
-            nodes.append(self._node(place, label, ids))
+            inside += [
+                (body, name, (ident, node_index)) for body, name in zip(bodies, ids, strict=True)
+            ]
+            nodes.append(self._node(node_index, label, ids))
         self.graphs.append(
             CapturedGraph(ident, tuple(nodes), self._edges(text, index), READ_BY, parent)
         )
         for body, name, holder in inside:
             self.add(body, name, holder, depth + 1)
 
-    def _node(self, place: int, label: str, bodies: tuple[str, ...]) -> GraphNode:
+    def _node(self, node_index: int, label: str, bodies: tuple[str, ...]) -> GraphNode:
         kind = _kind(label)
         if kind is None:
-            found = f"a node of unknown kind: {' '.join(label.split())[:80]}"
-            raise InputError(self.path, found, _EXPECTED)
+            actual = f"a node of unknown kind: {' '.join(label.split())[:80]}"
+            raise InputError(self.path, actual, _EXPECTED)
         longest = self.limits.string_length
         if len(label) > longest:
-            found = f"a label of {len(label):,} characters"
-            raise self.limits.refuse(self.path, "string_length", found)
-        return GraphNode(place, kind, _params(kind, label, len(bodies)), bodies)
+            actual = f"a label of {len(label):,} characters"
+            raise self.limits.refuse(self.path, "string_length", actual)
+        return GraphNode(node_index, kind, _params(kind, label, len(bodies)), bodies)
 
     def _edges(self, text: DotText, index: dict[int, int]) -> tuple[GraphEdge, ...]:
         edges = []
@@ -204,10 +206,10 @@ def _kernel(label: str) -> KernelParams | None:
         if len(lines) < 2 or lines[0].startswith("{"):
             return None
         name, launch = lines[1], ""
-        if found := _PLAIN_LAUNCH.search(name):
-            name, launch = name[: found.start()], found[1]
+        if match := _PLAIN_LAUNCH.search(name):
+            name, launch = name[: match.start()], match[1]
     name = _ESCAPE.sub(r"\1", name).strip()
-    sizes = [_dim3(*found) for found in _DIM.findall(launch)]
+    sizes = [_dim3(*match) for match in _DIM.findall(launch)]
     flags = {word: int(value) for word, value in _FLAG.findall(label)}
     grid, block, shared = sizes if len(sizes) == 3 else (None, None, None)
     return KernelParams(
@@ -251,8 +253,8 @@ def _memcpy(label: str) -> MemcpyParams | None:
         return None
     if prod((width, height, depth)) > _LARGEST or max(width, height, depth) > _LARGEST:
         return None
-    known = direction if direction in _DIRECTIONS else "unknown"
-    return MemcpyParams(source, target, known, width * height * depth, width, height, depth)
+    copy_kind = direction if direction in _DIRECTIONS else "unknown"
+    return MemcpyParams(source, target, copy_kind, width * height * depth, width, height, depth)
 
 
 def _memset(label: str) -> MemsetParams | None:
@@ -260,10 +262,10 @@ def _memset(label: str) -> MemsetParams | None:
     if table is None:
         return None
     titles = ["ID", *(title.strip() for title in table[1].split("|"))]
-    told = dict(zip(titles, (value.strip() for value in table[2].split("|")), strict=False))
+    by_title = dict(zip(titles, (value.strip() for value in table[2].split("|")), strict=False))
     try:
         value, size, width, height = (
-            int(told[title], 0) for title in ("value", "elementSize", "width", "height")
+            int(by_title[title], 0) for title in ("value", "elementSize", "width", "height")
         )
     except (KeyError, ValueError):
         return None

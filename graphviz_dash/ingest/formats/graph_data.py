@@ -106,18 +106,18 @@ def graph_data(
     names = demangled({node.kernel_name for node in data.nodes if node.kernel_name})
     events: dict[int, int] = {}
     nodes, edges = [], []
-    for place, node in enumerate(data.nodes):
-        if node.index != place:
-            raise InputError(path, f"node {node.index} at place {place}", "nodes by their index")
+    for position, node in enumerate(data.nodes):
+        if node.index != position:
+            raise InputError(path, f"node {node.index} at place {position}", "nodes by their index")
         kind = _kind(node.node_type)
         if kind is None:
             raise InputError(path, f"a node of type {node.node_type!r}", _EXPECTED)
-        nodes.append(GraphNode(place, kind, _params(node, kind, names, events)))
+        nodes.append(GraphNode(position, kind, _params(node, kind, names, events)))
         for before in node.dependencies:
-            if before >= len(data.nodes) or before == place:
-                found = f"node {place}, which depends on node {before}"
-                raise InputError(path, found, "dependencies on other nodes of the graph")
-            edges.append(GraphEdge(before, place))
+            if before >= len(data.nodes) or before == position:
+                actual = f"node {position}, which depends on node {before}"
+                raise InputError(path, actual, "dependencies on other nodes of the graph")
+            edges.append(GraphEdge(before, position))
     graph = CapturedGraph("graph-0", tuple(nodes), tuple(dict.fromkeys(edges)), READ_BY)
     ids = tuple(node.node_id & _LOW_HALF for node in data.nodes)
     return graph, GraphIds("graph-0", (data.exec_graph_id,), ids)

@@ -64,20 +64,20 @@ def memory_use(value: Any, path: Path, limits: Limits = DEFAULT_LIMITS) -> Memor
         value = {"segments": value}
     _check_size(value, path, limits)
     try:
-        found = msgspec.convert(value, _Snapshot)
+        snapshot = msgspec.convert(value, _Snapshot)
     except (msgspec.ValidationError, RecursionError) as error:
         raise InputError(path, str(error), _EXPECTED) from error
-    allocated = sum(segment.allocated_size for segment in found.segments)
-    reserved = sum(segment.total_size for segment in found.segments)
+    allocated = sum(segment.allocated_size for segment in snapshot.segments)
+    reserved = sum(segment.total_size for segment in snapshot.segments)
     # Of several devices each has a history of its own, and their peaks are of different moments.
-    recorded = [trace for trace in found.device_traces if trace]
+    recorded = [trace for trace in snapshot.device_traces if trace]
     history = recorded[0][::-1] if len(recorded) == 1 else []
     return MemoryUse(
         peak_allocated_bytes=_peak(allocated, history, _ALLOCATED),
         peak_reserved_bytes=_peak(reserved, history, _RESERVED),
         allocated_bytes=allocated,
         reserved_bytes=reserved,
-        pools=tuple(_pools(found.segments)),
+        pools=tuple(_pools(snapshot.segments)),
     )
 
 

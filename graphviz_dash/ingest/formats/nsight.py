@@ -80,7 +80,7 @@ class _Gpu:
 
     def kineto(self) -> dict[str, Any]:
         """As an entry of deviceProperties."""
-        told = {
+        fields = {
             "id": self.id,
             "name": self.name,
             "totalGlobalMem": self.memory,
@@ -88,7 +88,7 @@ class _Gpu:
             "computeMajor": self.capability[0],
             "computeMinor": self.capability[1],
         }
-        return {key: value for key, value in told.items() if value is not None}
+        return {key: value for key, value in fields.items() if value is not None}
 
 
 def convert_nsight(
@@ -172,10 +172,10 @@ class _Reading:
         return tuple(sorted(worked, key=lambda one: -1 if one.pid is None else one.pid))
 
     def _tables(self) -> set[str]:
-        found = self.database.execute("SELECT type, name, sql FROM sqlite_master").fetchmany(10_000)
+        rows = self.database.execute("SELECT type, name, sql FROM sqlite_master").fetchmany(10_000)
         return {
             str(name)
-            for kind, name, sql in found
+            for kind, name, sql in rows
             if kind == "table" and not str(sql).upper().lstrip().startswith("CREATE VIRTUAL")
         }
 
@@ -207,13 +207,13 @@ class _Reading:
         """The rows of a table; a column that it lacks is None in each."""
         # Names stand in this module, none of them comes from the file.
         cursor = self.database.execute(f'SELECT * FROM "{table}"')
-        named = {about[0]: place for place, about in enumerate(cursor.description)}
-        places = [named.get(column) for column in columns]
+        named = {about[0]: position for position, about in enumerate(cursor.description)}
+        positions = [named.get(column) for column in columns]
         for row in cursor:
             self.events += 1
             if self.events > self.limits.events:
                 raise self.limits.refuse(self.path, "events", "more rows in its tables")
-            yield tuple(None if place is None else row[place] for place in places)
+            yield tuple(None if position is None else row[position] for position in positions)
 
     def _put(self, pid: int | None, event: dict[str, Any], head: str) -> None:
         pid = pid if self.processes else None
@@ -236,8 +236,10 @@ class _Reading:
 
     def _time(self, table: str, start: Any, end: Any) -> tuple[int, int]:
         if not (isinstance(start, int) and isinstance(end, int) and start <= end):
-            found = f"{table} with an event from {str(start)[:30]} to {str(end)[:30]}"
-            raise InputError(self.path, found, "times in nanoseconds, the end not before the start")
+            actual = f"{table} with an event from {str(start)[:30]} to {str(end)[:30]}"
+            raise InputError(
+                self.path, actual, "times in nanoseconds, the end not before the start"
+            )
         return start, end
 
     def _name(self, *idents: Any) -> str:
@@ -282,8 +284,8 @@ class _Reading:
         for pid, event, args, rest in self._gpu(table, columns):
             name, short, gx, gy, gz, bx, by, bz, registers, static, dynamic = rest
             grid, block = [gx, gy, gz], [bx, by, bz]
-            args["grid"] = grid if all(_size(one) is not None for one in grid) else None
-            args["block"] = block if all(_size(one) is not None for one in block) else None
+            args["grid"] = grid if all(_size(extent) is not None for extent in grid) else None
+            args["block"] = block if all(_size(extent) is not None for extent in block) else None
             args["registers per thread"] = _size(registers)
             shared = [_size(static), _size(dynamic)]
             args["shared memory"] = None if None in shared else sum(filter(None, shared))
@@ -358,16 +360,16 @@ def _range(name: str) -> tuple[str, str, dict[str, Any]]:
     """Category, name and arguments of an NVTX range; torch.autograd.profiler.emit_nvtx (and
     ``nsys profile --pytorch``) makes one for each operator, such as "aten::mm, seq = 5, op_id = 9,
     sizes = [[2, 3], [3, 4]]"."""
-    found = _OPERATOR.fullmatch(name)
-    if found is None:
+    match = _OPERATOR.fullmatch(name)
+    if match is None:
         return "user_annotation", name, {}
     args: dict[str, Any] = {}
-    if found["seq"] is not None:
-        args["Sequence number"] = min(int(found["seq"]), _LARGEST)
-    if found["sizes"] is not None:
+    if match["seq"] is not None:
+        args["Sequence number"] = min(int(match["seq"]), _LARGEST)
+    if match["sizes"] is not None:
         with suppress(ValueError, RecursionError):
-            args["Input Dims"] = json.loads(found["sizes"])
-    return "cpu_op", found["name"], args
+            args["Input Dims"] = json.loads(match["sizes"])
+    return "cpu_op", match["name"], args
 
 
 def _line(event: dict[str, Any]) -> str:
@@ -395,15 +397,15 @@ def _microseconds(ns: int) -> str:
 
 def _size(value: Any) -> int | None:
     """A count, size or id; None for anything else."""
-    known = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
-    return value if known and isinstance(value, int) else None
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+    return value if is_count and isinstance(value, int) else None
 
 
 def _pid(serialised: Any) -> int | None:
     """The process in a serialised GlobalId (8 bits of hardware, 8 of virtual machine, 24 of the
     process and 24 of the thread)."""
-    known = isinstance(serialised, int) and not isinstance(serialised, bool)
-    return (serialised >> _ID_BITS) & _ID_MASK if known else None
+    is_integer = isinstance(serialised, int) and not isinstance(serialised, bool)
+    return (serialised >> _ID_BITS) & _ID_MASK if is_integer else None
 
 
 def _tid(serialised: Any) -> int:

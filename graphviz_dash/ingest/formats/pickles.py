@@ -169,8 +169,8 @@ class _Machine:
     def _checked(self, value: Any) -> Any:
         if isinstance(value, str | bytes | bytearray):
             if len(value) > self._limits.string_length:
-                found = f"a text of {len(value):,} characters"
-                raise self._limits.refuse(self._path, "string_length", found)
+                actual = f"a text of {len(value):,} characters"
+                raise self._limits.refuse(self._path, "string_length", actual)
         elif isinstance(value, int) and abs(value) >= _LONGEST_INTEGER:
             raise ValueError("an absurd number")
         return value
@@ -195,13 +195,13 @@ class _Machine:
     def _marked(self) -> list[Any]:
         """What was pushed since the last mark, both taken away."""
         stack = self._stack
-        place = len(stack) - 1
-        while stack[place] is not _MARK:
-            place -= 1
-            if place < 0:
+        mark = len(stack) - 1
+        while stack[mark] is not _MARK:
+            mark -= 1
+            if mark < 0:
                 raise ValueError("no mark")
-        items = stack[place + 1 :]
-        del stack[place:]
+        items = stack[mark + 1 :]
+        del stack[mark:]
         return items
 
 

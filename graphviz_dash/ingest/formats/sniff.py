@@ -48,8 +48,8 @@ def source_kind(path: Path, limits: Limits = DEFAULT_LIMITS) -> SourceKind:
         head = stream.read(_HEAD)
         damage = stream.damage
     if not head:
-        found = damage.found if damage else "an empty file"
-        raise InputError(path, found, _EXPECTED)
+        actual = damage.found if damage else "an empty file"
+        raise InputError(path, actual, _EXPECTED)
     if head.startswith(_SQLITE):
         return SourceKind.NSIGHT
     if _PICKLE.match(head):

@@ -256,8 +256,8 @@ class TableColumns:
         try:
             packed = _pack("d", raw)
         except struct.error as error:
-            found = f"a {field} with hundreds of digits"
-            raise InputError(self.where, found, _TIME_RANGE) from error
+            actual = f"a {field} with hundreds of digits"
+            raise InputError(self.where, actual, _TIME_RANGE) from error
         values = np.frombuffer(packed, np.float64)
         sizes = np.abs(values)
         if float(sizes.max()) < FLOAT_EXACT_US:
@@ -274,16 +274,16 @@ class TableColumns:
     def _decimal_times(self, events: Sequence[Event], raw: list[Any], field: str) -> Ints:
         self.whole_microseconds = False
         out = np.empty(len(raw), np.int64)
-        for place, value in enumerate(raw):
+        for row, value in enumerate(raw):
             if not abs(float(value)) < LATEST_NS / 1000:
                 shown = "no" if value != value else f"an absurd {float(value):g} us"  # noqa: PLR0124
-                raise self._refuse(events[place], f"{shown} {field}", _TIME_RANGE)
-            out[place] = round(Decimal(value) * 1000)
+                raise self._refuse(events[row], f"{shown} {field}", _TIME_RANGE)
+            out[row] = round(Decimal(value) * 1000)
         return out
 
-    def _refuse(self, event: Event, found: str, expected: str) -> InputError:
+    def _refuse(self, event: Event, actual: str, expected: str) -> InputError:
         name = event.name if len(event.name) < 60 else f"{event.name[:57]}..."
-        return InputError(self.where, f"{found} in {event.cat} {name!r}", expected)
+        return InputError(self.where, f"{actual} in {event.cat} {name!r}", expected)
 
 
 def _of_microseconds(values: Ints) -> Ints:
@@ -454,7 +454,7 @@ def _ops(table: TableColumns, events: list[Event], exact: bool) -> None:
     _external_ids(table, args)
     dims = table.raws([arg.input_dims for arg in args])
     if (missing := _missing(dims)).size:
-        older = table.raws([args[place].old_input_dims for place in missing.tolist()])
+        older = table.raws([args[row].old_input_dims for row in missing.tolist()])
         dims = _replaced(dims, missing, np.frombuffer(older, np.int64))
     table.put("input_dims", dims)
     table.put("input_types", table.raws([arg.input_types for arg in args]))
@@ -484,9 +484,9 @@ def _external_ids(table: TableColumns, args: Sequence[Args]) -> None:
     """Adds the External id, under the name that older torch gave it if need be."""
     packed = table.integers(_READ_ARGS["external_id"](args), "external_id")
     if (missing := _missing(packed)).size:
-        older = _READ_ARGS["old_external_id"]([args[place] for place in missing.tolist()])
-        found = table.integers(older, "external_id")
-        packed = _replaced(packed, missing, np.frombuffer(found, np.int64))
+        older = _READ_ARGS["old_external_id"]([args[row] for row in missing.tolist()])
+        older_packed = table.integers(older, "external_id")
+        packed = _replaced(packed, missing, np.frombuffer(older_packed, np.int64))
     table.put("external_id", packed)
 
 
@@ -506,9 +506,9 @@ def _extents(
     shapes: Sequence[tuple[int, int, int] | str | None], attribute: str, table: TableColumns
 ) -> list[Ints]:
     """Three columns of grids or blocks; ABSENT where there is none."""
-    known = [_NO_SHAPE if isinstance(shape, str) else shape or _NO_SHAPE for shape in shapes]
+    extents = [_NO_SHAPE if isinstance(shape, str) else shape or _NO_SHAPE for shape in shapes]
     try:
-        flat = _pack("q", list(chain.from_iterable(known)))
+        flat = _pack("q", list(chain.from_iterable(extents)))
     except struct.error as error:
         raise InputError(table.where, f"an absurd {attribute}", "64-bit integers") from error
     return list(np.frombuffer(flat, np.int64).reshape(-1, 3).T)
@@ -534,9 +534,9 @@ def _graph_ids(args: Sequence[Args], where: object) -> tuple[bytes, bytes]:
     outside = (graph == 0) & (node == 0)
     number = (node & np.uint64(0xFFFF_FFFF)).astype(np.int64)
     number[outside] = ABSENT
-    known = graph.view(np.int64).copy()
-    known[graph == 0] = ABSENT
-    return known.tobytes(), number.tobytes()
+    graph_ids = graph.view(np.int64).copy()
+    graph_ids[graph == 0] = ABSENT
+    return graph_ids.tobytes(), number.tobytes()
 
 
 def _pack(kind: str, values: Sequence[Any]) -> bytes:

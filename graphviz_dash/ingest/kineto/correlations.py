@@ -17,26 +17,26 @@ _SPARSE: Final = 8  # ids of a process are near each other: up to here a byte fo
 _SMALL: Final = 1 << 16
 
 
-def among(ids: pl.Series, known: pl.Series) -> pl.Series:
+def among(ids: pl.Series, reference: pl.Series) -> pl.Series:
     """Which of ``ids`` stand in ``known`` too; none that is null."""
     present = ids.is_not_null().to_numpy()
-    found = np.zeros(len(ids), np.bool_)
-    found[present] = _within(ids.drop_nulls().to_numpy(), known.drop_nulls().to_numpy())
-    return pl.Series(found)
+    members = np.zeros(len(ids), np.bool_)
+    members[present] = _within(ids.drop_nulls().to_numpy(), reference.drop_nulls().to_numpy())
+    return pl.Series(members)
 
 
-def _within(values: Ints, known: Ints) -> npt.NDArray[np.bool_]:
+def _within(values: Ints, reference: Ints) -> npt.NDArray[np.bool_]:
     """What np.isin tells, which since numpy 2.3 takes ten times as long."""
-    if not len(known):
+    if not len(reference):
         return np.zeros(len(values), np.bool_)
-    least, most = int(known.min()), int(known.max())
-    if most - least > _SPARSE * len(known) + _SMALL:
-        known = np.sort(known)
-        places = np.searchsorted(known, values)
-        places[places == len(known)] = 0
-        return np.equal(known[places], values)
+    least, most = int(reference.min()), int(reference.max())
+    if most - least > _SPARSE * len(reference) + _SMALL:
+        reference = np.sort(reference)
+        places = np.searchsorted(reference, values)
+        places[places == len(reference)] = 0
+        return np.equal(reference[places], values)
     marks = np.zeros(most - least + 1, np.bool_)
-    marks[known - least] = True
+    marks[reference - least] = True
     inside = (values >= least) & (values <= most)
     inside[inside] = marks[values[inside] - least]
     return inside
@@ -45,9 +45,9 @@ def _within(values: Ints, known: Ints) -> npt.NDArray[np.bool_]:
 def repeated(ids: pl.Series) -> tuple[pl.Series, int]:
     """Those of ``ids`` that stand there several times, each once, and how many rows they fill;
     null is no id."""
-    found, counts = np.unique(ids.drop_nulls().to_numpy(), return_counts=True)
+    distinct, counts = np.unique(ids.drop_nulls().to_numpy(), return_counts=True)
     several = counts > 1
-    return pl.Series(found[several], dtype=pl.Int64), int(counts[several].sum())
+    return pl.Series(distinct[several], dtype=pl.Int64), int(counts[several].sum())
 
 
 class Calls:
@@ -57,8 +57,8 @@ class Calls:
     """
 
     def __init__(self, runtime: pl.DataFrame, gpu: pl.DataFrame) -> None:
-        known = runtime.select("correlation", "ts", "dur").drop_nulls("correlation")
-        ids = known["correlation"].to_numpy()
+        identified = runtime.select("correlation", "ts", "dur").drop_nulls("correlation")
+        ids = identified["correlation"].to_numpy()
         wanted = gpu["correlation"].fill_null(ABSENT).to_numpy()
         if not len(ids):
             self.work: Ints = np.empty(0, np.int64)
@@ -72,7 +72,7 @@ class Calls:
         places = np.searchsorted(ids, wanted)
         places[places == len(ids)] = 0
         self.work = np.flatnonzero(ids[places] == wanted)
-        ts = known["ts"].to_numpy()[order]
+        ts = identified["ts"].to_numpy()[order]
         self.begin = np.minimum.reduceat(ts, starts)[places[self.work]]
-        ts += known["dur"].to_numpy()[order]
+        ts += identified["dur"].to_numpy()[order]
         self.end = np.maximum.reduceat(ts, starts)[places[self.work]]

@@ -155,7 +155,7 @@ class EventDecoder:
             return None
 
     def _patiently(self, items: list[Any]) -> list[Event]:
-        return [self._event(item, self._decoded + place) for place, item in enumerate(items)]
+        return [self._event(item, self._decoded + position) for position, item in enumerate(items)]
 
     def _event(self, item: Any, index: int) -> Event:
         where = f"traceEvents[{index}]"
@@ -210,9 +210,9 @@ class EventDecoder:
                 values[attribute] = read
         return Args(**values)
 
-    def refuse(self, found: str, expected: str) -> InputError:
+    def refuse(self, actual: str, expected: str) -> InputError:
         """An error about this trace."""
-        return InputError(self.where, found, expected)
+        return InputError(self.where, actual, expected)
 
 
 _ARGUMENTS = {info.encode_name: info.name for info in msgspec.structs.fields(Args)}

@@ -119,15 +119,15 @@ class ArrayReader(Generic[T]):
             self._buffer += data
             if len(self._buffer) < wanted:
                 continue
-            found = self._handed(self._buffer) or self._piece(self._buffer)
-            if found is None:
+            piece = self._handed(self._buffer) or self._piece(self._buffer)
+            if piece is None:
                 # One long element, or damage: look again when there is twice as much, so that the
                 # work stays proportional to what was read.
                 if len(self._buffer) > self._limits.event_bytes:
                     raise self._too_long()
                 wanted = 2 * len(self._buffer)
                 continue
-            items, rest = found
+            items, rest = piece
             self.span = (self._before, self._before + rest)
             self._before += rest
             self._buffer = self._buffer[rest:]
@@ -209,8 +209,8 @@ class ArrayReader(Generic[T]):
                 if text in (b"{", b"["):
                     depth += 1
                     if depth > self._limits.nesting:
-                        found = f"JSON nested more than {self._limits.nesting} deep"
-                        raise self._limits.refuse(self._path, "nesting", found)
+                        actual = f"JSON nested more than {self._limits.nesting} deep"
+                        raise self._limits.refuse(self._path, "nesting", actual)
                 elif text in (b"}", b"]"):
                     depth -= 1
                     if depth == 0:
@@ -377,18 +377,18 @@ class ArrayReader(Generic[T]):
         self.fields.update(fields)
 
     def _no_array(self, document: bytes) -> Exception:
-        found = f"a JSON object without {self._key}"
+        actual = f"a JSON object without {self._key}"
         try:
             keys = list(_fields(document))
         except (*NOT_EVEN_ALMOST_JSON, RecursionError):
             return self._damaged(document, "")
         named = ", ".join(repr(key[:40]) for key in islice(keys, 5))
-        found += f" (it has {named})" if named else " (it is empty)"
-        return InputError(self._path, found, "a Kineto trace, as torch.profiler exports it")
+        actual += f" (it has {named})" if named else " (it is empty)"
+        return InputError(self._path, actual, "a Kineto trace, as torch.profiler exports it")
 
     def _too_long(self) -> InputError:
-        found = f"an event or field that does not end within {self._limits.event_bytes:,} bytes"
-        return self._limits.refuse(self._path, "event_bytes", found)
+        actual = f"an event or field that does not end within {self._limits.event_bytes:,} bytes"
+        return self._limits.refuse(self._path, "event_bytes", actual)
 
     def _too_deep(self) -> InputError:
         return self._limits.refuse(self._path, "nesting", "JSON nested too deeply to be decoded")
@@ -399,8 +399,8 @@ class ArrayReader(Generic[T]):
         if self._bare or fields[:1] not in (",", ""):
             behind = fields.removeprefix("}").lstrip()
             at = before + len(tail.encode()) - len(behind.encode())
-            found = f"text behind the end of the JSON, at byte {at:,} ({behind[:24]!r})"
-            return _DamagedError(Damage(False, found))
+            description = f"text behind the end of the JSON, at byte {at:,} ({behind[:24]!r})"
+            return _DamagedError(Damage(False, description))
         before += len(tail) - len(fields) + len(fields[:1])
         return self._damaged(fields[1:].encode(), "{", before)
 
@@ -421,11 +421,11 @@ class ArrayReader(Generic[T]):
             reason = "unexpected text"
         rest = text.lstrip()[end:].strip()
         if _UNFINISHED.fullmatch(rest) or reason.startswith("Unterminated string"):
-            found = f"JSON that ends too early, after {before + len(buffer):,} bytes"
-            return _DamagedError(Damage(True, found))
+            description = f"JSON that ends too early, after {before + len(buffer):,} bytes"
+            return _DamagedError(Damage(True, description))
         at = before + len(text.lstrip()[:end].encode()) - len(opening)
-        found = f"not JSON at byte {at:,} ({reason.lower()}, at {rest[:24]!r})"
-        return _DamagedError(Damage(False, found))
+        description = f"not JSON at byte {at:,} ({reason.lower()}, at {rest[:24]!r})"
+        return _DamagedError(Damage(False, description))
 
 
 # What is left of a number, a word or an escape that the end of the file cuts.
@@ -494,16 +494,16 @@ def _whole_fields(text: str, at: int) -> dict[str, Any]:
     """The fields behind a comma at ``at`` that are followed by a comma or the end of the object, so
     that none is the half of a number. ``text`` holds bytes as characters."""
     fields: dict[str, Any] = {}
-    place = _skipped(text, at)
-    while place is not None and text[place] == ",":
+    position = _skipped(text, at)
+    while position is not None and text[position] == ",":
         try:
-            field = _FIELD.match(text, place)
-            value, end = _DECODER.raw_decode(text, field.end()) if field else (None, place)
+            field = _FIELD.match(text, position)
+            value, end = _DECODER.raw_decode(text, field.end()) if field else (None, position)
             key = json.loads(field[1]) if field else ""
         except (ValueError, RecursionError):
             break
-        place = _skipped(text, end)
-        if field is None or place is None or text[place] not in ",}":
+        position = _skipped(text, end)
+        if field is None or position is None or text[position] not in ",}":
             break
         fields[key] = value
     return fields

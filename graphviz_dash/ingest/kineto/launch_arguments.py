@@ -34,15 +34,15 @@ def launched_kernels(
     """
     if trace.places is None or not rows:
         return {}
-    place = trace.places.rows["runtime"]
-    row_at = {int(place[row]): row for row in rows}
-    found = {}
+    event_index = trace.places.rows["runtime"]
+    row_at = {int(event_index[row]): row for row in rows}
+    kernels = {}
     for at, event in _events(trace.places, sorted(row_at), limits):
         kernel = _kernel(event.get("args"), limits)
         if kernel is not None:
-            found[row_at[at]] = kernel
-    texts = demangled({kernel.name for kernel in found.values()})
-    return {row: _named(kernel, texts[kernel.name]) for row, kernel in found.items()}
+            kernels[row_at[at]] = kernel
+    texts = demangled({kernel.name for kernel in kernels.values()})
+    return {row: _named(kernel, texts[kernel.name]) for row, kernel in kernels.items()}
 
 
 def _events(
@@ -82,20 +82,20 @@ def _kernel(args: object, limits: Limits) -> KernelParams | None:
     if not isinstance(name, str) or not name or len(name) > limits.string_length:
         return None
     shared = args.get("shared memory")
-    known = isinstance(shared, int) and not isinstance(shared, bool) and 0 <= shared <= _LARGEST
+    is_size = isinstance(shared, int) and not isinstance(shared, bool) and 0 <= shared <= _LARGEST
     return KernelParams(
         name=name,
         demangled=name,
         grid=_dim3(args.get("grid")),
         block=_dim3(args.get("block")),
-        dynamic_shared=shared if known else None,
+        dynamic_shared=shared if is_size else None,
     )
 
 
 def _dim3(value: object) -> Dim3 | None:
     if not isinstance(value, list) or len(value) != 3:
         return None
-    if not all(type(one) is int and 0 <= one <= _LARGEST for one in value):
+    if not all(type(extent) is int and 0 <= extent <= _LARGEST for extent in value):
         return None
     return value[0], value[1], value[2]
 

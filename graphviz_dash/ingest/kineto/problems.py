@@ -41,28 +41,28 @@ def find_problems(
     allowed for before two times are called contradictory.
     """
     slack = _MICROSECOND if whole_microseconds else 0
-    found: list[TraceProblem] = []
+    problems: list[TraceProblem] = []
     if whole_microseconds and gpu.height:
-        found.append(
+        problems.append(
             TraceProblem(
                 "whole-microseconds",
                 "Times are whole microseconds, so the duration of a short kernel is off by up to "
                 "one microsecond.",
             )
         )
-    found.extend(_overlaps(gpu, slack))
+    problems.extend(_overlaps(gpu, slack))
     runtime = runtime.select("name", "ts", "dur", "pid", "correlation")
     launches = _named(runtime, _LAUNCH)
     real = _outside_captures(launches, runtime)
     missing = real.filter(~among(real["correlation"], gpu["correlation"]))
-    found.extend(_launches_without_work(real, missing))
-    found.extend(_shared_correlations(launches, gpu))
+    problems.extend(_launches_without_work(real, missing))
+    problems.extend(_shared_correlations(launches, gpu))
     graphs = _named(missing, _GRAPH)
-    found.extend(work_without_launches(gpu, runtime, missing, graphs, cupti_version))
+    problems.extend(work_without_launches(gpu, runtime, missing, graphs, cupti_version))
     calls = Calls(runtime, gpu)
-    found.extend(_early_starts(calls, gpu, slack))
-    found.extend(_late_ends(calls, runtime, gpu, slack))
-    return tuple(found)
+    problems.extend(_early_starts(calls, gpu, slack))
+    problems.extend(_late_ends(calls, runtime, gpu, slack))
+    return tuple(problems)
 
 
 def missing_rest(
@@ -70,18 +70,18 @@ def missing_rest(
 ) -> TraceProblem:
     """A file that could not be read to its end, and what was used of it: ``events`` events in
     ``read_bytes`` bytes of JSON, the last of which ends ``end`` ns after the first begins."""
-    told = (
+    description = (
         f"{damage.found}. Used are the {counted(events, 'event')} "
         f"before, {read_bytes:,} bytes of JSON over {format_ns(end)}; whatever came after is "
         "missing from every figure, and since events are not written in the order of time, that "
         "may be work of any moment"
     )
     if not base_time:
-        told += "; the time of day is missing too"
+        description += "; the time of day is missing too"
     if damage.cut:
-        return TraceProblem("cut-off", f"The trace is cut off: {told}.")
-    told += "; values shortly before the damage may be wrong"
-    return TraceProblem("damaged", f"The trace is damaged: {told}.")
+        return TraceProblem("cut-off", f"The trace is cut off: {description}.")
+    description += "; values shortly before the damage may be wrong"
+    return TraceProblem("damaged", f"The trace is damaged: {description}.")
 
 
 def unreadable_text() -> TraceProblem:
@@ -196,10 +196,10 @@ def _late_ends(
     if not waits.height or gpu["device"].n_unique() != 1 or runtime["pid"].n_unique() != 1:
         return
     begin, end = waits["ts"].to_numpy(), (waits["ts"] + waits["dur"]).to_numpy()
-    place = np.searchsorted(begin, calls.end)
+    next_wait = np.searchsorted(begin, calls.end)
     ends = (gpu["ts"] + gpu["dur"]).to_numpy()[calls.work]
-    waited = place < len(begin)
-    late = ends[waited] - end[place[waited]]
+    waited = next_wait < len(begin)
+    late = ends[waited] - end[next_wait[waited]]
     if (late > slack).any():
         yield TraceProblem(
             "ends-after-wait",

@@ -45,12 +45,12 @@ def raw_event(trace: Trace, table: str, row: int, limits: Limits = DEFAULT_LIMIT
     places = trace.places
     if places is None:
         raise InputError(trace.info.source, "a trace that no file holds", "a trace from a file")
-    place = int(places.rows[table][row])
-    before = places.pieces.filter(pl.col("first") <= place).row(-1, named=True)
+    index = int(places.rows[table][row])
+    before = places.pieces.filter(pl.col("first") <= index).row(-1, named=True)
     with ByteStream(places.path, limits) as stream:
         stream.skip(before["start"])
         piece = stream.read(before["end"] - before["start"])
-    spans = islice(element_spans(piece), place - before["first"], None)
+    spans = islice(element_spans(piece), index - before["first"], None)
     start, end = next(spans, (0, 0))
     text = piece[start:end]
     fields = json.loads(text.decode("utf-8", "replace"), strict=False) if text else None
@@ -58,4 +58,4 @@ def raw_event(trace: Trace, table: str, row: int, limits: Limits = DEFAULT_LIMIT
     if not isinstance(fields, dict) or str(fields.get("name", "")) != name:
         advice = "The file was changed after the trace was read: load it anew."
         raise InputError(places.path, f"another event than {name[:80]!r}", "the trace", advice)
-    return RawEvent(place, before["start"] + start, before["start"] + end, text, fields)
+    return RawEvent(index, before["start"] + start, before["start"] + end, text, fields)

@@ -147,17 +147,17 @@ class _Reading:
 
     def _hand_over(self, piece: memoryview) -> bool:
         assert self.workers is not None
-        taken = self.workers.offer(piece)
-        if taken is None:
+        worker_number = self.workers.offer(piece)
+        if worker_number is None:
             return False
-        self._handed_to = taken + 1
+        self._handed_to = worker_number + 1
         return True
 
     def _check(self) -> None:
         events = self.own_events + (self.workers.events if self.workers is not None else 0)
         if events > self.limits.events:
-            found = f"more than {self.limits.events:,} events"
-            raise self.limits.refuse(self.path, "events", found)
+            actual = f"more than {self.limits.events:,} events"
+            raise self.limits.refuse(self.path, "events", actual)
 
     def _finish(
         self, reader: ArrayReader[Event], parts: list[EventColumns], unreadable: Counter[str]

@@ -34,16 +34,16 @@ def work_without_launches(
     ``missing``: the launches outside captures that have no work, ``graphs`` those of graphs among
     them.
     """
-    known = runtime["correlation"].drop_nulls()
+    call_ids = runtime["correlation"].drop_nulls()
     gpu = gpu.select("kind", "ts", "device", "stream", "correlation")
     kernels = gpu.filter(gpu["kind"] == "kernel").drop_nulls("correlation")
-    if not len(known):
+    if not len(call_ids):
         return
-    stray = kernels.filter(~among(kernels["correlation"], known))
+    stray = kernels.filter(~among(kernels["correlation"], call_ids))
     if not stray.height:
         return
     own = stray.filter(pl.col("correlation") == 0)
-    early = _from_before(stray, gpu, known, missing)
+    early = _from_before(stray, gpu, call_ids, missing)
     others = stray.height - own.height - early.height
     if early.height:
         yield TraceProblem(
@@ -72,8 +72,8 @@ def work_without_launches(
     if not graphs.height or cupti_version is None or cupti_version >= _SOUND_SESSIONS:
         return
     if stray.filter(pl.col("ts") >= graphs["ts"].min()).height:
-        one = graphs.height == 1
-        launches = f"{graphs.height:,} graph launch{' has' if one else 'es have'}"
+        single = graphs.height == 1
+        launches = f"{graphs.height:,} graph launch{' has' if single else 'es have'}"
         yield TraceProblem(
             "session-correlation",
             f"{launches} no work while kernels without a launch run after them, and CUPTI "
@@ -85,23 +85,23 @@ def work_without_launches(
 
 
 def _from_before(
-    stray: pl.DataFrame, gpu: pl.DataFrame, known: pl.Series, missing: pl.DataFrame
+    stray: pl.DataFrame, gpu: pl.DataFrame, call_ids: pl.Series, missing: pl.DataFrame
 ) -> pl.DataFrame:
     """Those of ``stray`` that are proved to be launched before the first call; none that began
     after a launch without work, whose it may be."""
-    first_call = known.filter(known > 0).min()
+    first_call = call_ids.filter(call_ids > 0).min()
     early = stray.filter((pl.col("correlation") > 0) & (pl.col("correlation") < first_call))
     if missing.height:
         early = early.filter(pl.col("ts") < missing["ts"].min())
     if not early.height:
         return early
-    place = ["device", "stream"]
+    stream_columns = ["device", "stream"]
     begins = (
-        gpu.select(*place, "ts")
-        .filter(among(gpu["correlation"], known))
-        .group_by(place)
+        gpu.select(*stream_columns, "ts")
+        .filter(among(gpu["correlation"], call_ids))
+        .group_by(stream_columns)
         .agg(begin=pl.col("ts").min())
     )
-    return early.join(begins, on=place, how="left", nulls_equal=True).filter(
+    return early.join(begins, on=stream_columns, how="left", nulls_equal=True).filter(
         pl.col("begin").is_null() | (pl.col("ts") < pl.col("begin"))
     )

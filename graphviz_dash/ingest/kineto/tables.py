@@ -48,10 +48,10 @@ def frames(
         made = {
             name: pool.submit(_frame, name, table, origin, limits) for name, table in tables.items()
         }
-        found = look(*(made[name].result()[0] for name in ("gpu", "runtime")))
+        problems = look(*(made[name].result()[0] for name in ("gpu", "runtime")))
     finished = {name: made[name].result() for name in SCHEMAS}
     rows = {name: rows for name, (_, rows) in finished.items()}
-    return {name: frame for name, (frame, _) in finished.items()}, rows, found
+    return {name: frame for name, (frame, _) in finished.items()}, rows, problems
 
 
 def _frame(
@@ -65,8 +65,8 @@ def _frame(
     scratch = None if order is None else np.empty_like(ts)
     columns = []
     for column, kind in (SCHEMAS[name] | {"place": "int64"}).items():
-        known = {"ts": ts, "dur": dur}.get(column)
-        values = table.column(column, scratch) if known is None else known
+        times = {"ts": ts, "dur": dur}.get(column)
+        values = table.column(column, scratch) if times is None else times
         if column == "place" and table.first is not None:
             values += np.repeat(table.first, table.rows)  # in traceEvents, not in the piece
         if order is not None:
@@ -114,8 +114,8 @@ def _series(table: TableColumns, name: str, kind: str, values: Ints, limits: Lim
     try:
         return series.cast(TYPES[kind])
     except pl.exceptions.InvalidOperationError as error:
-        found = f"a {name} of {int(values[np.abs(values).argmax()])}"
-        raise InputError(table.where, found, f"{kind} numbers") from error
+        actual = f"a {name} of {int(values[np.abs(values).argmax()])}"
+        raise InputError(table.where, actual, f"{kind} numbers") from error
 
 
 def _nullable(name: str, values: Ints) -> pl.Series:
@@ -139,8 +139,8 @@ def _texts(recorded: Sequence[bytes], where: object, limits: Limits) -> pl.Serie
     texts = []
     for raw in recorded:
         if len(raw) > limits.string_length:
-            found = f"shapes of {len(raw):,} characters"
-            raise limits.refuse(str(where), "string_length", found)
+            actual = f"shapes of {len(raw):,} characters"
+            raise limits.refuse(str(where), "string_length", actual)
         if raw.count(b"[") > limits.nesting and _depth(raw) > limits.nesting:
             raise limits.refuse(str(where), "nesting", "shapes nested too deeply")
         line = msgspec.json.format(raw, indent=0) if b"\n" in raw else raw

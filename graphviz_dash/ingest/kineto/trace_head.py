@@ -52,17 +52,17 @@ def read_head(path: Path, limits: Limits = DEFAULT_LIMITS) -> TraceHead:
     with ByteStream(path, limits) as stream:
         text = stream.read(_HEAD).decode("utf-8", "replace")
     text = text.partition('"traceEvents"')[0]
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for field in _FIELD.finditer(text):
         try:
-            found[field[1]], _ = _DECODER.raw_decode(text, field.end())
+            fields[field[1]], _ = _DECODER.raw_decode(text, field.end())
         except (ValueError, RecursionError):
             continue
-    devices = found.get("deviceProperties")
+    devices = fields.get("deviceProperties")
     listed = devices if isinstance(devices, list) else []
     return TraceHead(
-        tuple(_device(one) for one in listed if isinstance(one, dict)),
-        _rank(found.get("distributedInfo")),
+        tuple(_device(device) for device in listed if isinstance(device, dict)),
+        _rank(fields.get("distributedInfo")),
     )
 
 
@@ -88,5 +88,5 @@ def _rank(fields: object) -> Rank | None:
 
 
 def _count(value: object) -> int | None:
-    known = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
-    return value if known and isinstance(value, int) else None
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+    return value if is_count and isinstance(value, int) else None

@@ -103,17 +103,21 @@ def _finish(
     tables = {}
     at = begin
     for name, table in columns.tables.items():
-        told: dict[str, list[BlockResult]] = {}
+        block_results: dict[str, list[BlockResult]] = {}
         for column in sorted(table.blocks):
-            told[column] = []
+            block_results[column] = []
             for rows, base, above, gaps in table.blocks.pop(column):
                 width = 0 if above is None else above.itemsize
-                told[column].append(BlockResult(rows, base, width, gaps, at - begin))
+                block_results[column].append(BlockResult(rows, base, width, gaps, at - begin))
                 if above is not None:
                     _write(fd, above.data.cast("B"), at)
                     at += -(-above.nbytes // 8) * 8
         tables[name] = TableResult(
-            table.rows, told, table.names.values, table.texts.values, table.whole_microseconds
+            table.rows,
+            block_results,
+            table.names.values,
+            table.texts.values,
+            table.whole_microseconds,
         )
     result = Result(tables, columns.events, dict(columns.skipped), decoder.unreadable)
     data = msgspec.msgpack.encode(result)

@@ -63,9 +63,9 @@ class DeclinedError(Exception):
 
 def processes() -> int:
     """How many processes should read a large trace, this one among them."""
-    told = os.environ.get(VARIABLE, "")
-    if told.isdecimal() and int(told):
-        return int(told)
+    setting = os.environ.get(VARIABLE, "")
+    if setting.isdecimal() and int(setting):
+        return int(setting)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(cores or 1, _MOST)
 
@@ -100,37 +100,37 @@ class Workers:
         if len(piece) + 2 > _SLOT_BYTES:
             return None
         self._listen(0)
-        for number, one in enumerate(self._team):
-            if one.free:
-                one.hand(piece)
+        for number, member in enumerate(self._team):
+            if member.free:
+                member.hand(piece)
                 return number
         return None
 
     def confirm(self) -> None:
         """Waits until all pieces are done; raises as :meth:`offer`."""
-        while any(one.busy for one in self._team):
+        while any(member.busy for member in self._team):
             self._listen(None)
 
     def finish(self) -> list[tuple[EventColumns, dict[str, int]]]:
         """The columns of each worker and the arguments that it could not read, by name. Raises as
         :meth:`offer`."""
         self.confirm()
-        for one in self._team:
-            one.order(-1, 0)
-        return [one.result() for one in self._team]
+        for member in self._team:
+            member.order(-1, 0)
+        return [member.result() for member in self._team]
 
     def close(self) -> None:
         """Ends the workers, whatever they are at."""
-        for one in self._team:
-            one.close()
+        for member in self._team:
+            member.close()
         self._team.clear()
 
     def _listen(self, seconds: float | None) -> None:
-        waiting = [one for one in self._team if one.busy]
-        ready, _, _ = select.select([one.answers for one in waiting], [], [], seconds)
-        for one in waiting:
-            if one.answers in ready:
-                self.events += one.answered()
+        waiting = [member for member in self._team if member.busy]
+        ready, _, _ = select.select([member.answers for member in waiting], [], [], seconds)
+        for member in waiting:
+            if member.answers in ready:
+                self.events += member.answered()
 
 
 class _Worker:
@@ -183,15 +183,15 @@ class _Worker:
 
     def result(self) -> tuple[EventColumns, dict[str, int]]:
         (length,) = LENGTH.unpack(self._read(LENGTH.size))
-        told = msgspec.msgpack.decode(self._read(length), type=Result)
+        answer = msgspec.msgpack.decode(self._read(length), type=Result)
         columns = EventColumns(self.path, exact=False)
-        columns.events = told.events
-        columns.skipped = Counter(told.skipped)
+        columns.events = answer.events
+        columns.skipped = Counter(answer.skipped)
         size = os.fstat(self._fd).st_size
         memory = mmap.mmap(self._fd, size, access=mmap.ACCESS_READ)
         for name, table in columns.tables.items():
-            _fill(table, told.tables[name], memory)
-        return columns, told.unreadable
+            _fill(table, answer.tables[name], memory)
+        return columns, answer.unreadable
 
     def close(self) -> None:
         self._process.kill()
@@ -237,7 +237,7 @@ def _nameless_file(size: int) -> int:
 def _module_path() -> list[str]:
     """Where this process finds modules; the current folder only if it is named."""
     own = str(Path(graphviz_dash.__file__).resolve().parent.parent)
-    return [own, *(place for place in sys.path if place)]
+    return [own, *(folder for folder in sys.path if folder)]
 
 
 def _signal_name(number: int) -> str:
@@ -247,19 +247,21 @@ def _signal_name(number: int) -> str:
         return str(number)
 
 
-def _fill(table: TableColumns, told: TableResult, memory: mmap.mmap) -> None:
-    table.rows = told.rows
-    table.whole_microseconds = told.whole_microseconds
-    table.names.encode(told.names)
-    table.texts.encode(told.texts)
-    for column, blocks in told.columns.items():
-        table.blocks[column] = [_block(one, memory) for one in blocks]
+def _fill(table: TableColumns, result: TableResult, memory: mmap.mmap) -> None:
+    table.rows = result.rows
+    table.whole_microseconds = result.whole_microseconds
+    table.names.encode(result.names)
+    table.texts.encode(result.texts)
+    for column, blocks in result.columns.items():
+        table.blocks[column] = [_block(block, memory) for block in blocks]
 
 
-def _block(told: BlockResult, memory: mmap.mmap) -> Block:
-    if not told.width:
-        return Block(told.rows, told.base, None, told.gaps)
+def _block(result: BlockResult, memory: mmap.mmap) -> Block:
+    if not result.width:
+        return Block(result.rows, result.base, None, result.gaps)
     # Eight bytes wide are the numbers themselves, which may be negative.
-    kind = np.dtype(np.int64 if told.width == 8 else f"u{told.width}")
-    at = _SLOTS * _SLOT_BYTES + told.place
-    return Block(told.rows, told.base, np.frombuffer(memory, kind, told.rows, at), told.gaps)
+    kind = np.dtype(np.int64 if result.width == 8 else f"u{result.width}")
+    at = _SLOTS * _SLOT_BYTES + result.place
+    return Block(
+        result.rows, result.base, np.frombuffer(memory, kind, result.rows, at), result.gaps
+    )
