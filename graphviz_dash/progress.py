@@ -1,7 +1,7 @@
-"""How far long work has come, told by the work itself to whoever watches it, and its end on demand.
+"""Progress of long work, reported by the work itself to whoever watches it, and its cancellation.
 
-Work calls :func:`tell` between its pieces, and :func:`part` around what is a part of it; nothing
-happens where nobody watches. A watcher ends the work by raising :class:`CancelledError`.
+Work calls :func:`report` between its pieces, and :func:`subtask` around what is a part of it;
+nothing happens where nobody watches. A watcher ends the work by raising :class:`CancelledError`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class CancelledError(Exception):
     """The work was cancelled; what it had made is lost, and nothing else is harmed."""
 
 
-def tell(share: float) -> None:
-    """Tells that ``share`` of the work, 0 to 1, is done.
+def report(share: float) -> None:
+    """Reports that ``share`` of the work, 0 to 1, is done.
 
     Raises:
         CancelledError: it is to end here.
@@ -32,20 +32,21 @@ def tell(share: float) -> None:
 
 
 @contextmanager
-def part(place: int, count: int) -> Iterator[None]:
-    """What is told inside is of part number ``place`` (from 0) of ``count`` equal ones."""
+def subtask(index: int, count: int) -> Iterator[None]:
+    """What is reported inside is the progress of subtask ``index`` (from 0) of ``count`` equal
+    ones."""
     outer = _WATCHER.get()
     if outer is None:
         yield
         return
-    with watched(lambda share: outer((place + share) / count)):
-        tell(0.0)
+    with watched(lambda share: outer((index + share) / count)):
+        report(0.0)
         yield
 
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """What is told inside goes to ``watcher``, in this thread only."""
+    """What is reported inside goes to ``watcher``, in this thread only."""
     token = _WATCHER.set(watcher)
     try:
         yield

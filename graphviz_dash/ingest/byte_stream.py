@@ -17,7 +17,7 @@ from isal import igzip_lib
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import EXPANSION_FROM_BYTES, Limits
-from graphviz_dash.progress import tell
+from graphviz_dash.progress import report
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -159,7 +159,7 @@ class ByteStream:
                 wanted -= len(data)
                 self._total += len(data)
                 self._check()
-            tell(self._file.tell() / self._size if self._size else 1.0)
+            report(self._file.tell() / self._size if self._size else 1.0)
         except OSError as error:
             raise InputError(self.path, _reason(error), "a readable trace file") from error
         return parts[0] if len(parts) == 1 else b"".join(parts)

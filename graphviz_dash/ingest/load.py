@@ -12,7 +12,7 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.run import ExecutionMode, Experiment, Run
 from graphviz_dash.model.trace import Trace
-from graphviz_dash.progress import part
+from graphviz_dash.progress import subtask
 
 _COLLECT = "Record one with: graphviz-dash collect --workload NAME --modes eager,graph -o FOLDER."
 _ORDER = {mode: place for place, mode in enumerate(ExecutionMode)}
@@ -31,9 +31,9 @@ def load_run(
     contents: BundleContents = read_bundle(path, traces=traces or checked)
     captured = replayed = None
     if traces:
-        with part(0, 2):
+        with subtask(0, 2):
             captured = _trace(contents, contents.capture_trace, limits)
-        with part(1, 2):
+        with subtask(1, 2):
             replayed = _trace(contents, contents.replay_trace, limits)
     return Run(
         path=path,
@@ -91,7 +91,7 @@ def load_experiment(
         raise _no_runs(folder)
     runs = []
     for index, bundle in enumerate(bundles):
-        with part(index, len(bundles)):
+        with subtask(index, len(bundles)):
             runs.append(load_run(bundle, limits, traces=traces, checked=traces))
     runs.sort(key=lambda run: (_ORDER[run.mode], run.manifest.rank or 0, run.name))
     return Experiment(path=folder, runs=tuple(runs))

@@ -85,7 +85,7 @@ def compare(
     works: dict[str, StepWork | str] = {}
     count = len(experiment.runs)
     for place, run in enumerate(experiment.runs if chosen else ()):
-        with progress.part(place, 2 * count):
+        with progress.subtask(place, 2 * count):
             works[run.name] = step_work(
                 run, waits.get(run.name), replays.get(run.name), taken[run.name]
             )
@@ -95,7 +95,7 @@ def compare(
     }
     runs = []
     for place, run in enumerate(experiment.runs):
-        with progress.part(count + place, 2 * count):
+        with progress.subtask(count + place, 2 * count):
             found = _compare_run(run, chosen, experiment, _Works(works, last, taken), sound)
             runs.append(found)
     base = chosen.name if chosen else None

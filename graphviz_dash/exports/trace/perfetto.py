@@ -38,7 +38,7 @@ from graphviz_dash.exports.trace.scene import (
 )
 from graphviz_dash.exports.trace.slices import Arg, ArgKind, SliceTable
 from graphviz_dash.model.run import Experiment
-from graphviz_dash.progress import tell
+from graphviz_dash.progress import report
 
 _SEQUENCE: Final = 1
 _CHUNK: Final = 1 << 14
@@ -255,7 +255,7 @@ class _Writer:
         events[begin] = np.arange(count)
         events[end] = np.arange(count) + count
         for at in range(0, len(events), _CHUNK):
-            tell((self.slices + at / 2) / self.expected)
+            report((self.slices + at / 2) / self.expected)
             chosen = events[at : at + _CHUNK]
             begins = chosen < count
             row = lane.rows[np.where(begins, chosen, chosen - count)]

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from graphviz_dash.errors import GraphvizDashError, printable
-from graphviz_dash.progress import CancelledError, part, watched
+from graphviz_dash.progress import CancelledError, subtask, watched
 
 Task = tuple[str, Callable[[], object]]
 """What is done, as the reader sees it, and how."""
@@ -77,7 +77,7 @@ class Job:
     def _run(self) -> None:
         try:
             for place, (what, act) in enumerate(self._tasks):
-                with watched(partial(self._saw, what)), part(place, len(self._tasks)):
+                with watched(partial(self._saw, what)), subtask(place, len(self._tasks)):
                     act()
             self._standing = Standing(State.DONE, "", 1.0)
         except CancelledError:

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.progress import CancelledError, part, tell, watched
+from graphviz_dash.progress import CancelledError, report, subtask, watched
 from graphviz_dash.ui.state.jobs import Job, Jobs, State
 
 
@@ -19,12 +19,12 @@ def test_progress_of_parts_is_that_of_the_whole() -> None:
     seen: list[float] = []
     with watched(seen.append):
         for place in range(2):
-            with part(place, 2):
-                tell(0.5)
-                with part(1, 4):
-                    tell(1.0)
+            with subtask(place, 2):
+                report(0.5)
+                with subtask(1, 4):
+                    report(1.0)
     assert seen == [0.0, 0.25, 0.125, 0.25, 0.5, 0.75, 0.625, 0.75]
-    tell(0.5)  # nobody watches any more
+    report(0.5)  # nobody watches any more
     assert len(seen) == 8
 
 
@@ -41,7 +41,7 @@ def test_a_running_job_tells_what_it_does_and_how_far_it_is() -> None:
     begun, go = threading.Event(), threading.Event()
 
     def work() -> None:
-        tell(0.5)
+        report(0.5)
         begun.set()
         go.wait(10)
 
@@ -62,7 +62,7 @@ def test_a_cancelled_job_ends_where_its_work_tells_progress_and_can_be_begun_aga
         begun.set()
         if len(rounds) == 1:
             cancelled.wait(10)
-            tell(0.9)
+            report(0.9)
 
     jobs = Jobs()
     job = jobs.begin("slot", [("work", work)])
@@ -93,4 +93,4 @@ def test_the_watcher_ends_the_work() -> None:
         raise CancelledError
 
     with watched(stop), pytest.raises(CancelledError):
-        tell(0.1)
+        report(0.1)
