@@ -34,13 +34,13 @@ class Dependencies:
         before = _lists(count, edges[:, 1], edges[:, 0])
         if len(edges) == 0 or bool(np.all(edges[:, 0] < edges[:, 1])):
             return cls(count, after, before, list(range(count)))
-        waiting = [len(one) for one in before]
+        waiting = [len(sources) for sources in before]
         order = [node for node in range(count) if not waiting[node]]
         for node in order:
-            for one in after[node]:
-                waiting[one] -= 1
-                if not waiting[one]:
-                    order.append(one)
+            for follower in after[node]:
+                waiting[follower] -= 1
+                if not waiting[follower]:
+                    order.append(follower)
         if len(order) < count:
             raise ValueError("the edges of the graph have a cycle")
         return cls(count, after, before, order)
@@ -75,13 +75,13 @@ def critical_path(depend: Dependencies, duration: Ints) -> CriticalPath:
     earliest = [0] * depend.count
     for node in depend.order:
         end = earliest[node] + took[node]
-        for one in depend.after[node]:
-            earliest[one] = max(earliest[one], end)
+        for follower in depend.after[node]:
+            earliest[follower] = max(earliest[follower], end)
     rest = [0] * depend.count
     for node in reversed(depend.order):
         longest = 0
-        for one in depend.after[node]:
-            longest = max(longest, rest[one])
+        for follower in depend.after[node]:
+            longest = max(longest, rest[follower])
         rest[node] = took[node] + longest
     length = max(rest, default=0)
     starts = np.array(earliest, dtype=np.int64)
@@ -99,22 +99,24 @@ def _path(depend: Dependencies, took: list[int], rest: list[int], length: int) -
     if not depend.count:
         return ()
     node = next(
-        one for one in range(depend.count) if rest[one] == length and not depend.before[one]
+        candidate
+        for candidate in range(depend.count)
+        if rest[candidate] == length and not depend.before[candidate]
     )
     path = [node]
     while depend.after[node]:
         wanted = rest[node] - took[node]
-        node = min(one for one in depend.after[node] if rest[one] == wanted)
+        node = min(candidate for candidate in depend.after[node] if rest[candidate] == wanted)
         path.append(node)
     return tuple(path)
 
 
-def schedule(depend: Dependencies, duration: Ints, found: CriticalPath, streams: int) -> Schedule:
+def schedule(depend: Dependencies, duration: Ints, path: CriticalPath, streams: int) -> Schedule:
     """List scheduling on ``streams`` streams: whenever one is free it takes, of what may begin, the
     node with the longest way to the end."""
     took: list[int] = duration.tolist()
-    rest: list[int] = found.rest.tolist()
-    waiting = [len(one) for one in depend.before]
+    rest: list[int] = path.rest.tolist()
+    waiting = [len(sources) for sources in depend.before]
     ready = [(-rest[node], node) for node in range(depend.count) if not waiting[node]]
     heapq.heapify(ready)
     running: list[tuple[int, int]] = []
@@ -124,40 +126,40 @@ def schedule(depend: Dependencies, duration: Ints, found: CriticalPath, streams:
             _, node = heapq.heappop(ready)
             heapq.heappush(running, (now + took[node], node))
         now, node = heapq.heappop(running)
-        for one in depend.after[node]:
-            waiting[one] -= 1
-            if not waiting[one]:
-                heapq.heappush(ready, (-rest[one], one))
+        for follower in depend.after[node]:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heapq.heappush(ready, (-rest[follower], follower))
     return Schedule(streams, now)
 
 
 def enough_streams(
-    depend: Dependencies, duration: Ints, found: CriticalPath
+    depend: Dependencies, duration: Ints, path: CriticalPath
 ) -> tuple[Schedule, ...]:
     """Schedules on 1, 2, 4, ... streams up to the fewest on which list scheduling reaches the
     critical path, that one included; ascending."""
-    one = Schedule(1, int(duration.sum()))
-    if one.length <= found.length:
-        return (one,)
-    most = _most_at_once(found.earliest, duration)
-    known = {1: one}
+    single = Schedule(1, int(duration.sum()))
+    if single.length <= path.length:
+        return (single,)
+    most = _most_at_once(path.earliest, duration)
+    schedules = {1: single}
     low, high = 1, most
     streams = 2
     while streams < most:
-        known[streams] = schedule(depend, duration, found, streams)
-        if known[streams].length <= found.length:
+        schedules[streams] = schedule(depend, duration, path, streams)
+        if schedules[streams].length <= path.length:
             high = streams
             break
         low, streams = streams, streams * 2
     while high - low > 1:
         middle = (low + high) // 2
-        known[middle] = schedule(depend, duration, found, middle)
-        if known[middle].length <= found.length:
+        schedules[middle] = schedule(depend, duration, path, middle)
+        if schedules[middle].length <= path.length:
             high = middle
         else:
             low = middle
-    known[high] = Schedule(high, found.length)
-    return tuple(known[streams] for streams in sorted(known) if streams <= high)
+    schedules[high] = Schedule(high, path.length)
+    return tuple(schedules[streams] for streams in sorted(schedules) if streams <= high)
 
 
 def _most_at_once(start: Ints, duration: Ints) -> int:
@@ -172,4 +174,4 @@ def _lists(count: int, by: Ints, values: Ints) -> list[list[int]]:
     order = np.lexsort((values, by))
     ordered: list[int] = values[order].tolist()
     first: list[int] = np.searchsorted(by[order], np.arange(count + 1)).tolist()
-    return [ordered[first[place] : first[place + 1]] for place in range(count)]
+    return [ordered[first[index] : first[index + 1]] for index in range(count)]

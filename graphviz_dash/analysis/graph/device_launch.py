@@ -63,13 +63,13 @@ class DeviceLaunch:
 def device_launch(graphs: Sequence[CapturedGraph], environment: Environment | None) -> DeviceLaunch:
     """Checks the first of ``graphs``, the others being its bodies. ``environment`` is that of the
     run that captured it; None: nothing is known of it."""
-    found = [*_whole_graph(graphs, environment)]
+    findings = [*_whole_graph(graphs, environment)]
     for graph in graphs:
         for node in graph.nodes:
-            found += _node(graph, node, environment)
+            findings += _node(graph, node, environment)
     return DeviceLaunch(
-        tuple(finding for known, finding in found if known),
-        tuple(finding for known, finding in found if not known),
+        tuple(finding for proved, finding in findings if proved),
+        tuple(finding for proved, finding in findings if not proved),
     )
 
 

@@ -49,7 +49,7 @@ def variants(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[Flat
 def _choices(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[Choice]:
     """What the conditionals of a graph and of its child graphs can choose that a trace would show;
     empty if in too many ways."""
-    found: list[Choice] = [frozenset()]
+    combinations: list[Choice] = [frozenset()]
     for node in graph.nodes:
         if not node.bodies:
             continue
@@ -64,10 +64,10 @@ def _choices(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[Choi
             for body, choices in zip(bodies, inside, strict=True):
                 if _shows(body, by_id):
                     options += [choice | {body.id} for choice in choices]
-        if options and len(found) * len(options) > _MOST_VARIANTS:
+        if options and len(combinations) * len(options) > _MOST_VARIANTS:
             return []
-        found = [a | b for a, b in product(found, options or [frozenset[str]()])]
-    return found
+        combinations = [a | b for a, b in product(combinations, options or [frozenset[str]()])]
+    return combinations
 
 
 def _shows(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> bool:
@@ -125,9 +125,9 @@ def flatten(
             later = {edge.target for edge in part.edges}
             earlier = {edge.source for edge in part.edges}
             inner = [(node.index, places[part.id, node.index]) for node in part.nodes]
-            edges.extend(GraphEdge(begin, place) for one, place in inner if one not in later)
+            edges.extend(GraphEdge(begin, target) for index, target in inner if index not in later)
             edges.extend(
-                GraphEdge(ends[part.id, one], end) for one, _ in inner if one not in earlier
+                GraphEdge(ends[part.id, index], end) for index, _ in inner if index not in earlier
             )
     if len(nodes) > count:
         flat.graph = msgspec.structs.replace(graph, nodes=tuple(nodes), edges=tuple(edges))

@@ -74,41 +74,43 @@ def memory_edges(graph: CapturedGraph, apart: Apart) -> Ints | None:
     for nodes in pieces:
         nodes.sort(key=rank.__getitem__)
         _follow(nodes, clocks, apart, needed)
-    unknown = [place for place in depend.order if _is_unknown(graph.nodes[place])]
+    unknown = [node for node in depend.order if _is_unknown(graph.nodes[node])]
     _keep_in_place(unknown, clocks, needed)
     return np.array(sorted(needed), dtype=np.int64).reshape(-1, 2)
 
 
 class _Clocks:
-    """``chain`` and ``place`` of each node on it, ``chains`` of nodes, and ``before[node][chain]``:
-    the last place of a chain that comes before a node, -1 for none."""
+    """``chain`` of each node and its ``position`` on it, ``chains`` of nodes, and
+    ``before[node][chain]``: the last position on a chain that comes before a node, -1 for none."""
 
-    def __init__(self, chain: list[int], place: list[int], chains: list[list[int]]) -> None:
-        self.chain, self.place, self.chains = chain, place, chains
+    def __init__(self, chain: list[int], position: list[int], chains: list[list[int]]) -> None:
+        self.chain, self.position, self.chains = chain, position, chains
         self.before = np.full((len(chain), len(chains)), -1, dtype=np.int32)
 
     @classmethod
     def of(cls, depend: Dependencies) -> _Clocks | None:
-        chain, place = [0] * depend.count, [0] * depend.count
+        chain, position = [0] * depend.count, [0] * depend.count
         chains: list[list[int]] = []
         for node in depend.order:
-            free = (one for one in depend.before[node] if chains[chain[one]][-1] == one)
+            free = (
+                earlier for earlier in depend.before[node] if chains[chain[earlier]][-1] == earlier
+            )
             last = next(free, None)
             if last is None:
                 chains.append([])
             chain[node] = len(chains) - 1 if last is None else chain[last]
-            place[node] = len(chains[chain[node]])
+            position[node] = len(chains[chain[node]])
             chains[chain[node]].append(node)
         if depend.count * len(chains) > _MOST_CLOCKS:
             return None
-        found = cls(chain, place, chains)
+        clocks = cls(chain, position, chains)
         for node in depend.order:
-            own = found.before[node]
-            for one in depend.before[node]:
-                np.maximum(own, found.before[one], out=own)
-            for one in depend.before[node]:
-                own[chain[one]] = max(own[chain[one]], place[one])
-        return found
+            own = clocks.before[node]
+            for earlier in depend.before[node]:
+                np.maximum(own, clocks.before[earlier], out=own)
+            for earlier in depend.before[node]:
+                own[chain[earlier]] = max(own[chain[earlier]], position[earlier])
+        return clocks
 
 
 def _is_unknown(node: GraphNode) -> bool:
@@ -120,21 +122,27 @@ def _pieces(nodes: Sequence[GraphNode]) -> list[list[int]] | None:
     reach count once. None if there are too many."""
     ends: defaultdict[int, set[int]] = defaultdict(set)
     for node in nodes:
-        for one in node.operands or ():
-            ends[one.allocation] |= {one.offset, one.offset + one.bytes}
-    cuts = {allocation: sorted(found) for allocation, found in ends.items()}
+        for operand in node.operands or ():
+            ends[operand.allocation] |= {operand.offset, operand.offset + operand.bytes}
+    cuts = {allocation: sorted(offsets) for allocation, offsets in ends.items()}
     reached: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     total = 0
-    for place, node in enumerate(nodes):
-        for one in node.operands or ():
-            cut = cuts[one.allocation]
-            first, last = bisect_left(cut, one.offset), bisect_left(cut, one.offset + one.bytes)
+    for node_index, node in enumerate(nodes):
+        for operand in node.operands or ():
+            cut = cuts[operand.allocation]
+            first, last = (
+                bisect_left(cut, operand.offset),
+                bisect_left(cut, operand.offset + operand.bytes),
+            )
             total += last - first
             if total > _MOST_PIECES:
                 return None
             for piece in range(first, last):
-                reached[one.allocation, piece].append(place)
-    return [list(one) for one in {tuple(found) for found in reached.values() if len(found) > 1}]
+                reached[operand.allocation, piece].append(node_index)
+    return [
+        list(piece_nodes)
+        for piece_nodes in {tuple(nodes) for nodes in reached.values() if len(nodes) > 1}
+    ]
 
 
 def _looks(pieces: list[list[int]], clocks: _Clocks) -> int:
@@ -153,7 +161,7 @@ def _follow(
     for node in nodes:
         before = clocks.before[node]
         for chain, earlier in by_chain.items():
-            count = bisect_right(earlier, before[chain], key=clocks.place.__getitem__)
+            count = bisect_right(earlier, before[chain], key=clocks.position.__getitem__)
             needed.update((other, node) for other in _last(node, earlier, count, apart))
         by_chain[clocks.chain[node]].append(node)
 
@@ -184,25 +192,27 @@ def _last(node: int, earlier: list[int], count: int, apart: Apart) -> Iterator[i
 def _keep_in_place(unknown: list[int], clocks: _Clocks, needed: set[tuple[int, int]]) -> None:
     """Adds what keeps each of ``unknown`` (in topological order) after all that comes before it,
     and before all that comes after."""
-    places: defaultdict[int, list[int]] = defaultdict(list)
+    positions: defaultdict[int, list[int]] = defaultdict(list)
     for node in unknown:
-        places[clocks.chain[node]].append(clocks.place[node])
+        positions[clocks.chain[node]].append(clocks.position[node])
 
     def earlier(node: int) -> Iterator[int]:
         """On each chain the last of ``unknown`` that comes before ``node``."""
-        for chain, its in places.items():
+        for chain, its in positions.items():
             count = bisect_right(its, int(clocks.before[node, chain]))
             if count:
                 yield clocks.chains[chain][its[count - 1]]
 
     if unknown:
         for node in range(len(clocks.chain)):
-            needed.update((one, node) for one in earlier(node))
+            needed.update((predecessor, node) for predecessor in earlier(node))
     for node in unknown:
         # What comes before an earlier one of them need not be named again.
         covered = np.full(len(clocks.chains), -1, dtype=np.int32)
-        for one in earlier(node):
-            np.maximum(covered, clocks.before[one], out=covered)
+        for predecessor in earlier(node):
+            np.maximum(covered, clocks.before[predecessor], out=covered)
         for chain in np.flatnonzero(clocks.before[node] > covered).tolist():
             first, last = int(covered[chain]) + 1, int(clocks.before[node, chain])
-            needed.update((one, node) for one in clocks.chains[chain][first : last + 1])
+            needed.update(
+                (predecessor, node) for predecessor in clocks.chains[chain][first : last + 1]
+            )

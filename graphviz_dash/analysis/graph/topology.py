@@ -61,8 +61,8 @@ class Topology:
     def in_order(self, node: Ints, start: Ints) -> bool:
         """Whether rows that are matched to ``node`` (-1: none) begin after what they depend on."""
         begun = np.full(len(self.visible), -1, dtype=np.int64)
-        known = node >= 0
-        begun[node[known]] = start[known]
+        matched = node >= 0
+        begun[node[matched]] = start[matched]
         before, after = begun[self._before], begun[self._after]
         return not bool(np.any((before >= 0) & (after >= 0) & (before > after)))
 
@@ -97,14 +97,16 @@ def visible_edges(graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> Ints:
         predecessors[target].append(source)
     # For each node the nearest visible ones before it, itself if it is one.
     nearest: list[frozenset[int]] = [frozenset()] * len(graph.nodes)
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     for node in _ordered(successors, predecessors):
-        before = frozenset[int]().union(*(nearest[one] for one in predecessors[node]))
+        before = frozenset[int]().union(
+            *(nearest[predecessor] for predecessor in predecessors[node])
+        )
         if visible[node]:
-            found |= {(one, node) for one in before}
+            pairs |= {(source, node) for source in before}
             before = frozenset((node,))
         nearest[node] = before
-    return np.array(sorted(found), dtype=np.int64).reshape(-1, 2)
+    return np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
 
 
 def _ordered(successors: list[list[int]], predecessors: list[list[int]]) -> list[int]:

@@ -97,28 +97,28 @@ class PoolUse:
     owned: dict[Owner, int] = field(default_factory=lambda: defaultdict(int))
 
 
-def stretches(found: MemoryPass) -> Iterator[Stretch]:
+def stretches(memory_pass: MemoryPass) -> Iterator[Stretch]:
     """All private pools in pieces, by segment and place, without gaps or overlaps."""
-    edges: list[list[tuple[int, bool, str | Owner]]] = [[] for _ in found.segments]
-    for graph in found.graphs:
+    edges: list[list[tuple[int, bool, str | Owner]]] = [[] for _ in memory_pass.segments]
+    for graph in memory_pass.graphs:
         for extent in graph.extents:
             edges[extent.segment] += [
                 (extent.begin, True, graph.graph),
                 (extent.end, False, graph.graph),
             ]
-    for block in found.live:
+    for block in memory_pass.live:
         edges[block.segment] += [(block.begin, True, block.owner), (block.end, False, block.owner)]
-    for number, segment in enumerate(found.segments):
+    for number, segment in enumerate(memory_pass.segments):
         graphs: dict[str, None] = {}
         owner: Owner | None = None
         begin = 0
         # What ends at a place ends before the next begins there.
-        for place, opens, who in sorted(
+        for offset, opens, who in sorted(
             edges[number], key=lambda edge: (edge[0], edge[1], str(edge[2]))
         ):
-            if place > begin:
-                yield Stretch(number, begin, place, tuple(graphs), owner)
-                begin = place
+            if offset > begin:
+                yield Stretch(number, begin, offset, tuple(graphs), owner)
+                begin = offset
             if isinstance(who, Owner):
                 owner = who if opens else None
             elif opens:
@@ -147,16 +147,16 @@ class PoolMap:
     rows: tuple[MapRow, ...]
 
 
-def pool_map(found: MemoryPass, pool: PoolId) -> PoolMap:
+def pool_map(memory_pass: MemoryPass, pool: PoolId) -> PoolMap:
     """Which graph uses which bytes of ``pool``; graphs in the order of their captures."""
     starts: dict[int, int] = {}
     size = 0
-    for number, segment in enumerate(found.segments):
+    for number, segment in enumerate(memory_pass.segments):
         if segment.pool == pool:
             starts[number] = size
             size += segment.bytes
     spans: dict[str, list[tuple[int, int, Use]]] = defaultdict(list)
-    for piece in stretches(found):
+    for piece in stretches(memory_pass):
         if piece.segment not in starts:
             continue
         begin = starts[piece.segment] + piece.begin
@@ -168,17 +168,17 @@ def pool_map(found: MemoryPass, pool: PoolId) -> PoolMap:
                 spans[graph].append((begin, begin + piece.bytes, piece.use))
     rows = tuple(
         MapRow(graph.graph, tuple(spans[graph.graph]))
-        for graph in found.graphs
+        for graph in memory_pass.graphs
         if graph.pool == pool
     )
     return PoolMap(pool, size, tuple(starts.values()), rows)
 
 
-def graph_shares(found: MemoryPass) -> tuple[GraphShare, ...]:
+def graph_shares(memory_pass: MemoryPass) -> tuple[GraphShare, ...]:
     """What each graph uses of its pool, in the order of the captures."""
     exclusive: dict[str, int] = defaultdict(int)
     footprint: dict[str, int] = defaultdict(int)
-    for piece in stretches(found):
+    for piece in stretches(memory_pass):
         for graph in piece.graphs:
             footprint[graph] += piece.bytes
         if len(piece.graphs) == 1:
@@ -195,19 +195,19 @@ def graph_shares(found: MemoryPass) -> tuple[GraphShare, ...]:
             allocations=graph.allocations,
             instantiate_device=graph.instantiate_device_bytes,
         )
-        for graph in found.graphs
+        for graph in memory_pass.graphs
     )
 
 
-def pool_uses(found: MemoryPass) -> tuple[PoolUse, ...]:
+def pool_uses(memory_pass: MemoryPass) -> tuple[PoolUse, ...]:
     """Every private pool, by id."""
     pools: dict[PoolId, PoolUse] = {}
-    for segment in found.segments:
+    for segment in memory_pass.segments:
         pool = pools.setdefault(segment.pool, PoolUse(segment.pool))
         pool.segments += 1
         pool.reserved += segment.bytes
-    for piece in stretches(found):
-        pool = pools[found.segments[piece.segment].pool]
+    for piece in stretches(memory_pass):
+        pool = pools[memory_pass.segments[piece.segment].pool]
         pool.graphs.update(piece.graphs)
         match piece.use:
             case Use.ONE:

@@ -135,26 +135,28 @@ class MemoryDifference(_InParts):
 
 def memory_report(run: Run) -> MemoryReport | str:
     """The memory of ``run``, or why it cannot be told."""
-    found = run.memory_pass
-    if found is None:
+    memory_pass = run.memory_pass
+    if memory_pass is None:
         return pass_missing(run, Pass.MEMORY, "the bundle has no memory pass")
-    pools = pool_uses(found)
-    last = found.stages[-1]
+    pools = pool_uses(memory_pass)
+    last = memory_pass.stages[-1]
     return MemoryReport(
         run=run.name,
         mode=run.mode,
-        parts=_parts(found, pools, last),
+        parts=_parts(memory_pass, pools, last),
         pools=pools,
-        graphs=graph_shares(found),
-        stages=found.stages,
-        method=found.method,
+        graphs=graph_shares(memory_pass),
+        stages=memory_pass.stages,
+        method=memory_pass.method,
         alone=last.process_used_bytes is not None,
     )
 
 
-def _parts(found: MemoryPass, pools: tuple[PoolUse, ...], last: MemoryStage) -> dict[Part, int]:
+def _parts(
+    memory_pass: MemoryPass, pools: tuple[PoolUse, ...], last: MemoryStage
+) -> dict[Part, int]:
     at_peak = dict.fromkeys(Owner, 0)
-    for part in found.at_peak:
+    for part in memory_pass.at_peak:
         if part.pool == DEFAULT_POOL:
             at_peak[part.owner] += part.bytes
     in_pools = {owner: sum(pool.owned[owner] for pool in pools) for owner in Owner}

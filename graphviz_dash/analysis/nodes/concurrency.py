@@ -32,19 +32,21 @@ class Concurrency:
     sentences: tuple[str, ...]
 
 
-def concurrency_of(found: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Concurrency:
+def concurrency_of(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Concurrency:
     """The findings on a measured graph; ``tables`` are those of its run's graphs by id."""
-    needless = _needless_of(found, tables)
-    return Concurrency(found, needless, _sentences(found, needless))
+    needless = _needless_of(measured, tables)
+    return Concurrency(measured, needless, _sentences(measured, needless))
 
 
-def _needless_of(found: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Needless:
-    rows = [tables[graph].rows[index] if graph in tables else None for graph, index in found.nodes]
-    edges = np.array([(edge.source, edge.target) for edge in found.edges], dtype=np.int64).reshape(
-        -1, 2
-    )
+def _needless_of(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Needless:
+    rows = [
+        tables[graph].rows[index] if graph in tables else None for graph, index in measured.nodes
+    ]
+    edges = np.array(
+        [(edge.source, edge.target) for edge in measured.edges], dtype=np.int64
+    ).reshape(-1, 2)
     by_id = {name: table.graph for name, table in tables.items()}
-    flat = flatten(by_id[found.graph], by_id).graph if found.graph in by_id else None
+    flat = flatten(by_id[measured.graph], by_id).graph if measured.graph in by_id else None
     if flat is not None:
         # Collectives reach buffers, and the memory of other ranks, by addresses that lie in memory.
         nodes = tuple(
@@ -55,42 +57,45 @@ def _needless_of(found: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Needl
         )
         flat = msgspec.structs.replace(flat, nodes=nodes)
     origins = [None if row is None else row.origin for row in rows]
-    return needless_edges(edges, found.p50, origins, flat)
+    return needless_edges(edges, measured.p50, origins, flat)
 
 
-def _sentences(found: MeasuredGraph, needless: Needless) -> tuple[str, ...]:
-    shown = int((found.p50 != NOT_SEEN).sum())
-    path = found.path.length
+def _sentences(measured: MeasuredGraph, needless: Needless) -> tuple[str, ...]:
+    shown = int((measured.p50 != NOT_SEEN).sum())
+    path = measured.path.length
     took = (
-        f"A replay took {format_ns(found.span_ns)} from its first start to its last end (median of "
-        f"{counted(found.replays, 'replay')} of the {found.source})."
+        f"A replay took {format_ns(measured.span_ns)} from its first start to its last end (median "
+        f"of {counted(measured.replays, 'replay')} of the {measured.source})."
     )
-    if len(found.nodes) == 1:
+    if len(measured.nodes) == 1:
         return (f"The graph is one node, which nothing waits for. {took}",)
     return (
-        f"The critical path takes {format_ns(path)}, over {format_count(len(found.path.nodes))} of "
-        f"{counted(shown, 'node')} that the trace shows: with these kernels and dependencies "
+        f"The critical path takes {format_ns(path)}, over {format_count(len(measured.path.nodes))} "
+        f"of {counted(shown, 'node')} that the trace shows: with these kernels and dependencies "
         f"the graph cannot be faster on any number of streams. {took}",
-        _streams(found),
-        f"Between dependent nodes of the critical path {format_ns(found.lost_ns)} are lost, "
-        f"{format_percent(found.lost_ns / found.span_ns) if found.span_ns else '0%'} of the "
-        "replay: a node could begin and had not yet. The profiler lengthens these gaps.",
-        _about_edges(found, needless),
+        _streams(measured),
+        f"Between dependent nodes of the critical path {format_ns(measured.lost_ns)} are lost, "
+        f"{format_percent(measured.lost_ns / measured.span_ns) if measured.span_ns else '0%'} of "
+        "the replay: a node could begin and had not yet. The profiler lengthens these gaps.",
+        _about_edges(measured, needless),
     )
 
 
-def _streams(found: MeasuredGraph) -> str:
-    ran = f"{format_ratio(found.achieved)} did while anything ran"
-    on = f"on {counted(found.streams, 'stream')}"
-    last = found.schedules[-1]
+def _streams(measured: MeasuredGraph) -> str:
+    ran = f"{format_ratio(measured.achieved)} did while anything ran"
+    on = f"on {counted(measured.streams, 'stream')}"
+    last = measured.schedules[-1]
     if last.streams == 1:
         return (
-            f"Its dependencies leave one order only: {format_ratio(found.available)} can run at "
+            f"Its dependencies leave one order only: {format_ratio(measured.available)} can run at "
             f"once, {ran}, {on}."
         )
-    fewer = ", ".join(f"{format_ns(one.length)} on {one.streams}" for one in found.schedules[:-1])
+    fewer = ", ".join(
+        f"{format_ns(schedule.length)} on {schedule.streams}"
+        for schedule in measured.schedules[:-1]
+    )
     return (
-        f"Its dependencies let {format_ratio(found.available)} run at once on average; {ran}, "
+        f"Its dependencies let {format_ratio(measured.available)} run at once on average; {ran}, "
         f"{on}. "
         f"List scheduling reaches the critical path on {last.streams} streams; it takes {fewer}. "
         "Kernels that share the GPU take longer than alone, so these are bounds."
@@ -103,9 +108,9 @@ _BY_MEANING: Final = (
 )
 
 
-def _about_edges(found: MeasuredGraph, needless: Needless) -> str:
+def _about_edges(measured: MeasuredGraph, needless: Needless) -> str:
     if needless.unknown is None:
-        return _by_meaning(found, needless)
+        return _by_meaning(measured, needless)
     count = len(needless.edges)
     by_memory = count - needless.by_meaning
     more = f", {format_count(needless.by_meaning)} more join {_BY_MEANING}"
@@ -115,16 +120,16 @@ def _about_edges(found: MeasuredGraph, needless: Needless) -> str:
         else ""
     )
     return (
-        f"Of its {format_count(len(found.edges))} edges {format_count(by_memory)} join nodes that "
-        f"can reach no memory in common, by the addresses among their arguments"
+        f"Of its {format_count(len(measured.edges))} edges {format_count(by_memory)} join nodes "
+        f"that can reach no memory in common, by the addresses among their arguments"
         f"{more if needless.by_meaning else ''}. "
-        f"{_without(found, needless)}Nodes that only read the same memory count as in need of "
+        f"{_without(measured, needless)}Nodes that only read the same memory count as in need of "
         f"their order; what a kernel reaches through addresses that lie in memory is not seen."
         f"{unknown}"
     )
 
 
-def _by_meaning(found: MeasuredGraph, needless: Needless) -> str:
+def _by_meaning(measured: MeasuredGraph, needless: Needless) -> str:
     unknown = (
         "Which of its edges carry data is not told: the topology has the order of streams, and the "
         "bundle does not say what memory its nodes reach."
@@ -133,15 +138,15 @@ def _by_meaning(found: MeasuredGraph, needless: Needless) -> str:
         return f"{unknown} The meaning of its operators shows no edge that is without need."
     return (
         f"{unknown} From the meaning of operators {format_count(len(needless.edges))} edges are "
-        f"without need: {_BY_MEANING}. {_without(found, needless)}".rstrip()
+        f"without need: {_BY_MEANING}. {_without(measured, needless)}".rstrip()
     )
 
 
-def _without(found: MeasuredGraph, needless: Needless) -> str:
+def _without(measured: MeasuredGraph, needless: Needless) -> str:
     """What the graph would be without its needless edges; empty without any."""
     if not needless.edges:
         return ""
-    saved = found.path.length - needless.path_ns
+    saved = measured.path.length - needless.path_ns
     return (
         f"Captured on streams of their own they would shorten the critical path by "
         f"{format_ns(saved)} at most, to {format_ns(needless.path_ns)}. "
@@ -153,23 +158,25 @@ def run_concurrency(run: Run, tables: Sequence[NodeTable]) -> dict[str, Concurre
     that is not known; ``tables`` are those of all its graphs."""
     matched = run_replays(run)
     by_id = {table.graph.id: table for table in tables}
-    found: dict[str, Concurrency | str] = {}
+    by_graph: dict[str, Concurrency | str] = {}
     for graph in run.graphs:
         if graph.parent is None:
-            measured = measure_graph(graph, run.graphs, matched)
-            found[graph.id] = (
-                measured if isinstance(measured, str) else concurrency_of(measured, by_id)
+            graph_measured = measure_graph(graph, run.graphs, matched)
+            by_graph[graph.id] = (
+                graph_measured
+                if isinstance(graph_measured, str)
+                else concurrency_of(graph_measured, by_id)
             )
-    return found
+    return by_graph
 
 
 def spread_of(
-    found: Concurrency | str | None, table: NodeTable, row: NodeRow
+    concurrency: Concurrency | str | None, table: NodeTable, row: NodeRow
 ) -> tuple[int | None, int | None]:
     """p99 and slack of a node, in ns; None where it was not measured."""
-    if found is None or isinstance(found, str):
+    if concurrency is None or isinstance(concurrency, str):
         return None, None
-    place = found.measured.places.get((table.graph.id, row.node.index))
-    if place is None or found.measured.p50[place] == NOT_SEEN:
+    index = concurrency.measured.places.get((table.graph.id, row.node.index))
+    if index is None or concurrency.measured.p50[index] == NOT_SEEN:
         return None, None
-    return int(found.measured.p99[place]), int(found.measured.slack[place])
+    return int(concurrency.measured.p99[index]), int(concurrency.measured.slack[index])

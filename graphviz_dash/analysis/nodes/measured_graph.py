@@ -97,7 +97,7 @@ class MeasuredGraph:
     @property
     def lost_ns(self) -> int:
         """Time lost between dependent nodes along the critical path."""
-        return sum(self.lost[one] for one in self.path.nodes)
+        return sum(self.lost[index] for index in self.path.nodes)
 
     @cached_property
     def places(self) -> dict[tuple[str, int], int]:
@@ -112,10 +112,10 @@ class MeasuredGraph:
     @cached_property
     def lost(self) -> dict[int, int]:
         """For each place that the trace shows the time lost before it, in ns."""
-        found = dict.fromkeys(np.flatnonzero(self.p50 != NOT_SEEN).tolist(), 0)
+        lost_before = dict.fromkeys(np.flatnonzero(self.p50 != NOT_SEEN).tolist(), 0)
         for edge in self.edges:
-            found[edge.target] = max(found[edge.target], edge.lost_ns)
-        return found
+            lost_before[edge.target] = max(lost_before[edge.target], edge.lost_ns)
+        return lost_before
 
 
 def run_replays(run: Run) -> ReplayMatch | None:
@@ -135,14 +135,14 @@ def measure_graph(
     left out."""
     if matched is None:
         return "there is no trace of replays"
-    flat = flatten(graph, {one.id: one for one in graphs})
+    flat = flatten(graph, {child.id: child for child in graphs})
     nodes = tuple(zip(flat.owner, flat.index, strict=True))
-    place = {node: at for at, node in enumerate(nodes)}
-    places = _places(matched, place)
-    rows = np.flatnonzero(places >= 0)
+    index_of = {node: index for index, node in enumerate(nodes)}
+    row_nodes = _places(matched, index_of)
+    rows = np.flatnonzero(row_nodes >= 0)
     if not len(rows):
         return "no replay of this graph was found in the trace"
-    start, duration, seen = _by_replay(matched, rows, places[rows], len(nodes))
+    start, duration, seen = _by_replay(matched, rows, row_nodes[rows], len(nodes))
     # A node that some replay lacks would leave a hole in every path through it.
     usual = seen.sum(axis=0) * 2 > len(seen)
     whole = seen[:, usual].all(axis=1)
@@ -155,7 +155,7 @@ def measure_graph(
     pairs = np.searchsorted(shown, visible_edges(flat.graph, usual)).reshape(-1, 2)
     depend = Dependencies.of(len(shown), pairs)
     path = critical_path(depend, p50)
-    busy, span = zip(*(_busy(*one) for one in zip(start, duration, strict=True)), strict=True)
+    busy, span = zip(*(_busy(*replay) for replay in zip(start, duration, strict=True)), strict=True)
     return MeasuredGraph(
         graph=graph.id,
         nodes=nodes,
@@ -183,27 +183,27 @@ def measure_graph(
     )
 
 
-def _places(matched: ReplayMatch, place: Mapping[tuple[str, int], int]) -> Ints:
+def _places(matched: ReplayMatch, index_of: Mapping[tuple[str, int], int]) -> Ints:
     """The place of each row's node, -1 for one that has none."""
     most = int(matched.node.max(initial=-1)) + 2
     codes, which = np.unique(
         matched.graph.astype(np.int64) * most + matched.node + 1, return_inverse=True
     )
     names = [(matched.graphs[code // most], code % most - 1) for code in codes.tolist()]
-    found = np.array([place.get(name, -1) for name in names], dtype=np.int64)
-    return np.asarray(found[which.reshape(-1)], dtype=np.int64)
+    indices = np.array([index_of.get(name, -1) for name in names], dtype=np.int64)
+    return np.asarray(indices[which.reshape(-1)], dtype=np.int64)
 
 
 def _by_replay(
-    matched: ReplayMatch, rows: Ints, places: Ints, nodes: int
+    matched: ReplayMatch, rows: Ints, node_indices: Ints, nodes: int
 ) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
     """Start and duration of each node in each replay, and whether it was seen: (replays, nodes)."""
     replays, which = np.unique(matched.replay[rows], return_inverse=True)
     shape = (len(replays), nodes)
     start, duration = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     seen = np.zeros(shape, dtype=np.bool_)
-    place = which.reshape(-1), places
-    start[place], duration[place], seen[place] = matched.start[rows], matched.duration[rows], True
+    cell = which.reshape(-1), node_indices
+    start[cell], duration[cell], seen[cell] = matched.start[rows], matched.duration[rows], True
     return start, duration, seen
 
 
@@ -218,8 +218,8 @@ def _gaps(start: Ints, duration: Ints, pairs: Ints, shown: Ints) -> tuple[EdgeGa
     np.minimum.at(shortest, target, median)
     lost = np.where(median == shortest[target], np.maximum(median, 0), 0)
     return tuple(
-        EdgeGap(*one)
-        for one in zip(
+        EdgeGap(*values)
+        for values in zip(
             shown[source].tolist(),
             shown[target].tolist(),
             median.tolist(),
@@ -238,9 +238,9 @@ def _busy(start: Ints, duration: Ints) -> tuple[int, int]:
 
 
 def _spread(values: Ints, shown: Ints, count: int) -> Ints:
-    found = np.full(count, NOT_SEEN, dtype=np.int64)
-    found[shown] = values
-    return found
+    all_nodes = np.full(count, NOT_SEEN, dtype=np.int64)
+    all_nodes[shown] = values
+    return all_nodes
 
 
 def _rounded(values: Floats) -> Ints:

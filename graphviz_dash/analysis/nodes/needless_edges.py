@@ -90,10 +90,10 @@ def _needed(
 ) -> Ints | None:
     """What memory says that the shown nodes need of each other, through those that are not."""
     apart = {
-        place: (number, which)
+        index: (number, which)
         for number, group in enumerate(groups)
         for which, part in enumerate(group.parts)
-        for place in part
+        for index in part
     }
     needed = memory_edges(graph, apart)
     if needed is None:
@@ -123,8 +123,8 @@ def _with_parts_apart(
         heads = [part[0] for part in group.parts]
         tails = [part[-1] for part in group.parts]
         gone += list(zip(tails[:-1], heads[1:], strict=True))
-        added += [(one, head) for one in before.get(heads[0], ()) for head in heads[1:]]
-        added += [(tail, one) for one in after.get(tails[-1], ()) for tail in tails[:-1]]
+        added += [(source, head) for source in before.get(heads[0], ()) for head in heads[1:]]
+        added += [(tail, target) for target in after.get(tails[-1], ()) for tail in tails[:-1]]
     kept = {(a, b) for a, b in edges.tolist()} - set(gone)
     return tuple(gone), np.array(sorted(kept | set(added)), dtype=np.int64).reshape(-1, 2)
 
@@ -137,7 +137,7 @@ def _only_followers(edges: Ints, count: int) -> dict[int, int]:
 
 
 def _groups(following: dict[int, int], origins: Sequence[NodeOrigin | None]) -> list[Independent]:
-    found: list[Independent] = []
+    groups: list[Independent] = []
     later = set(following.values())
     for head in range(len(origins)):
         if head in later:
@@ -145,24 +145,24 @@ def _groups(following: dict[int, int], origins: Sequence[NodeOrigin | None]) -> 
         chain = [head]
         while chain[-1] in following:
             chain.append(following[chain[-1]])
-        found += _of_chain(chain, origins)
-    return found
+        groups += _of_chain(chain, origins)
+    return groups
 
 
 def _of_chain(chain: list[int], origins: Sequence[NodeOrigin | None]) -> list[Independent]:
     """Stretches of a chain that are the parts of one backward operator of a product."""
-    found = []
+    stretches = []
     begin = 0
     while begin < len(chain):
         first = _backward(origins[chain[begin]])
         end = begin + 1
         while first is not None and end < len(chain) and _backward(origins[chain[end]]) == first:
             end += 1
-        parts = _parts([(place, origins[place]) for place in chain[begin:end]]) if first else []
+        parts = _parts([(index, origins[index]) for index in chain[begin:end]]) if first else []
         if first is not None and len(parts) > 1:
-            found.append(Independent(first[0], first[1], tuple(parts)))
+            stretches.append(Independent(first[0], first[1], tuple(parts)))
         begin = end
-    return found
+    return stretches
 
 
 def _backward(origin: NodeOrigin | None) -> tuple[str, str | None, str | None] | None:
@@ -179,13 +179,13 @@ def _parts(run: list[tuple[int, NodeOrigin | None]]) -> list[tuple[int, ...]]:
     backward operator, and ends the first."""
     parts: list[tuple[int, ...]] = []
     seen: list[tuple[str | None, str | None]] = []
-    for place, origin in run:
+    for index, origin in run:
         key = (origin.op, origin.input_dims) if origin is not None else (None, None)
         if seen and seen[-1] == key:
-            parts[-1] = (*parts[-1], place)
+            parts[-1] = (*parts[-1], index)
         elif key in seen:
             return parts
         else:
-            parts.append((place,))
+            parts.append((index,))
             seen.append(key)
     return parts

@@ -112,7 +112,7 @@ def build_node_table(
     """The table of ``graph`` from results that are already there; ``graphs`` are all of its run,
     which a body needs to be known as one."""
     replays = 0 if matched is None else matched.replays_of(graph.id)
-    around = conditionals_around(graph, {one.id: one for one in graphs})
+    around = conditionals_around(graph, {captured.id: captured for captured in graphs})
     seen = {} if matched is None else _times(matched, graph, what_is_left_out(around))
     times = [
         seen.get(node.index)

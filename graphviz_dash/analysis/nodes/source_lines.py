@@ -32,10 +32,10 @@ def source_lines(whole: WholeGraph) -> tuple[LineShare, ...]:
         total += row.times.median_ns or 0.0
         if row.origin.source is not None:
             by_line[row.origin.source].append(row)
-    found = []
+    shares = []
     for source, rows in by_line.items():
         work = sum(row.times.median_ns or 0.0 for row in rows)
         often = Counter(row.origin.op for row in rows if row.origin.op is not None)
         operators = tuple(op for op, _ in often.most_common(_MOST_OPERATORS))
-        found.append(LineShare(source, len(rows), work, work / total if total else 0.0, operators))
-    return tuple(sorted(found, key=lambda line: (-line.work_ns, line.source)))
+        shares.append(LineShare(source, len(rows), work, work / total if total else 0.0, operators))
+    return tuple(sorted(shares, key=lambda line: (-line.work_ns, line.source)))

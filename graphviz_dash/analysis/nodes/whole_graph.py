@@ -60,20 +60,20 @@ class WholeGraph:
     @property
     def inside_body(self) -> frozenset[int]:
         """The places that lie in the body of a conditional node, which may run or not."""
-        found: set[int] = set()
+        optional_nodes: set[int] = set()
         pending = [
-            (body, self.table.rows[place].node.kind is NodeKind.CONDITIONAL)
-            for place in self.top
-            for body in self.bodies.get(place, ())
+            (body, self.table.rows[index].node.kind is NodeKind.CONDITIONAL)
+            for index in self.top
+            for body in self.bodies.get(index, ())
         ]
         while pending:
             body, optional = pending.pop()
             if optional:
-                found.update(body.nodes)
-            for place in body.nodes:
-                inner = optional or self.table.rows[place].node.kind is NodeKind.CONDITIONAL
-                pending += [(one, inner) for one in self.bodies.get(place, ())]
-        return frozenset(found)
+                optional_nodes.update(body.nodes)
+            for index in body.nodes:
+                inner = optional or self.table.rows[index].node.kind is NodeKind.CONDITIONAL
+                pending += [(inner_body, inner) for inner_body in self.bodies.get(index, ())]
+        return frozenset(optional_nodes)
 
     @property
     def work_ns(self) -> float:
@@ -92,7 +92,7 @@ def whole_graph(run: Run, graph_id: str) -> WholeGraph:
     Raises:
         KeyError: the run has no graph of that id.
     """
-    return assemble(graph_id, run.graphs, lambda one: node_table(run, one))
+    return assemble(graph_id, run.graphs, lambda body_id: node_table(run, body_id))
 
 
 def assemble(
@@ -108,7 +108,7 @@ def assemble(
     order = _family(by_id[graph_id], by_id)
     if len(order) == 1:
         return WholeGraph.of(root)
-    tables = [root, *(table_of(one) for one in order[1:])]
+    tables = [root, *(table_of(body_id) for body_id in order[1:])]
     first: dict[str, int] = {}
     rows: list[NodeRow] = []
     edges: list[GraphEdge] = []
@@ -125,12 +125,12 @@ def assemble(
         ]
     top = tuple(range(len(root.rows)))
     bodies = {
-        place: tuple(
+        index: tuple(
             Body(body, _title(row.node, number), _places(first[body], len(by_id[body].nodes)))
             for number, body in enumerate(row.node.bodies)
             if body in first
         )
-        for place, row in enumerate(rows)
+        for index, row in enumerate(rows)
         if any(body in first for body in row.node.bodies)
     }
     nodes = tuple(row.node for row in rows)
@@ -147,11 +147,11 @@ def assemble(
 
 def _family(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> list[str]:
     """The ids of a graph and of all that lies in it, the outer before the inner."""
-    found = [graph.id]
-    for name in found:
+    ids = [graph.id]
+    for name in ids:
         for node in by_id[name].nodes:
-            found += [body for body in node.bodies if body in by_id]
-    return found
+            ids += [body for body in node.bodies if body in by_id]
+    return ids
 
 
 def _places(first: int, count: int) -> tuple[int, ...]:

@@ -93,11 +93,11 @@ def recorded_of(experiment: Experiment) -> Recorded | str:
         name=experiment.name,
         step=step,
         nodes=life.nodes,
-        step_ns=_median([one.wall_ns for one in graph.clean.steps]),
+        step_ns=_median([timing.wall_ns for timing in graph.clean.steps]),
         interval_ns=_median(graph.clean.back_to_back_ns),
-        replay_cpu_ns=_median([one.launch_cpu_ns for one in graph.clean.steps]),
-        eager_ns=_median([one.wall_ns for one in eager.clean.steps]),
-        eager_cpu_ns=_median([one.launch_cpu_ns for one in eager.clean.steps]),
+        replay_cpu_ns=_median([timing.launch_cpu_ns for timing in graph.clean.steps]),
+        eager_ns=_median([timing.wall_ns for timing in eager.clean.steps]),
+        eager_cpu_ns=_median([timing.launch_cpu_ns for timing in eager.clean.steps]),
         capture_ns=life.capture_ns,
         instantiate_ns=life.instantiate_ns,
         first_launch_ns=life.first_launch_ns,
@@ -132,17 +132,17 @@ def calibrate(recorded: Sequence[Recorded], source: Provenance) -> Calibration:
     terms = _fit(recorded, multiprocessors)
     rough = _assembled(recorded, terms, source)
     samples = []
-    for place, one in enumerate(recorded):
-        others = [*recorded[:place], *recorded[place + 1 :]]
+    for index, workload in enumerate(recorded):
+        others = [*recorded[:index], *recorded[index + 1 :]]
         without = _assembled(others, _fit(others, multiprocessors, terms[Term.WARPS]), source)
-        samples.append(_sample(one, rough, without))
+        samples.append(_sample(workload, rough, without))
     return _with_errors(rough, tuple(samples))
 
 
-def predicted_of(one: Recorded, calibration: Calibration) -> tuple[float, float]:
+def predicted_of(workload: Recorded, calibration: Calibration) -> tuple[float, float]:
     """Step time and back-to-back interval that ``calibration`` predicts, in ns."""
-    replay = replay_time(one.step, calibration.terms, calibration.gpu.multiprocessors)
-    return replay.total_ns, interval_of(replay, calibration, len(one.step))
+    replay = replay_time(workload.step, calibration.terms, calibration.gpu.multiprocessors)
+    return replay.total_ns, interval_of(replay, calibration, len(workload.step))
 
 
 def _median(values: Sequence[int]) -> int:
@@ -171,37 +171,37 @@ def _solved(
     recorded: Sequence[Recorded], terms: dict[str, float], multiprocessors: int
 ) -> dict[str, float]:
     rows, wanted = [], []
-    for one in recorded:
-        replay = replay_time(one.step, terms, multiprocessors)
-        rows.append([replay.features[term] / one.step_ns for term in FITTED])
-        wanted.append((one.step_ns - replay.work_ns - replay.slowed_ns) / one.step_ns)
-    found = _robust(np.array(rows), np.array(wanted))
-    return {term.value: float(value) for term, value in zip(FITTED, found, strict=True)}
+    for workload in recorded:
+        replay = replay_time(workload.step, terms, multiprocessors)
+        rows.append([replay.features[term] / workload.step_ns for term in FITTED])
+        wanted.append((workload.step_ns - replay.work_ns - replay.slowed_ns) / workload.step_ns)
+    solution = _robust(np.array(rows), np.array(wanted))
+    return {term.value: float(value) for term, value in zip(FITTED, solution, strict=True)}
 
 
 def _robust(matrix: Floats, wanted: Floats) -> Floats:
     """The result with the least absolute errors, by least squares weighted anew: a workload that is
     far off for a reason of its own, such as a GPU at its power limit, does not bend the others."""
     weight = np.ones(len(wanted))
-    found = np.zeros(matrix.shape[1])
+    solution = np.zeros(matrix.shape[1])
     for _ in range(_REWEIGHTED):
-        found = _not_negative(matrix * weight[:, None], wanted * weight)
-        missed = np.abs(matrix @ found - wanted)
+        solution = _not_negative(matrix * weight[:, None], wanted * weight)
+        missed = np.abs(matrix @ solution - wanted)
         weight = 1 / np.sqrt(np.maximum(missed, _SURE))
-    return found
+    return solution
 
 
 def _not_negative(matrix: Floats, wanted: Floats) -> Floats:
     """Least squares with no negative result: what comes out negative is set to 0 and left out."""
-    found = np.zeros(matrix.shape[1])
+    solution = np.zeros(matrix.shape[1])
     used = np.flatnonzero(np.abs(matrix).sum(axis=0) > 0)
     while len(used):
         part = np.linalg.lstsq(matrix[:, used], wanted, rcond=None)[0]
         if (part >= 0).all():
-            found[used] = part
-            return found
+            solution[used] = part
+            return solution
         used = np.delete(used, int(np.argmin(part)))
-    return found
+    return solution
 
 
 def _relative(
@@ -209,8 +209,8 @@ def _relative(
 ) -> Floats:
     return np.array(
         [
-            replay_time(one.step, terms, multiprocessors).total_ns / one.step_ns - 1
-            for one in recorded
+            replay_time(workload.step, terms, multiprocessors).total_ns / workload.step_ns - 1
+            for workload in recorded
         ]
     )
 
@@ -227,11 +227,11 @@ def _assembled(
     recorded: Sequence[Recorded], terms: dict[str, float], source: Provenance
 ) -> Calibration:
     """All but samples and errors."""
-    nodes = [len(one.step) for one in recorded]
+    nodes = [len(workload.step) for workload in recorded]
     between = []
-    for one in recorded:
-        replay = replay_time(one.step, terms, source.gpu.multiprocessors)
-        between.append(one.interval_ns - (replay.total_ns - replay.fixed_ns))
+    for workload in recorded:
+        replay = replay_time(workload.step, terms, source.gpu.multiprocessors)
+        between.append(workload.interval_ns - (replay.total_ns - replay.fixed_ns))
     return Calibration(
         format=CALIBRATION_FORMAT,
         version=CALIBRATION_VERSION,
@@ -244,42 +244,45 @@ def _assembled(
         interval_fixed_ns=max(float(np.median(between)), 0.0),
         error=0.0,
         interval_error=0.0,
-        replay_cpu_ns=_line(nodes, [one.replay_cpu_ns for one in recorded]),
-        capture=_line([one.eager_cpu_ns for one in recorded], [one.capture_ns for one in recorded]),
-        instantiate_ns=_line(nodes, [one.instantiate_ns for one in recorded]),
+        replay_cpu_ns=_line(nodes, [workload.replay_cpu_ns for workload in recorded]),
+        capture=_line(
+            [workload.eager_cpu_ns for workload in recorded],
+            [workload.capture_ns for workload in recorded],
+        ),
+        instantiate_ns=_line(nodes, [workload.instantiate_ns for workload in recorded]),
         first_launch_ns=_line(
-            nodes, [max(one.first_launch_ns - one.step_ns, 0) for one in recorded]
+            nodes, [max(workload.first_launch_ns - workload.step_ns, 0) for workload in recorded]
         ),
         samples=(),
     )
 
 
-def _sample(one: Recorded, whole: Calibration, without: Calibration) -> CalibrationSample:
-    replay = replay_time(one.step, whole.terms, whole.gpu.multiprocessors)
-    predicted, interval = predicted_of(one, without)
+def _sample(workload: Recorded, whole: Calibration, without: Calibration) -> CalibrationSample:
+    replay = replay_time(workload.step, whole.terms, whole.gpu.multiprocessors)
+    predicted, interval = predicted_of(workload, without)
     return CalibrationSample(
-        name=one.name,
-        nodes=one.nodes,
-        streams=one.step.streams,
+        name=workload.name,
+        nodes=workload.nodes,
+        streams=workload.step.streams,
         work_ns=replay.work_ns + replay.slowed_ns,
         features=dict(replay.features),
-        step_ns=one.step_ns,
-        interval_ns=one.interval_ns,
-        replay_cpu_ns=one.replay_cpu_ns,
+        step_ns=workload.step_ns,
+        interval_ns=workload.interval_ns,
+        replay_cpu_ns=workload.replay_cpu_ns,
         predicted_ns=predicted,
         predicted_interval_ns=interval,
-        eager_cpu_ns=one.eager_cpu_ns,
-        capture_ns=one.capture_ns,
-        instantiate_ns=one.instantiate_ns,
-        first_launch_ns=one.first_launch_ns,
+        eager_cpu_ns=workload.eager_cpu_ns,
+        capture_ns=workload.capture_ns,
+        instantiate_ns=workload.instantiate_ns,
+        first_launch_ns=workload.first_launch_ns,
     )
 
 
-def _with_errors(found: Calibration, samples: tuple[CalibrationSample, ...]) -> Calibration:
-    steps = [abs(one.predicted_ns / one.step_ns - 1) for one in samples]
-    intervals = [abs(one.predicted_interval_ns / one.interval_ns - 1) for one in samples]
+def _with_errors(calibration: Calibration, samples: tuple[CalibrationSample, ...]) -> Calibration:
+    steps = [abs(sample.predicted_ns / sample.step_ns - 1) for sample in samples]
+    intervals = [abs(sample.predicted_interval_ns / sample.interval_ns - 1) for sample in samples]
     return Calibration(
-        **{name: getattr(found, name) for name in found.__struct_fields__}
+        **{name: getattr(calibration, name) for name in calibration.__struct_fields__}
         | {
             "samples": samples,
             "error": float(np.quantile(steps, CONFIDENCE)),

@@ -69,8 +69,10 @@ class Blocker:
 def capture_blockers(trace: Trace, step: EagerStep) -> tuple[Blocker, ...]:
     """What would stop a capture of the steps of ``trace``: the certain ones first, of these those
     that take the most time."""
-    found = [*_calls(trace, step), *_optimizers(trace, step), *_differences(trace, step)]
-    return tuple(sorted(found, key=lambda one: (not one.certain, -one.cpu_ns, -one.count)))
+    blockers = [*_calls(trace, step), *_optimizers(trace, step), *_differences(trace, step)]
+    return tuple(
+        sorted(blockers, key=lambda blocker: (not blocker.certain, -blocker.cpu_ns, -blocker.count))
+    )
 
 
 @dataclass(frozen=True)
@@ -91,20 +93,20 @@ def _calls(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     duration = column(trace.runtime, "dur")
     last = _last_submits(trace, step)
     groups: dict[_Key, list[_Call]] = {}
-    for one, origin in _told(trace, step, calls):
+    for call, origin in _with_origins(trace, step, calls):
         # Waiting at the end of a step, outside any operator, is what loops and profilers do.
-        if one.kind is CallClass.SYNCHRONISE and origin.op is None and one.row > last[one.step]:
+        if call.kind is CallClass.SYNCHRONISE and origin.op is None and call.row > last[call.step]:
             continue
-        rule = _rule(one, origin)
+        rule = _rule(call, origin)
         if rule is RuleId.FORBIDDEN_CALL and origin.op is not None:
             # The caching allocator grows wherever it happens to: one finding for all.
             key: _Key = (rule, _ALLOCATOR, None, None)
         else:
             key = (rule, origin.op, origin.module, origin.source)
-        groups.setdefault(key, []).append(one)
+        groups.setdefault(key, []).append(call)
     for (rule, op, module, source), rows in groups.items():
-        by_call = Counter((one.step, one.name) for one in rows)
-        visited = {one.step for one in rows}
+        by_call = Counter((call.step, call.name) for call in rows)
+        visited = {call.step for call in rows}
         yield Blocker(
             rule=RULES[rule],
             # torch lets its allocator allocate in a capture, which other libraries must not.
@@ -114,31 +116,33 @@ def _calls(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
             source=source,
             seen=_seen(rows),
             count=max(by_call.values()),
-            cpu_ns=sum(int(duration[one.row]) for one in rows) // len(visited),
+            cpu_ns=sum(int(duration[call.row]) for call in rows) // len(visited),
             steps=len(visited),
         )
 
 
-def _told(trace: Trace, step: EagerStep, calls: list[_Call]) -> Iterator[tuple[_Call, NodeOrigin]]:
+def _with_origins(
+    trace: Trace, step: EagerStep, calls: list[_Call]
+) -> Iterator[tuple[_Call, NodeOrigin]]:
     """The calls with their origins, found for some steps at a time."""
-    starts = [one.start for one in step.steps]
+    starts = [traced_step.start for traced_step in step.steps]
     ops = np.searchsorted(column(trace.ops, "ts"), starts) // _OPS_TOGETHER
-    for _, some in groupby(calls, lambda one: int(ops[one.step])):
+    for _, some in groupby(calls, lambda call: int(ops[call.step])):
         group = list(some)
-        begin, end = (step.steps[group[place].step] for place in (0, -1))
+        first, last = step.steps[group[0].step], step.steps[group[-1].step]
         # Twice the length of the first of these steps before it, not of all of them.
-        around = near(trace, begin.start, end.end, margin=2 * begin.duration_ns)
-        origins = Origins(around, np.array([one.row for one in group], dtype=np.int64))
-        for place, one in enumerate(group):
-            yield one, origins.origin(place, _METHOD, 1.0)
+        around = near(trace, first.start, last.end, margin=2 * first.duration_ns)
+        origins = Origins(around, np.array([call.row for call in group], dtype=np.int64))
+        for index, call in enumerate(group):
+            yield call, origins.origin(index, _METHOD, 1.0)
 
 
 def _seen(rows: list[_Call]) -> str:
-    told = dict.fromkeys(
-        f"{one.name}: {one.copy}" if one.copy and one.kind is CallClass.COPY else one.name
-        for one in rows
+    texts = dict.fromkeys(
+        f"{call.name}: {call.copy}" if call.copy and call.kind is CallClass.COPY else call.name
+        for call in rows
     )
-    return ", ".join(told)
+    return ", ".join(texts)
 
 
 def _in_question(trace: Trace, step: EagerStep) -> list[_Call]:
@@ -147,24 +151,24 @@ def _in_question(trace: Trace, step: EagerStep) -> list[_Call]:
     codes, names = encode(trace.runtime["name"])
     kinds = [call_class(name) for name in names]
     copies = _copies(trace)
-    found: list[_Call] = []
+    calls: list[_Call] = []
     latest: dict[int, str | None] = {}
-    for number, one in enumerate(step.steps):
-        first, stop = np.searchsorted(start, [one.start, one.end])
+    for number, traced_step in enumerate(step.steps):
+        first, stop = np.searchsorted(start, [traced_step.start, traced_step.end])
         for row in range(int(first), int(stop)):
             name, kind, mine = names[codes[row]], kinds[codes[row]], int(thread[row])
             copy = copies.get(row)
             if kind is CallClass.COPY:
                 latest[mine] = copy if copy and "Pageable" in copy else None
                 if latest[mine] or "Async" not in name:
-                    found.append(_Call(row, number, name, kind, copy))
+                    calls.append(_Call(row, number, name, kind, copy))
             elif kind is CallClass.SYNCHRONISE:
-                found.append(_Call(row, number, name, kind, latest.get(mine)))
+                calls.append(_Call(row, number, name, kind, latest.get(mine)))
             elif kind is CallClass.MEMORY and "Async" not in name:
-                found.append(_Call(row, number, name, kind, None))
+                calls.append(_Call(row, number, name, kind, None))
             elif kind is CallClass.KERNEL_LAUNCH:
                 latest[mine] = None
-    return found
+    return calls
 
 
 def _copies(trace: Trace) -> dict[int, str]:
@@ -185,7 +189,9 @@ def _last_submits(trace: Trace, step: EagerStep) -> list[int]:
     flags = np.array([call_class(name) in submits for name in names], dtype=np.bool_)
     rows = np.flatnonzero(flags[codes]) if len(names) else np.zeros(0, dtype=np.int64)
     # The table is in the order of its starts.
-    spans = np.array([(one.start, one.end) for one in step.steps], dtype=np.int64).reshape(-1, 2)
+    spans = np.array(
+        [(traced_step.start, traced_step.end) for traced_step in step.steps], dtype=np.int64
+    ).reshape(-1, 2)
     first, stop = np.searchsorted(start[rows], spans).T
     return [
         int(rows[last - 1]) if last > begin else -1
@@ -231,7 +237,7 @@ def _optimizers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
         )
         if count := int(np.count_nonzero(inside)):
             counts.setdefault(str(names[row]), []).append(count)
-    for name, found in counts.items():
+    for name, read_counts in counts.items():
         optimizer = name.removeprefix("Optimizer.step#")
         yield Blocker(
             rule=RULES[RuleId.OPTIMIZER_CAPTURABLE],
@@ -240,9 +246,9 @@ def _optimizers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
             module=None,
             source=None,
             seen=f"{optimizer} reads a number on the CPU, as one without capturable=True does",
-            count=max(found),
+            count=max(read_counts),
             cpu_ns=0,
-            steps=min(len(found), step.taken),
+            steps=min(len(read_counts), step.taken),
         )
 
 
@@ -261,7 +267,7 @@ def _spans(table: object) -> tuple[Ints, Ints]:
 def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     """Steps whose work is not that of the others, by the first item at which they part."""
     others = sorted(set(range(step.taken)).difference(step.like))
-    unlike = [place for place in others if len(step.steps[place].gpu_rows)]
+    unlike = [index for index in others if len(step.steps[index].gpu_rows)]
     if not unlike:
         return
     usual = looks_of(trace, step.steps[step.like[0]])
@@ -269,22 +275,26 @@ def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     other = looks_of(trace, step.steps[unlike[-1]])
     pairs = zip(usual.looks, other.looks, strict=False)
     shorter = min(len(usual.looks), len(other.looks))
-    place = next((at for at, (one, two) in enumerate(pairs) if one != two), shorter)
-    around = other if place < len(other.looks) else usual
-    launch = around.launches[place : place + 1]
+    first_difference = next(
+        (at for at, (own_look, other_look) in enumerate(pairs) if own_look != other_look), shorter
+    )
+    around = other if first_difference < len(other.looks) else usual
+    launch = around.launches[first_difference : first_difference + 1]
     shown = step.steps[unlike[-1] if around is other else step.like[0]]
-    told = None
+    origin = None
     if (launch >= 0).all():
-        told = Origins(near(trace, shown.start, shown.end), launch).origin(0, _METHOD, 1.0)
-    same_work = [one[:2] for one in usual.looks] == [one[:2] for one in other.looks]
+        origin = Origins(near(trace, shown.start, shown.end), launch).origin(0, _METHOD, 1.0)
+    same_work = [look[:2] for look in usual.looks] == [look[:2] for look in other.looks]
     only_first = unlike == [0]
     yield Blocker(
         rule=RULES[RuleId.CHANGING_SHAPE if same_work else RuleId.CONTROL_FLOW],
         certain=not only_first,
-        op=told.op if told else None,
-        module=told.module if told else None,
-        source=told.source if told else None,
-        seen=_difference(usual.looks, other.looks, place, len(unlike), step.taken, only_first),
+        op=origin.op if origin else None,
+        module=origin.module if origin else None,
+        source=origin.source if origin else None,
+        seen=_difference(
+            usual.looks, other.looks, first_difference, len(unlike), step.taken, only_first
+        ),
         count=1,
         cpu_ns=0,
         steps=len(unlike),
@@ -294,15 +304,19 @@ def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
 def _difference(
     usual: list[tuple[object, ...]],
     other: list[tuple[object, ...]],
-    place: int,
+    index: int,
     unlike: int,
-    taken: int,
+    step_count: int,
     only_first: bool,
 ) -> str:
     def shown(looks: list[tuple[object, ...]]) -> str:
-        return str(looks[place][1])[:_SHOWN_NAME] if place < len(looks) else "nothing more"
+        return str(looks[index][1])[:_SHOWN_NAME] if index < len(looks) else "nothing more"
 
-    who = "the first step, which may still warm up," if only_first else f"{unlike} of {taken} steps"
+    who = (
+        "the first step, which may still warm up,"
+        if only_first
+        else f"{unlike} of {step_count} steps"
+    )
     verb = "differs" if unlike == 1 else "differ"
     if len(usual) != len(other):
         what = f"{len(other)} pieces of work instead of {len(usual)}"

@@ -99,27 +99,31 @@ class EagerStep:
         return self.kind.count(kind)
 
 
-def eager_step(trace: Trace, taken: tuple[Step, ...] | None = None) -> EagerStep | str:
-    """The typical step of ``trace``, or why there is none; ``taken`` are its steps, where they are
-    known already. Near-linear in the rows of the trace."""
-    taken = taken or steps(trace)
+def eager_step(trace: Trace, traced_steps: tuple[Step, ...] | None = None) -> EagerStep | str:
+    """The typical step of ``trace``, or why there is none; ``traced_steps`` are its steps, where
+    they are known already. Near-linear in the rows of the trace."""
+    traced_steps = traced_steps or steps(trace)
     if not len(trace.gpu):
         return "the trace holds no work of a GPU: was it recorded with ProfilerActivity.CUDA?"
     calls = _Calls(trace)
     work = _Work(trace)
-    read = [_Read(work, step, calls) for step in taken]
-    filled = [one for one in read if len(one.rows)]
+    read = [_Read(work, step, calls) for step in traced_steps]
+    filled = [step_read for step_read in read if len(step_read.rows)]
     if not filled:
         return "none of its steps launched work on the GPU"
-    usual = Counter(one.signature for one in filled).most_common(1)[0][0]
-    like = [one for one in filled if one.signature == usual]
-    found = _typical(trace, like, taken, calls)
-    if found.graphed > len(found) / 2:
+    usual = Counter(step_read.signature for step_read in filled).most_common(1)[0][0]
+    like = [step_read for step_read in filled if step_read.signature == usual]
+    typical = _typical(trace, like, traced_steps, calls)
+    if typical.graphed > len(typical) / 2:
         return "its work comes from graph launches: it is no eager trace"
     captures = [begin for begin, _ in capture_windows("", trace)]
-    if any(one.step.start <= begin < one.step.end for one in like for begin in captures):
+    if any(
+        step_read.step.start <= begin < step_read.step.end
+        for step_read in like
+        for begin in captures
+    ):
         return "its steps capture graphs: what a capture launches does not run in it"
-    return found
+    return typical
 
 
 class _Calls:
@@ -140,7 +144,7 @@ class _Calls:
         """Whether each call was made inside an operator."""
         if not len(self._ops) or not len(rows):
             return np.zeros(len(rows), dtype=np.bool_)
-        ops = Nesting.build(*(column(self._ops, one) for one in ("ts", "dur", "tid")))
+        ops = Nesting.build(*(column(self._ops, name) for name in ("ts", "dur", "tid")))
         around = ops.around(self.start[rows], self._thread[rows])
         return np.asarray(around != NONE, dtype=np.bool_)
 
@@ -191,27 +195,31 @@ class _Read:
 
 
 def _by_first_use(stream: Ints) -> Ints:
-    values, first, place = np.unique(stream, return_index=True, return_inverse=True)
+    values, first, inverse = np.unique(stream, return_index=True, return_inverse=True)
     rank = np.empty(len(values), dtype=np.int64)
     # The default stream is where a program begins, though its first work may be on another one.
     rank[np.lexsort((first, values & 0xFFFFFFFF != _DEFAULT_STREAM))] = np.arange(len(values))
-    return np.asarray(rank[place.reshape(-1)], dtype=np.int64)
+    return np.asarray(rank[inverse.reshape(-1)], dtype=np.int64)
 
 
 def _typical(
-    trace: Trace, like: Sequence[_Read], taken: tuple[Step, ...], calls: _Calls
+    trace: Trace, reads: Sequence[_Read], traced_steps: tuple[Step, ...], calls: _Calls
 ) -> EagerStep:
-    first = like[0]
+    first = reads[0]
     gpu, rows = trace.gpu, first.rows
-    blocks = np.prod([np.maximum(column(gpu, one)[rows], 0) for one in _SHAPE[:3]], axis=0)
-    threads = np.prod([np.maximum(column(gpu, one)[rows], 0) for one in _SHAPE[3:]], axis=0)
-    duration = _medians([one.duration for one in like])
+    blocks = np.prod(
+        [np.maximum(column(gpu, dimension)[rows], 0) for dimension in _SHAPE[:3]], axis=0
+    )
+    threads = np.prod(
+        [np.maximum(column(gpu, dimension)[rows], 0) for dimension in _SHAPE[3:]], axis=0
+    )
+    duration = _medians([read.duration for read in reads])
     after, waits = _after(first, calls)
-    numbers = {step.index: place for place, step in enumerate(taken)}
+    numbers = {step.index: index for index, step in enumerate(traced_steps)}
     return EagerStep(
         method=first.step.method,
-        steps=taken,
-        like=tuple(numbers[one.step.index] for one in like),
+        steps=traced_steps,
+        like=tuple(numbers[read.step.index] for read in reads),
         rows=rows,
         launches=first.call,
         kind=tuple(gpu["kind"].gather(rows).to_list()),
@@ -224,12 +232,12 @@ def _typical(
         registers=np.maximum(column(gpu, "registers")[rows], 0),
         size=np.maximum(column(gpu, "bytes")[rows], 0),
         after=after,
-        overlapped=np.stack([_overlaps(one) for one in like]).min(axis=0),
-        begin=_medians([one.begin for one in like]),
-        step_ns=int(np.median([one.step.duration_ns for one in like])),
-        busy_ns=int(np.median([one.step.busy_ns for one in like])),
-        work_ns=int(np.median([one.step.work_ns for one in like])),
-        launch_cpu_ns=int(np.median([_launch_cpu(one, calls) for one in like])),
+        overlapped=np.stack([_overlaps(read) for read in reads]).min(axis=0),
+        begin=_medians([read.begin for read in reads]),
+        step_ns=int(np.median([read.step.duration_ns for read in reads])),
+        busy_ns=int(np.median([read.step.busy_ns for read in reads])),
+        work_ns=int(np.median([read.step.work_ns for read in reads])),
+        launch_cpu_ns=int(np.median([_launch_cpu(read, calls) for read in reads])),
         waits=waits,
         graphed=int(np.count_nonzero(calls.is_graph[first.call[first.call >= 0]])),
     )
@@ -241,20 +249,20 @@ def _medians(series: list[Ints]) -> Ints:
 
 def _launch_cpu(read: _Read, calls: _Calls) -> int:
     """From the step's begin to the return of its last call that submits work."""
-    known = read.call[read.call >= 0]
-    return int(calls.end[known].max()) - read.step.start if len(known) else read.step.duration_ns
+    linked = read.call[read.call >= 0]
+    return int(calls.end[linked].max()) - read.step.start if len(linked) else read.step.duration_ns
 
 
 def _overlaps(read: _Read) -> Ints:
     """By how much each item began before what is ahead of it on its stream had ended."""
-    found = np.zeros(len(read.rows), dtype=np.int64)
+    overlap = np.zeros(len(read.rows), dtype=np.int64)
     for lane in np.unique(read.lane):
         mine = np.flatnonzero(read.lane == lane)
         mine = mine[np.argsort(read.begin[mine], kind="stable")]
         end = np.maximum.accumulate(read.begin[mine] + read.duration[mine])
         own = read.begin[mine][1:] + read.duration[mine][1:]
-        found[mine[1:]] = np.maximum(np.minimum(end[:-1], own) - read.begin[mine][1:], 0)
-    return found
+        overlap[mine[1:]] = np.maximum(np.minimum(end[:-1], own) - read.begin[mine][1:], 0)
+    return overlap
 
 
 def _after(read: _Read, calls: _Calls) -> tuple[tuple[tuple[int, ...], ...], int]:
@@ -268,7 +276,7 @@ def _after(read: _Read, calls: _Calls) -> tuple[tuple[tuple[int, ...], ...], int
     inside = calls.in_operator(waits)
     events = sorted(
         [
-            *((int(at), _LAUNCH, place) for place, at in enumerate(read.launched.tolist())),
+            *((int(at), _LAUNCH, item) for item, at in enumerate(read.launched.tolist())),
             *((int(calls.start[row]), _RECORD, int(row)) for row in records.tolist()),
             *(
                 (int(calls.start[row]), _WAIT, int(is_inside))
@@ -278,15 +286,15 @@ def _after(read: _Read, calls: _Calls) -> tuple[tuple[tuple[int, ...], ...], int
     )
     lanes = read.lane.tolist()
     order = _StreamOrder(_main_of(read.lane, read.has_default))
-    found: list[tuple[int, ...]] = [()] * count
+    waits_for: list[tuple[int, ...]] = [()] * count
     for _, kind, which in events:
         if kind == _LAUNCH:
-            found[which] = order.launch(which, lanes[which])
+            waits_for[which] = order.launch(which, lanes[which])
         elif kind == _RECORD:
             order.record(which)
         else:
             order.wait(by_library=bool(which))
-    return tuple(found), len(waits)
+    return tuple(waits_for), len(waits)
 
 
 def _between(rows: Ints, start: Ints, begin: int, end: int) -> Ints:
@@ -338,16 +346,16 @@ class _StreamOrder:
         else:
             self._waits += 1
 
-    def launch(self, place: int, lane: int) -> tuple[int, ...]:
-        """The items of other streams that item ``place`` waits for."""
-        found = dict.fromkeys((*self._waited(lane), *self._forked(place, lane)))
-        self._newest = place
-        self._tails[lane] = place
-        return tuple(one for one in found if one != place)
+    def launch(self, item: int, lane: int) -> tuple[int, ...]:
+        """The items of other streams that ``item`` waits for."""
+        sources = dict.fromkeys((*self._waited(lane), *self._forked(item, lane)))
+        self._newest = item
+        self._tails[lane] = item
+        return tuple(source for source in sources if source != item)
 
     def _waited(self, lane: int) -> tuple[int, ...]:
         """What a library lets this launch wait for."""
-        sources = dict.fromkeys(one for one in self._library.values() if one is not None)
+        sources = dict.fromkeys(item for item in self._library.values() if item is not None)
         if len(self._library) > 1:
             # Several events at once are the streams that are joined.
             sources |= dict.fromkeys(self._tails.values())
@@ -356,23 +364,23 @@ class _StreamOrder:
         if lane not in self._tails and self._to_all is not None:
             sources[self._to_all] = None
         self._library, self._library_waits = {}, 0
-        return tuple(one for one in sources if one != self._tails.get(lane))
+        return tuple(item for item in sources if item != self._tails.get(lane))
 
-    def _forked(self, place: int, lane: int) -> tuple[int, ...]:
+    def _forked(self, item: int, lane: int) -> tuple[int, ...]:
         """What the program lets it wait for."""
         if lane == self._main:
             if self._waits:
                 self._join()
-            found, self._joined = tuple(self._joined.values()), {}
-            self._last, self._waits = (place,), 0
-            return found
+            joined, self._joined = tuple(self._joined.values()), {}
+            self._last, self._waits = (item,), 0
+            return joined
         if self._waits > len(self._open) > 0:
             # More waits than a fork needs: the open streams were joined before it.
             self._waits -= len(self._open)
             self._join()
         forks = lane not in self._open and self._waits > 0
         self._waits -= forks
-        self._open[lane] = place
+        self._open[lane] = item
         return (*self._last, *self._joined.values()) if forks else ()
 
     def _join(self) -> None:
@@ -390,9 +398,9 @@ def _main_of(lane: Ints, has_default: bool) -> int | None:
 def exclusive_of(step: EagerStep) -> Ints:
     """What each item adds to the busy time of the traced step, in ns."""
     order = np.argsort(step.begin, kind="stable")
-    found = np.zeros(len(step), dtype=np.int64)
-    found[order] = exclusive_ns(step.begin[order], step.begin[order] + step.duration[order])
-    return found
+    exclusive = np.zeros(len(step), dtype=np.int64)
+    exclusive[order] = exclusive_ns(step.begin[order], step.begin[order] + step.duration[order])
+    return exclusive
 
 
 @dataclass(frozen=True)
@@ -410,6 +418,6 @@ def looks_of(trace: Trace, step: Step) -> Looks:
     columns = [
         trace.gpu["kind"].gather(read.rows).to_list(),
         trace.gpu["name"].gather(read.rows).to_list(),
-        *(column(trace.gpu, one)[read.rows].tolist() for one in (*_SHAPE, "bytes")),
+        *(column(trace.gpu, name)[read.rows].tolist() for name in (*_SHAPE, "bytes")),
     ]
     return Looks(list(zip(*columns, strict=True)), read.call)

@@ -19,30 +19,30 @@ if TYPE_CHECKING:
 
 
 def prediction_for(
-    run: Run, against: Run | str, taken: Mapping[str, tuple[Step, ...]]
+    run: Run, against: Run | str, traced_steps: Mapping[str, tuple[Step, ...]]
 ) -> Prediction | str:
     """What the baseline ``against`` predicts for the whole-step graph of ``run``, or why nothing;
-    ``taken`` are the traced steps of runs by name."""
+    ``traced_steps`` are the traced steps of runs by name."""
     if isinstance(against, str):
         return against
     if run.mode is not ExecutionMode.GRAPH:
         return "only a graph of the whole step is predicted"
     if against.mode is not ExecutionMode.EAGER:
         return f"{against.name} is no eager run"
-    found = predict_run(against, shipped_calibration(), taken.get(against.name))
-    if not isinstance(found, str) and found.waits_for_ranks:
+    prediction = predict_run(against, shipped_calibration(), traced_steps.get(against.name))
+    if not isinstance(prediction, str) and prediction.waits_for_ranks:
         return "its collectives hold the time in which they wait for other ranks"
-    return found
+    return prediction
 
 
-def prediction_figures(found: Prediction | str, measured: Figure) -> Iterator[Figure]:
+def prediction_figures(prediction: Prediction | str, measured: Figure) -> Iterator[Figure]:
     """The predicted step time, and how far it is off ``measured``."""
-    if isinstance(found, str):
-        yield absent("predicted_step_time", found)
-        yield absent("prediction_error", found)
+    if isinstance(prediction, str):
+        yield absent("predicted_step_time", prediction)
+        yield absent("prediction_error", prediction)
         return
-    step = found.step_ns
-    samples = len(found.calibration.samples)
+    step = prediction.step_ns
+    samples = len(prediction.calibration.samples)
     spread = Spread(step.low, step.high, SpreadKind.PREDICTION, samples)
     yield present("predicted_step_time", step.value, spread)
     if not measured.value:
@@ -51,17 +51,17 @@ def prediction_figures(found: Prediction | str, measured: Figure) -> Iterator[Fi
         yield present("prediction_error", step.value / measured.value - 1)
 
 
-def scored_text(found: Prediction, measured: float | None) -> str:
+def scored_text(prediction: Prediction, measured: float | None) -> str:
     """The prediction beside the measurement, in words."""
-    step = found.step_ns
-    told = (
+    step = prediction.step_ns
+    predicted = (
         f"Predicted from the eager trace alone: {format_ns(round(step.value))} per step "
         f"({format_ns(round(step.low))} to {format_ns(round(step.high or step.value))})"
     )
     if not measured:
-        return f"{told}."
+        return f"{predicted}."
     inside = step.low <= measured <= (step.high or step.value)
     return (
-        f"{told}; measured: {format_ns(measured)}, so it was off by "
+        f"{predicted}; measured: {format_ns(measured)}, so it was off by "
         f"{step.value / measured - 1:+.1%}, {'inside' if inside else 'outside'} its interval."
     )

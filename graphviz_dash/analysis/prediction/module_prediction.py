@@ -63,28 +63,30 @@ def predict_parts(
     cost = np.zeros(len(step))
     for term, counts in item_features(step, multiprocessors).items():
         cost += counts * terms[term]
-    found = []
+    predictions = []
     names = np.array(parts.names, dtype=object)
     for name in dict.fromkeys(parts.names):
         mine = np.flatnonzero(names == name)
         runs = int(np.count_nonzero(np.diff(mine) > 1)) + 1
         launches = runs * terms[Term.FIXED]
-        found.append(
+        predictions.append(
             PartPrediction(
                 name=name,
                 items=len(mine),
-                kernels=sum(step.kind[one] == "kernel" for one in mine.tolist()),
+                kernels=sum(step.kind[item] == "kernel" for item in mine.tolist()),
                 eager_ns=float(exclusive[mine].sum() + idle[mine].sum()),
                 busy_ns=float(exclusive[mine].sum()),
                 graphs=runs,
                 graphed_ns=float(exclusive[mine].sum() + cost[mine].sum() + launches),
                 blockers=sum(
-                    one.certain and one.module is not None and _inside(one.module, name)
-                    for one in blockers
+                    blocker.certain and blocker.module is not None and _inside(blocker.module, name)
+                    for blocker in blockers
                 ),
             )
         )
-    return tuple(sorted(found, key=lambda one: (not one.name, -one.saving_ns)))
+    return tuple(
+        sorted(predictions, key=lambda prediction: (not prediction.name, -prediction.saving_ns))
+    )
 
 
 def _inside(module: str, part: str) -> bool:

@@ -130,29 +130,29 @@ def predict(
     calibration: Calibration,
     clean: CleanTimings | None = None,
     gpu: str | None = None,
-    taken: tuple[Step, ...] | None = None,
+    traced_steps: tuple[Step, ...] | None = None,
 ) -> Prediction | str:
     """The prediction for the typical step of an eager ``trace``, or why there is none.
 
     ``clean`` are timings of the same eager step with no profiler attached: the eager side is theirs
     then, else that of the trace. ``gpu`` is the name of the trace's GPU where its own does not say.
-    ``taken`` are the steps of the trace, where they are known already.
+    ``traced_steps`` are the steps of the trace, where they are known already.
     """
-    step = eager_step(trace, taken)
+    step = eager_step(trace, traced_steps)
     if isinstance(step, str):
         return step
     return predict_step(trace, step, calibration, clean, gpu)
 
 
 def predict_run(
-    run: Run, calibration: Calibration, taken: tuple[Step, ...] | None = None
+    run: Run, calibration: Calibration, traced_steps: tuple[Step, ...] | None = None
 ) -> Prediction | str:
     """The prediction from an eager run of a bundle, its clean timings used where it has them.
-    ``taken`` are the steps of its trace, where they are known already."""
+    ``traced_steps`` are the steps of its trace, where they are known already."""
     trace = run.replay_trace
     if trace is None:
         return f"{run.name} has no trace of its steps"
-    return predict(trace, calibration, run.clean, _gpu_of(run), taken)
+    return predict(trace, calibration, run.clean, _gpu_of(run), traced_steps)
 
 
 def _gpu_of(run: Run) -> str | None:
@@ -235,19 +235,19 @@ def _eager_side(
 ) -> tuple[Estimate, EagerSide, tuple[str, ...]]:
     """The eager step with its quartiles: clean where there are clean timings, never a mixture."""
     if clean is not None and clean.steps:
-        found, side = summarise([one.wall_ns for one in clean.steps]), EagerSide.CLEAN
+        summary, side = summarise([timing.wall_ns for timing in clean.steps]), EagerSide.CLEAN
     else:
-        found = summarise([step.steps[one].duration_ns for one in step.like])
+        summary = summarise([step.steps[index].duration_ns for index in step.like])
         side = EagerSide.TRACED
         if step.method is StepMethod.WHOLE:
-            found = summarise([_extent(step)])
-    assert found is not None
-    low, high = found.spread.low, found.spread.high or found.median
+            summary = summarise([_extent(step)])
+    assert summary is not None
+    low, high = summary.spread.low, summary.spread.high or summary.median
     notes = (
         "the eager side is the step under the profiler, which lengthens launches: the speedup is "
         "against that step, and against the step without a profiler it is smaller",
     )
-    return Estimate(found.median, low, high), side, notes if side is EagerSide.TRACED else ()
+    return Estimate(summary.median, low, high), side, notes if side is EagerSide.TRACED else ()
 
 
 def _extent(step: EagerStep) -> int:
@@ -272,7 +272,7 @@ def _one_off(
 ) -> tuple[tuple[str, int], ...]:
     """What the graph costs once. A capture runs the step's Python once without its work."""
     cpu = (
-        float(np.median([one.launch_cpu_ns for one in clean.steps]))
+        float(np.median([timing.launch_cpu_ns for timing in clean.steps]))
         if clean is not None and clean.steps
         else step.launch_cpu_ns
     )
@@ -307,21 +307,23 @@ def _outcome(speedup: Estimate, blockers: tuple[Blocker, ...]) -> Outcome:
         return Outcome.NO
     if speedup.value < _WORTH or speedup.low < 1:
         return Outcome.HARDLY
-    stops = any(one.certain and one.rule.severity is Severity.ILLEGAL for one in blockers)
+    stops = any(
+        blocker.certain and blocker.rule.severity is Severity.ILLEGAL for blocker in blockers
+    )
     return Outcome.BLOCKED if stops else Outcome.YES
 
 
 def _unlooked(trace: Trace, step: EagerStep) -> tuple[str, ...]:
     """What this trace cannot tell about a capture."""
-    found = []
+    limits = []
     if step.taken < 2:
-        found.append("one step alone does not show whether steps differ")
+        limits.append("one step alone does not show whether steps differ")
     if not len(trace.python):
-        found.append("no lines of code: the trace has no Python stacks (with_stack=True)")
+        limits.append("no lines of code: the trace has no Python stacks (with_stack=True)")
     if not len(trace.ops):
-        found.append("no operators: the trace was recorded without ProfilerActivity.CPU")
-    found.append("whether inputs move between steps: `graphviz-dash doctor` watches the program")
-    return tuple(found)
+        limits.append("no operators: the trace was recorded without ProfilerActivity.CPU")
+    limits.append("whether inputs move between steps: `graphviz-dash doctor` watches the program")
+    return tuple(limits)
 
 
 def _collectives(step: EagerStep) -> bool:
@@ -331,45 +333,45 @@ def _collectives(step: EagerStep) -> bool:
 def _weak(
     trace: Trace, step: EagerStep, calibration: Calibration, gpu: str | None
 ) -> tuple[str, ...]:
-    found = []
+    warnings = []
     names = trace.info.device_names
     there = gpu or (names[0] if names else None)
     own = calibration.gpu.name
     if there is None:
-        found.append(
+        warnings.append(
             f"the trace does not name its GPU, the calibration is of {own}: if it is another, "
             "gaps between nodes differ, and the intervals are too narrow"
         )
     elif there != own:
-        found.append(
+        warnings.append(
             f"the trace is of {there}, the calibration of {own}: gaps between nodes differ, and "
             "the intervals are too narrow; make one there with `graphviz-dash bench predict`"
         )
     if step.method is StepMethod.WHOLE:
-        found.append("the trace marks no steps: all of it is taken for one")
+        warnings.append("the trace marks no steps: all of it is taken for one")
     if len(step.like) < _FEW:
         steps = counted(len(step.like), "traced step")
-        found.append(f"only {steps} ran the same work; 3 or more tell better")
+        warnings.append(f"only {steps} ran the same work; 3 or more tell better")
     if _collectives(step):
-        found.append("collectives hold the time in which they wait for other ranks, as traced")
+        warnings.append("collectives hold the time in which they wait for other ranks, as traced")
     if trace.info.incomplete:
-        found.append(f"the trace is not whole: {trace.info.incomplete[0].text}")
-    return tuple(found)
+        warnings.append(f"the trace is not whole: {trace.info.incomplete[0].text}")
+    return tuple(warnings)
 
 
-def verdict(found: Prediction) -> str:
+def verdict(prediction: Prediction) -> str:
     """The prediction in a sentence."""
-    ratio, low = format_ratio(found.speedup.value), format_ratio(found.speedup.low)
-    high = format_ratio(found.speedup.high)
-    graphed = found.graphed
-    times = f"{format_ns(graphed.value)} instead of {format_ns(found.eager_ns)}"
-    side = "" if found.eager_side is EagerSide.CLEAN else f" ({found.eager_side.value})"
+    ratio, low = format_ratio(prediction.speedup.value), format_ratio(prediction.speedup.low)
+    high = format_ratio(prediction.speedup.high)
+    graphed = prediction.graphed
+    times = f"{format_ns(graphed.value)} instead of {format_ns(prediction.eager_ns)}"
+    side = "" if prediction.eager_side is EagerSide.CLEAN else f" ({prediction.eager_side.value})"
     gain = f"{ratio} faster ({low} to {high}), {times}{side} per step"
-    match found.outcome:
+    match prediction.outcome:
         case Outcome.YES:
             return f"Yes: as one graph the step would be {gain}."
         case Outcome.BLOCKED:
-            count = sum(one.certain for one in found.blockers)
+            count = sum(blocker.certain for blocker in prediction.blockers)
             places = "one place stops" if count == 1 else f"{count} places stop"
             return f"Yes, but {places} a capture: without them the step would be {gain}."
         case Outcome.HARDLY:
@@ -377,10 +379,10 @@ def verdict(found: Prediction) -> str:
     return f"No: as one graph the step would take {times}{side}."
 
 
-def one_off_text(found: Prediction) -> str:
+def one_off_text(prediction: Prediction) -> str:
     """What the graph costs once, in parts."""
-    parts = ", ".join(f"{name} {format_ns(round(ns))}" for name, ns in found.one_off)
-    return f"about {format_ns(round(found.one_off_ns))}: {parts}"
+    parts = ", ".join(f"{name} {format_ns(round(ns))}" for name, ns in prediction.one_off)
+    return f"about {format_ns(round(prediction.one_off_ns))}: {parts}"
 
 
 _GAPS: Final = {
@@ -393,10 +395,10 @@ _GAPS: Final = {
 }
 
 
-def reasons(found: Prediction) -> tuple[str, ...]:
+def reasons(prediction: Prediction) -> tuple[str, ...]:
     """The prediction's reasons, in numbers."""
-    step, replay = found.step, found.replay
-    side = "" if found.eager_side is EagerSide.CLEAN else " under the profiler"
+    step, replay = prediction.step, prediction.replay
+    side = "" if prediction.eager_side is EagerSide.CLEAN else " under the profiler"
     kinds = [
         (step.count("kernel"), "kernel"),
         (step.count("memcpy"), "copy"),
@@ -405,21 +407,21 @@ def reasons(found: Prediction) -> tuple[str, ...]:
     pieces = ", ".join(
         f"{format_count(count)} {_plural(word, count)}" for count, word in kinds if count
     )
-    share = min(step.busy_ns / found.eager_ns, 1.0) if found.eager_ns else 0.0
-    told = [
+    share = min(step.busy_ns / prediction.eager_ns, 1.0) if prediction.eager_ns else 0.0
+    texts = [
         f"{pieces} per step on {step.streams} {_plural('stream', step.streams)}; the GPU works "
-        f"{format_ns(step.busy_ns)} of the {format_ns(round(found.eager_ns))} that the eager step "
-        f"takes{side} ({format_percent(share)}) and waits for launches or the CPU "
-        f"{format_ns(round(found.idle_ns))}",
+        f"{format_ns(step.busy_ns)} of the {format_ns(round(prediction.eager_ns))} that the eager "
+        f"step takes{side} ({format_percent(share)}) and waits for launches or the CPU "
+        f"{format_ns(round(prediction.idle_ns))}",
         f"a replay has the same work, {format_ns(round(replay.work_ns))} along its longest way",
     ]
     if replay.slowed_ns >= 1:
-        told.append(
+        texts.append(
             "work on several streams at once slows each other: "
             f"{format_ns(round(replay.slowed_ns))} along that way"
         )
     if replay.heat_ns >= 1:
-        told.append(
+        texts.append(
             f"long kernels on tensor cores take {format_ns(round(replay.heat_ns))} more in a loop "
             "of such steps, at the power limit"
         )
@@ -429,12 +431,12 @@ def reasons(found: Prediction) -> tuple[str, ...]:
         if ns >= 1
     )
     if gaps:
-        told.append(f"gaps that remain between nodes: {format_ns(round(replay.gap_ns))} ({gaps})")
+        texts.append(f"gaps that remain between nodes: {format_ns(round(replay.gap_ns))} ({gaps})")
     once = f"launch and return: {format_ns(round(replay.fixed_ns))}"
     if replay.random_ns:
         once += f", and {format_ns(round(replay.random_ns))} to seed random numbers"
-    told.append(once)
-    return tuple(told)
+    texts.append(once)
+    return tuple(texts)
 
 
 def _plural(word: str, count: int) -> str:

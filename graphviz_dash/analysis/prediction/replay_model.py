@@ -85,11 +85,11 @@ def item_features(step: EagerStep, multiprocessors: int) -> dict[Term, Floats]:
     """For each term that counts items how often it counts each, shape (items,)."""
     kind = np.array(step.kind)
     kernel = kind == "kernel"
-    host = np.array([one > 0 for one in engines_of(step)], dtype=np.bool_)
+    host = np.array([engine > 0 for engine in engines_of(step)], dtype=np.bool_)
     ahead = _ahead(step)
     warps = demand_of(step, multiprocessors, 1.0)
     wide = np.where(ahead >= 0, (warps[ahead] >= 1.0) & kernel[ahead], False)
-    other = np.array([bool(one) for one in step.after], dtype=np.bool_)
+    other = np.array([bool(sources) for sources in step.after], dtype=np.bool_)
     return {
         Term.KERNEL: kernel.astype(np.float64),
         Term.WIDE: (kernel & wide).astype(np.float64),
@@ -113,7 +113,7 @@ def demand_of(step: EagerStep, multiprocessors: int, warps: float) -> Floats:
     and sets for nothing."""
     each = np.ceil(step.threads / _WARP) * step.blocks
     share = each / max(warps * multiprocessors, 1.0)
-    to_or_from_host = np.array([one > 0 for one in engines_of(step)], dtype=np.bool_)
+    to_or_from_host = np.array([engine > 0 for engine in engines_of(step)], dtype=np.bool_)
     kernel = np.array(step.kind) == "kernel"
     return np.where(kernel, np.minimum(share, 1.0), np.where(to_or_from_host, 1.0, 0.0))
 
@@ -132,17 +132,17 @@ def before_of(step: EagerStep) -> list[list[int]]:
     """What each item waits for: the one ahead of it on its stream, and those of other streams."""
     ahead = _ahead(step).tolist()
     return [
-        [*([one] if one >= 0 else []), *others]
-        for one, others in zip(ahead, step.after, strict=True)
+        [*([previous] if previous >= 0 else []), *others]
+        for previous, others in zip(ahead, step.after, strict=True)
     ]
 
 
 def _ahead(step: EagerStep) -> np.typing.NDArray[np.int64]:
-    found = np.full(len(step), -1, dtype=np.int64)
+    ahead = np.full(len(step), -1, dtype=np.int64)
     for lane in range(step.streams):
         mine = np.flatnonzero(step.lane == lane)
-        found[mine[1:]] = mine[:-1]
-    return found
+        ahead[mine[1:]] = mine[:-1]
+    return ahead
 
 
 def replay_time(step: EagerStep, terms: Mapping[str, float], multiprocessors: int) -> ReplayTime:
@@ -155,26 +155,26 @@ def replay_time(step: EagerStep, terms: Mapping[str, float], multiprocessors: in
     # What is launched programmatically begins before the end of what is ahead of it.
     alone = np.maximum(step.duration - step.overlapped, 0).astype(np.float64)
     demand = demand_of(step, multiprocessors, terms[Term.WARPS])
-    found = schedule(alone, cost, before_of(step), demand, engines_of(step))
-    on_path = {term: counts[found.path] for term, counts in features.items()}
+    timeline = schedule(alone, cost, before_of(step), demand, engines_of(step))
+    on_path = {term: counts[timeline.path] for term, counts in features.items()}
     gaps = tuple(
         (term, int(np.count_nonzero(counts)), float(counts.sum() * terms[term]))
         for term, counts in on_path.items()
         if term is not Term.HEAT and counts.any()
     )
     heat = float(on_path[Term.HEAT].sum() * terms[Term.HEAT])
-    work = float(alone[found.path].sum())
+    work = float(alone[timeline.path].sum())
     return ReplayTime(
         total_ns=terms[Term.FIXED]
         + random * terms[Term.RANDOM]
         + work
-        + found.slowed_ns
+        + timeline.slowed_ns
         + heat
         + sum(ns for _, _, ns in gaps),
         fixed_ns=terms[Term.FIXED],
         random_ns=random * terms[Term.RANDOM],
         work_ns=work,
-        slowed_ns=found.slowed_ns,
+        slowed_ns=timeline.slowed_ns,
         heat_ns=heat,
         gaps=gaps,
         features={

@@ -46,9 +46,12 @@ def schedule(
     count = len(duration)
     if not count:
         return Schedule(0.0, np.zeros(0, dtype=np.int64), 0.0)
-    if all(len(one) <= 1 and (not one or one[0] == place - 1) for place, one in enumerate(before)):
+    if all(
+        len(sources) <= 1 and (not sources or sources[0] == index - 1)
+        for index, sources in enumerate(before)
+    ):
         total = float(duration.sum() + cost[1:].sum())
-        if sum(not one for one in before) == 1:
+        if sum(not sources for sources in before) == 1:
             return Schedule(total, np.arange(count, dtype=np.int64), 0.0)
     return _shared(duration.tolist(), cost.tolist(), before, demand.tolist(), engine)
 
@@ -61,50 +64,52 @@ def _shared(
     engine: Sequence[int],
 ) -> Schedule:
     count = len(duration)
-    waiting = [len(set(one)) for one in before]
+    waiting = [len(set(sources)) for sources in before]
     followers: list[list[int]] = [[] for _ in range(count)]
-    for place, sources in enumerate(before):
+    for item, sources in enumerate(before):
         for source in set(sources):
-            followers[source].append(place)
+            followers[source].append(item)
     begin, end = [0.0] * count, [0.0] * count
     last = [-1] * count
-    ready = [(0.0, place) for place in range(count) if not waiting[place]]
+    ready = [(0.0, item) for item in range(count) if not waiting[item]]
     heapq.heapify(ready)
     running: dict[int, float] = {}
     now = 0.0
     engines = max(engine) + 1
     while ready or running:
         wanted = [0.0] * engines
-        for one in running:
-            wanted[engine[one]] += demand[one]
+        for item in running:
+            wanted[engine[item]] += demand[item]
         slow = [max(share, 1.0) for share in wanted]
-        left = min((time * slow[engine[one]] for one, time in running.items()), default=_NEVER)
+        left = min(
+            (left_ns * slow[engine[item]] for item, left_ns in running.items()), default=_NEVER
+        )
         next_end = now + left
         next_begin = ready[0][0] if ready else _NEVER
         then = min(next_end, next_begin)
-        for one in running:
-            running[one] -= (then - now) / slow[engine[one]]
+        for item in running:
+            running[item] -= (then - now) / slow[engine[item]]
         now = then
         if next_begin <= next_end:
-            _, place = heapq.heappop(ready)
-            begin[place] = now
-            running[place] = duration[place]
+            _, item = heapq.heappop(ready)
+            begin[item] = now
+            running[item] = duration[item]
             continue
-        for place in [one for one, time in running.items() if time <= _DONE_NS]:
-            del running[place]
-            end[place] = now
-            for one in followers[place]:
-                waiting[one] -= 1
+        for item in [item for item, left_ns in running.items() if left_ns <= _DONE_NS]:
+            del running[item]
+            end[item] = now
+            for follower in followers[item]:
+                waiting[follower] -= 1
                 # The last to end is what it waited for.
-                last[one] = place
-                if not waiting[one]:
-                    heapq.heappush(ready, (now + cost[one], one))
-    place = int(np.argmax(end))
-    total = end[place]
+                last[follower] = item
+                if not waiting[follower]:
+                    heapq.heappush(ready, (now + cost[follower], follower))
+    item = int(np.argmax(end))
+    total = end[item]
     path = []
-    while place >= 0:
-        path.append(place)
-        place = last[place]
+    while item >= 0:
+        path.append(item)
+        item = last[item]
     path.reverse()
-    slowed = sum(end[one] - begin[one] - duration[one] for one in path)
+    slowed = sum(end[item] - begin[item] - duration[item] for item in path)
     return Schedule(total, np.array(path, dtype=np.int64), slowed)

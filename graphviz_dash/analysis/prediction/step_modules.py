@@ -71,16 +71,16 @@ def _cut(paths: list[Path]) -> tuple[str, ...]:
     """
     for depth in range(1, max(map(len, paths), default=0) + 1):
         cut = [path[:depth] for path in paths]
-        inside = Counter(one for one in cut if one)
+        inside = Counter(path_head for path_head in cut if path_head)
         most = inside.most_common(1)[0][1]
         if len(inside) > 1 and most < _MOST_OF_IT * inside.total():
-            return tuple(".".join(one) for one in cut)
+            return tuple(".".join(path_head) for path_head in cut)
     return tuple(".".join(path[:1]) for path in paths)
 
 
 def _module_ranges(trace: Trace, step: EagerStep) -> list[Path]:
     names = _ranges_around(trace, step, lambda name: name.startswith(MODULE))
-    return [tuple(one[-1].removeprefix(MODULE).split(".")) if one else () for one in names]
+    return [tuple(path[-1].removeprefix(MODULE).split(".")) if path else () for path in names]
 
 
 def _other_ranges(trace: Trace, step: EagerStep) -> list[Path]:
@@ -98,13 +98,13 @@ def _ranges_around(trace: Trace, step: EagerStep, wanted: Callable[[str], bool])
     near = nesting.nearest(flags)
     paths: list[Path] = []
     for innermost in rows.tolist():
-        found: list[str] = []
+        path: list[str] = []
         row = innermost
         while row != NONE:
-            found.append(names[row])
+            path.append(names[row])
             above = int(nesting.parent[row])
             row = NONE if above == NONE else int(near[above])
-        paths.append(tuple(reversed(found)))
+        paths.append(tuple(reversed(path)))
     return paths
 
 
@@ -113,10 +113,10 @@ def _module_frames(trace: Trace, step: EagerStep) -> list[Path]:
         return [()] * len(step)
     frames = Frames(trace.python)
     rows = _around(trace, step, frames.nesting, frames.is_module)
-    known: dict[int, Path] = {NONE: ()}
+    modules_at: dict[int, Path] = {NONE: ()}
     for row in set(rows.tolist()) - {NONE}:
-        known[row] = frames.modules(row)
-    return [known[row] for row in rows.tolist()]
+        modules_at[row] = frames.modules(row)
+    return [modules_at[row] for row in rows.tolist()]
 
 
 def _around(trace: Trace, step: EagerStep, nesting: Nesting, wanted: Flags) -> Ints:

@@ -101,16 +101,16 @@ def last_arrivals(ranks: Sequence[tuple[StepWork, float]]) -> dict[int, int]:
     since their steps began together; for each rank its work and its clean launch CPU time in ns."""
     models = [_begin_and_end(work, _scale(work, launch), None) for work, launch in ranks]
     arrived = [next(model, None) for model in models]
-    found: dict[int, int] = {}
-    while waiting := [one for one in arrived if one is not None]:
+    latest: dict[int, int] = {}
+    while waiting := [arrival for arrival in arrived if arrival is not None]:
         # All are at the same one, unless their steps differ: then the first goes on.
         number = min(meeting for meeting, _, _ in waiting)
-        found[number] = max(begin for meeting, _, begin in waiting if meeting == number)
+        latest[number] = max(begin for meeting, _, begin in waiting if meeting == number)
         for rank, model in enumerate(models):
             at = arrived[rank]
             if at is not None and at[0] == number:
-                arrived[rank] = _send(model, found[number] - at[2])
-    return found
+                arrived[rank] = _send(model, latest[number] - at[2])
+    return latest
 
 
 def _scale(work: StepWork, launch_cpu_ns: float) -> float:
@@ -130,25 +130,25 @@ def _run(model: _Model, work: StepWork, last: Mapping[int, int] | None) -> tuple
     wait: int | None = None
     while True:
         try:
-            number, place, begin = next(model) if wait is None else model.send(wait)
+            number, item, begin = next(model) if wait is None else model.send(wait)
         except StopIteration as done:
-            found: tuple[Ints, Ints, Ints] = done.value
-            return found
-        wait = int(work.rank_wait[place]) if last is None else max(last.get(number, 0) - begin, 0)
+            times: tuple[Ints, Ints, Ints] = done.value
+            return times
+        wait = int(work.rank_wait[item]) if last is None else max(last.get(number, 0) - begin, 0)
 
 
 def _working(start: Ints, end: Ints) -> Ints:
     """What each item adds to the union of those that begin before it."""
     order = np.argsort(start, kind="stable")
-    found = np.zeros(len(start), dtype=np.int64)
-    found[order] = exclusive_ns(start[order], end[order])
-    return found
+    added = np.zeros(len(start), dtype=np.int64)
+    added[order] = exclusive_ns(start[order], end[order])
+    return added
 
 
 def _only_waiting(start: Ints, arrived: Ints, end: Ints) -> Ints:
     """What each wait, from ``start`` to ``arrived``, adds to the union of all work (``arrived`` to
     ``end``) and of the waits before it."""
-    found = np.zeros(len(start), dtype=np.int64)
+    added = np.zeros(len(start), dtype=np.int64)
     waits = np.flatnonzero(arrived > start)
     waits = waits[np.argsort(start[waits], kind="stable")]
     if len(waits):
@@ -156,8 +156,8 @@ def _only_waiting(start: Ints, arrived: Ints, end: Ints) -> Ints:
         before = np.maximum.accumulate(np.concatenate(([0], arrived[waits][:-1])))
         begin = np.minimum(np.maximum(start[waits], before), arrived[waits])
         working = work.busy_before(0, arrived[waits]) - work.busy_before(0, begin)
-        found[waits] = arrived[waits] - begin - working
-    return found
+        added[waits] = arrived[waits] - begin - working
+    return added
 
 
 def _begin_and_end(work: StepWork, scale: float, depends: list[list[int]] | None) -> _Model:
@@ -172,39 +172,41 @@ def _begin_and_end(work: StepWork, scale: float, depends: list[list[int]] | None
     begins, ends, waits = [0] * count, [0] * count, [0] * count
     last_of_lane: dict[int, int] = {}
     everything: list[int] = []
-    place = 0
-    while place < count:
-        group = groups[place]
-        stop = place + 1
+    leading = 0
+    while leading < count:
+        group = groups[leading]
+        stop = leading + 1
         while group != NO_GROUP and stop < count and groups[stop] == group:
             stop += 1
-        first = min(range(place, stop), key=traced.__getitem__)
+        first = min(range(leading, stop), key=traced.__getitem__)
         # A graph begins when all work before it on its stream has ended, whatever its branches do.
-        waits_for = everything[-1:] if group != NO_GROUP else list((depends or [[]] * count)[place])
+        waits_for = (
+            everything[-1:] if group != NO_GROUP else list((depends or [[]] * count)[leading])
+        )
         before = last_of_lane.get(lanes[first])
         if before is not None:
             waits_for.append(before)
-        if place in engines:
-            waits_for.append(engines[place])
+        if leading in engines:
+            waits_for.append(engines[leading])
         inside, delay = _before(work, first, waits_for)
         launched = round((launch[first] + inside) * scale)
-        begin = max([launched, *(ends[one] for one in waits_for)]) + delay
-        for one in sorted(range(place, stop), key=traced.__getitem__):
-            before_it = [ends[other] for other in inside_group.get(one, ())]
-            begins[one] = max(before_it, default=begin) + (delays[one] if one != first else 0)
-            if meetings[one] != ALONE:
-                waits[one] = yield meetings[one], one, begins[one]
-            ends[one] = begins[one] + waits[one] + takes[one]
-            last_of_lane[lanes[one]] = max(
-                last_of_lane.get(lanes[one], one), one, key=ends.__getitem__
+        begin = max([launched, *(ends[earlier] for earlier in waits_for)]) + delay
+        for item in sorted(range(leading, stop), key=traced.__getitem__):
+            before_it = [ends[other] for other in inside_group.get(item, ())]
+            begins[item] = max(before_it, default=begin) + (delays[item] if item != first else 0)
+            if meetings[item] != ALONE:
+                waits[item] = yield meetings[item], item, begins[item]
+            ends[item] = begins[item] + waits[item] + takes[item]
+            last_of_lane[lanes[item]] = max(
+                last_of_lane.get(lanes[item], item), item, key=ends.__getitem__
             )
-        latest = max(range(place, stop), key=ends.__getitem__)
+        latest = max(range(leading, stop), key=ends.__getitem__)
         if not everything or ends[latest] > ends[everything[-1]]:
             everything.append(latest)
         if group != NO_GROUP:
             # What comes after a graph waits for all of it.
             last_of_lane = dict.fromkeys(set(lanes), everything[-1])
-        place = stop
+        leading = stop
     return (
         np.array(begins, dtype=np.int64),
         np.array(ends, dtype=np.int64),
@@ -220,28 +222,28 @@ def _before(work: StepWork, item: int, waits_for: list[int]) -> tuple[int, int]:
     start, launch = each.start[:, item], each.launch[:, item]
     inside = np.clip(start - launch, 0, each.call[:, item])
     ready = launch + inside
-    for one in waits_for:
-        ready = np.maximum(ready, each.start[:, one] + each.duration[:, one])
+    for earlier in waits_for:
+        ready = np.maximum(ready, each.start[:, earlier] + each.duration[:, earlier])
     return round(float(np.median(inside))), round(float(np.median(np.maximum(start - ready, 0))))
 
 
 def _same_engine(work: StepWork) -> dict[int, int]:
     """For each copy between host and device, launched by itself, the one before it in the same
     direction, if it never began before that had ended: one engine does one copy at a time."""
-    found: dict[int, int] = {}
+    previous: dict[int, int] = {}
     last: dict[str, int] = {}
     each = work.each
-    for place, item in enumerate(work.items):
-        direction = next((one for one in ("HtoD", "DtoH") if one in item.name), None)
-        if item.kind != "memcpy" or direction is None or work.group[place] != NO_GROUP:
+    for index, item in enumerate(work.items):
+        direction = next((mark for mark in ("HtoD", "DtoH") if mark in item.name), None)
+        if item.kind != "memcpy" or direction is None or work.group[index] != NO_GROUP:
             continue
         before = last.get(direction)
         if before is not None and bool(
-            (each.start[:, place] >= each.start[:, before] + each.duration[:, before]).all()
+            (each.start[:, index] >= each.start[:, before] + each.duration[:, before]).all()
         ):
-            found[place] = before
-        last[direction] = place
-    return found
+            previous[index] = before
+        last[direction] = index
+    return previous
 
 
 def _delays_of_branches(
@@ -252,8 +254,8 @@ def _delays_of_branches(
     the CPU, which is scaled."""
     in_call = work.start < work.launch + work.call
     return [
-        round(delay * scale) if early and place not in inside_group else delay
-        for place, (delay, early) in enumerate(
+        round(delay * scale) if early and item not in inside_group else delay
+        for item, (delay, early) in enumerate(
             zip(work.delay.tolist(), in_call.tolist(), strict=True)
         )
     ]
@@ -261,12 +263,12 @@ def _delays_of_branches(
 
 def _inside_groups(work: StepWork) -> dict[int, list[int]]:
     """For each item those before it in the same graph launch."""
-    found: dict[int, list[int]] = {}
+    sources: dict[int, list[int]] = {}
     groups = work.group.tolist()
     for source, target in work.edges.tolist():
         if groups[source] == groups[target] != NO_GROUP:
-            found.setdefault(target, []).append(source)
-    return found
+            sources.setdefault(target, []).append(source)
+    return sources
 
 
 def _gaps(start: Ints, end: Ints, order: Ints, waits: Ints) -> tuple[Ints, Ints]:

@@ -47,25 +47,25 @@ class EagerNode:
 def eager_changes(pairs: WorkPairs, whole: WholeGraph) -> Mapping[int, EagerNode]:
     """The nodes of ``whole`` that ``pairs`` speaks of, by their place; ``pairs`` is of the eager
     step and of a step that launches the graph."""
-    place = {name: at for at, name in enumerate(whole.owner)}
+    node_index = {name: index for index, name in enumerate(whole.owner)}
     rows: defaultdict[int, list[PairRow]] = defaultdict(list)
     for row in pairs.rows:
-        for one in row.after:
-            item = pairs.after.items[one]
+        for item_index in row.after:
+            item = pairs.after.items[item_index]
             if item.graph is None or item.node is None:
                 continue
-            if (at := place.get((item.graph, item.node))) is not None:
-                rows[at].append(row)
+            if (index := node_index.get((item.graph, item.node))) is not None:
+                rows[index].append(row)
     # A graph that a step launches several times has a row for each launch: the first stands for it.
-    return {at: _read(pairs, found[0]) for at, found in rows.items()}
+    return {index: _read(pairs, node_rows[0]) for index, node_rows in rows.items()}
 
 
 def _read(pairs: WorkPairs, row: PairRow) -> EagerNode:
-    after = sum(int(pairs.after.duration[one]) for one in row.after)
+    after = sum(int(pairs.after.duration[item_index]) for item_index in row.after)
     if not row.before:
         return EagerNode(EagerChange.ADDED, None, after, (), len(row.after))
-    before = sum(int(pairs.before.duration[one]) for one in row.before)
-    names = tuple(dict.fromkeys(pairs.before.items[one].name for one in row.before))
+    before = sum(int(pairs.before.duration[item_index]) for item_index in row.before)
+    names = tuple(dict.fromkeys(pairs.before.items[item_index].name for item_index in row.before))
     if row.kind is not PairKind.SAME:
         change = EagerChange.OTHER
     elif after < before * (1 - _NOTABLE):

@@ -165,7 +165,7 @@ class _Pairing:
         self._chains = _Chains(before), _Chains(after)
         self._keys: tuple[list[int], list[int]] = before.key.tolist(), after.key.tolist()
         self._ops: tuple[list[int], list[int]] = before.op.tolist(), after.op.tolist()
-        # One place more, so that NOTHING as an index reads "taken".
+        # One item more, so that NOTHING as an index reads as paired.
         self._partner = [[NOTHING] * len(before.key) + [0], [NOTHING] * len(after.key) + [0]]
         self._method = [0] * len(after.key)
         self._sure = [0.0] * len(after.key)
@@ -188,47 +188,49 @@ class _Pairing:
         self._by_order()
         self._by_context()
         before, after = self._sides
-        for how, one, other in (
+        for method, eager_codes, graph_codes in (
             (Method.NAME_AND_LAUNCH, before.key, after.key),
             (Method.OPERATOR, before.op, after.op),
             (Method.NAME, before.name, after.name),
         ):
-            self._between(how, one, other)
+            self._between(method, eager_codes, graph_codes)
         self._by_split()
         partner = np.array(self._partner[1][:-1], dtype=np.int64)
         paired = np.flatnonzero(partner >= 0)
         extra = np.array(self._splits, dtype=np.int64).reshape(-1, 2)
-        found = np.concatenate((paired, extra[:, 1]))
-        method = np.array(self._method, dtype=np.int64)[paired]
+        graph_items = np.concatenate((paired, extra[:, 1]))
+        methods = np.array(self._method, dtype=np.int64)[paired]
         sure = np.array(self._sure, dtype=np.float64)[paired]
-        order = np.argsort(found, kind="stable")
+        order = np.argsort(graph_items, kind="stable")
         return Pairs(
             before=np.concatenate((partner[paired], extra[:, 0]))[order],
-            after=found[order],
-            method=np.concatenate((method, np.full(len(extra), int(Method.SPLIT))))[order],
+            after=graph_items[order],
+            method=np.concatenate((methods, np.full(len(extra), int(Method.SPLIT))))[order],
             confidence=np.concatenate((sure, np.full(len(extra), _CONFIDENCE[Method.SPLIT])))[
                 order
             ],
         )
 
-    def _take(self, one: int, other: int, method: Method, sure: float) -> None:
-        self._partner[0][one], self._partner[1][other] = other, one
-        self._method[other], self._sure[other] = method, sure
+    def _take(self, eager: int, graph: int, method: Method, sure: float) -> None:
+        self._partner[0][eager], self._partner[1][graph] = graph, eager
+        self._method[graph], self._sure[graph] = method, sure
 
     # -- order ------------------------------------------------------------------------------------
 
     def _by_order(self) -> None:
         keys, partner = self._keys, self._partner
         self._find_chains()
-        for one in range(len(keys[0])):
-            if partner[0][one] != NOTHING:
+        for eager in range(len(keys[0])):
+            if partner[0][eager] != NOTHING:
                 continue
-            known = self._entries.get(keys[0][one])
-            if not known:
+            waiting = self._entries.get(keys[0][eager])
+            if not waiting:
                 continue
-            waiting = [node for node in known if not self._entered[self._head[node]]]
-            self._entries[keys[0][one]] = waiting
-            entered = self._enter(one, list(dict.fromkeys(self._head[node] for node in waiting)))
+            open_nodes = [node for node in waiting if not self._entered[self._head[node]]]
+            self._entries[keys[0][eager]] = open_nodes
+            entered = self._enter(
+                eager, list(dict.fromkeys(self._head[node] for node in open_nodes))
+            )
             if entered is not None:
                 mine, node, sure = entered
                 head = self._head[node]
@@ -259,17 +261,17 @@ class _Pairing:
                 self._opened[later] = True
                 self._open(later)
 
-    def _enter(self, one: int, heads: list[int]) -> tuple[int, int, float] | None:
-        """Where an eager chain and one of the graph's chains run alike from ``one`` on: the two
+    def _enter(self, eager: int, heads: list[int]) -> tuple[int, int, float] | None:
+        """Where an eager chain and one of the graph's chains run alike from ``eager`` on: the two
         items, and how sure that is. A chain can be entered once those before it have been, or at
         least one of them."""
         # A long row of equal chains: the first are as good as any.
         ready = [(level, head) for head in heads if (level := self._readiness(head))][:32]
         good: list[tuple[int, float, int, tuple[int, int]]] = []
         for level, head in ready:
-            alike = self._compare(one, head)
+            alike = self._compare(eager, head)
             if alike.share >= (_ALIKE if level == _READY else _VERY_ALIKE):
-                good.append((level, alike.score, -head, (alike.one, alike.other)))
+                good.append((level, alike.score, -head, (alike.eager, alike.graph)))
         if not good:
             return None
         level, score, _, places = max(good)
@@ -289,60 +291,60 @@ class _Pairing:
 
     def _readiness(self, node: int) -> int:
         """Whether all the chains before the node's have been entered, some of them, or none."""
-        before = [self._started[self._head[one]] for one in self._before[self._head[node]]]
+        before = [self._started[self._head[earlier]] for earlier in self._before[self._head[node]]]
         return _READY if all(before) else _HALF_READY if any(before) else _NOT_READY
 
-    def _compare(self, one: int, other: int) -> _Alike:
+    def _compare(self, eager: int, graph: int) -> _Alike:
         """How the free items of two chains go on from (one, other)."""
-        mine = self._free(0, one)
-        theirs = self._free(1, other)
+        eager_items = self._free(0, eager)
+        graph_items = self._free(1, graph)
         return _alike(
-            mine,
-            theirs,
-            [self._keys[0][place] for place in mine],
-            [self._keys[1][place] for place in theirs],
-            [self._ops[0][place] for place in mine],
-            [self._ops[1][place] for place in theirs],
+            eager_items,
+            graph_items,
+            [self._keys[0][item] for item in eager_items],
+            [self._keys[1][item] for item in graph_items],
+            [self._ops[0][item] for item in eager_items],
+            [self._ops[1][item] for item in graph_items],
         )
 
-    def _free(self, side: int, place: int) -> list[int]:
+    def _free(self, side: int, item: int) -> list[int]:
         """The next items of a chain, until one that has its partner."""
-        found: list[int] = []
-        taken, onward = self._partner[side], self._onward[side]
-        while taken[place] == NOTHING and len(found) < _LOOK:
-            found.append(place)
-            place = onward[place]
-        return found
+        free_items: list[int] = []
+        partners, onward = self._partner[side], self._onward[side]
+        while partners[item] == NOTHING and len(free_items) < _LOOK:
+            free_items.append(item)
+            item = onward[item]
+        return free_items
 
-    def _follow(self, one: int, other: int, method: Method, sure: float) -> int:
+    def _follow(self, eager: int, graph: int, method: Method, sure: float) -> int:
         """Pairs two chains from (one, other) on, as long as they go on alike; the item of the graph
         at which they do so no more."""
-        first, second = self._onward
-        taken, gone = self._partner
-        keys, others = self._keys
-        while taken[one] == NOTHING and gone[other] == NOTHING:
-            if keys[one] == others[other]:
-                taken[one], gone[other] = other, one
-                self._method[other], self._sure[other] = method, sure
-                one, other = first[one], second[other]
+        next_eager, next_graph = self._onward
+        eager_partner, graph_partner = self._partner
+        eager_keys, graph_keys = self._keys
+        while eager_partner[eager] == NOTHING and graph_partner[graph] == NOTHING:
+            if eager_keys[eager] == graph_keys[graph]:
+                eager_partner[eager], graph_partner[graph] = graph, eager
+                self._method[graph], self._sure[graph] = method, sure
+                eager, graph = next_eager[eager], next_graph[graph]
                 continue
-            on = self._resync(one, other)
-            if on is None:
+            resumed = self._resync(eager, graph)
+            if resumed is None:
                 break
-            one, other = on
-        return other if gone[other] == NOTHING else NOTHING
+            eager, graph = resumed
+        return graph if graph_partner[graph] == NOTHING else NOTHING
 
-    def _resync(self, one: int, other: int) -> tuple[int, int] | None:
+    def _resync(self, eager: int, graph: int) -> tuple[int, int] | None:
         """Where two chains that differ at (one, other) agree again."""
-        (first, second), (keys, others) = self._onward, self._keys
-        next_one, next_other = first[one], second[other]
-        if NOTHING not in (next_one, next_other):
-            both = keys[next_one] == others[next_other]
-            if both and self._ops[0][one] == self._ops[1][other] != NOTHING:
+        (next_eager, next_graph), (eager_keys, graph_keys) = self._onward, self._keys
+        eager_after, graph_after = next_eager[eager], next_graph[graph]
+        if NOTHING not in (eager_after, graph_after):
+            both = eager_keys[eager_after] == graph_keys[graph_after]
+            if both and self._ops[0][eager] == self._ops[1][graph] != NOTHING:
                 # Another kernel for the same operator, and then as before.
-                return next_one, next_other
-        alike = self._compare(one, other)
-        return None if alike.one == NOTHING else (alike.one, alike.other)
+                return eager_after, graph_after
+        alike = self._compare(eager, graph)
+        return None if alike.eager == NOTHING else (alike.eager, alike.graph)
 
     # -- context ----------------------------------------------------------------------------------
 
@@ -351,37 +353,37 @@ class _Pairing:
             free = [np.array(partner[:-1], dtype=np.int64) == NOTHING for partner in self._partner]
             if not free[0].any() or not free[1].any():
                 return
-            found = unique_pairs(
+            seeds = unique_pairs(
                 (self._sides[0].key, self._chains[0].next_array, self._chains[0].previous_array),
                 (self._sides[1].key, self._chains[1].next_array, self._chains[1].previous_array),
                 radius,
             )
-            for one, other in found:
-                if self._partner[0][one] == NOTHING and self._partner[1][other] == NOTHING:
+            for eager, graph in seeds:
+                if self._partner[0][eager] == NOTHING and self._partner[1][graph] == NOTHING:
                     sure = _CONFIDENCE[Method.CONTEXT]
-                    self._follow(one, other, Method.CONTEXT, sure)
+                    self._follow(eager, graph, Method.CONTEXT, sure)
                     self._onward = self._backward
-                    one_back, other_back = self._onward[0][one], self._onward[1][other]
-                    self._follow(one_back, other_back, Method.CONTEXT, sure)
+                    eager_before, graph_before = self._onward[0][eager], self._onward[1][graph]
+                    self._follow(eager_before, graph_before, Method.CONTEXT, sure)
                     self._onward = self._forward
 
     # -- what is left -----------------------------------------------------------------------------
 
-    def _between(self, method: Method, first: Ints, second: Ints) -> None:
+    def _between(self, method: Method, eager_codes: Ints, graph_codes: Ints) -> None:
         """Pairs what is left by a code, between the partners of the nodes before and after."""
         lost: dict[int, list[int]] = {}
         partner = self._partner
-        places = np.flatnonzero(np.array(partner[0][:-1], dtype=np.int64) == NOTHING)
-        for place, code in zip(places.tolist(), first[places].tolist(), strict=True):
+        unpaired = np.flatnonzero(np.array(partner[0][:-1], dtype=np.int64) == NOTHING)
+        for item, code in zip(unpaired.tolist(), eager_codes[unpaired].tolist(), strict=True):
             if code != NOTHING:
-                lost.setdefault(code, []).append(place)
+                lost.setdefault(code, []).append(item)
         free = np.flatnonzero(np.array(partner[1][:-1], dtype=np.int64) == NOTHING)
         low = dict.fromkeys(free.tolist(), NOTHING)
         high = self._bounds_above(free.tolist())
-        for node, code in zip(free.tolist(), second[free].tolist(), strict=True):
+        for node, code in zip(free.tolist(), graph_codes[free].tolist(), strict=True):
             for before in self._before[node]:
-                known = partner[1][before]
-                low[node] = max(low[node], low.get(before, NOTHING) if known == NOTHING else known)
+                bound = partner[1][before]
+                low[node] = max(low[node], low.get(before, NOTHING) if bound == NOTHING else bound)
             waiting = lost.get(code)
             if not waiting:
                 continue
@@ -390,85 +392,89 @@ class _Pairing:
                 continue
             if waiting[at] - low[node] > _WINDOW:
                 continue
-            one = waiting.pop(at)
-            self._take(one, node, method, _CONFIDENCE[method])
+            eager = waiting.pop(at)
+            self._take(eager, node, method, _CONFIDENCE[method])
 
     def _bounds_above(self, free: Sequence[int]) -> dict[int, int]:
         """For each node the partner of the first after it that has one."""
         high = dict.fromkeys(free, len(self._keys[0]))
         for node in reversed(free):
             for after in self._after[node]:
-                known = self._partner[1][after]
+                partner = self._partner[1][after]
                 high[node] = min(
-                    high[node], high.get(after, high[node]) if known == NOTHING else known
+                    high[node], high.get(after, high[node]) if partner == NOTHING else partner
                 )
         return high
 
     def _by_split(self) -> None:
         """What is left beside another kernel of its own operator belongs to that kernel's pair."""
-        for side, other in ((0, 1), (1, 0)):
+        for side, opposite in ((0, 1), (1, 0)):
             chain, ops = self._chains[side], self._ops[side]
             free = [
-                place
-                for place, known in enumerate(self._partner[side][:-1])
-                if known == NOTHING and ops[place] != NOTHING
+                item
+                for item, partner in enumerate(self._partner[side][:-1])
+                if partner == NOTHING and ops[item] != NOTHING
             ]
             joined: dict[int, int] = {}
-            for place in free:
-                for beside in (chain.previous[place], chain.next[place]):
-                    if beside == NOTHING or ops[beside] != ops[place]:
+            for item in free:
+                for beside in (chain.previous[item], chain.next[item]):
+                    if beside == NOTHING or ops[beside] != ops[item]:
                         continue
-                    known = self._partner[side][beside]
-                    known = joined.get(beside, NOTHING) if known == NOTHING else known
-                    if known == NOTHING:
+                    partner = self._partner[side][beside]
+                    partner = joined.get(beside, NOTHING) if partner == NOTHING else partner
+                    if partner == NOTHING:
                         continue
-                    node = beside if side == 1 else known
+                    node = beside if side == 1 else partner
                     differs = beside in joined or self._method[node] == Method.OPERATOR
-                    if differs and self._ops[other][known] == ops[place]:
-                        joined[place] = known
+                    if differs and self._ops[opposite][partner] == ops[item]:
+                        joined[item] = partner
                         break
             self._splits += [
-                (place, known) if side == 0 else (known, place) for place, known in joined.items()
+                (item, partner) if side == 0 else (partner, item)
+                for item, partner in joined.items()
             ]
 
 
 @dataclass(frozen=True)
 class _Alike:
-    """The best way to lay two short sequences side by side: its score, the share of the shorter one
-    that has an equal partner, and the first two items that are equal (NOTHING without any)."""
+    """The best way to lay two short sequences side by side."""
 
     score: float
+    """The score of the alignment; see _EQUAL."""
     share: float
-    one: int
-    other: int
+    """The share of the shorter sequence that has an equal partner, 0 to 1."""
+    eager: int
+    """The first eager item that has an equal partner, NOTHING without any."""
+    graph: int
+    """That partner, NOTHING without any."""
 
 
 def _alike(
-    mine: list[int],
-    theirs: list[int],
-    keys: list[int],
-    others: list[int],
-    ops: list[int],
-    other_ops: list[int],
+    eager_items: list[int],
+    graph_items: list[int],
+    eager_keys: list[int],
+    graph_keys: list[int],
+    eager_ops: list[int],
+    graph_ops: list[int],
 ) -> _Alike:
     """Needleman and Wunsch (1970), with free ends: equal keys, equal operators, one left out."""
-    if not mine or not theirs:
+    if not eager_items or not graph_items:
         return _Alike(0.0, 0.0, NOTHING, NOTHING)
-    width = len(theirs)
-    row = [_LEFT_OUT * place for place in range(width + 1)]
+    width = len(graph_items)
+    row = [_LEFT_OUT * length for length in range(width + 1)]
     ways: list[list[int]] = []
     best, best_at = 0, (0, 0)
     # The innermost loop of the pairing: no calls in it but of append.
-    for x, (key, op) in enumerate(zip(keys, ops, strict=True)):
-        like = _EQUAL_OP if op != NOTHING else _UNLIKE
+    for x, (eager_key, eager_op) in enumerate(zip(eager_keys, eager_ops, strict=True)):
+        like = _EQUAL_OP if eager_op != NOTHING else _UNLIKE
         left = _LEFT_OUT * (x + 1)
         current, way = [left], []
         across_from = row[0]
-        for other, other_op, up_from in zip(others, other_ops, row[1:], strict=True):
-            if key == other:
+        for graph_key, graph_op, up_from in zip(graph_keys, graph_ops, row[1:], strict=True):
+            if eager_key == graph_key:
                 highest = across_from + _EQUAL
             else:
-                highest = across_from + (like if op == other_op else _UNLIKE)
+                highest = across_from + (like if eager_op == graph_op else _UNLIKE)
             across_from = up_from
             up = up_from + _LEFT_OUT
             left += _LEFT_OUT
@@ -484,36 +490,36 @@ def _alike(
                 best, best_at = left, (x + 1, len(way))
         ways.append(way)
         row = current
-    equal = [(x, y) for x, y in _traced(ways, best_at) if keys[x] == others[y]]
+    equal = [(x, y) for x, y in _traced(ways, best_at) if eager_keys[x] == graph_keys[y]]
     if not equal:
         return _Alike(best, 0.0, NOTHING, NOTHING)
     x, y = equal[-1]
-    return _Alike(best, len(equal) / min(len(mine), width), mine[x], theirs[y])
+    return _Alike(best, len(equal) / min(len(eager_items), width), eager_items[x], graph_items[y])
 
 
 def _traced(ways: list[list[int]], end: tuple[int, int]) -> list[tuple[int, int]]:
     """The places side by side on the best way to ``end``, from there back."""
     x, y = end
-    found = []
+    aligned = []
     while x and y:
         step = ways[x - 1][y - 1]
         if step == _ACROSS:
             x, y = x - 1, y - 1
-            found.append((x, y))
+            aligned.append((x, y))
         elif step == _UP:
             x -= 1
         else:
             y -= 1
-    return found
+    return aligned
 
 
-def _walk(place: int, onward: list[int], most: int | None = None) -> list[int]:
-    """The items of a chain from ``place`` on, at most so many."""
-    found: list[int] = []
-    while place != NOTHING and (most is None or len(found) < most):
-        found.append(place)
-        place = onward[place]
-    return found
+def _walk(item: int, onward: list[int], most: int | None = None) -> list[int]:
+    """The items of a chain from ``item`` on, at most so many."""
+    items: list[int] = []
+    while item != NOTHING and (most is None or len(items) < most):
+        items.append(item)
+        item = onward[item]
+    return items
 
 
 class _Neighbours:

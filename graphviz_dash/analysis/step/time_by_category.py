@@ -50,11 +50,11 @@ class WhereTimeGoes:
         return None if self.idle_ns is None else self.idle_ns / self.step_ns
 
 
-def where_time_goes(step_ns: float, trace: Trace, taken: tuple[Step, ...]) -> WhereTimeGoes:
-    """Divides a clean step of ``step_ns`` by the GPU work of the traced steps ``taken`` (one or
-    more). The median busy time is divided as all traced steps together are."""
-    busy_ns = float(np.median([step.busy_ns for step in taken]))
-    sums = _busy_by_category(trace, taken)
+def where_time_goes(step_ns: float, trace: Trace, traced_steps: tuple[Step, ...]) -> WhereTimeGoes:
+    """Divides a clean step of ``step_ns`` by the GPU work of ``traced_steps`` (one or more). The
+    median busy time is divided as all traced steps together are."""
+    busy_ns = float(np.median([step.busy_ns for step in traced_steps]))
+    sums = _busy_by_category(trace, traced_steps)
     whole = sum(sums.values())
     parts = tuple(
         Part(category, busy_ns * sums[category] / whole) for category in Category if sums[category]
@@ -69,21 +69,21 @@ def where_time_goes(step_ns: float, trace: Trace, taken: tuple[Step, ...]) -> Wh
     )
 
 
-def _busy_by_category(trace: Trace, taken: tuple[Step, ...]) -> dict[Category, int]:
+def _busy_by_category(trace: Trace, traced_steps: tuple[Step, ...]) -> dict[Category, int]:
     start = column(trace.gpu, "ts")
     end = start + np.maximum(column(trace.gpu, "dur"), 0)
     kinds, kind_names = encode(trace.gpu["kind"])
     names, name_names = encode(trace.gpu["name"])
     categories = list(Category)
-    place = np.array(
+    category_index = np.array(
         [[categories.index(categorise(kind, name)) for name in name_names] for kind in kind_names],
         dtype=np.int64,
     )
     sums = np.zeros(len(categories), dtype=np.int64)
-    for step in taken:
+    for step in traced_steps:
         rows = step.gpu_rows
         if not len(rows):
             continue
         counted = exclusive_ns(start[rows], end[rows])
-        np.add.at(sums, place[kinds[rows], names[rows]], counted)
+        np.add.at(sums, category_index[kinds[rows], names[rows]], counted)
     return {category: int(total) for category, total in zip(categories, sums, strict=True)}

@@ -68,26 +68,26 @@ class Lead:
     def lost_before(self, instants: Ints) -> tuple[Ints, Ints]:
         """Idle and busy loss up to each of ``instants``, in whole ns; before the step nothing."""
         at, idle, busy = self.curve
-        found = [np.rint(np.interp(instants, at, one)).astype(np.int64) for one in (idle, busy)]
-        return found[0], found[1]
+        losses = [np.rint(np.interp(instants, at, loss)).astype(np.int64) for loss in (idle, busy)]
+        return losses[0], losses[1]
 
 
 def find_lead(pairs: WorkPairs, first: StepOf, second: StepOf) -> Lead:
     """What ``first`` loses against ``second``; ``pairs`` are of their runs, baseline first."""
-    ends = [_ends(one) for one in (first, second)]
+    ends = [_ends(side) for side in (first, second)]
     shared = [row for row in pairs.rows if row.before and row.after]
     done = np.array(
         [(ends[0][list(row.before)].max(), ends[1][list(row.after)].max()) for row in shared],
         dtype=np.int64,
     ).reshape(-1, 2)
     done = done[np.argsort(done[:, 0], kind="stable")]
-    lengths = [one.step.duration_ns for one in (first, second)]
+    lengths = [side.step.duration_ns for side in (first, second)]
     at = np.concatenate(([0], done[:, 0], [max(lengths[0], int(done[:, 0].max(initial=0)))]))
     other = np.concatenate(([0], done[:, 1], [max(lengths[1], int(done[:, 1].max(initial=0)))]))
     # The two clocks of a trace differ by a microsecond: work may seem to end before its step began.
     at = np.maximum.accumulate(np.maximum(at, 0))
     other = np.maximum.accumulate(np.maximum(other, 0))
-    worked = [_Worked(one) for one in (first, second)]
+    worked = [_Worked(side) for side in (first, second)]
     busy = worked[0].before(at) - worked[1].before(other)
     idle = (at - other) - busy
     return Lead(
@@ -104,18 +104,18 @@ def find_lead(pairs: WorkPairs, first: StepOf, second: StepOf) -> Lead:
     )
 
 
-def _ends(one: StepOf) -> Ints:
-    start = one.trace.gpu["ts"].gather(one.rows).to_numpy()
-    duration = one.trace.gpu["dur"].gather(one.rows).to_numpy()
-    return np.asarray(start + np.maximum(duration, 0) - one.step.start, dtype=np.int64)
+def _ends(side: StepOf) -> Ints:
+    start = side.trace.gpu["ts"].gather(side.rows).to_numpy()
+    duration = side.trace.gpu["dur"].gather(side.rows).to_numpy()
+    return np.asarray(start + np.maximum(duration, 0) - side.step.start, dtype=np.int64)
 
 
 class _Worked:
     """How long the GPUs of a step have worked before any instant: all its streams as one."""
 
-    def __init__(self, one: StepOf) -> None:
-        end = _ends(one)
-        start = one.trace.gpu["ts"].gather(one.rows).to_numpy() - one.step.start
+    def __init__(self, side: StepOf) -> None:
+        end = _ends(side)
+        start = side.trace.gpu["ts"].gather(side.rows).to_numpy() - side.step.start
         self.periods = merge_busy(np.zeros(len(end), dtype=np.int64), start.astype(np.int64), end)
 
     def before(self, instants: Ints) -> Ints:
@@ -137,14 +137,16 @@ def _curve(at: Ints, idle: Ints, busy: Ints, worked: _Worked) -> Floats:
     begin, end = at[interval], at[np.minimum(interval + 1, len(at) - 1)]
     length = np.maximum(end - begin, 1)
     passed = (instants - begin) / length
-    work_then, work_all = (worked.before(one) - worked.before(begin) for one in (instants, end))
+    work_then, work_all = (
+        worked.before(instant) - worked.before(begin) for instant in (instants, end)
+    )
     idle_then, idle_all = instants - begin - work_then, end - begin - work_all
-    found = [instants.astype(np.float64)]
+    curve = [instants.astype(np.float64)]
     for lost, then, whole in ((idle, idle_then, idle_all), (busy, work_then, work_all)):
         share = np.where(whole > 0, then / np.maximum(whole, 1), passed)
         step = lost[np.minimum(interval + 1, len(at) - 1)] - lost[interval]
         bent = lost[interval] + step * share
         # An interval of no length at the end has no share of it passed.
         bent[-1] = lost[-1]
-        found.append(bent)
-    return np.stack(found)
+        curve.append(bent)
+    return np.stack(curve)

@@ -130,32 +130,32 @@ def step_work(
     run: Run,
     waits: RankWaits | None = None,
     replays: ReplayMatch | None = None,
-    taken: tuple[Step, ...] | None = None,
+    traced_steps: tuple[Step, ...] | None = None,
 ) -> StepWork | str:
     """The work of a typical step of ``run``, or why it cannot be told; ``waits`` are those of its
-    collectives for other ranks, ``replays`` its matched replays and ``taken`` the steps of its
-    trace, where they are known already."""
+    collectives for other ranks, ``replays`` its matched replays and ``traced_steps`` the steps
+    of its trace, where they are known already."""
     trace = run.replay_trace
     if trace is None:
         return pass_missing(run, Pass.TRACED)
-    taken = taken or steps(trace)
-    if not taken or taken[0].method is not StepMethod.MARKED:
+    traced_steps = traced_steps or steps(trace)
+    if not traced_steps or traced_steps[0].method is not StepMethod.MARKED:
         return "the trace marks no steps that end in a synchronisation"
-    if any(step.unlinked for step in taken):
+    if any(step.unlinked for step in traced_steps):
         return "the trace does not tell the launch of all GPU work"
     calls = _Calls(trace)
     nodes = _Nodes(run, trace, replays)
     if waits is None:
         waits = RankWaits.none(trace.gpu.height)
-    read = [_Read(step, calls, nodes, waits) for step in taken]
-    if any(one.final is None for one in read):
+    read = [_Read(step, calls, nodes, waits) for step in traced_steps]
+    if any(step_read.final is None for step_read in read):
         return "the trace shows no synchronisation at the end of a step"
-    signatures = Counter(one.signature for one in read)
+    signatures = Counter(step_read.signature for step_read in read)
     usual = signatures.most_common(1)[0][0]
-    like = [one for one in read if one.signature == usual]
+    like = [step_read for step_read in read if step_read.signature == usual]
     if not len(like[0].rows):
         return "nothing ran on the GPU in the traced steps"
-    return _typical(run, trace, like, len(taken), (calls, nodes))
+    return _typical(run, trace, like, len(traced_steps), (calls, nodes))
 
 
 class _Calls:
@@ -178,7 +178,7 @@ class _Calls:
 
 
 def _which(classes: list[CallClass], wanted: CallClass) -> Flags:
-    return np.array([one is wanted for one in classes], dtype=np.bool_)
+    return np.array([call_kind is wanted for call_kind in classes], dtype=np.bool_)
 
 
 class _Nodes:
@@ -204,8 +204,8 @@ class _Read:
         start = calls.gpu_start[rows]
         node = nodes.node[rows]
         # Nodes as they were captured; what is no node of a launch after them, as it began.
-        place = np.where(node >= 0, node, np.iinfo(np.int64).max)
-        order = np.lexsort((start, place, nodes.graph[rows], calls.start[call]))
+        node_order = np.where(node >= 0, node, np.iinfo(np.int64).max)
+        order = np.lexsort((start, node_order, nodes.graph[rows], calls.start[call]))
         self.rows, call = rows[order], call[order]
         self.launch = calls.start[call] - step.start
         self.call = calls.duration[call]
@@ -233,47 +233,47 @@ class _Read:
         # All of it told apart by 16 bytes: a trace may have thousands of steps.
         self.signature = (
             blake2b(
-                np.stack([one.astype(np.int64) for one in looks]).tobytes(), digest_size=16
+                np.stack([look.astype(np.int64) for look in looks]).tobytes(), digest_size=16
             ).digest(),
             len(self.waits),
         )
 
 
 def _typical(
-    run: Run, trace: Trace, like: list[_Read], taken: int, known: tuple[_Calls, _Nodes]
+    run: Run, trace: Trace, reads: list[_Read], step_count: int, sources: tuple[_Calls, _Nodes]
 ) -> StepWork:
-    nodes = known[1]
-    first = like[0]
-    items = _items(run, trace, first, known)
+    nodes = sources[1]
+    first = reads[0]
+    items = _items(run, trace, first, sources)
     lanes = column(trace.gpu, "stream") + (column(trace.gpu, "device") << 32)
     lane = np.unique(lanes[first.rows], return_inverse=True)[1].reshape(-1)
     edges = _edges(first, lane, nodes)
     each = EachStep(
         *(
-            np.stack([getattr(one, name) for one in like])
+            np.stack([getattr(read, name) for read in reads])
             for name in ("launch", "call", "start", "duration")
         )
     )
     return StepWork(
         run=run.name,
         items=items,
-        launch=_medians([one.launch for one in like]),
-        call=_medians([one.call for one in like]),
-        start=_medians([one.start for one in like]),
-        duration=_medians([one.duration for one in like]),
-        rank_wait=_medians([one.rank_wait for one in like]),
+        launch=_medians([read.launch for read in reads]),
+        call=_medians([read.call for read in reads]),
+        start=_medians([read.start for read in reads]),
+        duration=_medians([read.duration for read in reads]),
+        rank_wait=_medians([read.rank_wait for read in reads]),
         meeting=first.meeting,
         lane=lane,
         group=first.group,
         edges=edges,
-        delay=np.stack([_delays(one, edges) for one in like]).min(axis=0),
+        delay=np.stack([_delays(read, edges) for read in reads]).min(axis=0),
         each=each,
-        cpu_ns=int(np.median([one.final or 0 for one in like])),
-        waits=_medians([one.waits for one in like]),
-        return_ns=min(one.return_ns for one in like),
-        like=len(like),
-        taken=taken,
-        rows={one.index: one.rows for one in like},
+        cpu_ns=int(np.median([read.final or 0 for read in reads])),
+        waits=_medians([read.waits for read in reads]),
+        return_ns=min(read.return_ns for read in reads),
+        like=len(reads),
+        taken=step_count,
+        rows={read.index: read.rows for read in reads},
     )
 
 
@@ -298,38 +298,40 @@ def _medians(series: list[Ints]) -> Ints:
     return np.asarray(np.rint(np.median(np.stack(series), axis=0)), dtype=np.int64)
 
 
-def _items(run: Run, trace: Trace, read: _Read, known: tuple[_Calls, _Nodes]) -> tuple[Item, ...]:
-    calls, nodes = known
+def _items(run: Run, trace: Trace, read: _Read, sources: tuple[_Calls, _Nodes]) -> tuple[Item, ...]:
+    calls, nodes = sources
     kinds = trace.gpu["kind"].gather(read.rows).to_list()
     names = trace.gpu["name"].gather(read.rows).to_list()
-    shapes = np.stack([column(trace.gpu, one)[read.rows] for one in _SHAPE], axis=1).tolist()
+    shapes = np.stack(
+        [column(trace.gpu, dimension)[read.rows] for dimension in _SHAPE], axis=1
+    ).tolist()
     sizes = column(trace.gpu, "bytes")[read.rows].tolist()
     eager = np.flatnonzero(read.group == NO_GROUP)
     launches = calls.of_row[read.rows[eager]]
     around = Origins(near(trace, read.begin, read.end), launches)
-    own = {int(place): around.origin(at, BY_TRACE, 1.0) for at, place in enumerate(eager.tolist())}
+    own = {int(index): around.origin(at, BY_TRACE, 1.0) for at, index in enumerate(eager.tolist())}
     origins = {graph.id: attribute(graph, run.capture_trace).origins for graph in run.graphs}
     unknown = NodeOrigin("none", 0.0, reason="no node of the graph was found for it")
-    found = []
-    for place, row in enumerate(read.rows.tolist()):
+    items = []
+    for index, row in enumerate(read.rows.tolist()):
         graph = nodes.graphs[nodes.graph[row]] if nodes.graph[row] >= 0 else None
         node = int(nodes.node[row])
-        kind, name, size = kinds[place], names[place], sizes[place]
+        kind, name, size = kinds[index], names[index], sizes[index]
         if graph is not None and node >= 0:
             kind, name, size = _as_node(graph, node, kind, name, size)
-        found.append(
+        items.append(
             Item(
                 kind=kind,
                 name=name or "",
-                shape=tuple(shapes[place]) if kind == "kernel" else (),
+                shape=tuple(shapes[index]) if kind == "kernel" else (),
                 size=None if kind == "kernel" or size < 0 else size,
-                origin=own.get(place)
+                origin=own.get(index)
                 or (origins[graph.id][node] if graph is not None and node >= 0 else unknown),
                 graph=graph.id if graph is not None and node >= 0 else None,
                 node=node if graph is not None and node >= 0 else None,
             )
         )
-    return tuple(found)
+    return tuple(items)
 
 
 def _as_node(
@@ -337,54 +339,56 @@ def _as_node(
 ) -> tuple[str, str | None, int]:
     """Kind, name and bytes of a row as its node tells them: the driver runs small copies and sets
     as kernels of its own."""
-    one = graph.nodes[node]
-    told = _KINDS.get(one.kind, kind)
-    if told == kind or one.params is None:
+    graph_node = graph.nodes[node]
+    node_kind = _KINDS.get(graph_node.kind, kind)
+    if node_kind == kind or graph_node.params is None:
         return kind, name, size
-    return told, one.label, int(getattr(one.params, "bytes", size))
+    return node_kind, graph_node.label, int(getattr(graph_node.params, "bytes", size))
 
 
 def _edges(read: _Read, lane: Ints, nodes: _Nodes) -> Ints:
     """Which items follow which: by the edges of graphs, by stream, and around graph launches."""
-    pairs: list[tuple[int, int]] = []
+    edges: list[tuple[int, int]] = []
     segments: list[tuple[int, int]] = []
     count = len(read.rows)
     begin = 0
-    for place in range(1, count + 1):
-        if place < count and read.group[place] == read.group[begin] != NO_GROUP:
+    for index in range(1, count + 1):
+        if index < count and read.group[index] == read.group[begin] != NO_GROUP:
             continue
-        segments.append((begin, place))
-        begin = place
+        segments.append((begin, index))
+        begin = index
     last_of_lane: dict[int, int] = {}
     ends: list[int] = []
     for begin, end in segments:
         if read.group[begin] == NO_GROUP:
             before = last_of_lane.get(int(lane[begin]))
-            pairs += [(one, begin) for one in (ends or ([] if before is None else [before]))]
+            edges += [
+                (earlier, begin) for earlier in (ends or ([] if before is None else [before]))
+            ]
             last_of_lane[int(lane[begin])] = begin
             ends = []
             continue
         inner = _inner_edges(read, nodes, begin, end)
-        pairs += inner
+        edges += inner
         targets, sources = {b for _, b in inner}, {a for a, _ in inner}
         before_all = ends or ([begin - 1] if begin else [])
-        for one in range(begin, end):
-            if one not in targets:
-                pairs += [(other, one) for other in before_all]
-        ends = [one for one in range(begin, end) if one not in sources]
+        for item in range(begin, end):
+            if item not in targets:
+                edges += [(earlier, item) for earlier in before_all]
+        ends = [item for item in range(begin, end) if item not in sources]
         last_of_lane.clear()
-    return np.array(sorted(set(pairs)), dtype=np.int64).reshape(-1, 2)
+    return np.array(sorted(set(edges)), dtype=np.int64).reshape(-1, 2)
 
 
 def _inner_edges(read: _Read, nodes: _Nodes, begin: int, end: int) -> list[tuple[int, int]]:
     """The edges of the graph between the items of one launch, over nodes that show none."""
-    found: list[tuple[int, int]] = []
+    edges: list[tuple[int, int]] = []
     rows = read.rows[begin:end]
     for which in np.unique(nodes.graph[rows]).tolist():
         if which < 0:
             continue
         graph = nodes.graphs[which]
-        place = {
+        item_of = {
             int(node): begin + at
             for at, (node, owner) in enumerate(
                 zip(nodes.node[rows].tolist(), nodes.graph[rows].tolist(), strict=True)
@@ -392,6 +396,6 @@ def _inner_edges(read: _Read, nodes: _Nodes, begin: int, end: int) -> list[tuple
             if node >= 0 and owner == which
         }
         shown = np.zeros(len(graph.nodes), dtype=np.bool_)
-        shown[list(place)] = True
-        found += [(place[a], place[b]) for a, b in visible_edges(graph, shown).tolist()]
-    return found
+        shown[list(item_of)] = True
+        edges += [(item_of[a], item_of[b]) for a, b in visible_edges(graph, shown).tolist()]
+    return edges

@@ -171,10 +171,10 @@ def waterfall(
     time that any traced step of the experiment took to return from its final synchronisation;
     ``last`` are the :func:`arrivals` of the ranks of the baseline and of the run.
     """
-    for one in (run, baseline):
-        if one.clean is None or not one.clean.steps:
-            reason = pass_missing(one, Pass.CLEAN, "no synchronised iteration was timed")
-            return reason if one is run else f"the baseline {one.name}: {reason}"
+    for side in (run, baseline):
+        if side.clean is None or not side.clean.steps:
+            reason = pass_missing(side, Pass.CLEAN, "no synchronised iteration was timed")
+            return reason if side is run else f"the baseline {side.name}: {reason}"
     if isinstance(work, str):
         return work
     if isinstance(base, str):
@@ -213,12 +213,12 @@ def _depends(pairs: WorkPairs) -> list[list[int]]:
     """What each piece of the baseline's work waits for on other streams, as the graph's edges tell
     of its partners: eager streams wait for events that a trace does not show."""
     partner = {row.after[0]: row.before[0] for row in pairs.rows if row.before and row.after}
-    found: list[list[int]] = [[] for _ in pairs.before.items]
+    earlier: list[list[int]] = [[] for _ in pairs.before.items]
     for source, target in pairs.after.edges.tolist():
-        one, other = partner.get(source), partner.get(target)
-        if one is not None and other is not None and one < other:
-            found[other].append(one)
-    return found
+        source_item, target_item = partner.get(source), partner.get(target)
+        if source_item is not None and target_item is not None and source_item < target_item:
+            earlier[target_item].append(source_item)
+    return earlier
 
 
 def _item_parts(work: StepWork, model: StepModel) -> list[Parts]:
@@ -242,10 +242,10 @@ def _item_parts(work: StepWork, model: StepModel) -> list[Parts]:
 
 
 def _parts(work: StepWork, model: StepModel, step_ns: int) -> Parts:
-    known = Parts(gaps=model.after_ns, synchronisation=model.return_ns)
-    for one in _item_parts(work, model):
-        known += one
-    return known + Parts(remainder=step_ns - known.total)
+    explained = Parts(gaps=model.after_ns, synchronisation=model.return_ns)
+    for part in _item_parts(work, model):
+        explained += part
+    return explained + Parts(remainder=step_ns - explained.total)
 
 
 def _shares(
@@ -260,9 +260,9 @@ def _shares(
     counts: list[dict[str, int]] = [{}, {}]
     for side, (work, model) in enumerate(zip(sides, models, strict=True)):
         rows = pairs.of_before if side == 0 else pairs.of_after
-        for place, part in enumerate(_item_parts(work, model)):
-            item = work.items[place]
-            others = pairs.rows[rows[place]].after
+        for index, part in enumerate(_item_parts(work, model)):
+            item = work.items[index]
+            others = pairs.rows[rows[index]].after
             name = label(item, pairs.after.items[others[0]] if others else item)
             sums[side][name] = sums[side].get(name, Parts()) + part
             counts[side][name] = counts[side].get(name, 0) + 1
@@ -277,13 +277,13 @@ def _shares(
         )
         for name in dict.fromkeys((*sums[0], *sums[1]))
     ]
-    return tuple(sorted(shares, key=lambda one: (-abs(one.saved.total), one.label)))
+    return tuple(sorted(shares, key=lambda share: (-abs(share.saved.total), share.label)))
 
 
 def _sum(parts: Iterable[Parts]) -> Parts:
     whole = Parts()
-    for one in parts:
-        whole += one
+    for part in parts:
+        whole += part
     return whole
 
 
@@ -294,8 +294,8 @@ def _module(item: Item, partner: Item) -> str:
 
 def _operator(item: Item, partner: Item) -> str:
     # The outermost operator that is not the engine's: what the user or autograd called.
-    for one in (item, partner):
-        path = [name.removeprefix(_ENGINE) for name in one.origin.op_path]
+    for candidate in (item, partner):
+        path = [name.removeprefix(_ENGINE) for name in candidate.origin.op_path]
         if path:
             return path[0]
     return NO_OPERATOR

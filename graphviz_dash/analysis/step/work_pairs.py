@@ -79,10 +79,10 @@ class WorkPairs:
     @cached_property
     def counts(self) -> dict[PairKind, int]:
         """Pieces of work by kind: those of the run, and of the baseline what only it has."""
-        found = Counter[PairKind]()
+        pieces = Counter[PairKind]()
         for row in self.rows:
-            found[row.kind] += len(row.after) or len(row.before)
-        return {kind: found[kind] for kind in PairKind}
+            pieces[row.kind] += len(row.after) or len(row.before)
+        return {kind: pieces[kind] for kind in PairKind}
 
     @cached_property
     def methods(self) -> dict[str, int]:
@@ -101,11 +101,11 @@ class WorkPairs:
 
     @staticmethod
     def _row_of(places: list[tuple[int, ...]], count: int) -> tuple[int, ...]:
-        found = [NOTHING] * count
+        rows = [NOTHING] * count
         for row, members in enumerate(places):
-            for place in members:
-                found[place] = row
-        return tuple(found)
+            for item in members:
+                rows[item] = row
+        return tuple(rows)
 
 
 def pair_work(before: StepWork, after: StepWork) -> WorkPairs:
@@ -115,8 +115,8 @@ def pair_work(before: StepWork, after: StepWork) -> WorkPairs:
     other, other_op, other_name = codes.of(after.items)
     lanes = Side.in_lanes(key, op, name, before.lane)
     first = Side(key, op, name, before.edges) if before.group.max(initial=-1) >= 0 else lanes
-    found = pair(first, Side(other, other_op, other_name, after.edges))
-    return WorkPairs(before, after, _rows(before, after, found))
+    matches = pair(first, Side(other, other_op, other_name, after.edges))
+    return WorkPairs(before, after, _rows(before, after, matches))
 
 
 class _Codes:
@@ -160,46 +160,49 @@ def _name(item: Item) -> str:
     return normalised(item.name) if item.kind == "kernel" else ""
 
 
-def _rows(before: StepWork, after: StepWork, found: Pairs) -> tuple[PairRow, ...]:
+def _rows(before: StepWork, after: StepWork, matches: Pairs) -> tuple[PairRow, ...]:
     """Pairs that share an item as one row, and a row for what is left on either side."""
     members: dict[int, tuple[list[int], list[int], list[tuple[str, float]]]] = {}
     owner_before: dict[int, int] = {}
     owner_after: dict[int, int] = {}
     pairs = [
-        (one, other, METHOD_NAMES[method], sure)
-        for one, other, method, sure in zip(
-            found.before.tolist(),
-            found.after.tolist(),
-            found.method.tolist(),
-            found.confidence.tolist(),
+        (eager_item, graph_item, METHOD_NAMES[method], sure)
+        for eager_item, graph_item, method, sure in zip(
+            matches.before.tolist(),
+            matches.after.tolist(),
+            matches.method.tolist(),
+            matches.confidence.tolist(),
             strict=True,
         )
     ]
-    pairs += [(one, other, FUSED, _FUSED_CONFIDENCE) for one, other in _fused(before, after, found)]
-    for one, other, method, sure in pairs:
-        row = owner_after.get(other, owner_before.get(one, len(members)))
-        ones, others, how = members.setdefault(row, ([], [], []))
-        if one not in owner_before:
-            ones.append(one)
-        if other not in owner_after:
-            others.append(other)
-        owner_before.setdefault(one, row)
-        owner_after.setdefault(other, row)
+    pairs += [
+        (eager_item, graph_item, FUSED, _FUSED_CONFIDENCE)
+        for eager_item, graph_item in _fused(before, after, matches)
+    ]
+    for eager_item, graph_item, method, sure in pairs:
+        row = owner_after.get(graph_item, owner_before.get(eager_item, len(members)))
+        eager_items, graph_items, how = members.setdefault(row, ([], [], []))
+        if eager_item not in owner_before:
+            eager_items.append(eager_item)
+        if graph_item not in owner_after:
+            graph_items.append(graph_item)
+        owner_before.setdefault(eager_item, row)
+        owner_after.setdefault(graph_item, row)
         how.append((method, sure))
     rows = [
-        _row(before, after, tuple(sorted(ones)), tuple(sorted(others)), how)
-        for ones, others, how in members.values()
+        _row(before, after, tuple(sorted(eager_items)), tuple(sorted(graph_items)), how)
+        for eager_items, graph_items, how in members.values()
     ]
     rows += [
-        _row(before, after, (), (place,), [])
-        for place in range(len(after.items))
-        if place not in owner_after
+        _row(before, after, (), (item,), [])
+        for item in range(len(after.items))
+        if item not in owner_after
     ]
     rows.sort(key=lambda row: row.after)
     rows += [
-        _row(before, after, (place,), (), [])
-        for place in range(len(before.items))
-        if place not in owner_before
+        _row(before, after, (item,), (), [])
+        for item in range(len(before.items))
+        if item not in owner_before
     ]
     return tuple(rows)
 
@@ -207,59 +210,71 @@ def _rows(before: StepWork, after: StepWork, found: Pairs) -> tuple[PairRow, ...
 def _row(
     before: StepWork,
     after: StepWork,
-    ones: tuple[int, ...],
-    others: tuple[int, ...],
+    eager_items: tuple[int, ...],
+    graph_items: tuple[int, ...],
     how: list[tuple[str, float]],
 ) -> PairRow:
-    if not ones or not others:
-        item = after.items[others[0]] if others else before.items[ones[0]]
+    if not eager_items or not graph_items:
+        item = after.items[graph_items[0]] if graph_items else before.items[eager_items[0]]
         is_copy = item.kind != "kernel"
         kinds = (
             (PairKind.ADDED if is_copy else PairKind.ONLY_RUN)
-            if others
+            if graph_items
             else (PairKind.REMOVED if is_copy else PairKind.ONLY_BASELINE)
         )
-        return PairRow(kinds, ones, others, ALONE, 0.0)
-    mine = sorted((before.items[one].kind, _name(before.items[one])) for one in ones)
-    theirs = sorted((after.items[one].kind, _name(after.items[one])) for one in others)
-    method, sure = min(how, key=lambda one: one[1])
-    if mine != theirs:
-        return PairRow(PairKind.OTHER, ones, others, method, sure)
+        return PairRow(kinds, eager_items, graph_items, ALONE, 0.0)
+    eager_work = sorted(
+        (before.items[index].kind, _name(before.items[index])) for index in eager_items
+    )
+    graph_work = sorted(
+        (after.items[index].kind, _name(after.items[index])) for index in graph_items
+    )
+    method, sure = min(how, key=lambda match: match[1])
+    if eager_work != graph_work:
+        return PairRow(PairKind.OTHER, eager_items, graph_items, method, sure)
     launches = [
-        sorted((work.items[one].shape, work.items[one].size or 0) for one in places)
-        for work, places in ((before, ones), (after, others))
+        sorted((work.items[index].shape, work.items[index].size or 0) for index in places)
+        for work, places in ((before, eager_items), (after, graph_items))
     ]
-    return PairRow(PairKind.SAME, ones, others, method, sure, launches[0] != launches[1])
+    return PairRow(
+        PairKind.SAME, eager_items, graph_items, method, sure, launches[0] != launches[1]
+    )
 
 
-def _fused(before: StepWork, after: StepWork, found: Pairs) -> list[tuple[int, int]]:
+def _fused(before: StepWork, after: StepWork, matches: Pairs) -> list[tuple[int, int]]:
     """Eager kernels without a partner and the generated kernel whose name lists their operators,
     between the partners of its neighbours in the order of launch."""
     generated = {
-        place: _words(item.name)
-        for place, item in enumerate(after.items)
+        graph_item: _words(item.name)
+        for graph_item, item in enumerate(after.items)
         if item.kind == "kernel" and _GENERATED.match(item.name)
     }
     if not generated:
         return []
-    partner = dict(zip(found.after.tolist(), found.before.tolist(), strict=True))
-    taken = set(found.before.tolist())
+    partner = dict(zip(matches.after.tolist(), matches.before.tolist(), strict=True))
+    matched = set(matches.before.tolist())
     pairs: list[tuple[int, int]] = []
     low = NOTHING
-    for place in range(len(after.items)):
-        if place not in generated:
-            low = max(low, partner.get(place, low))
+    for graph_item in range(len(after.items)):
+        if graph_item not in generated:
+            low = max(low, partner.get(graph_item, low))
             continue
         high = min(
-            (partner[later] for later in range(place + 1, len(after.items)) if later in partner),
+            (
+                partner[later]
+                for later in range(graph_item + 1, len(after.items))
+                if later in partner
+            ),
             default=len(before.items),
         )
-        for one in range(low + 1, high):
-            words = {_OVERLOAD.sub("", op) for op in before.items[one].origin.op_path}
-            if one not in taken and any(word in generated[place] for word in words if word):
-                taken.add(one)
-                pairs.append((one, place))
-        low = max(low, partner.get(place, low))
+        for eager_item in range(low + 1, high):
+            words = {_OVERLOAD.sub("", op) for op in before.items[eager_item].origin.op_path}
+            if eager_item not in matched and any(
+                word in generated[graph_item] for word in words if word
+            ):
+                matched.add(eager_item)
+                pairs.append((eager_item, graph_item))
+        low = max(low, partner.get(graph_item, low))
     return pairs
 
 

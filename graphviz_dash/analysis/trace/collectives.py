@@ -71,8 +71,8 @@ def message_bytes(name: str, input_dims: str | None) -> int | None:
     operator's first argument (JSON text of their shapes, as the profiler records it), of the type
     in the kernel's name. None where either is not told: NCCL names the type of reductions only.
     """
-    found = _TYPE.search(name)
-    if found is None or input_dims is None:
+    element_type = _TYPE.search(name)
+    if element_type is None or input_dims is None:
         return None
     try:
         shapes = msgspec.json.decode(input_dims, type=list[list[Any]])
@@ -85,7 +85,7 @@ def message_bytes(name: str, input_dims: str | None) -> int | None:
     if not all(isinstance(size, int) and 0 <= size < 1 << 40 for size in sizes):
         return None
     elements: int = sum(prod(tensor) for tensor in tensors)
-    return elements * int(found[1]) // 8
+    return elements * int(element_type[1]) // 8
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class StepCommunication:
     compute_ns: int
 
 
-def communication(trace: Trace, taken: tuple[Step, ...]) -> tuple[StepCommunication, ...]:
+def communication(trace: Trace, traced_steps: tuple[Step, ...]) -> tuple[StepCommunication, ...]:
     """The communication of each step of ``trace``; near-linear in the rows."""
     ours = is_communication(trace)
     start = column(trace.gpu, "ts")
@@ -112,14 +112,14 @@ def communication(trace: Trace, taken: tuple[Step, ...]) -> tuple[StepCommunicat
     def union(rows: Ints) -> int:
         return int(exclusive_ns(start[rows], end[rows]).sum())
 
-    found = []
-    for step in taken:
+    by_step = []
+    for step in traced_steps:
         rows = step.gpu_rows[ours[step.gpu_rows]]
         others = step.gpu_rows[~ours[step.gpu_rows]]
         compute = union(others)
         # What communication adds to the union of the rest is what nothing else hides.
-        found.append(StepCommunication(rows, union(rows), step.busy_ns - compute, compute))
-    return tuple(found)
+        by_step.append(StepCommunication(rows, union(rows), step.busy_ns - compute, compute))
+    return tuple(by_step)
 
 
 def is_communication(trace: Trace) -> npt.NDArray[np.bool_]:

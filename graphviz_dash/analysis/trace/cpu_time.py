@@ -29,7 +29,7 @@ class _Rows(NamedTuple):
     thread: Ints
 
 
-def self_cpu_ns(trace: Trace, taken: Sequence[Step]) -> Ints:
+def self_cpu_ns(trace: Trace, traced_steps: Sequence[Step]) -> Ints:
     """For each step the "Self CPU time total" of its events, in ns, shape (steps,).
 
     torch.profiler adds up what each operator, range and runtime call took beyond those within it;
@@ -40,19 +40,21 @@ def self_cpu_ns(trace: Trace, taken: Sequence[Step]) -> Ints:
     annotations = trace.annotations
     is_step = annotations["name"].str.starts_with(STEP).fill_null(False)
     tables = (trace.ops, annotations.filter(~is_step), trace.runtime)
-    distinct = [column(one.select("tid").unique(), "tid") for one in tables]
+    distinct = [column(table.select("tid").unique(), "tid") for table in tables]
     threads = np.unique(np.concatenate(distinct))
-    rows = [_Rows(column(one, "ts"), column(one, "dur"), column(one, "tid")) for one in tables]
-    begin = np.array([step.start for step in taken], dtype=np.int64)
-    stop = np.array([step.end for step in taken], dtype=np.int64)
-    totals = np.zeros(len(taken), dtype=np.int64)
+    rows = [
+        _Rows(column(table, "ts"), column(table, "dur"), column(table, "tid")) for table in tables
+    ]
+    begin = np.array([step.start for step in traced_steps], dtype=np.int64)
+    stop = np.array([step.end for step in traced_steps], dtype=np.int64)
+    totals = np.zeros(len(traced_steps), dtype=np.int64)
     with ThreadPoolExecutor(_THREADS) as pool:
         # Chains of steps of which none overlaps another: one, as a rule.
         for chain in split_overlaps(begin, stop):
             edges = np.column_stack((begin[chain], stop[chain])).ravel()
-            bounds = np.stack([np.searchsorted(one.start, edges) for one in rows])
-            found = pool.map(lambda block: _unions(rows, block, threads), _blocks(bounds))
-            totals[chain] = np.concatenate(list(found))
+            bounds = np.stack([np.searchsorted(table_rows.start, edges) for table_rows in rows])
+            sums = pool.map(lambda block: _unions(rows, block, threads), _blocks(bounds))
+            totals[chain] = np.concatenate(list(sums))
     return totals
 
 

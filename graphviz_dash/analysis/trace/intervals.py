@@ -49,7 +49,7 @@ class Nesting:
 
     def around(self, instants: Ints, thread: Ints) -> Ints:
         """For each instant on its thread the innermost interval that holds it, or NONE."""
-        found = np.full(len(instants), NONE, dtype=np.int64)
+        innermost = np.full(len(instants), NONE, dtype=np.int64)
         threads = self.thread[self.order]
         for which in np.unique(thread):
             first, last = np.searchsorted(threads, [which, which + 1])
@@ -58,14 +58,14 @@ class Nesting:
             mine = self.order[first:last]
             asked = np.flatnonzero(thread == which)
             at = np.searchsorted(self.start[mine], instants[asked], "right") - 1
-            found[asked] = np.where(at >= 0, mine[np.maximum(at, 0)], NONE)
+            innermost[asked] = np.where(at >= 0, mine[np.maximum(at, 0)], NONE)
         # The latest that began may have ended: one around it can still run.
-        left = np.flatnonzero(found != NONE)
+        left = np.flatnonzero(innermost != NONE)
         while len(left):
-            left = left[self.end[found[left]] <= instants[left]]
-            found[left] = self.parent[found[left]]
-            left = left[found[left] != NONE]
-        return found
+            left = left[self.end[innermost[left]] <= instants[left]]
+            innermost[left] = self.parent[innermost[left]]
+            left = left[innermost[left] != NONE]
+        return innermost
 
     def nearest(self, wanted: npt.NDArray[np.bool_]) -> Ints:
         """For each interval the innermost of itself and those around it that is ``wanted``, shape
@@ -112,12 +112,12 @@ def _parents_one_by_one(start: list[int], end: list[int]) -> tuple[Ints, Ints]:
     parent = np.full(len(start), NONE, dtype=np.int64)
     depth = np.zeros(len(start), dtype=np.int64)
     stack: list[int] = []
-    for place, (begin, stop) in enumerate(zip(start, end, strict=True)):
+    for index, (begin, stop) in enumerate(zip(start, end, strict=True)):
         # What ends earlier is not around this one: it ended before, or it only overlaps.
         while stack and (end[stack[-1]] <= begin or end[stack[-1]] < stop):
             stack.pop()
         if stack:
-            parent[place] = stack[-1]
-        depth[place] = len(stack)
-        stack.append(place)
+            parent[index] = stack[-1]
+        depth[index] = len(stack)
+        stack.append(index)
     return parent, depth

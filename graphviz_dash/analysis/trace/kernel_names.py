@@ -72,8 +72,8 @@ def short_name(demangled: str) -> str:
 
 
 def _what(arguments: str) -> str | None:
-    for found in _WHAT.finditer(arguments):
-        what = next(text for text in found.groups() if text)
+    for match in _WHAT.finditer(arguments):
+        what = next(text for text in match.groups() if text)
         if what not in _CARRIERS:
             return what
     return None

@@ -218,16 +218,16 @@ def split_overlaps(start: Ints, end: Ints) -> list[Ints]:
 
 def merge_busy(device: Ints, start: Ints, end: Ints) -> LaneSet:
     """For each device one lane of the periods in which at least one slice runs."""
-    found = np.unique(device)
-    periods = [_merged(start[device == one], end[device == one]) for one in found]
+    devices = np.unique(device)
+    periods = [_merged(start[device == number], end[device == number]) for number in devices]
     if not periods:
         return _empty_lanes()
     starts = np.concatenate([period[0] for period in periods])
     ends = np.concatenate([period[1] for period in periods])
     return LaneSet(
-        owner=found.astype(np.int64),
-        track=np.full(len(found), -1, dtype=np.int64),
-        sub=np.zeros(len(found), dtype=np.int64),
+        owner=devices.astype(np.int64),
+        track=np.full(len(devices), -1, dtype=np.int64),
+        sub=np.zeros(len(devices), dtype=np.int64),
         bounds=_prefix(np.array([len(period[0]) for period in periods], dtype=np.int64)),
         row=np.broadcast_to(np.int64(-1), len(starts)),
         start=starts,
@@ -315,8 +315,8 @@ def distinct(values: Ints) -> tuple[Ints, Ints]:
     low = int(values.min())
     span = int(values.max()) - low
     if span > len(values):
-        found, places = np.unique(values, return_inverse=True)
-        return found, places.astype(np.int64)
+        uniques, places = np.unique(values, return_inverse=True)
+        return uniques, places.astype(np.int64)
     shifted = values - low
     present = np.zeros(span + 1, dtype=np.bool_)
     present[shifted] = True

@@ -91,9 +91,11 @@ class Signatures:
         ]
         codes = [self._row_code(*look) for look in looks]
         # A node that some row fits exactly is not what a row of another name means.
-        taken = set(codes)
+        exact_codes = set(codes)
         codes = [
-            self._like(look[1], look[2], taken) if code == NO_NODE and look[0] == "kernel" else code
+            self._like(look[1], look[2], exact_codes)
+            if code == NO_NODE and look[0] == "kernel"
+            else code
             for look, code in zip(looks, codes, strict=True)
         ]
         return np.array(codes, dtype=np.int64)[inverse]
@@ -134,15 +136,15 @@ class Signatures:
             return self._exact.get((kind, "", (size,)), NO_NODE)
         driver = driver_kind(name)
         for which, used in (("kernel", shape), ("kernel~", shape[:6]), ("kernel?", ())):
-            found = self._exact.get((which, normalised(name), used))
-            if found is not None:
-                return found
+            code = self._exact.get((which, normalised(name), used))
+            if code is not None:
+                return code
         return NO_NODE if driver is None else DRIVER_CODES[driver]
 
-    def _like(self, name: str, shape: Shape, taken: set[int]) -> int:
+    def _like(self, name: str, shape: Shape, exact_codes: set[int]) -> int:
         """The one code of that shape whose name is the same up to its templates, if there is."""
         for which, used in (("kernel", shape), ("kernel~", shape[:6]), ("kernel?", ())):
-            close = self._loose.get((which, base_name(name), used), set()) - taken
+            close = self._loose.get((which, base_name(name), used), set()) - exact_codes
             if len(close) == 1:
                 return next(iter(close))
         return NO_NODE
@@ -159,16 +161,16 @@ def normalised(name: str) -> str:
 def driver_kind(name: str) -> NodeKind | None:
     """The kind of node that the driver runs by a kernel of its own with this name; None for any
     other kernel."""
-    found = _DRIVER_KERNEL.match(name)
-    if found is None:
+    match = _DRIVER_KERNEL.match(name)
+    if match is None:
         return None
-    return NodeKind.MEMCPY if found[1] == "cpy" else NodeKind.MEMSET
+    return NodeKind.MEMCPY if match[1] == "cpy" else NodeKind.MEMSET
 
 
 def base_name(name: str) -> str:
     """A kernel's name without return type, template arguments and parameters."""
-    found = _BASE.match(name)
-    return _SPACE.sub("", found[1]) if found else name
+    match = _BASE.match(name)
+    return _SPACE.sub("", match[1]) if match else name
 
 
 def distinct_rows(columns: Callable[[], Iterator[Ints]]) -> tuple[Ints, Ints]:

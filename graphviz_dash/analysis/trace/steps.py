@@ -164,11 +164,11 @@ def _locate(instants: Ints, start: Ints, end: Ints) -> Ints:
         # Few steps are looked for among many instants, not each of these among the steps.
         bounds = np.searchsorted(instants, start)
         counts = np.diff(bounds, prepend=0, append=len(instants))
-        place = np.repeat(np.arange(-1, len(start)), counts)
+        step_index = np.repeat(np.arange(-1, len(start)), counts)
     else:
-        place = np.searchsorted(start, instants, "right") - 1
-    inside = (place >= 0) & (instants < end[np.maximum(place, 0)])
-    return np.where(inside, place, -1)
+        step_index = np.searchsorted(start, instants, "right") - 1
+    inside = (step_index >= 0) & (instants < end[np.maximum(step_index, 0)])
+    return np.where(inside, step_index, -1)
 
 
 def _owners(
@@ -178,10 +178,10 @@ def _owners(
     linked = launch >= 0
     if method is StepMethod.WHOLE:
         return np.zeros(len(launch), dtype=np.int64), linked
-    told = column(trace.gpu, "ts")
+    instants = column(trace.gpu, "ts")
     if linked.any():
-        told = np.where(linked, column(trace.runtime, "ts")[np.maximum(launch, 0)], told)
-    return _locate(told, start, end), linked
+        instants = np.where(linked, column(trace.runtime, "ts")[np.maximum(launch, 0)], instants)
+    return _locate(instants, start, end), linked
 
 
 def _calls(runtime: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, Ints]:
@@ -203,10 +203,10 @@ def _sums(values: Ints, bounds: Ints) -> Ints:
     return np.diff(np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(values)))[bounds])
 
 
-def _coded(names: pl.Series, place: Callable[[str], int]) -> Ints:
+def _coded(names: pl.Series, code_of: Callable[[str], int]) -> Ints:
     """``place(name)`` for each row, asked once for each distinct name."""
     codes, distinct = encode(names)
-    return np.array([place(name) for name in distinct], dtype=np.int64)[codes]
+    return np.array([code_of(name) for name in distinct], dtype=np.int64)[codes]
 
 
 def _kind_place(name: str) -> int:
