@@ -40,18 +40,18 @@ _CODES: Final = {kind: code for code, kind in enumerate(LAUNCHED_KINDS)}
 
 @dataclass(frozen=True)
 class Attribution:
-    """The origin of every node of one graph, by index.
-
-    ``capture_launches`` are the launches seen inside its capture, ``unmatched_launches`` those of
-    them that no node was found for, ``unmatched_nodes`` the nodes that a launch must have made and
-    for which none was found.
-    """
+    """The origin of every node of one graph, by index."""
 
     graph: str
+    """Id of the graph."""
     origins: tuple[NodeOrigin, ...]
+    """One for each node, by node index."""
     capture_launches: int
+    """Launches seen inside the capture of the graph."""
     unmatched_launches: int
+    """Those of them that no node was found for."""
     unmatched_nodes: int
+    """Nodes that a launch must have made and for which none was found."""
 
 
 def attribute(graph: CapturedGraph, capture: Trace | None) -> Attribution:
@@ -62,31 +62,34 @@ def attribute(graph: CapturedGraph, capture: Trace | None) -> Attribution:
     gaps, and less where a launch could have made one of several nodes; if more than a tenth is left
     over, nothing is paired. Near-linear in the rows of the trace.
     """
-    made = [node.index for node in graph.nodes if node.kind in _CODES]
+    launched_nodes = [node.index for node in graph.nodes if node.kind in _CODES]
     if graph.parent is not None:
         holder, node = graph.parent
         reason = f"it lies in a body of node {node} of {holder}, whose launches are not told apart"
-        return _nothing(graph, reason, len(made))
+        return _nothing(graph, reason, len(launched_nodes))
     if capture is None:
-        return _nothing(graph, "there is no trace of the capture", len(made))
+        return _nothing(graph, "there is no trace of the capture", len(launched_nodes))
     windows = capture_windows(graph.id, capture)
     if graph.captured_as is not None:
         windows = windows[graph.captured_as : graph.captured_as + 1]
     if not windows:
-        return _nothing(graph, "the trace shows no capture of this graph", len(made))
-    kinds = np.array([_CODES[graph.nodes[index].kind] for index in made], dtype=np.int64)
-    found = _best(kinds, capture, windows)
-    if found is None:
-        return _nothing(graph, "the trace shows several captures like this one", len(made))
-    launches, alignment = found
+        return _nothing(graph, "the trace shows no capture of this graph", len(launched_nodes))
+    kinds = np.array([_CODES[graph.nodes[index].kind] for index in launched_nodes], dtype=np.int64)
+    best_fit = _best(kinds, capture, windows)
+    if best_fit is None:
+        return _nothing(
+            graph, "the trace shows several captures like this one", len(launched_nodes)
+        )
+    launches, alignment = best_fit
     if alignment is None:
         reason = (
-            f"the capture shows {len(launches):,} launches, which do not fit {len(made):,} nodes"
+            f"the capture shows {len(launches):,} launches, which do not fit "
+            f"{len(launched_nodes):,} nodes"
             if len(launches)
             else "no launch of the capture made it: it was added through the graph API"
         )
-        return _nothing(graph, reason, len(made), len(launches))
-    exact = alignment.pairs == len(made) == len(launches)
+        return _nothing(graph, reason, len(launched_nodes), len(launches))
+    exact = alignment.pairs == len(launched_nodes) == len(launches)
     origins = Origins(capture, launches)
     by_node = {
         node: origins.origin(
@@ -95,7 +98,7 @@ def attribute(graph: CapturedGraph, capture: Trace | None) -> Attribution:
             1.0 if exact else _BETWEEN_GAPS if spread == 0 else 1 / (1 + spread),
         )
         for node, partner, spread in zip(
-            made, alignment.partner.tolist(), alignment.spread.tolist(), strict=True
+            launched_nodes, alignment.partner.tolist(), alignment.spread.tolist(), strict=True
         )
         if partner >= 0
     }
@@ -104,7 +107,7 @@ def attribute(graph: CapturedGraph, capture: Trace | None) -> Attribution:
         origins=tuple(by_node.get(node.index) or _unmatched(node.kind) for node in graph.nodes),
         capture_launches=len(launches),
         unmatched_launches=len(launches) - alignment.pairs,
-        unmatched_nodes=len(made) - alignment.pairs,
+        unmatched_nodes=len(launched_nodes) - alignment.pairs,
     )
 
 

@@ -44,13 +44,13 @@ class Names:
         codes, self.texts = encode(names)
         self.codes = codes if rows is None else codes[rows]
 
-    def __getitem__(self, place: int) -> str:
-        return self.texts[int(self.codes[place])]
+    def __getitem__(self, index: int) -> str:
+        return self.texts[int(self.codes[index])]
 
-    def at(self, places: Ints) -> list[str]:
+    def at(self, indices: Ints) -> list[str]:
         """The texts at many places, in a third of the time that asking for each takes."""
         texts = self.texts
-        return [texts[code] for code in self.codes[places].tolist()]
+        return [texts[code] for code in self.codes[indices].tolist()]
 
     def which(self, pattern: re.Pattern[str]) -> Flags:
         """Whether each row's name holds the pattern."""
@@ -88,12 +88,12 @@ class Ops:
     def inputs(self, ops: Ints) -> list[tuple[str | None, str | None]]:
         """Shapes and types of the inputs of the innermost operator around each that has them."""
         rows = pick(self._with_dims, ops)
-        known = np.flatnonzero(rows != NONE)
-        found: list[tuple[str | None, str | None]] = [(None, None)] * len(ops)
-        dims, types = (names.at(rows[known]) for names in (self._dims, self._types))
-        for place, shape, kind in zip(known.tolist(), dims, types, strict=True):
-            found[place] = (shape or None, kind or None)
-        return found
+        with_inputs = np.flatnonzero(rows != NONE)
+        inputs: list[tuple[str | None, str | None]] = [(None, None)] * len(ops)
+        dims, types = (names.at(rows[with_inputs]) for names in (self._dims, self._types))
+        for index, shape, kind in zip(with_inputs.tolist(), dims, types, strict=True):
+            inputs[index] = (shape or None, kind or None)
+        return inputs
 
     def forward(self) -> Ints:
         """For each operator the forward one whose backward it runs inside, or NONE.
@@ -131,21 +131,21 @@ class _Makers:
         Such an id counts threads in a way of its own: it is the thread that has the most of the
         numbers, and none where two have as many.
         """
-        distinct, place = np.unique(wanted, return_inverse=True)
-        found = [_with(number, rows, distinct) for number, rows in self._threads]
-        scores = [int(np.count_nonzero(rows != NONE)) for rows in found]
+        distinct, inverse = np.unique(wanted, return_inverse=True)
+        rows_by_thread = [_with(number, rows, distinct) for number, rows in self._threads]
+        scores = [int(np.count_nonzero(rows != NONE)) for rows in rows_by_thread]
         best = max(scores, default=0)
         if scores.count(best) != 1:
             return np.full(len(wanted), NONE, dtype=np.int64)
-        return found[scores.index(best)][place.reshape(-1)]
+        return rows_by_thread[scores.index(best)][inverse.reshape(-1)]
 
 
 def _with(number: Ints, rows: Ints, wanted: Ints) -> Ints:
     """The row with each of the numbers ``wanted``, of those with the ascending ``number``."""
     if not len(number):
         return np.full(len(wanted), NONE, dtype=np.int64)
-    at = np.minimum(np.searchsorted(number, wanted), len(number) - 1)
-    return np.where(number[at] == wanted, rows[at], NONE)
+    position = np.minimum(np.searchsorted(number, wanted), len(number) - 1)
+    return np.where(number[position] == wanted, rows[position], NONE)
 
 
 class Marks:
@@ -180,12 +180,12 @@ class Frames:
 
     def modules(self, row: int) -> tuple[str, ...]:
         """The calls of modules around and at ``row``, outermost first, such as ``Linear_3``."""
-        found: list[str] = []
+        calls: list[str] = []
         while row != NONE:
             if self.is_module[row]:
-                found.append(self._names[row].removeprefix(_MODULE))
+                calls.append(self._names[row].removeprefix(_MODULE))
             row = int(self.nesting.parent[row])
-        return tuple(reversed(found))
+        return tuple(reversed(calls))
 
     def line(self, row: int) -> str | None:
         """``file:line`` of the function's first line."""

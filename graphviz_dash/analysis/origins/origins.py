@@ -24,40 +24,38 @@ _RECORD: Final = "record_param_comms"
 
 
 class NodeOrigin(msgspec.Struct, frozen=True, gc=False):
-    """What launched a node during capture.
-
-    ``method`` names the rung of attribution: "capture order", "capture order, gaps" (launches and
-    nodes did not agree one to one) or "none". ``confidence`` is 0 to 1.
-
-    ``op`` is the innermost operator, ``op_path`` all of them, outermost first. ``input_dims`` and
-    ``input_types`` are the JSON text of the trace, of the innermost operator that has them.
-
-    ``phase``, by the first that holds: backward (an operator of the autograd engine, or one with a
-    forward operator on record), optimizer (inside Optimizer.step or zero_grad, and in no module's
-    forward inside it), backward (inside a Python call of backward or grad), forward (inside a
-    module's forward, or in an operator that autograd numbered), other.
-
-    ``module`` is a dotted path; that of the forward operator for backward. ``source`` is
-    ``file:line``; ``source_method`` tells how it was found: "range" (the line that called into
-    torch), "forward op" (the line of the forward operator), "python stack" (the first line of the
-    innermost function outside torch), "enclosing call" (the call that another thread was in, such
-    as backward()).
-
-    A field is None when the trace does not tell; ``reason`` says why there is no operator or line.
-    """
+    """What launched a node during capture. A field is None when the trace does not tell."""
 
     method: str
+    """How the launch was matched: "capture order", "capture order, gaps" (launches and nodes did
+    not agree one to one) or "none"."""
     confidence: float
+    """How sure the match is, 0 to 1."""
     launch_call: str | None = None
+    """Name of the runtime or driver call."""
     op: str | None = None
+    """The innermost operator around the launch."""
     op_path: tuple[str, ...] = ()
+    """All operators around it, outermost first."""
     input_dims: str | None = None
+    """Shapes of the inputs of the innermost operator that has them, as the trace's JSON text."""
     input_types: str | None = None
+    """Types of the same inputs, as the trace's JSON text."""
     phase: str = "other"
+    """By the first that holds: backward (an operator of the autograd engine, or one with a forward
+    operator on record), optimizer (inside Optimizer.step or zero_grad, and in no module's forward
+    inside it), backward (inside a Python call of backward or grad), forward (inside a module's
+    forward, or in an operator that autograd numbered), other."""
     module: str | None = None
+    """Dotted path of the innermost module; for backward, that of the forward operator."""
     source: str | None = None
+    """``file:line`` that the launch comes from."""
     source_method: str | None = None
+    """How the line was found: "range" (the line that called into torch), "forward op" (the line of
+    the forward operator), "python stack" (the first line of the innermost function outside torch),
+    "enclosing call" (the call that another thread was in, such as backward())."""
     reason: str | None = None
+    """Why there is no operator or line; None when there is one."""
 
 
 def near(trace: Trace, begin: int, end: int, margin: int | None = None) -> Trace:
@@ -98,16 +96,16 @@ class Origins:
         self._engine = pick(self._ops.nesting.nearest(self._ops.backward), self._op)
         self._module = self._modules()
         self._phase = self._phases()
-        self._sources = self._found_sources()
+        self._sources = self._find_sources()
         self._inputs = self._ops.inputs(self._op)
         # Each launch is asked for by itself: from lists, which answer sooner than arrays.
         self._op_of, self._module_of = self._op.tolist(), self._module.tolist()
         self._call_of = calls.at(np.arange(len(launches)))
 
-    def origin(self, place: int, method: str, confidence: float) -> NodeOrigin:
-        """The origin of launch number ``place``."""
-        op = self._op_of[place]
-        source, source_method = self._sources[place]
+    def origin(self, launch: int, method: str, confidence: float) -> NodeOrigin:
+        """The origin of launch number ``launch``."""
+        op = self._op_of[launch]
+        source, source_method = self._sources[launch]
         reason = None
         if op == NONE:
             reason = "it was launched outside any operator"
@@ -117,17 +115,17 @@ class Origins:
         # The record of a collective's parameters, inside the operator that calls it.
         if path and path[-1] == _RECORD and len(path) > 1:
             path = path[:-1]
-        dims, types = self._inputs[place]
-        module = self._module_of[place]
+        dims, types = self._inputs[launch]
+        module = self._module_of[launch]
         return NodeOrigin(
             method=method,
             confidence=confidence,
-            launch_call=self._call_of[place],
+            launch_call=self._call_of[launch],
             op=path[-1] if path else None,
             op_path=path,
             input_dims=dims,
             input_types=types,
-            phase=self._phase[place],
+            phase=self._phase[launch],
             module=None if module == NONE else self._marks.name(module, MODULE),
             source=source,
             source_method=source_method,
@@ -156,10 +154,10 @@ class Origins:
 
     def _of_forward(self, nesting: Nesting, wanted: Flags) -> Ints:
         """The innermost wanted interval around the forward operator of each launch."""
-        known = self._forward != NONE
+        has_forward = self._forward != NONE
         instants = pick(self._ops.nesting.start, self._forward)
         threads = pick(self._ops.nesting.thread, self._forward)
-        return np.where(known, nesting.nearest_around(wanted, instants, threads), NONE)
+        return np.where(has_forward, nesting.nearest_around(wanted, instants, threads), NONE)
 
     def _phases(self) -> list[str]:
         marks = self._marks
@@ -178,13 +176,13 @@ class Origins:
         words = ("backward", "optimizer", "backward", "forward", "other")
         return [words[rule] for rule in chosen.tolist()]
 
-    def _found_sources(self) -> list[tuple[str | None, str | None]]:
+    def _find_sources(self) -> list[tuple[str | None, str | None]]:
         marks, frames = self._marks, self._frames
         own = marks.nesting.nearest_around(marks.is_source, self._at, self._on)
         own_frame = frames.nesting.nearest_around(frames.is_own, self._at, self._on)
         # Beside a forward operator the line that called backward says little.
         own_frame = np.where(self._forward != NONE, NONE, own_frame)
-        ladder: list[tuple[Ints, bool, str]] = [
+        methods: list[tuple[Ints, bool, str]] = [
             (self._inside_engine(own), True, "range"),
             (self._of_forward(marks.nesting, marks.is_source), True, "forward op"),
             (self._of_forward(frames.nesting, frames.is_own), False, "forward op"),
@@ -192,25 +190,25 @@ class Origins:
             (_on_other_threads(marks.nesting, marks.is_source, self._at), True, "enclosing call"),
             (_on_other_threads(frames.nesting, frames.is_own, self._at), False, "enclosing call"),
         ]
-        found: list[tuple[str | None, str | None]] = [(None, None)] * len(self._at)
-        looked_for = np.ones(len(self._at), dtype=np.bool_)
-        for rows, is_mark, method in ladder:
-            here = np.flatnonzero(looked_for & (rows != NONE))
-            looked_for[here] = False
-            for place, row in zip(here.tolist(), rows[here].tolist(), strict=True):
+        sources: list[tuple[str | None, str | None]] = [(None, None)] * len(self._at)
+        open_launches = np.ones(len(self._at), dtype=np.bool_)
+        for rows, is_mark, method in methods:
+            launches = np.flatnonzero(open_launches & (rows != NONE))
+            open_launches[launches] = False
+            for launch, row in zip(launches.tolist(), rows[launches].tolist(), strict=True):
                 line = marks.name(row, SOURCE) if is_mark else frames.line(row)
-                found[place] = (line, method)
-        return found
+                sources[launch] = (line, method)
+        return sources
 
 
 def _on_other_threads(nesting: Nesting, wanted: Flags, instants: Ints) -> Ints:
     """For each instant the wanted interval that holds it on whatever thread, the latest begun."""
-    found = np.full(len(instants), NONE, dtype=np.int64)
+    latest = np.full(len(instants), NONE, dtype=np.int64)
     begun = np.full(len(instants), NONE, dtype=np.int64)
     for thread in np.unique(nesting.thread[wanted]):
         on = np.full(len(instants), thread, dtype=np.int64)
         rows = nesting.nearest_around(wanted, instants, on)
         starts = pick(nesting.start, rows)
         later = (rows != NONE) & (starts > begun)
-        found, begun = np.where(later, rows, found), np.where(later, starts, begun)
-    return found
+        latest, begun = np.where(later, rows, latest), np.where(later, starts, begun)
+    return latest
