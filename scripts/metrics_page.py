@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 
-from graphviz_dash.analysis.launch.launch_costs import launch_measures
 from graphviz_dash.analysis.metrics.registry import (
     DRIFT,
     FEW_ITERATIONS,
@@ -21,6 +20,7 @@ from graphviz_dash.analysis.metrics.registry import (
     WIDE_SPREAD,
     Better,
 )
+from graphviz_dash.narrative.launch import metrics_chapter
 
 _INTRODUCTION = """\
 # Metrics
@@ -82,7 +82,7 @@ def markdown() -> str:
             if metric.estimate:
                 facts += " · an estimate"
             parts.append(f"\n### {metric.title}\n\n{facts}\n\n{metric.formula}\n")
-    return "".join((*parts, launch_measures(), _WEAK))
+    return "".join((*parts, metrics_chapter(), _WEAK))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ class Fact(StrEnum):
     GRAPHS = "graphs"
     MEMORY = "memory"
     ENVIRONMENT = "environment"
+    LAUNCH_COSTS = "launch costs"
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from graphviz_dash.analysis.launch.launch_costs import TITLES, LaunchCosts, Row, Timing
+from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, Timing, TopologyCosts
 from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch, Topology
-from graphviz_dash.units import format_count
 
 _BY_EVENTS: Final = (
     LaunchMeasure.FIRST_LAUNCH_DEVICE,
@@ -22,19 +21,24 @@ _EVENT_NS: Final = 500.0
 
 
 @dataclass(frozen=True)
-class Difference:
-    """One measure of one graph in all recordings, in their order. ``medians`` and ``ratios`` to the
-    first; ``apart`` is the largest difference of any two medians, ``shown`` the widest of their
-    spreads, from end to end (of what events time at least their resolution); ``within``: whether
-    the medians lie no further apart than that."""
+class MeasureDifference:
+    """One measure of one graph in all recordings, in their order."""
 
     topology: Topology
+    """The graph."""
     measure: LaunchMeasure
+    """What was timed."""
     medians: tuple[float, ...]
+    """The median of each recording, in ns."""
     ratios: tuple[float, ...]
+    """Each median over that of the first recording."""
     apart: float
+    """The largest difference of any two medians, in ns."""
     shown: float
+    """The widest of the spreads, from end to end, in ns; of what events time at least their
+    resolution."""
     within: bool
+    """Whether the medians lie no further apart than that."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,11 @@ class LaunchComparison:
     these lie within their spread, in words."""
 
     names: tuple[str, ...]
-    differences: tuple[Difference, ...]
-    sentence: str
+    differences: tuple[MeasureDifference, ...]
 
-    def of(self, measure: LaunchMeasure) -> tuple[Difference, ...]:
+    def of(self, measure: LaunchMeasure) -> tuple[MeasureDifference, ...]:
         """Those of one measure."""
-        return tuple(one for one in self.differences if one.measure is measure)
+        return tuple(difference for difference in self.differences if difference.measure is measure)
 
 
 def compare_launches(recordings: Mapping[str, LaunchCosts]) -> LaunchComparison | None:
@@ -58,73 +61,78 @@ def compare_launches(recordings: Mapping[str, LaunchCosts]) -> LaunchComparison 
     tables = [{row.topology: row for row in costs.rows} for costs in recordings.values()]
     differences = tuple(
         _difference(topology, measure, timings)
-        for measure in TITLES
+        for measure in LaunchMeasure
         for topology in tables[0]
         if (timings := _timings(tables, topology, measure))
     )
-    within = sum(one.within for one in differences)
-    sentence = (
-        f"{format_count(within)} of {format_count(len(differences))} medians lie no further apart "
-        f"than the spread that is shown with them."
-    )
-    return LaunchComparison(tuple(recordings), differences, sentence)
+    return LaunchComparison(tuple(recordings), differences)
 
 
 def _timings(
-    tables: list[dict[Topology, Row]], topology: Topology, measure: LaunchMeasure
+    tables: list[dict[Topology, TopologyCosts]], topology: Topology, measure: LaunchMeasure
 ) -> list[Timing]:
     """The measure in each recording; empty where one lacks it."""
-    found = [
+    timings = [
         table[topology].timings[measure]
         for table in tables
         if topology in table and measure in table[topology].timings
     ]
-    return found if len(found) == len(tables) else []
+    return timings if len(timings) == len(tables) else []
 
 
-def _difference(topology: Topology, measure: LaunchMeasure, timings: list[Timing]) -> Difference:
-    medians = tuple(one.summary.median for one in timings)
-    shown = max((one.spread.high or one.spread.low) - one.spread.low for one in timings)
+def _difference(
+    topology: Topology, measure: LaunchMeasure, timings: list[Timing]
+) -> MeasureDifference:
+    medians = tuple(timing.summary.median for timing in timings)
+    shown = max((timing.spread.high or timing.spread.low) - timing.spread.low for timing in timings)
     if measure in _BY_EVENTS:
         shown = max(shown, _EVENT_NS)
     apart = max(medians) - min(medians)
     ratios = tuple(median / medians[0] for median in medians)
-    return Difference(topology, measure, medians, ratios, apart, shown, apart <= shown)
+    return MeasureDifference(topology, measure, medians, ratios, apart, shown, apart <= shown)
 
 
 @dataclass(frozen=True)
-class PublishedRow:
-    """A published time of a straight line beside the medians of recordings, by name (None: not
-    measured there); all in ns."""
+class PublishedTime:
+    """A published time of a straight line beside the medians of recordings."""
 
     measure: LaunchMeasure
+    """What was timed."""
     nodes: int
+    """Nodes of the line."""
     before: float
+    """Time with the older toolkit, in ns."""
     after: float
+    """Time with the newer toolkit, in ns."""
     quoted_by: int
+    """How many documents that quote the time were read."""
     medians: Mapping[str, float | None]
+    """The same in each recording by its name, in ns; None where it was not measured."""
 
 
 def beside_published(
     published: PublishedLaunch, recordings: Mapping[str, LaunchCosts]
-) -> tuple[PublishedRow, ...]:
+) -> tuple[PublishedTime, ...]:
     """What was published beside the same of ``recordings``. A line (base and slope) is given at 10
     and 1,000 nodes, where a recording's own fit is taken."""
     rows = [
-        PublishedRow(
-            one.measure,
-            one.nodes,
-            one.before_us * 1e3,
-            one.after_us * 1e3,
-            one.quoted_by,
-            {name: _line(costs, one.nodes, one.measure) for name, costs in recordings.items()},
+        PublishedTime(
+            figure.measure,
+            figure.nodes,
+            figure.before_us * 1e3,
+            figure.after_us * 1e3,
+            figure.quoted_by,
+            {
+                name: _line(costs, figure.nodes, figure.measure)
+                for name, costs in recordings.items()
+            },
         )
-        for one in published.figures
+        for figure in published.figures
     ]
-    for measure in dict.fromkeys(one.measure for one in published.lines):
-        before, after = (one for one in published.lines if one.measure is measure)
+    for measure in dict.fromkeys(figure.measure for figure in published.lines):
+        before, after = (figure for figure in published.lines if figure.measure is measure)
         rows += [
-            PublishedRow(
+            PublishedTime(
                 measure,
                 nodes,
                 before.base_ns + before.slope_ns * nodes,
@@ -134,14 +142,15 @@ def beside_published(
             )
             for nodes in (10, 100, 1000)
         ]
-    order = list(TITLES)
+    order = list(LaunchMeasure)
     return tuple(sorted(rows, key=lambda row: (order.index(row.measure), row.nodes)))
 
 
 def _line(costs: LaunchCosts, nodes: int, measure: LaunchMeasure) -> float | None:
     """The median of a straight line of so many nodes."""
     for row in costs.rows:
-        one = row.topology
-        if (one.width, one.length, one.single_root, one.other) == (1, nodes, False, None):
+        topology = row.topology
+        line = (topology.width, topology.length, topology.single_root, topology.other)
+        if line == (1, nodes, False, None):
             return row.median(measure)
     return None

@@ -30,11 +30,17 @@ class Fit:
     """``base_ns + slope_ns * max(0, nodes - knee)``, with 95% intervals of all three."""
 
     base_ns: float
+    """Time up to the knee, in ns."""
     slope_ns: float
+    """What each node beyond the knee adds, in ns."""
     knee: int
+    """Nodes up to which the time is constant; 0 or a size that was measured."""
     base_interval: Spread
+    """Of ``base_ns``, in ns."""
     slope_interval: Spread
+    """Of ``slope_ns``, in ns."""
     knee_interval: Spread
+    """Of ``knee``, in nodes."""
 
     def at(self, nodes: int) -> float:
         """The fitted time of a graph of so many nodes, in ns."""

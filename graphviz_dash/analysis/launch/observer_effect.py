@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 import numpy as np
@@ -20,140 +21,126 @@ from graphviz_dash.analysis.sample_statistics import (
     resampled_medians,
     summarise,
 )
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.observers import Observed, Observer, ObserverPass
 from graphviz_dash.model.run import Run
-from graphviz_dash.units import format_ns, format_ratio
 
-TITLES: Final = {
-    Observer.NONE: "nothing attached",
-    Observer.EVENTS: "CUDA events",
-    Observer.PROFILER: "torch.profiler",
-    Observer.STOPPED: "torch.profiler, stopped",
-    Observer.GRAPH_LEVEL: "CUPTI, a record a graph",
-    Observer.NODE_LEVEL: "CUPTI, a record a node",
-}
-"""How each observer is called."""
 
-MEANINGS: Final = {
-    Observer.NONE: "two processes, the first and the last",
-    Observer.EVENTS: "an event recorded before and after each step",
-    Observer.PROFILER: "CPU and CUDA activities, as the traced pass has them",
-    Observer.STOPPED: "the same process after its profiler was stopped: CUPTI stays attached",
-    Observer.GRAPH_LEVEL: "CUPTI_ACTIVITY_KIND_GRAPH_TRACE: begin and end of each graph launch",
-    Observer.NODE_LEVEL: "CUPTI's records of kernels, copies and sets, also within graphs",
-}
-"""What was attached."""
+class StepMeasure(StrEnum):
+    """What is timed of a step under each observer."""
 
-COLUMNS: Final = {
-    "launch": (
-        "Launch, CPU",
-        "from the step's call to its return; of a graph, its launch",
-    ),
-    "step": ("Step", "from the step's call to its completed work, the GPU idle before"),
-    "interval": ("Step, back to back", "a step among many without a wait between them"),
-    "device": ("On the GPU", "the step's work behind a kernel that spins: no launch is in it"),
-    "reported": ("The tool says", "GPU time of a step as the tool itself reports it"),
-}
-"""The measures, in their order: title and what is timed."""
+    LAUNCH = "launch"
+    STEP = "step"
+    INTERVAL = "interval"
+    DEVICE = "device"
+    REPORTED = "reported"
 
 
 @dataclass(frozen=True)
 class Effect:
-    """One measure under one observer in ns, and how many times it is that without one.
-
-    ``ratio`` is None where there is nothing to divide by. ``interval`` is its 95% interval, None
-    for a single total. ``beyond``: whether it is more than two processes differ by themselves.
-    """
+    """One measure under one observer, and how many times it is that without one."""
 
     value: float
+    """The median, or the only value, in ns."""
     summary: Summary | None
+    """Median and quartiles in ns; None for a single total."""
     ratio: float | None
+    """The median over that without the observer; None where there is nothing to divide by."""
     interval: Spread | None
+    """95% interval of the ratio; None for a single total."""
     beyond: bool | None
+    """Whether it differs by more than two processes do by themselves; None for what the others are
+    divided by, and without a ratio."""
 
 
 @dataclass(frozen=True)
 class ObserverRow:
-    """One observer. ``effects`` by the keys of COLUMNS; ``absent`` says of the others why they are
-    not there. ``records`` counts records of work on the GPU for each step, None for an observer
-    that makes none."""
+    """The step under one observer."""
 
     observer: Observer
+    """Who watched."""
     source: str | None
+    """The tool and its version; None where nothing was attached."""
     steps: int
-    effects: dict[str, Effect]
-    absent: dict[str, str]
+    """Steps that were timed, in all of its processes."""
+    effects: dict[StepMeasure, Effect]
+    """What was timed."""
+    absent: dict[StepMeasure, str]
+    """Why each other measure was not."""
     records: float | None
-
-    @property
-    def title(self) -> str:
-        """How the observer is called."""
-        return TITLES[self.observer]
+    """Records of work on the GPU for each step; None for an observer that makes none."""
 
 
 @dataclass(frozen=True)
 class ObserverEffect:
-    """What watching one run's step costs. ``noise``: by measure the larger over the smaller median
-    of the two processes to which nothing was attached; 1 where there was one. ``without``: why an
-    observer is missing, a line each."""
+    """What watching one run's step costs."""
 
     run: str
+    """Name of the run."""
+    launches_graphs: bool
+    """Whether its step launches captured graphs."""
     rows: tuple[ObserverRow, ...]
-    noise: dict[str, float]
-    without: tuple[str, ...]
-    sentence: str
+    """A row for each observer that was tried."""
+    noise: dict[StepMeasure, float]
+    """The larger over the smaller median of the two processes to which nothing was attached, by
+    measure; 1 where there was one."""
+    without: dict[Observer, str]
+    """Why each other observer was not tried, as far as the bundle says."""
 
     def row(self, observer: Observer) -> ObserverRow | None:
         """The row of an observer; None where it was not tried."""
         return next((row for row in self.rows if row.observer is observer), None)
 
 
-_READ: Final[dict[str, Callable[[Observed], Sequence[int]]]] = {
-    "launch": lambda one: [step.launch_cpu_ns for step in one.steps],
-    "step": lambda one: [step.wall_ns for step in one.steps],
-    "interval": lambda one: (one.interval_ns,),
-    "device": lambda one: one.device_ns,
-    "reported": lambda one: one.reported_ns,
+_READ: Final[dict[StepMeasure, Callable[[Observed], Sequence[int]]]] = {
+    StepMeasure.LAUNCH: lambda process: [step.launch_cpu_ns for step in process.steps],
+    StepMeasure.STEP: lambda process: [step.wall_ns for step in process.steps],
+    StepMeasure.INTERVAL: lambda process: (process.interval_ns,),
+    StepMeasure.DEVICE: lambda process: process.device_ns,
+    StepMeasure.REPORTED: lambda process: process.reported_ns,
 }
 # The GPU has no clock that could be read with nothing attached: events are the least that can be.
-_BASE: Final = {"device": Observer.EVENTS, "reported": Observer.EVENTS}
-_DIVIDED_BY: Final = {"reported": "device"}
+_BASE: Final = {StepMeasure.DEVICE: Observer.EVENTS, StepMeasure.REPORTED: Observer.EVENTS}
+_DIVIDED_BY: Final = {StepMeasure.REPORTED: StepMeasure.DEVICE}
 _SILENT: Final = {
-    (Observer.NONE, "device"): "nothing is attached that could time the GPU",
-    (Observer.NONE, "reported"): "nothing is attached that could tell",
-    (Observer.STOPPED, "reported"): "a profiler that was stopped tells nothing",
+    (Observer.NONE, StepMeasure.DEVICE): "nothing is attached that could time the GPU",
+    (Observer.NONE, StepMeasure.REPORTED): "nothing is attached that could tell",
+    (Observer.STOPPED, StepMeasure.REPORTED): "a profiler that was stopped tells nothing",
 }
 _UNREAD: Final = {
-    "device": "every step took longer to launch than the kernel before it spun",
-    "reported": "it told no times of these steps",
+    StepMeasure.DEVICE: "every step took longer to launch than the kernel before it spun",
+    StepMeasure.REPORTED: "it told no times of these steps",
 }
 """Why a measure has no value: of an observer that cannot have it, else of one that could."""
 
 
-def observer_effect(run: Run) -> ObserverEffect | str:
-    """What each observer does to the step of ``run``, or why that is not known."""
-    found = run.observers
-    if found is None:
-        return _why_absent(run)
-    noise = {measure: _noise(found, measure) for measure in COLUMNS}
+def observer_effect(run: Run) -> ObserverEffect | Missing:
+    """What each observer does to the step of ``run``."""
+    observers = run.observers
+    if observers is None:
+        return Missing(Fact.OBSERVERS_PASS, _why_absent(run))
+    noise = {measure: _noise(observers, measure) for measure in StepMeasure}
     # Of the GPU there is nothing to read without an observer; it differs as the whole step does.
-    noise |= dict.fromkeys(_BASE, noise["step"])
+    noise |= dict.fromkeys(_BASE, noise[StepMeasure.STEP])
+    by_observer: dict[Observer, list[Observed]] = {}
+    for process in observers.observed:
+        by_observer.setdefault(process.observer, []).append(process)
     rows = tuple(
-        _row(observer, [one for one in found.observed if one.observer is observer], found, noise)
+        _row(observer, by_observer[observer], observers, noise)
         for observer in Observer
-        if any(one.observer is observer for one in found.observed)
+        if observer in by_observer
     )
-    without = tuple(
-        f"{TITLES[Observer(name)]}: {absent.reason}"
+    without = {
+        Observer(name): absent.reason
         for absent in run.manifest.absent
         if (name := absent.fact.removeprefix("observer ")) in {*Observer}
-    )
-    return ObserverEffect(run.name, rows, noise, without, _sentence(run, rows))
+    }
+    return ObserverEffect(run.name, bool(run.graphs), rows, noise, without)
 
 
 def _why_absent(run: Run) -> str:
     for absent in run.manifest.absent:
-        if absent.fact == "observers pass":
+        if absent.fact == Fact.OBSERVERS_PASS:
             return absent.reason
     if run.manifest.sources:
         return "it was imported, and other programs do not time what they cost"
@@ -163,14 +150,17 @@ def _why_absent(run: Run) -> str:
 
 
 def _row(
-    observer: Observer, series: Sequence[Observed], found: ObserverPass, noise: dict[str, float]
+    observer: Observer,
+    series: Sequence[Observed],
+    observers: ObserverPass,
+    noise: dict[StepMeasure, float],
 ) -> ObserverRow:
     effects = {
         measure: effect
-        for measure in COLUMNS
-        if (effect := _effect(observer, measure, series, found, noise[measure])) is not None
+        for measure in StepMeasure
+        if (effect := _effect(observer, measure, series, observers, noise[measure])) is not None
     }
-    steps = sum(len(one.steps) for one in series)
+    steps = sum(len(process.steps) for process in series)
     records = series[0].records
     return ObserverRow(
         observer,
@@ -179,7 +169,7 @@ def _row(
         effects,
         {
             measure: _SILENT.get((observer, measure), _UNREAD.get(measure, "no step was timed"))
-            for measure in COLUMNS
+            for measure in StepMeasure
             if measure not in effects
         },
         None if records is None else records / len(series[0].steps),
@@ -188,9 +178,9 @@ def _row(
 
 def _effect(
     observer: Observer,
-    measure: str,
+    measure: StepMeasure,
     series: Sequence[Observed],
-    found: ObserverPass,
+    observers: ObserverPass,
     noise: float,
 ) -> Effect | None:
     values = _values(series, measure)
@@ -199,7 +189,7 @@ def _effect(
         return None
     base_of = _BASE.get(measure, Observer.NONE)
     against = _values(
-        [one for one in found.observed if one.observer is base_of],
+        [process for process in observers.observed if process.observer is base_of],
         _DIVIDED_BY.get(measure, measure),
     )
     base = summarise(against)
@@ -221,42 +211,16 @@ def _apart(low: float, high: float, noise: float) -> bool:
     return low > noise or high < 1 / noise
 
 
-def _values(series: Iterable[Observed], measure: str) -> list[int]:
-    return [value for one in series for value in _READ[measure](one)]
+def _values(series: Iterable[Observed], measure: StepMeasure) -> list[int]:
+    return [value for process in series for value in _READ[measure](process)]
 
 
-def _noise(found: ObserverPass, measure: str) -> float:
+def _noise(observers: ObserverPass, measure: StepMeasure) -> float:
     medians = [
         float(np.median(values))
-        for one in found.observed
-        if one.observer is Observer.NONE and (values := _READ[measure](one))
+        for process in observers.observed
+        if process.observer is Observer.NONE and (values := _READ[measure](process))
     ]
     if not medians or not min(medians):
         return 1.0
     return max(medians) / min(medians)
-
-
-def _sentence(run: Run, rows: Sequence[ObserverRow]) -> str:
-    alone = next((row for row in rows if row.observer is Observer.NONE), None)
-    if alone is None or "step" not in alone.effects:
-        return f"{run.name} was not timed with nothing attached."
-    what = "launch" if run.graphs else "issue"
-    told = [
-        f"{row.title} {_times(row.effects['launch'])} to {what} and {_times(row.effects['step'])} "
-        "in all"
-        for row in rows
-        if row.observer not in (Observer.NONE, Observer.STOPPED)
-    ]
-    begin = (
-        f"With nothing attached a step of {run.name} takes {format_ns(alone.effects['step'].value)}"
-        f", {format_ns(alone.effects['launch'].value)} of them to {what} it."
-    )
-    if not told:
-        return begin
-    return f"{begin} It takes so many times as long under {'; '.join(told)}."
-
-
-def _times(effect: Effect) -> str:
-    if effect.beyond is False:
-        return "no longer"
-    return format_ratio(effect.ratio)

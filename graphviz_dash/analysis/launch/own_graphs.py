@@ -9,16 +9,16 @@ number of nodes on the longest path to it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from graphviz_dash.analysis.launch.launch_costs import TITLES, LaunchCosts, Timing
+from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, Timing
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.launch import LaunchMeasure
 from graphviz_dash.model.run import Environment, Experiment, Run
 from graphviz_dash.model.timings import GraphLife
-from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
 
 COMPARED: Final = (
     LaunchMeasure.INSTANTIATION,
@@ -50,20 +50,27 @@ _NOT_YET: Final = "this was not yet done when it was collected"
 
 
 @dataclass(frozen=True)
-class Shape:
-    """What a graph is like, without the bodies of its nodes. ``straight`` counts the nodes on
-    straight lines of two or more, ``longest`` the longest of these; ``depth`` is the number of
-    nodes on the longest path, ``width`` the most nodes at one depth."""
+class GraphShape:
+    """What a graph is like, without the bodies of its nodes."""
 
     nodes: int
+    """All nodes."""
     edges: int
+    """Edges, of which two between the same nodes count once."""
     kinds: Mapping[NodeKind, int]
+    """Nodes of each kind."""
     roots: int
+    """Nodes without a predecessor."""
     leaves: int
+    """Nodes without a successor."""
     depth: int
+    """Nodes on the longest path."""
     width: int
+    """The most nodes at one depth."""
     straight: int
+    """Nodes on straight lines of two or more."""
     longest: int
+    """Nodes of the longest straight line."""
 
     @property
     def share(self) -> float:
@@ -77,51 +84,52 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What a chain takes that is as long as the graph has nodes, by a fit over toy chains.
-
-    ``reference`` names the recording. ``ns`` is the chain's time, ``with_roots`` that time and what
-    the graph's further roots cost there (None: not known, or another measure than the launch).
-    ``measured`` is the graph's own time over the chain's. ``within``: whether chains of such a size
-    were measured, else the fit is continued.
-    """
+class ChainTime:
+    """What a chain takes that is as long as the graph has nodes, by a fit over synthetic chains."""
 
     reference: str
+    """Name of the recording."""
     ns: float
+    """The chain's time, in ns."""
     with_roots: float | None
+    """That time and what the graph's further roots cost there, in ns; None where that is not known,
+    or for another measure than the launch."""
     measured: float
+    """The graph's own time over the chain's."""
     within: bool
+    """Whether chains of such a size were measured; else the fit is continued."""
 
 
 @dataclass(frozen=True)
 class OwnGraph:
-    """One captured graph. ``shape`` is None where the capture pass failed. ``timings`` are medians
-    with quartiles, of one value where it was measured once; ``absent`` says of the other measures
-    why they are not there. ``expected`` by measure, or why it is not known."""
+    """One captured graph of a run."""
 
     run: str
+    """Name of the run."""
     graph: str
+    """Id of the graph."""
     name: str
+    """Its name; its id where it has none."""
     nodes: int
-    shape: Shape | None
+    """Its nodes, without those of bodies."""
+    shape: GraphShape | None
+    """None where the capture pass failed."""
     timings: Mapping[LaunchMeasure, Timing]
+    """Medians with quartiles, of one value where it was measured once."""
     absent: Mapping[LaunchMeasure, str]
-    expected: Mapping[LaunchMeasure, Expected] | str
+    """Why each other measure was not timed."""
+    expected: Mapping[LaunchMeasure, ChainTime] | Missing
+    """What a chain of its size takes, by measure."""
 
     @property
-    def chain(self) -> Expected | None:
+    def chain(self) -> ChainTime | None:
         """The CPU time of a repeat launch of a chain of its size; None where it is not known."""
-        if isinstance(self.expected, str):
+        if isinstance(self.expected, Missing):
             return None
         return self.expected.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
 
-    @property
-    def sentence(self) -> str:
-        """What it is like and how its launch compares, in words."""
-        return _sentence(self)
 
-
-def shape_of(graph: CapturedGraph) -> Shape:
+def shape_of(graph: CapturedGraph) -> GraphShape:
     """The shape of one graph, whose edges are those of a DAG."""
     count = len(graph.nodes)
     before: list[list[int]] = [[] for _ in range(count)]
@@ -136,7 +144,7 @@ def shape_of(graph: CapturedGraph) -> Shape:
         if len(sources) == 1 and len(after[sources[0]]) == 1
     }
     runs = _runs(follows)
-    return Shape(
+    return GraphShape(
         nodes=count,
         edges=sum(map(len, after)),
         kinds=Counter(node.kind for node in graph.nodes),
@@ -183,18 +191,25 @@ def own_graphs(
 
     ``references`` are recordings of launch costs by name.
     """
-    found: list[OwnGraph] = []
+    graphs: list[OwnGraph] = []
     for run in experiment.runs:
         if run.clean is not None and run.clean.graphs:
             reference = reference_for(run.manifest.environment, references)
-            found += [_own(run, life, reference) for life in run.clean.graphs]
-    return tuple(found)
+            graphs += [_own(run, life, reference) for life in run.clean.graphs]
+    return tuple(graphs)
+
+
+class Reference(NamedTuple):
+    """A recording of launch costs that a graph is compared with."""
+
+    name: str
+    costs: LaunchCosts
 
 
 def reference_for(
     machine: Environment, references: Mapping[str, LaunchCosts]
-) -> tuple[str, LaunchCosts] | str:
-    """The newest recording of the same GPU and driver with a fit, or why there is none."""
+) -> Reference | Missing:
+    """The newest recording of the same GPU and driver with a fit."""
     fitted = {
         name: costs
         for name, costs in references.items()
@@ -207,14 +222,16 @@ def reference_for(
         and costs.recording.environment.driver == machine.driver
     }
     if same:
-        return max(same.items(), key=lambda item: item[1].recording.created)
-    return (
+        newest = max(same, key=lambda name: same[name].recording.created)
+        return Reference(newest, same[newest])
+    reason = (
         f"no recording of launch costs of {machine.gpu_name} with driver "
         f"{machine.driver or 'unknown'}: make one with graphviz-dash bench launch"
     )
+    return Missing(Fact.LAUNCH_COSTS, reason)
 
 
-def _own(run: Run, life: GraphLife, reference: tuple[str, LaunchCosts] | str) -> OwnGraph:
+def _own(run: Run, life: GraphLife, reference: Reference | Missing) -> OwnGraph:
     graph = next((graph for graph in run.graphs if graph.id == life.graph), None)
     shape = None if graph is None else shape_of(graph)
     timings = _timings(life)
@@ -227,59 +244,39 @@ def _own(run: Run, life: GraphLife, reference: tuple[str, LaunchCosts] | str) ->
         timings=timings,
         absent=_absent(run, life, timings),
         expected=reference
-        if isinstance(reference, str)
-        else _expected(life.nodes, shape, timings, *reference),
+        if isinstance(reference, Missing)
+        else _expected(life.nodes, shape, timings, reference),
     )
-
-
-def untimed(graphs: Iterable[OwnGraph]) -> list[str]:
-    """What was not timed of these graphs and why, a sentence for each reason of each run."""
-    missing: dict[tuple[str, str], tuple[set[LaunchMeasure], dict[str, None]]] = {}
-    for own in graphs:
-        for measure, reason in own.absent.items():
-            measures, names = missing.setdefault((own.run, reason), (set(), {}))
-            measures.add(measure)
-            names[own.name] = None
-    return [
-        f"Not timed of {run} ({_listed(names)}): "
-        f"{'; '.join(TITLES[one] for one in _OWN if one in measures)}. The reason: {reason}."
-        for (run, reason), (measures, names) in missing.items()
-    ]
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(names) if len(names) <= 3 else counted(len(names), "graph")
 
 
 def _absent(
     run: Run, life: GraphLife, timings: Mapping[LaunchMeasure, Timing]
 ) -> dict[LaunchMeasure, str]:
     reasons = {absent.fact: absent.reason for absent in run.manifest.absent}
-    found = {}
+    missing = {}
     for measure, facts in _OWN.items():
         if measure in timings:
             continue
-        told = (reasons.get(f"{fact} of {life.graph}") for fact in facts)
+        recorded = (reasons.get(f"{fact} of {life.graph}") for fact in facts)
         # Launches were timed; those that outlast the kernel that they are queued behind have no
         # time on the GPU (collectors.passes.spin_kernel).
         tried = life.repeat_launches and _AGAIN in facts
-        found[measure] = next(filter(None, told), _OUTLASTED if tried else _NOT_YET)
-    return found
+        missing[measure] = next(filter(None, recorded), _OUTLASTED if tried else _NOT_YET)
+    return missing
 
 
 def _timings(life: GraphLife) -> dict[LaunchMeasure, Timing]:
-    one = LaunchMeasure
     series: dict[LaunchMeasure, Sequence[int | None]] = {
-        one.CAPTURE: [life.capture_ns],
-        one.INSTANTIATION: [life.instantiate_ns],
-        one.FIRST_LAUNCH_CPU: [life.first_launch_cpu_ns],
-        one.FIRST_LAUNCH: [life.first_launch_ns],
-        one.FIRST_LAUNCH_DEVICE: [life.first_launch_device_ns],
-        one.REPEAT_LAUNCH_CPU: [row.launch_cpu_ns for row in life.repeat_launches],
-        one.REPEAT_LAUNCH: [row.wall_ns for row in life.repeat_launches],
-        one.REPEAT_LAUNCH_DEVICE: life.repeat_launch_device_ns,
-        one.UPLOAD_CPU: [life.upload_cpu_ns],
-        one.UPLOAD_DEVICE: [life.upload_device_ns],
+        LaunchMeasure.CAPTURE: [life.capture_ns],
+        LaunchMeasure.INSTANTIATION: [life.instantiate_ns],
+        LaunchMeasure.FIRST_LAUNCH_CPU: [life.first_launch_cpu_ns],
+        LaunchMeasure.FIRST_LAUNCH: [life.first_launch_ns],
+        LaunchMeasure.FIRST_LAUNCH_DEVICE: [life.first_launch_device_ns],
+        LaunchMeasure.REPEAT_LAUNCH_CPU: [row.launch_cpu_ns for row in life.repeat_launches],
+        LaunchMeasure.REPEAT_LAUNCH: [row.wall_ns for row in life.repeat_launches],
+        LaunchMeasure.REPEAT_LAUNCH_DEVICE: life.repeat_launch_device_ns,
+        LaunchMeasure.UPLOAD_CPU: [life.upload_cpu_ns],
+        LaunchMeasure.UPLOAD_DEVICE: [life.upload_device_ns],
     }
     return {
         measure: timing
@@ -290,13 +287,13 @@ def _timings(life: GraphLife) -> dict[LaunchMeasure, Timing]:
 
 def _expected(
     nodes: int,
-    shape: Shape | None,
+    shape: GraphShape | None,
     timings: Mapping[LaunchMeasure, Timing],
-    name: str,
-    costs: LaunchCosts,
-) -> dict[LaunchMeasure, Expected]:
+    reference: Reference,
+) -> dict[LaunchMeasure, ChainTime]:
+    costs = reference.costs
     sizes = [row.topology.nodes for row in costs.rows if row.topology.width == 1]
-    found = {}
+    expected = {}
     for measure in COMPARED:
         fit, own = costs.lines.get(measure), timings.get(measure)
         if fit is None or own is None:
@@ -305,40 +302,11 @@ def _expected(
         roots = None
         if measure is LaunchMeasure.REPEAT_LAUNCH_CPU and shape is not None and costs.root:
             roots = chain + costs.root.ns * max(0, shape.roots - 1)
-        found[measure] = Expected(
-            reference=name,
+        expected[measure] = ChainTime(
+            reference=reference.name,
             ns=chain,
             with_roots=roots,
             measured=own.summary.median / chain,
             within=min(sizes) <= nodes <= max(sizes),
         )
-    return found
-
-
-def _sentence(own: OwnGraph) -> str:
-    begin = f"{own.name} of {own.run}: {counted(own.nodes, 'node')}"
-    if own.shape is not None:
-        shape = own.shape
-        if shape.line:
-            begin += ", one straight line"
-        else:
-            roots = counted(shape.roots, "root")
-            begin += (
-                f", {format_percent(shape.share)} of them on straight lines, {roots}, at most "
-                f"{format_count(shape.width)} side by side"
-            )
-    launch = own.timings.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
-    if launch is None:
-        why = own.absent[LaunchMeasure.REPEAT_LAUNCH_CPU]
-        return f"{begin}. Its repeat launch was not timed by itself: {why}."
-    text = f"{begin}. A repeat launch takes {format_ns(launch.summary.median)} of the CPU"
-    if isinstance(own.expected, str):
-        return f"{text}; a chain of its size is not known: {own.expected}."
-    chain = own.chain
-    if chain is None:
-        return f"{text}."
-    beyond = "" if chain.within else ", continued beyond the sizes that were measured"
-    return (
-        f"{text}, {format_ratio(chain.measured)} what a straight line of as many empty kernels "
-        f"takes ({format_ns(chain.ns)}{beyond})."
-    )
+    return expected

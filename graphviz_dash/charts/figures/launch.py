@@ -8,13 +8,14 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from graphviz_dash.analysis.launch.launch_costs import TITLES, LaunchCosts, Row, name_of
+from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, TopologyCosts
 from graphviz_dash.analysis.launch.own_graphs import OwnGraph
 from graphviz_dash.charts.figures.axes import log_ticks
 from graphviz_dash.charts.figures.theme import dress
 from graphviz_dash.charts.palette import MODULES
 from graphviz_dash.charts.shades import ACCENT, GREY, Theme, shade
 from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
+from graphviz_dash.narrative.launch import MEASURE_TITLES, topology_name
 from graphviz_dash.units import counted, format_ns
 
 _HEIGHT: Final = 420
@@ -23,7 +24,7 @@ _POINTS: Final = 40
 """Places along a published line at which it is drawn: a straight one bends on logarithmic axes."""
 
 _DASHES: Final = {"11.8": "dot", "12.6": "dash"}
-_FAMILIES: Final[tuple[tuple[str, str, str, Callable[[Row], bool]], ...]] = (
+_FAMILIES: Final[tuple[tuple[str, str, str, Callable[[TopologyCosts], bool]], ...]] = (
     ("lines", "circle", "solid", lambda row: row.topology.width == 1),
     (
         "chains, a root each",
@@ -84,7 +85,7 @@ def launch_chart(
         title="nodes of the graph", type=kind, dtick=1 if log else None, tickformat=","
     )
     figure.update_yaxes(
-        title=f"{TITLES[measure]}, us", type=kind, rangemode=None if log else "tozero"
+        title=f"{MEASURE_TITLES[measure]}, us", type=kind, rangemode=None if log else "tozero"
     )
     if log:
         ticks = log_ticks(value for trace in figure.data for value in trace.y)
@@ -92,17 +93,17 @@ def launch_chart(
     return dress(figure, theme, _HEIGHT)
 
 
-def _of_one_width(rows: Sequence[Row], measure: LaunchMeasure) -> list[Row]:
+def _of_one_width(rows: Sequence[TopologyCosts], measure: LaunchMeasure) -> list[TopologyCosts]:
     """Rows with the measure and no other kind of node, of the width that has most of them."""
     known = [row for row in rows if row.topology.other is None and measure in row.timings]
-    widths: dict[int, list[Row]] = {}
+    widths: dict[int, list[TopologyCosts]] = {}
     for row in known:
         widths.setdefault(row.topology.width, []).append(row)
     chosen = max(widths.values(), key=len, default=[])
     return sorted(chosen, key=lambda row: row.topology.nodes)
 
 
-def _us(row: Row, measure: LaunchMeasure) -> float:
+def _us(row: TopologyCosts, measure: LaunchMeasure) -> float:
     return row.timings[measure].summary.median / 1e3
 
 
@@ -176,7 +177,7 @@ def _add_published(
         )
 
 
-def _spreads(rows: Sequence[Row], measure: LaunchMeasure) -> dict[str, object]:
+def _spreads(rows: Sequence[TopologyCosts], measure: LaunchMeasure) -> dict[str, object]:
     spreads = [row.timings[measure].spread for row in rows]
     return {
         "type": "data",
@@ -193,11 +194,11 @@ def _spreads(rows: Sequence[Row], measure: LaunchMeasure) -> dict[str, object]:
     }
 
 
-def _hover(row: Row, measure: LaunchMeasure) -> str:
+def _hover(row: TopologyCosts, measure: LaunchMeasure) -> str:
     timing = row.timings[measure]
     spread = timing.spread
     return (
-        f"{escape(name_of(row.topology))}, {counted(row.topology.nodes, 'node')}<br>"
+        f"{escape(topology_name(row.topology))}, {counted(row.topology.nodes, 'node')}<br>"
         f"median <b>{format_ns(timing.summary.median)}</b>, "
         f"p5 to p95 {format_ns(spread.low)} to {format_ns(spread.high)}<br>"
         f"shortest {format_ns(timing.shortest)}, {spread.samples} samples"

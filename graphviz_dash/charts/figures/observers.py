@@ -8,25 +8,25 @@ from typing import Final
 import plotly.graph_objects as go
 
 from graphviz_dash.analysis.launch.observer_effect import (
-    COLUMNS,
-    MEANINGS,
     Effect,
     ObserverEffect,
     ObserverRow,
+    StepMeasure,
 )
 from graphviz_dash.charts.figures.axes import log_ticks
 from graphviz_dash.charts.figures.theme import dress
 from graphviz_dash.charts.palette import MODULES
 from graphviz_dash.charts.shades import Theme, shade
 from graphviz_dash.model.observers import Observer
+from graphviz_dash.narrative.observers import MEASURE_TITLES, OBSERVER_MEANINGS, OBSERVER_TITLES
 from graphviz_dash.units import format_ns, format_ratio
 
 _SYMBOLS: Final = {
-    "launch": "circle",
-    "step": "square",
-    "interval": "square-open",
-    "device": "diamond",
-    "reported": "diamond-open",
+    StepMeasure.LAUNCH: "circle",
+    StepMeasure.STEP: "square",
+    StepMeasure.INTERVAL: "square-open",
+    StepMeasure.DEVICE: "diamond",
+    StepMeasure.REPORTED: "diamond-open",
 }
 _ROW: Final = 58
 _APART: Final = 0.13
@@ -38,7 +38,7 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
     1 is how far two processes with nothing attached differ."""
     figure = go.Figure()
     rows = [row for row in effect.rows if row.observer is not Observer.NONE]
-    for place, (measure, (title, meaning)) in enumerate(COLUMNS.items()):
+    for place, (measure, (title, meaning)) in enumerate(MEASURE_TITLES.items()):
         known = [
             (row, one)
             for row in rows
@@ -48,7 +48,7 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
             name=title,
             x=[one.ratio for _, one in known],
             # Side by side within a row: most measures lie near each other.
-            y=[rows.index(row) + _APART * (place - len(COLUMNS) // 2) for row, _ in known],
+            y=[rows.index(row) + _APART * (place - len(MEASURE_TITLES) // 2) for row, _ in known],
             mode="markers",
             marker={
                 "symbol": _SYMBOLS[measure],
@@ -62,13 +62,13 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
         )
     for place in range(1, len(rows)):
         figure.add_hline(y=place - 0.5, line_width=1, line_color="#808896", opacity=0.25)
-    noise = max(effect.noise["step"], 1.005)
+    noise = max(effect.noise[StepMeasure.STEP], 1.005)
     figure.add_vrect(x0=1 / noise, x1=noise, opacity=0.14, line_width=0, fillcolor="#808896")
     figure.add_vline(x=1, line_width=1, line_color="#808896")
     dress(figure, theme, _AROUND + _ROW * len(rows))
     figure.update_yaxes(
         tickvals=[*range(len(rows))],
-        ticktext=[escape(row.title) for row in rows],
+        ticktext=[escape(OBSERVER_TITLES[row.observer]) for row in rows],
         range=[len(rows) - 0.5, -0.5],
         showgrid=False,
         ticksuffix="  ",
@@ -103,7 +103,8 @@ def _interval(effects: list[Effect]) -> dict[str, object]:
 
 def _hover(row: ObserverRow, one: Effect, title: str, meaning: str) -> str:
     source = f"<br>{escape(row.source)}" if row.source else ""
+    observer = escape(OBSERVER_TITLES[row.observer])
     return (
-        f"<b>{escape(row.title)}</b>: {MEANINGS[row.observer]}{source}<br>"
+        f"<b>{observer}</b>: {OBSERVER_MEANINGS[row.observer]}{source}<br>"
         f"{title} {format_ns(one.value)}, <b>{format_ratio(one.ratio)}</b><br>{meaning}"
     )

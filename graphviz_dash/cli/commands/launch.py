@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphviz_dash.analysis.launch.launch_comparison import LaunchComparison, PublishedRow
+    from graphviz_dash.analysis.launch.launch_comparison import LaunchComparison, PublishedTime
     from graphviz_dash.analysis.launch.launch_costs import LaunchCosts
     from graphviz_dash.analysis.launch.launch_fit import Fit
     from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
@@ -79,14 +79,21 @@ def launch_command(
 
 
 def _print_recording(path: str, costs: LaunchCosts) -> None:
-    from graphviz_dash.analysis.launch.launch_costs import TITLES, extras, name_of
     from graphviz_dash.cli.text.output import ABSENT, cell, plain_table, print_heading, print_table
     from graphviz_dash.errors import printable
+    from graphviz_dash.model.launch import LaunchMeasure
+    from graphviz_dash.narrative.launch import (
+        MEASURE_TITLES,
+        costs_sentence,
+        extra_sentences,
+        family_name,
+        topology_name,
+    )
     from graphviz_dash.units import format_ns
 
     recording = costs.recording
     machine = recording.environment
-    click.echo(printable(costs.sentence))
+    click.echo(printable(costs_sentence(costs)))
     whole = "" if recording.complete else ", interrupted"
     trials = max((len(v) for s in recording.series for v in s.samples.values()), default=0)
     click.echo(
@@ -95,27 +102,27 @@ def _print_recording(path: str, costs: LaunchCosts) -> None:
             f"{machine.cuda_runtime}, {recording.created[:10]}, {trials} trials{whole}"
         )
     )
-    for text in extras(costs):
+    for text in extra_sentences(costs):
         click.echo(text)
     print_heading("How each grows along straight lines")
     _print_fits(costs.lines)
     for family, fits in costs.chains.items():
-        print_heading(f"How each grows over {family}, by nodes in all")
+        print_heading(f"How each grows over {family_name(family)}, by nodes in all")
         _print_fits(fits)
     print_heading("Medians")
-    measures = [one for one in TITLES if any(one in row.timings for row in costs.rows)]
-    headings = ["graph", *(TITLES[one] for one in measures)]
+    measures = [one for one in LaunchMeasure if any(one in row.timings for row in costs.rows)]
+    headings = ["graph", *(MEASURE_TITLES[one] for one in measures)]
     table = plain_table(*headings, right=range(1, len(headings)))
     for row in costs.rows:
         values = (row.median(one) for one in measures)
         texts = (ABSENT if value is None else format_ns(value) for value in values)
-        table.add_row(cell(name_of(row.topology)), *(cell(text) for text in texts))
+        table.add_row(cell(topology_name(row.topology)), *(cell(text) for text in texts))
     print_table(table)
 
 
 def _print_fits(fits: Mapping[LaunchMeasure, Fit]) -> None:
-    from graphviz_dash.analysis.launch.launch_costs import TITLES, ends
     from graphviz_dash.cli.text.output import cell, plain_table, print_table
+    from graphviz_dash.narrative.launch import MEASURE_TITLES, interval_text
     from graphviz_dash.units import format_count, format_ns
 
     headings = ("measure", "base", "95%", "a node", "95%", "from nodes", "95%")
@@ -123,11 +130,11 @@ def _print_fits(fits: Mapping[LaunchMeasure, Fit]) -> None:
     for measure, fit in fits.items():
         knees = fit.knee_interval
         table.add_row(
-            cell(TITLES[measure]),
+            cell(MEASURE_TITLES[measure]),
             cell(format_ns(fit.base_ns)),
-            cell(ends(fit.base_interval), "dim"),
+            cell(interval_text(fit.base_interval), "dim"),
             cell(f"{fit.slope_ns:.2f} ns"),
-            cell(ends(fit.slope_interval), "dim"),
+            cell(interval_text(fit.slope_interval), "dim"),
             cell(format_count(fit.knee)),
             cell(f"{knees.low:,.0f} to {knees.high or 0:,.0f}", "dim"),
         )
@@ -135,13 +142,13 @@ def _print_fits(fits: Mapping[LaunchMeasure, Fit]) -> None:
 
 
 def _print_comparison(comparison: LaunchComparison) -> None:
-    from graphviz_dash.analysis.launch.launch_costs import TITLES, name_of
     from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
     from graphviz_dash.errors import printable
+    from graphviz_dash.narrative.launch import MEASURE_TITLES, comparison_sentence, topology_name
     from graphviz_dash.units import format_ns, format_ratio
 
     print_heading("Medians, and what they are divided by those of the first")
-    click.echo(printable(comparison.sentence))
+    click.echo(printable(comparison_sentence(comparison)))
     names = comparison.names
     headings = ["measure", "graph"]
     for name in names:
@@ -149,7 +156,7 @@ def _print_comparison(comparison: LaunchComparison) -> None:
     headings += ["apart", "spread", ""]
     table = plain_table(*headings, right=range(2, len(headings) - 1))
     for one in comparison.differences:
-        cells = [cell(TITLES[one.measure]), cell(name_of(one.topology))]
+        cells = [cell(MEASURE_TITLES[one.measure]), cell(topology_name(one.topology))]
         for place, (median, ratio) in enumerate(zip(one.medians, one.ratios, strict=True)):
             cells.append(cell(format_ns(median)))
             if place:
@@ -160,11 +167,11 @@ def _print_comparison(comparison: LaunchComparison) -> None:
 
 
 def _print_published(
-    known: PublishedLaunch, rows: Sequence[PublishedRow], names: list[str]
+    known: PublishedLaunch, rows: Sequence[PublishedTime], names: list[str]
 ) -> None:
-    from graphviz_dash.analysis.launch.launch_costs import TITLES
     from graphviz_dash.cli.text.output import ABSENT, cell, plain_table, print_heading, print_table
     from graphviz_dash.errors import printable
+    from graphviz_dash.narrative.launch import MEASURE_TITLES
     from graphviz_dash.units import format_count, format_ns
 
     print_heading(f"Published: {known.title}")
@@ -175,7 +182,7 @@ def _print_published(
     for row in rows:
         mine = [ABSENT if (one := row.medians[name]) is None else format_ns(one) for name in names]
         table.add_row(
-            cell(TITLES[row.measure]),
+            cell(MEASURE_TITLES[row.measure]),
             cell(format_count(row.nodes)),
             cell(format_ns(row.before)),
             cell(format_ns(row.after)),

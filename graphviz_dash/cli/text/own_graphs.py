@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from graphviz_dash.analysis.launch.launch_costs import TITLES
-from graphviz_dash.analysis.launch.observer_effect import COLUMNS, observer_effect
-from graphviz_dash.analysis.launch.own_graphs import own_graphs, untimed
+from graphviz_dash.analysis.launch.observer_effect import StepMeasure, observer_effect
+from graphviz_dash.analysis.launch.own_graphs import own_graphs
 from graphviz_dash.cli.text.output import ABSENT, cell, plain_table, print_heading, print_table
 from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.launch import LaunchMeasure
+from graphviz_dash.narrative import launch as words
+from graphviz_dash.narrative import observers
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
 
 if TYPE_CHECKING:
@@ -30,10 +33,10 @@ def print_own(name: str, experiment: Experiment, references: Mapping[str, Launch
         click.echo("No run of this experiment launched a graph in its clean pass.")
         return
     for own in graphs[:_MOST_SENTENCES]:
-        click.echo(printable(own.sentence))
-    measures = [one for one in TITLES if any(one in own.timings for own in graphs)]
+        click.echo(printable(words.own_graph_sentence(own)))
+    measures = [one for one in LaunchMeasure if any(one in own.timings for own in graphs)]
     headings = ["run", "graph", "nodes", "straight", "roots", "width"]
-    headings += [TITLES[one] for one in measures] + ["chain", "of chain"]
+    headings += [words.MEASURE_TITLES[one] for one in measures] + ["chain", "of chain"]
     table = plain_table(*headings, right=range(2, len(headings)))
     for own in graphs:
         shape = own.shape
@@ -51,7 +54,7 @@ def print_own(name: str, experiment: Experiment, references: Mapping[str, Launch
         texts = (own.run, own.name, format_count(own.nodes), *shaped, *timings, *chain)
         table.add_row(*(cell(text) for text in texts))
     print_table(table)
-    for missing in untimed(graphs):
+    for missing in words.untimed_sentences(graphs):
         click.echo(printable(missing))
 
 
@@ -60,24 +63,24 @@ def print_observers(experiment: Experiment) -> None:
     effects = [(run.name, observer_effect(run)) for run in experiment.runs]
     print_heading("What watching costs")
     for name, effect in effects:
-        if isinstance(effect, str):
-            click.echo(printable(f"{name}: not known: {effect}."))
+        if isinstance(effect, Missing):
+            click.echo(printable(f"{name}: not known: {effect.reason}."))
         else:
             _print_effect(effect)
 
 
 def _print_effect(effect: ObserverEffect) -> None:
-    click.echo(printable(effect.sentence))
-    for reason in effect.without:
+    click.echo(printable(observers.effect_sentence(effect)))
+    for reason in observers.missing_observers(effect):
         click.echo(printable(f"Without {reason}."))
     headings = [effect.run]
-    for title, _ in COLUMNS.values():
+    for title, _ in observers.MEASURE_TITLES.values():
         headings += [title, ""]
     headings.append("records a step")
     table = plain_table(*headings, right=range(1, len(headings)))
     for row in effect.rows:
-        cells = [cell(row.title)]
-        for measure in COLUMNS:
+        cells = [cell(observers.OBSERVER_TITLES[row.observer])]
+        for measure in StepMeasure:
             one = row.effects.get(measure)
             cells.append(cell(ABSENT if one is None else format_ns(one.value)))
             told = one is not None and one.beyond is not None
@@ -87,8 +90,10 @@ def _print_effect(effect: ObserverEffect) -> None:
     print_table(table)
     for row in effect.rows:
         for measure, reason in row.absent.items():
-            click.echo(printable(f"{row.title}: no {COLUMNS[measure][0]!r}: {reason}."))
-    noise = effect.noise["step"]
+            title = observers.MEASURE_TITLES[measure][0]
+            observer = observers.OBSERVER_TITLES[row.observer]
+            click.echo(printable(f"{observer}: no {title!r}: {reason}."))
+    noise = effect.noise[StepMeasure.STEP]
     click.echo(
         f"Two processes with nothing attached differ by {format_percent(noise - 1)} of a step."
     )

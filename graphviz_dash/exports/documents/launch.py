@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.launch.observer_effect import observer_effect
 from graphviz_dash.analysis.launch.own_graphs import own_graphs
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.launch import (
+    comparison_sentence,
+    costs_sentence,
+    family_name,
+    own_graph_sentence,
+)
+from graphviz_dash.narrative.observers import effect_sentence, missing_observers
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.launch.launch_comparison import LaunchComparison, PublishedRow
-    from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, Row, Timing
+    from graphviz_dash.analysis.launch.launch_comparison import LaunchComparison, PublishedTime
+    from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, Timing, TopologyCosts
     from graphviz_dash.analysis.launch.launch_fit import Extra, Fit
     from graphviz_dash.analysis.launch.observer_effect import Effect, ObserverEffect
-    from graphviz_dash.analysis.launch.own_graphs import OwnGraph, Shape
+    from graphviz_dash.analysis.launch.own_graphs import GraphShape, OwnGraph
     from graphviz_dash.analysis.sample_statistics import Spread, Summary
     from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
     from graphviz_dash.model.run import Experiment
@@ -25,7 +33,7 @@ def document(
     experiments: Mapping[str, Experiment],
     references: Mapping[str, LaunchCosts],
     known: PublishedLaunch | None,
-    rows: Sequence[PublishedRow],
+    rows: Sequence[PublishedTime],
 ) -> dict[str, object]:
     """The document, whose fields docs/cli.md tells."""
     return {
@@ -37,8 +45,8 @@ def document(
                 "path": path,
                 "graphs": [_own(own) for own in own_graphs(experiment, references)],
                 "observers": [
-                    {"run": run.name, "reason": effect}
-                    if isinstance(effect := observer_effect(run), str)
+                    {"run": run.name, "reason": effect.reason}
+                    if isinstance(effect := observer_effect(run), Missing)
                     else _observers(effect)
                     for run in experiment.runs
                 ],
@@ -51,7 +59,7 @@ def document(
 def _recording(costs: LaunchCosts) -> dict[str, object]:
     recording = costs.recording
     return {
-        "sentence": costs.sentence,
+        "sentence": costs_sentence(costs),
         "gpu": recording.environment.gpu_name,
         "driver": recording.environment.driver,
         "created": recording.created,
@@ -60,7 +68,7 @@ def _recording(costs: LaunchCosts) -> dict[str, object]:
         "constant_time": costs.constant,
         "process_trials": recording.process_trials,
         "fits": _fits(costs.lines),
-        "chain_fits": {family: _fits(fits) for family, fits in costs.chains.items()},
+        "chain_fits": {family_name(family): _fits(fits) for family, fits in costs.chains.items()},
         "root": _extra_document(costs.root) if costs.root is not None else None,
         "others": {kind: _extra_document(extra) for kind, extra in costs.others.items()},
         "call": _summary(costs.call),
@@ -69,7 +77,7 @@ def _recording(costs: LaunchCosts) -> dict[str, object]:
     }
 
 
-def _row_document(row: Row) -> dict[str, object]:
+def _row_document(row: TopologyCosts) -> dict[str, object]:
     one = row.topology
     return {
         "width": one.width,
@@ -127,7 +135,7 @@ def _timing(timing: Timing) -> dict[str, object]:
 
 def _comparison(comparison: LaunchComparison) -> dict[str, object]:
     return {
-        "sentence": comparison.sentence,
+        "sentence": comparison_sentence(comparison),
         "differences": [
             {
                 "width": one.topology.width,
@@ -146,7 +154,7 @@ def _comparison(comparison: LaunchComparison) -> dict[str, object]:
     }
 
 
-def _published(known: PublishedLaunch, rows: Sequence[PublishedRow]) -> dict[str, object]:
+def _published(known: PublishedLaunch, rows: Sequence[PublishedTime]) -> dict[str, object]:
     return {
         "title": known.title,
         "address": known.address,
@@ -173,12 +181,12 @@ def _own(own: OwnGraph) -> dict[str, object]:
         "graph": own.graph,
         "name": own.name,
         "nodes": own.nodes,
-        "sentence": own.sentence,
+        "sentence": own_graph_sentence(own),
         "shape": None if own.shape is None else _shape(own.shape),
         "measures": {measure.value: _timing(timing) for measure, timing in own.timings.items()},
         "absent": {measure.value: reason for measure, reason in own.absent.items()},
         "expected": None
-        if isinstance(own.expected, str)
+        if isinstance(own.expected, Missing)
         else {
             measure.value: {
                 "reference": one.reference,
@@ -189,11 +197,11 @@ def _own(own: OwnGraph) -> dict[str, object]:
             }
             for measure, one in own.expected.items()
         },
-        "reason": own.expected if isinstance(own.expected, str) else None,
+        "reason": own.expected.reason if isinstance(own.expected, Missing) else None,
     }
 
 
-def _shape(shape: Shape) -> dict[str, object]:
+def _shape(shape: GraphShape) -> dict[str, object]:
     return {
         "nodes": shape.nodes,
         "edges": shape.edges,
@@ -210,9 +218,9 @@ def _shape(shape: Shape) -> dict[str, object]:
 def _observers(effect: ObserverEffect) -> dict[str, object]:
     return {
         "run": effect.run,
-        "sentence": effect.sentence,
+        "sentence": effect_sentence(effect),
         "noise": effect.noise,
-        "without": effect.without,
+        "without": missing_observers(effect),
         "rows": [
             {
                 "observer": row.observer.value,

@@ -9,12 +9,16 @@ import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.launch.launch_comparison import LaunchComparison, beside_published
-from graphviz_dash.analysis.launch.launch_costs import MEANINGS, TITLES, LaunchCosts, name_of
-from graphviz_dash.analysis.launch.observer_effect import COLUMNS, ObserverEffect
-from graphviz_dash.analysis.launch.own_graphs import OwnGraph, untimed
+from graphviz_dash.analysis.launch.launch_costs import LaunchCosts
+from graphviz_dash.analysis.launch.observer_effect import ObserverEffect, StepMeasure
+from graphviz_dash.analysis.launch.own_graphs import OwnGraph
 from graphviz_dash.bundle.references import published_launch
 from graphviz_dash.charts.figures.observers import observer_chart
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.launch import LaunchMeasure
+from graphviz_dash.narrative import launch as words
+from graphviz_dash.narrative import observers
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw, theme
 from graphviz_dash.ui.page.markup import element, plain, show, table, text
@@ -33,8 +37,8 @@ def own_panel(experiment: str, graphs: Sequence[OwnGraph]) -> None:
         st.caption("No run of this experiment launched a graph in its clean pass.")
         return
     largest = sorted(graphs, key=lambda own: own.nodes, reverse=True)[:_MOST_SENTENCES]
-    show("".join(element("p", text(own.sentence), "said") for own in largest))
-    measures = [one for one in TITLES if any(one in own.timings for own in graphs)]
+    show("".join(element("p", text(words.own_graph_sentence(own)), "said") for own in largest))
+    measures = [one for one in LaunchMeasure if any(one in own.timings for own in graphs)]
     data: dict[str, list[Any]] = {
         "Run": [own.run for own in graphs],
         "Graph": [own.name for own in graphs],
@@ -69,12 +73,14 @@ def own_panel(experiment: str, graphs: Sequence[OwnGraph]) -> None:
         ),
     }
     for measure in measures:
-        name = f"{TITLES[measure]}, us"
+        name = f"{words.MEASURE_TITLES[measure]}, us"
         data[name] = [
             own.timings[measure].summary.median / 1e3 if measure in own.timings else None
             for own in graphs
         ]
-        config[name] = st.column_config.NumberColumn(format="%.2f", help=MEANINGS[measure])
+        config[name] = st.column_config.NumberColumn(
+            format="%.2f", help=words.MEASURE_MEANINGS[measure]
+        )
     st.dataframe(
         data,
         column_config=config,
@@ -83,12 +89,14 @@ def own_panel(experiment: str, graphs: Sequence[OwnGraph]) -> None:
         placeholder="–",
         alt="Shape and launch times of every captured graph",
     )
-    missing = sorted({own.expected for own in graphs if isinstance(own.expected, str)})
+    missing = sorted({own.expected.reason for own in graphs if isinstance(own.expected, Missing)})
     st.caption(
         plain(
             "Times of the clean pass, to which no profiler was attached; what a graph does once "
             "was measured once. "
-            + " ".join((*untimed(graphs), *(f"Without a chain: {one}." for one in missing)))
+            + " ".join(
+                (*words.untimed_sentences(graphs), *(f"Without a chain: {one}." for one in missing))
+            )
         )
     )
 
@@ -102,7 +110,7 @@ def observer_panel(entry: Entry) -> None:
     st.header("What watching costs", anchor=False)
     known = {name: one for name, one in found.items() if isinstance(one, ObserverEffect)}
     if not known:
-        reasons = dict.fromkeys(one for one in found.values() if isinstance(one, str))
+        reasons = dict.fromkeys(one.reason for one in found.values() if isinstance(one, Missing))
         st.caption(
             plain(
                 f"Not known for {entry.name}: {'; '.join(reasons)}. graphviz-dash collect "
@@ -117,15 +125,15 @@ def observer_panel(entry: Entry) -> None:
     if len(names) > 1:
         chosen = url_state.choose("watched", "Run", names, default=usual)
     effect = known[chosen]
-    show(element("p", text(effect.sentence), "sentence"))
+    show(element("p", text(observers.effect_sentence(effect)), "sentence"))
     draw(observer_chart(effect, theme()), "observers")
     _observer_table(effect)
-    noise = format_percent(effect.noise["step"] - 1)
+    noise = format_percent(effect.noise[StepMeasure.STEP] - 1)
     lines = [
         f"The grey band: two processes with nothing attached differ by {noise} of a step.",
         "On the GPU there is nothing to read without events; the other tools are set beside them.",
         *_beside_clean(outcome(entry.key)[chosen]),
-        *(f"Without {reason}." for reason in effect.without),
+        *(f"Without {reason}." for reason in observers.missing_observers(effect)),
     ]
     st.caption(plain(" ".join(lines)))
 
@@ -144,13 +152,16 @@ def _beside_clean(run: RunComparison) -> Iterator[str]:
 def _observer_table(effect: ObserverEffect) -> None:
     head = [
         "",
-        *(f'<abbr title="{text(why)}">{text(title)}</abbr>' for title, why in COLUMNS.values()),
+        *(
+            f'<abbr title="{text(why)}">{text(title)}</abbr>'
+            for title, why in observers.MEASURE_TITLES.values()
+        ),
     ]
     head.append("records a step")
     rows = []
     for row in effect.rows:
-        cells = [text(row.title)]
-        for measure in COLUMNS:
+        cells = [text(observers.OBSERVER_TITLES[row.observer])]
+        for measure in StepMeasure:
             one = row.effects.get(measure)
             if one is None:
                 cells.append(f'<span class="absent" title="{text(row.absent[measure])}">–</span>')
@@ -175,11 +186,11 @@ def comparison_panel(comparison: LaunchComparison | None) -> None:
     if comparison is None:
         return
     st.header("The recordings over each other", anchor=False)
-    show(element("p", text(comparison.sentence)))
+    show(element("p", text(words.comparison_sentence(comparison))))
     differences = comparison.differences
     data: dict[str, list[Any]] = {
-        "Measure": [TITLES[one.measure] for one in differences],
-        "Graph": [name_of(one.topology) for one in differences],
+        "Measure": [words.MEASURE_TITLES[one.measure] for one in differences],
+        "Graph": [words.topology_name(one.topology) for one in differences],
         "Nodes": [one.topology.nodes for one in differences],
     }
     config: dict[str, Any] = {}
@@ -216,7 +227,7 @@ def published_panel(recordings: Mapping[str, LaunchCosts]) -> None:
         )
         rows = beside_published(known, recordings)
         data: dict[str, list[Any]] = {
-            "Measure": [TITLES[row.measure] for row in rows],
+            "Measure": [words.MEASURE_TITLES[row.measure] for row in rows],
             "Nodes": [row.nodes for row in rows],
             "Toolkit 11.8, us": [row.before / 1e3 for row in rows],
             "Toolkit 12.6, us": [row.after / 1e3 for row in rows],

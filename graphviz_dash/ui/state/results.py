@@ -31,6 +31,7 @@ from graphviz_dash.analysis.step.eager_change import EagerNode, eager_changes
 from graphviz_dash.analysis.step.typical_step import StepWork, step_work
 from graphviz_dash.analysis.step.work_pairs import WorkPairs, pair_work
 from graphviz_dash.analysis.trace.steps import Step, steps
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Experiment
 from graphviz_dash.ui.state.store import COMPARISON, STORE, UnknownKeyError
 
@@ -102,7 +103,7 @@ def _all_steps(key: str, experiment: Experiment) -> dict[str, tuple[Step, ...]]:
     return {run.name: traced_steps(key, run.name) for run in experiment.runs}
 
 
-def observer_effects(key: str) -> dict[str, ObserverEffect | str]:
+def observer_effects(key: str) -> dict[str, ObserverEffect | Missing]:
     """What watching costs each run of the experiment, or why that is not known."""
     return STORE.derived(
         key,

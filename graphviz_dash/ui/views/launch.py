@@ -8,21 +8,22 @@ from typing import Any, Final
 import streamlit as st
 
 from graphviz_dash.analysis.launch.launch_comparison import compare_launches
-from graphviz_dash.analysis.launch.launch_costs import (
-    MEANINGS,
-    TITLES,
-    LaunchCosts,
-    ends,
-    extras,
-    launch_costs,
-    name_of,
-)
+from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, launch_costs
 from graphviz_dash.analysis.launch.own_graphs import OwnGraph, own_graphs
 from graphviz_dash.bundle.launch import read_launch
 from graphviz_dash.bundle.references import published_launch
 from graphviz_dash.charts.figures.launch import launch_chart
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.launch import LaunchMeasure
+from graphviz_dash.narrative.launch import (
+    MEASURE_MEANINGS,
+    MEASURE_TITLES,
+    costs_sentence,
+    extra_sentences,
+    family_name,
+    interval_text,
+    topology_name,
+)
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import chosen_entry, draw, empty, theme, trouble
 from graphviz_dash.ui.page.markup import element, plain, show, text
@@ -39,7 +40,7 @@ from graphviz_dash.units import format_count, format_ns
 
 _LOG, _LINEAR = "logarithmic", "linear"
 _OWN, _PUBLISHED = "your graphs", "published"
-_MEASURES: Final = {title: measure for measure, title in TITLES.items()}
+_MEASURES: Final = {title: measure for measure, title in MEASURE_TITLES.items()}
 
 
 def render() -> None:
@@ -57,10 +58,10 @@ def render() -> None:
     own = _own(entry, found, recordings) if entry is not None else ()
     if recordings:
         first = next(iter(recordings.values()))
-        show(element("h1", "Launch costs"), element("p", text(first.sentence), "sentence"))
+        show(element("h1", "Launch costs"), element("p", text(costs_sentence(first)), "sentence"))
         show(_tiles(first))
         _chart(recordings, own)
-        show(element("p", text(" ".join(extras(first))), "said"))
+        show(element("p", text(" ".join(extra_sentences(first))), "said"))
     else:
         empty(
             "No recording of launch costs yet",
@@ -121,11 +122,19 @@ def _tiles(costs: LaunchCosts) -> str:
         until = f"up to {format_count(repeat.knee)} nodes" if repeat.knee else "at no nodes"
         found.append(("Repeat launch, CPU", format_ns(repeat.base_ns), until))
         found.append(
-            ("Each node beyond", f"{repeat.slope_ns:.2f} ns", f"95%: {ends(repeat.slope_interval)}")
+            (
+                "Each node beyond",
+                f"{repeat.slope_ns:.2f} ns",
+                f"95%: {interval_text(repeat.slope_interval)}",
+            )
         )
     if costs.root is not None:
         found.append(
-            ("Each further root", format_ns(costs.root.ns), f"95%: {ends(costs.root.interval)}")
+            (
+                "Each further root",
+                format_ns(costs.root.ns),
+                f"95%: {interval_text(costs.root.interval)}",
+            )
         )
     if instantiate is not None:
         found.append(
@@ -138,7 +147,7 @@ def _tiles(costs: LaunchCosts) -> str:
 
 def _chart(recordings: dict[str, LaunchCosts], own: tuple[OwnGraph, ...]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        standard = TITLES[LaunchMeasure.REPEAT_LAUNCH_CPU]
+        standard = MEASURE_TITLES[LaunchMeasure.REPEAT_LAUNCH_CPU]
         title = url_state.choose("measure", "Measure", [*_MEASURES], default=standard, width=260)
         scale = url_state.choose("scale", "Scale", [_LOG, _LINEAR])
         beside = url_state.choose_several("beside", "Beside", [_OWN, _PUBLISHED], [_OWN])
@@ -152,16 +161,17 @@ def _chart(recordings: dict[str, LaunchCosts], own: tuple[OwnGraph, ...]) -> Non
         published=published_launch() if _PUBLISHED in beside else None,
     )
     if figure is None:
-        empty("Not measured", f"No recording has samples of: {MEANINGS[measure]}.")
+        empty("Not measured", f"No recording has samples of: {MEASURE_MEANINGS[measure]}.")
         return
     draw(figure, "launch")
-    st.caption(f"{title}: {MEANINGS[measure]}.")
+    st.caption(f"{title}: {MEASURE_MEANINGS[measure]}.")
 
 
 def _fits(name: str, costs: LaunchCosts) -> None:
     """The fits as a table: every measure over lines, and the launch over chains."""
     with st.expander(f"How each measure of {plain(name)} grows: base and slope with 95% intervals"):
-        families = {"straight lines": costs.lines, **costs.chains}
+        chains = {family_name(family): fits for family, fits in costs.chains.items()}
+        families = {"straight lines": costs.lines, **chains}
         rows = [
             (family, measure, fit)
             for family, fits in families.items()
@@ -170,11 +180,11 @@ def _fits(name: str, costs: LaunchCosts) -> None:
         st.dataframe(
             {
                 "Over": [family for family, _, _ in rows],
-                "Measure": [TITLES[measure] for _, measure, _ in rows],
+                "Measure": [MEASURE_TITLES[measure] for _, measure, _ in rows],
                 "Base, us": [fit.base_ns / 1e3 for *_, fit in rows],
-                "Base, 95%": [ends(fit.base_interval) for *_, fit in rows],
+                "Base, 95%": [interval_text(fit.base_interval) for *_, fit in rows],
                 "A node, ns": [fit.slope_ns for *_, fit in rows],
-                "A node, 95%": [ends(fit.slope_interval) for *_, fit in rows],
+                "A node, 95%": [interval_text(fit.slope_interval) for *_, fit in rows],
                 "From nodes": [fit.knee for *_, fit in rows],
                 "From, 95%": [
                     f"{fit.knee_interval.low:,.0f} to {fit.knee_interval.high or 0:,.0f}"
@@ -200,19 +210,19 @@ def _table(name: str, costs: LaunchCosts) -> None:
             f"{machine.cuda_runtime}, {costs.recording.created[:10]}{whole}"
         )
     )
-    measures = [one for one in TITLES if any(one in row.timings for row in costs.rows)]
+    measures = [one for one in LaunchMeasure if any(one in row.timings for row in costs.rows)]
     data: dict[str, list[Any]] = {
-        "Graph": [name_of(row.topology) for row in costs.rows],
+        "Graph": [topology_name(row.topology) for row in costs.rows],
         "Nodes": [row.topology.nodes for row in costs.rows],
     }
     config: dict[str, Any] = {"Graph": st.column_config.TextColumn(pinned=True, width="medium")}
     for measure in measures:
         medians = [row.median(measure) for row in costs.rows]
-        data[f"{TITLES[measure]}, us"] = [
+        data[f"{MEASURE_TITLES[measure]}, us"] = [
             None if value is None else value / 1e3 for value in medians
         ]
-        config[f"{TITLES[measure]}, us"] = st.column_config.NumberColumn(
-            format="%.2f", help=MEANINGS[measure]
+        config[f"{MEASURE_TITLES[measure]}, us"] = st.column_config.NumberColumn(
+            format="%.2f", help=MEASURE_MEANINGS[measure]
         )
     st.dataframe(
         data,

@@ -10,6 +10,7 @@ from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, launch_costs
 from graphviz_dash.bundle.launch import read_launch
 from graphviz_dash.bundle.references import published_launch, reference_launches
 from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
+from graphviz_dash.narrative.launch import comparison_sentence
 from tests.analysis.launches import REPEAT, lines, recording
 
 LINE = Topology(1, 100, False, None, 100)
@@ -34,7 +35,7 @@ def test_medians_apart_by_less_than_the_spread_are_within_it() -> None:
     assert one.medians == (150, 220)
     assert one.ratios == (1, pytest.approx(220 / 150))
     assert (one.apart, one.shown, one.within) == (70, 90, True)
-    assert "1 of 1" in found.sentence
+    assert "1 of 1" in comparison_sentence(found)
     beyond = compare_launches({"a": first, "b": near, "c": far})
     assert beyond is not None
     assert [(one.apart, one.within) for one in beyond.of(REPEAT)] == [(200, False)]

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.analysis.launch.launch_costs import (
-    CONSTANT_SLOPE_NS,
-    MEANINGS,
-    TITLES,
-    extras,
-    launch_costs,
-    name_of,
-)
+from graphviz_dash.analysis.launch.launch_costs import CONSTANT_SLOPE_NS, launch_costs
 from graphviz_dash.model.launch import LaunchMeasure, Topology
 from tests.analysis.launches import LENGTHS, REPEAT, lines, recording, series
 
@@ -43,7 +36,6 @@ class TestFit:
     def test_too_few_sizes_give_none(self) -> None:
         costs = launch_costs(recording(*lines(lambda n: 2000)[:3]))
         assert (costs.lines, costs.constant) == ({}, None)
-        assert costs.sentence.startswith("Too few straight lines")
 
     def test_other_graphs_do_not_move_the_fit_of_lines(self) -> None:
         straight = lines(lambda n: 2000 + 3 * n)
@@ -61,7 +53,6 @@ def test_constant_time_is_a_matter_of_the_slope(slope: float, constant: bool) ->
     costs = launch_costs(recording(*lines(lambda n: 2500 + slope * n)))
     assert costs.constant is constant
     assert (costs.lines[REPEAT].slope_ns <= CONSTANT_SLOPE_NS) is constant
-    assert ("constant" in costs.sentence) is constant
 
 
 class TestExtras:
@@ -88,11 +79,6 @@ class TestExtras:
         host = series(Topology(1, 77, False, "Host", 77), 8000)
         assert launch_costs(recording(*lines(lambda n: 2000), host)).others == {}
 
-    def test_sentences(self) -> None:
-        (only,) = extras(launch_costs(recording(*lines(lambda n: 2000))))
-        assert "cuda-python takes 150 ns" in only
-        assert "clock 60 ns" in only
-
 
 def test_rows_keep_medians_minima_and_what_is_absent() -> None:
     costs = launch_costs(recording(*lines(lambda n: 2000.0, noise=0.0)))
@@ -102,13 +88,3 @@ def test_rows_keep_medians_minima_and_what_is_absent() -> None:
     assert row.timings[REPEAT].shortest == 2000
     assert row.median(LaunchMeasure.CAPTURE) is None
     assert row.absent == {LaunchMeasure.UPLOAD_CPU: "not tried"}
-
-
-def test_names() -> None:
-    assert name_of(Topology(1, 2048, False, None, 2048)) == "line of 2,048"
-    assert name_of(Topology(4, 10, True, None, 41)) == "4 chains of 10, one root"
-    assert name_of(Topology(1, 100, False, "Host", 100)) == "line of 100, one Host"
-
-
-def test_every_measure_has_a_title_and_a_meaning() -> None:
-    assert set(TITLES) == set(MEANINGS) == set(LaunchMeasure)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace as changed
 from pathlib import Path
 from statistics import median
 
@@ -11,14 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.launch.observer_effect import (
-    COLUMNS,
-    MEANINGS,
-    TITLES,
     ObserverEffect,
+    StepMeasure,
     observer_effect,
 )
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.ingest.load import load_run
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.observers import Observed, Observer, ObserverPass
 from graphviz_dash.model.run import Absent, Run
 from graphviz_dash.model.timings import StepTiming
@@ -74,25 +72,25 @@ def effect() -> ObserverEffect:
 
 def test_each_measure_has_an_effect_or_a_reason(effect: ObserverEffect) -> None:
     for row in effect.rows:
-        assert row.effects.keys() | row.absent.keys() == set(COLUMNS)
+        assert row.effects.keys() | row.absent.keys() == set(StepMeasure)
         assert not row.effects.keys() & row.absent.keys()
     alone, events = effect.row(Observer.NONE), effect.row(Observer.EVENTS)
     assert alone is not None
-    assert "nothing is attached" in alone.absent["device"]
+    assert "nothing is attached" in alone.absent[StepMeasure.DEVICE]
     assert events is not None
     assert events.absent == {}
     silent = observer_effect(run_with(SERIES[0], observed(Observer.EVENTS, 1, 6_000, 104_000)))
     assert isinstance(silent, ObserverEffect)
     events = silent.row(Observer.EVENTS)
     assert events is not None
-    assert "longer to launch" in events.absent["device"]
+    assert "longer to launch" in events.absent[StepMeasure.DEVICE]
 
 
 def test_ratios_are_to_both_processes_with_nothing_attached(effect: ObserverEffect) -> None:
     profiler = effect.row(Observer.PROFILER)
     assert profiler is not None
-    assert profiler.effects["launch"].ratio == pytest.approx(60_000 / 3_045, rel=0.02)
-    step = profiler.effects["step"]
+    assert profiler.effects[StepMeasure.LAUNCH].ratio == pytest.approx(60_000 / 3_045, rel=0.02)
+    step = profiler.effects[StepMeasure.STEP]
     assert step.ratio == pytest.approx(150 / 101, rel=0.02)
     assert step.interval is not None
     assert step.interval.low <= 150 / 101 <= (step.interval.high or 0)
@@ -101,58 +99,47 @@ def test_ratios_are_to_both_processes_with_nothing_attached(effect: ObserverEffe
 
 
 def test_two_processes_that_differ_by_as_much_say_nothing(effect: ObserverEffect) -> None:
-    assert effect.noise["step"] == pytest.approx(1.02, abs=0.005)
+    assert effect.noise[StepMeasure.STEP] == pytest.approx(1.02, abs=0.005)
     node_level = effect.row(Observer.NODE_LEVEL)
     assert node_level is not None
-    assert node_level.effects["step"].beyond is False
-    assert node_level.effects["launch"].beyond is False
-    assert "CUPTI, a record a node no longer to launch" in effect.sentence
+    assert node_level.effects[StepMeasure.STEP].beyond is False
+    assert node_level.effects[StepMeasure.LAUNCH].beyond is False
 
 
 def test_the_gpu_is_read_by_events_at_the_least(effect: ObserverEffect) -> None:
     alone, events = effect.row(Observer.NONE), effect.row(Observer.EVENTS)
     assert alone is not None
     assert events is not None
-    assert "device" not in alone.effects
-    assert events.effects["device"].beyond is None
-    assert events.effects["device"].ratio == 1
+    assert StepMeasure.DEVICE not in alone.effects
+    assert events.effects[StepMeasure.DEVICE].beyond is None
+    assert events.effects[StepMeasure.DEVICE].ratio == 1
     # What a tool says is divided by the device time under events, not by what events say.
-    assert events.effects["reported"].ratio == pytest.approx(1.1, rel=0.01)
+    assert events.effects[StepMeasure.REPORTED].ratio == pytest.approx(1.1, rel=0.01)
     profiler = effect.row(Observer.PROFILER)
     assert profiler is not None
-    assert profiler.effects["device"].ratio == pytest.approx(1.1, rel=0.01)
-    assert profiler.effects["reported"].ratio == pytest.approx(1.21, rel=0.01)
+    assert profiler.effects[StepMeasure.DEVICE].ratio == pytest.approx(1.1, rel=0.01)
+    assert profiler.effects[StepMeasure.REPORTED].ratio == pytest.approx(1.21, rel=0.01)
 
 
 def test_why_there_is_none() -> None:
-    assert observer_effect(run_with()) == "it was collected without --observers"
+    reason = "it was collected without --observers"
+    assert observer_effect(run_with()) == Missing(Fact.OBSERVERS_PASS, reason)
     failed = Absent("observers pass", "it failed, see failures")
-    assert observer_effect(run_with(absent=(failed,))) == "it failed, see failures"
+    reason = "it failed, see failures"
+    assert observer_effect(run_with(absent=(failed,))) == Missing(Fact.OBSERVERS_PASS, reason)
 
 
 def test_an_observer_that_is_missing_is_told_with_its_reason() -> None:
     absent = (Absent("observer cupti-graph", "cupti-python was not installed"), Absent("x", "y"))
     found = observer_effect(run_with(*SERIES, absent=absent))
     assert isinstance(found, ObserverEffect)
-    assert found.without == (f"{TITLES[Observer.GRAPH_LEVEL]}: cupti-python was not installed",)
+    assert found.without == {Observer.GRAPH_LEVEL: "cupti-python was not installed"}
 
 
 def test_one_process_alone_is_still_told() -> None:
     found = observer_effect(run_with(SERIES[0]))
     assert isinstance(found, ObserverEffect)
-    assert found.sentence.startswith("With nothing attached a step of graph takes 99.9 us, ")
-    assert found.noise["step"] == 1
-
-
-def test_an_eager_step_is_issued_not_launched() -> None:
-    found = observer_effect(changed(run_with(*SERIES), graphs=()))
-    assert isinstance(found, ObserverEffect)
-    assert "to issue" in found.sentence
-
-
-def test_every_observer_has_a_title_and_a_meaning() -> None:
-    assert set(TITLES) == set(MEANINGS) == set(Observer)
-    assert list(COLUMNS) == ["launch", "step", "interval", "device", "reported"]
+    assert found.noise[StepMeasure.STEP] == 1
 
 
 SAMPLE = Path(__file__).parents[3] / "sample_traces" / "transformer-train"
@@ -197,7 +184,7 @@ def test_the_recording_tells_what_a_tool_does_to_a_replay() -> None:
     for observer in (Observer.EVENTS, Observer.GRAPH_LEVEL, Observer.PROFILER):
         row = found.row(observer)
         assert row is not None
-        assert row.effects["launch"].ratio is not None
-        launch.append(row.effects["launch"].ratio)
+        assert row.effects[StepMeasure.LAUNCH].ratio is not None
+        launch.append(row.effects[StepMeasure.LAUNCH].ratio)
     assert launch == sorted(launch)
     assert launch[0] > 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphviz_dash.analysis.launch.launch_costs import launch_costs
-from graphviz_dash.analysis.launch.observer_effect import COLUMNS, ObserverEffect, observer_effect
+from graphviz_dash.analysis.launch.observer_effect import ObserverEffect, observer_effect
 from graphviz_dash.analysis.launch.own_graphs import own_graphs
 from graphviz_dash.bundle.references import published_launch
 from graphviz_dash.charts.figures.launch import launch_chart
@@ -14,6 +14,7 @@ from graphviz_dash.charts.shades import Theme
 from graphviz_dash.model.launch import LaunchMeasure, Topology
 from graphviz_dash.model.observers import Observer
 from graphviz_dash.model.run import Experiment
+from graphviz_dash.narrative.observers import MEASURE_TITLES, OBSERVER_TITLES
 from tests.analysis.launch.test_observer_effect import SERIES, run_with
 from tests.analysis.launch.test_own_graphs import LINE, run_of
 from tests.analysis.launches import LENGTHS, REPEAT, lines, recording, series
@@ -79,8 +80,8 @@ def test_every_ratio_of_every_observer_has_its_mark(theme: Theme) -> None:
     assert isinstance(effect, ObserverEffect)
     figure = observer_chart(effect, theme)
     watched = [row for row in effect.rows if row.observer is not Observer.NONE]
-    assert list(figure.layout.yaxis.ticktext) == [row.title for row in watched]
-    for drawn, (measure, (title, _)) in zip(figure.data, COLUMNS.items(), strict=True):
+    assert list(figure.layout.yaxis.ticktext) == [OBSERVER_TITLES[row.observer] for row in watched]
+    for drawn, (measure, (title, _)) in zip(figure.data, MEASURE_TITLES.items(), strict=True):
         assert drawn.name == title
         known = [row.effects[measure] for row in watched if measure in row.effects]
         assert list(drawn.x) == [one.ratio for one in known]

@@ -1,0 +1,48 @@
+"""Launch costs in words: names, what a recording says, what was not timed."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphviz_dash.analysis.launch.launch_costs import ChainFamily, launch_costs
+from graphviz_dash.model.launch import LaunchMeasure, Topology
+from graphviz_dash.narrative.launch import (
+    MEASURE_MEANINGS,
+    MEASURE_TITLES,
+    costs_sentence,
+    extra_sentences,
+    family_name,
+    metrics_chapter,
+    topology_name,
+)
+from tests.analysis.launches import lines, recording
+
+
+def test_every_measure_has_a_title_and_a_meaning() -> None:
+    assert set(MEASURE_TITLES) == set(MEASURE_MEANINGS) == set(LaunchMeasure)
+    assert all(f"`{measure.value}`" in metrics_chapter() for measure in LaunchMeasure)
+
+
+def test_names() -> None:
+    assert topology_name(Topology(1, 2048, False, None, 2048)) == "line of 2,048"
+    assert topology_name(Topology(4, 10, True, None, 41)) == "4 chains of 10, one root"
+    assert topology_name(Topology(1, 100, False, "Host", 100)) == "line of 100, one Host"
+    assert family_name(ChainFamily(4, single_root=True)) == "4 chains, one root"
+    assert family_name(ChainFamily(8, single_root=False)) == "8 chains, a root each"
+
+
+def test_too_few_sizes_say_nothing_of_growth() -> None:
+    costs = launch_costs(recording(*lines(lambda n: 2000)[:3]))
+    assert costs_sentence(costs).startswith("Too few straight lines")
+
+
+@pytest.mark.parametrize(("slope", "growth"), [(1, "constant"), (60, "growing")])
+def test_growth_is_a_matter_of_the_slope(slope: float, growth: str) -> None:
+    costs = launch_costs(recording(*lines(lambda n: 2500 + slope * n)))
+    assert f"straight lines in {growth} time" in costs_sentence(costs)
+
+
+def test_what_python_adds() -> None:
+    (only,) = extra_sentences(launch_costs(recording(*lines(lambda n: 2000))))
+    assert "cuda-python takes 150 ns" in only
+    assert "clock 60 ns" in only

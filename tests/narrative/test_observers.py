@@ -1,0 +1,53 @@
+"""What watching a step costs, in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graphviz_dash.analysis.launch.observer_effect import (
+    ObserverEffect,
+    StepMeasure,
+    observer_effect,
+)
+from graphviz_dash.model.observers import Observer
+from graphviz_dash.model.run import Absent, Run
+from graphviz_dash.narrative.observers import (
+    MEASURE_TITLES,
+    OBSERVER_MEANINGS,
+    OBSERVER_TITLES,
+    effect_sentence,
+    missing_observers,
+)
+from tests.analysis.launch.test_observer_effect import SERIES, run_with
+
+
+def effect_of(run: Run) -> ObserverEffect:
+    effect = observer_effect(run)
+    assert isinstance(effect, ObserverEffect)
+    return effect
+
+
+def test_everything_has_a_title_and_a_meaning() -> None:
+    assert set(OBSERVER_TITLES) == set(OBSERVER_MEANINGS) == set(Observer)
+    assert list(MEASURE_TITLES) == list(StepMeasure)
+
+
+def test_what_lies_within_the_noise_is_no_longer() -> None:
+    sentence = effect_sentence(effect_of(run_with(*SERIES)))
+    assert "CUPTI, a record a node no longer to launch" in sentence
+
+
+def test_one_process_alone_has_its_times() -> None:
+    sentence = effect_sentence(effect_of(run_with(SERIES[0])))
+    assert sentence.startswith("With nothing attached a step of graph takes 99.9 us, ")
+
+
+def test_an_eager_step_is_issued_not_launched() -> None:
+    assert "to issue" in effect_sentence(effect_of(replace(run_with(*SERIES), graphs=())))
+
+
+def test_an_observer_that_was_not_tried_has_its_reason() -> None:
+    absent = (Absent("observer cupti-graph", "cupti-python was not installed"),)
+    assert missing_observers(effect_of(run_with(*SERIES, absent=absent))) == (
+        "CUPTI, a record a graph: cupti-python was not installed",
+    )
