@@ -159,7 +159,7 @@ def collect(
     --observers the step is timed in six more processes, each with another tool attached.
 
     \b
-    Under torchrun each rank collects its own runs, all ranks pass by pass together:
+    Under torchrun each rank collects its own runs, all ranks pass by pass:
 
         torchrun --nproc-per-node 2 -m collectors --workload tp-transformer -o FOLDER
 

@@ -8,17 +8,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from graphviz_dash.errors import printable
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-    from graphviz_dash.model.run import Experiment, Run
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.importers.many import NotImported, import_many
+from graphviz_dash.importers.places import Place, fetch, find_places, is_address
+from graphviz_dash.importers.tasks import executor_for
+from graphviz_dash.ingest.cache import default_cache, open_trace
+from graphviz_dash.ingest.load import find_experiments, load_experiment, load_run
+from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.model.trace import Trace
+from graphviz_dash.progress import watched
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,8 +33,6 @@ _PATIENCE: Final = 0.5
 
 def loaded_experiment(path: Path) -> Experiment:
     """:func:`load_experiment`; stderr says which trace is not whole."""
-    from graphviz_dash.ingest.load import load_experiment
-
     with progress_shown(path.name):
         experiment = load_experiment(path)
     for run in experiment.runs:
@@ -63,11 +65,6 @@ def experiment_at(text: str, scheduler: str | None, workers: int | None) -> Iter
     Raises:
         InputError: nothing there that makes a run.
     """
-    from graphviz_dash.importers.many import NotImported, import_many
-    from graphviz_dash.importers.places import Place, fetch, find_places, is_address
-    from graphviz_dash.importers.tasks import executor_for
-    from graphviz_dash.ingest.load import find_experiments
-
     here = Path(text)
     if not is_address(text) and (not here.is_dir() or find_experiments(here)):
         yield here
@@ -88,8 +85,6 @@ def experiment_at(text: str, scheduler: str | None, workers: int | None) -> Iter
 
 def loaded_run(path: Path) -> Run:
     """:func:`load_run`; stderr says which trace is not whole."""
-    from graphviz_dash.ingest.load import load_run
-
     with progress_shown(path.name):
         run = load_run(path)
     _tell(run)
@@ -98,8 +93,6 @@ def loaded_run(path: Path) -> Run:
 
 def loaded_trace(path: Path) -> Trace:
     """:func:`open_trace` with the user's cache; stderr says what is missing of one not whole."""
-    from graphviz_dash.ingest.cache import default_cache, open_trace
-
     with progress_shown(path.name):
         trace = open_trace(path, cache=default_cache())
     for problem in trace.info.incomplete:
@@ -111,8 +104,6 @@ def loaded_trace(path: Path) -> Trace:
 def progress_shown(what: str) -> Iterator[None]:
     """How far ``what``, which is read inside, has come and how long it will take still, as a bar on
     stderr while that lasts; nothing where stderr is no terminal."""
-    from graphviz_dash.progress import watched
-
     if not sys.stderr.isatty():
         yield
         return
@@ -146,15 +137,6 @@ class _Bar:
 
     @staticmethod
     def _made() -> Progress:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
         progress = Progress(
             TextColumn("Reading {task.description}", markup=False),
             BarColumn(),

@@ -131,6 +131,63 @@ class TestBroughtCommands:
             assert "torch" in result.err
 
 
+class TestHelp:
+    def test_it_fits_80_columns_and_names_every_command(self, invoke: Invoke) -> None:
+        text = invoke("--help").out
+        assert max(map(len, text.splitlines())) <= 80
+        for name in main_module.LISTED:
+            assert f"\n  {name} " in text
+
+    def test_the_help_of_each_command_fits_80_columns(self, invoke: Invoke) -> None:
+        for name in main_module.LISTED:
+            text = invoke(name, "--help").out
+            assert max(map(len, text.splitlines())) <= 80, name
+
+    def test_every_row_of_the_table_leads_to_its_command(self) -> None:
+        context = click.Context(cli)
+        for name in main_module.LISTED:
+            command = cli.get_command(context, name)
+            assert command is not None
+            assert command.name == name
+
+    def test_an_unlisted_command_of_another_package_has_its_own_help(
+        self, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+    ) -> None:
+        point = EntryPoint("render", "click:command", "graphviz_dash.commands")
+        monkeypatch.setattr(main_module, "_brought", lambda: (point,))
+        stand_in = click.Command("render", help="Render it.")
+        monkeypatch.setattr(main_module, "_load", lambda _: stand_in)
+        assert "  render  Render it." in invoke("--help").out
+
+    def test_help_and_completion_import_no_command(self, folder: Path) -> None:
+        code = (
+            "import atexit, sys; from graphviz_dash.cli.main import main; "
+            "atexit.register(lambda: print([name for name in sys.modules "
+            "if '.commands.' in name or name == 'numpy'], file=sys.stderr)); main(sys.argv[1:])"
+        )
+        for arguments, environment in (
+            (["--help"], {}),
+            (
+                [],
+                {
+                    "_GRAPHVIZ_DASH_COMPLETE": "bash_complete",
+                    "COMP_WORDS": "graphviz-dash c",
+                    "COMP_CWORD": "1",
+                },
+            ),
+        ):
+            done = subprocess.run(
+                [sys.executable, "-c", code, *arguments],
+                cwd=folder,
+                env={**os.environ, **environment},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert "compare" in done.stdout
+            assert done.stderr == "[]\n"
+
+
 class TestLoading:
     def test_a_listing_loads_no_engine(self, folder: Path) -> None:
         code = (

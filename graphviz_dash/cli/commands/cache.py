@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import click
+
+from graphviz_dash.cli.text.output import cell, plain_table, print_table
+from graphviz_dash.errors import printable
+from graphviz_dash.exports.documents.values import shown
+from graphviz_dash.ingest.cache import default_cache
+from graphviz_dash.units import format_bytes, format_count
 
 
 @click.command("cache")
@@ -13,12 +21,6 @@ def cache_command(clear: bool) -> None:
     Larger traces of run bundles are kept as tables outside the bundles, so that they open without
     being parsed again. GRAPHVIZ_DASH_CACHE names another folder, or is "off".
     """
-    from graphviz_dash.cli.text.output import cell, plain_table, print_table
-    from graphviz_dash.errors import printable
-    from graphviz_dash.exports.documents.values import shown
-    from graphviz_dash.ingest.cache import default_cache
-    from graphviz_dash.units import format_bytes, format_count
-
     cache = default_cache()
     if cache is None:
         click.echo("The cache is off")
@@ -43,6 +45,4 @@ def cache_command(clear: bool) -> None:
 
 
 def _day(time: float) -> str:
-    from datetime import datetime
-
     return f"{datetime.fromtimestamp(time):%Y-%m-%d %H:%M}"

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
+from graphviz_dash import __version__
+from graphviz_dash.analysis.prediction.calibration import (
+    Provenance,
+    Recorded,
+    calibrate,
+    recorded_of,
+)
+from graphviz_dash.bundle.calibration import write_calibration
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
 from graphviz_dash.errors import InputError, printable
+from graphviz_dash.ingest.load import find_experiments, load_experiment
+from graphviz_dash.model.calibration import Calibration
+from graphviz_dash.units import format_ns
 
 
 @click.command("calibrate")
@@ -25,18 +38,6 @@ def calibrate_command(folder: Path, output: Path) -> None:
     eager and a graph run of one machine. Prints how far each workload is off when it is predicted
     from the others.
     """
-    from datetime import UTC, datetime
-
-    from graphviz_dash import __version__
-    from graphviz_dash.analysis.prediction.calibration import (
-        Provenance,
-        Recorded,
-        calibrate,
-        recorded_of,
-    )
-    from graphviz_dash.bundle.calibration import write_calibration
-    from graphviz_dash.ingest.load import find_experiments, load_experiment
-
     recorded: list[Recorded] = []
     machines, dates = [], []
     for path in find_experiments(folder):
@@ -68,10 +69,6 @@ def calibrate_command(folder: Path, output: Path) -> None:
 
 
 def _print(calibration: object) -> None:
-    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-    from graphviz_dash.model.calibration import Calibration
-    from graphviz_dash.units import format_ns
-
     assert isinstance(calibration, Calibration)
     print_heading("Each workload predicted from the others")
     table = plain_table(

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-from graphviz_dash.cli.loading import executor_options
+from graphviz_dash.analysis.comparison.break_even import pays_text
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+from graphviz_dash.analysis.metrics.kernel_table import KernelTable, kernel_table
+from graphviz_dash.analysis.prediction.evaluation import scored_text
+from graphviz_dash.analysis.ranks.ranks import ModeRanks, rank_comparison
+from graphviz_dash.cli.loading import executor_options, experiment_at, loaded_experiment
+from graphviz_dash.cli.text.equation import print_waterfalls
+from graphviz_dash.cli.text.figures import (
+    print_absent,
+    print_failures,
+    print_figures,
+    print_weaknesses,
+)
+from graphviz_dash.cli.text.output import (
+    cell,
+    plain_table,
+    print_heading,
+    print_json,
+    print_table,
+    shorten,
+)
+from graphviz_dash.cli.text.ranks import print_ranks
 from graphviz_dash.errors import printable
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
-    from graphviz_dash.analysis.metrics.kernel_table import KernelTable
-    from graphviz_dash.analysis.ranks.ranks import ModeRanks
-    from graphviz_dash.model.run import Manifest
+from graphviz_dash.exports.documents.comparison import comparison_document
+from graphviz_dash.exports.documents.ranks import ranks_document
+from graphviz_dash.model.run import Manifest
+from graphviz_dash.narrative.answer import answer_text
+from graphviz_dash.units import format_count, format_ns, format_percent
 
 SCHEMA_VERSION: Final = 1
 _NAME_LENGTH: Final = 72
@@ -60,14 +81,6 @@ def compare_command(
     measured in, where the difference to the baseline went, what makes figures weak, what is absent
     and why, and the kernels that changed most.
     """
-    from graphviz_dash.analysis.comparison.compare import compare
-    from graphviz_dash.analysis.metrics.kernel_table import kernel_table
-    from graphviz_dash.analysis.ranks.ranks import rank_comparison
-    from graphviz_dash.cli.loading import experiment_at, loaded_experiment
-    from graphviz_dash.cli.text.output import print_json
-    from graphviz_dash.exports.documents.comparison import comparison_document
-    from graphviz_dash.exports.documents.ranks import ranks_document
-
     with experiment_at(experiment, scheduler, workers) as folder:
         loaded = loaded_experiment(folder)
         result = compare(loaded, baseline)
@@ -87,16 +100,6 @@ def _print(
     most: tuple[int, int],
 ) -> None:
     """``most``: kernels, and modules and operators, to list."""
-    from graphviz_dash.cli.text.equation import print_waterfalls
-    from graphviz_dash.cli.text.figures import (
-        print_absent,
-        print_failures,
-        print_figures,
-        print_weaknesses,
-    )
-    from graphviz_dash.cli.text.ranks import print_ranks
-    from graphviz_dash.narrative.answer import answer_text
-
     count, parts = most
     click.echo(result.headline)
     if result.answer:
@@ -128,10 +131,6 @@ def _where_made(manifest: Manifest) -> str:
 
 
 def _print_break_even(run: RunComparison | None) -> None:
-    from graphviz_dash.analysis.comparison.break_even import pays_text
-    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-    from graphviz_dash.units import format_count, format_ns
-
     if run is None or run.pays is None:
         return
     print_heading(f"When {run.name} has paid for itself")
@@ -148,9 +147,6 @@ def _print_break_even(run: RunComparison | None) -> None:
 
 
 def _print_predictions(result: Comparison) -> None:
-    from graphviz_dash.analysis.prediction.evaluation import scored_text
-    from graphviz_dash.cli.text.output import print_heading
-
     for run in result.runs:
         if run.prediction is not None:
             print_heading(f"{run.name}, as predicted")
@@ -158,9 +154,6 @@ def _print_predictions(result: Comparison) -> None:
 
 
 def _print_coverage(result: Comparison) -> None:
-    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-    from graphviz_dash.units import format_count, format_ns, format_percent
-
     rows = [
         (run.name, group)
         for run in result.runs
@@ -184,9 +177,6 @@ def _print_coverage(result: Comparison) -> None:
 
 
 def _print_kernels(kernels: KernelTable, count: int) -> None:
-    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table, shorten
-    from graphviz_dash.units import format_count, format_ns
-
     shown = kernels.rows[:count]
     if not shown:
         return

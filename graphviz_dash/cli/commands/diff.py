@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
+from graphviz_dash.analysis.diff.graph_diff import Change, EdgeDiff, GraphDiff
+from graphviz_dash.analysis.diff.graph_pair import GraphPair, pair_graphs
+from graphviz_dash.analysis.diff.graph_union import what_differs
+from graphviz_dash.analysis.nodes.node_table import NodeTable, node_table
+from graphviz_dash.bundle.read import is_bundle
+from graphviz_dash.cli.loading import loaded_run
+from graphviz_dash.cli.text.output import (
+    ABSENT,
+    cell,
+    plain_table,
+    print_heading,
+    print_json,
+    print_table,
+    shorten,
+)
+from graphviz_dash.errors import InputError, printable
 from graphviz_dash.exports.documents.diff import (
     DiffSide,
     diff_document,
@@ -14,12 +30,9 @@ from graphviz_dash.exports.documents.diff import (
     side_document,
     update_document,
 )
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.diff.graph_diff import EdgeDiff, GraphDiff
-    from graphviz_dash.analysis.diff.graph_pair import GraphPair
-    from graphviz_dash.analysis.nodes.node_table import NodeTable
-    from graphviz_dash.model.run import Run
+from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.graphs import answer_sentence, diff_sentence, prediction_sentence
+from graphviz_dash.units import counted, format_count, format_ns
 
 SCHEMA_VERSION: Final = 1
 _NAME_LENGTH: Final = 56
@@ -46,8 +59,6 @@ def diff_command(a: str, b: str, count: int, exit_code: bool, as_json: bool) -> 
     for an executable of A, by its documented rules and, where it was recorded, as the driver
     answered.
     """
-    from graphviz_dash.analysis.diff.graph_pair import pair_graphs
-
     first = _side(a)
     second = _side(b, first.run)
     pair = pair_graphs(first.run, first.graph, second.run, second.graph)
@@ -62,10 +73,6 @@ def diff_command(a: str, b: str, count: int, exit_code: bool, as_json: bool) -> 
 
 def _side(text: str, known: Run | None = None) -> DiffSide:
     """What an argument means; ``known`` is a run that need not be loaded again."""
-    from graphviz_dash.bundle.read import is_bundle
-    from graphviz_dash.cli.loading import loaded_run
-    from graphviz_dash.errors import InputError
-
     path, graph = Path(text), ""
     if not is_bundle(path) and ":" in text:
         before, _, graph = text.rpartition(":")
@@ -85,8 +92,6 @@ def _side(text: str, known: Run | None = None) -> DiffSide:
 
 
 def _table(side: DiffSide) -> NodeTable:
-    from graphviz_dash.analysis.nodes.node_table import node_table
-
     return node_table(side.run, side.graph)
 
 
@@ -100,11 +105,6 @@ def _print(
     tables: tuple[NodeTable, NodeTable],
     count: int,
 ) -> None:
-    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-    from graphviz_dash.errors import printable
-    from graphviz_dash.narrative.graphs import answer_sentence, diff_sentence, prediction_sentence
-    from graphviz_dash.units import counted
-
     click.echo(diff_sentence(pair.diff))
     click.echo()
     sides = plain_table("", "")
@@ -124,18 +124,6 @@ def _print(
 
 
 def _print_nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, count: int) -> None:
-    from graphviz_dash.analysis.diff.graph_diff import Change
-    from graphviz_dash.analysis.diff.graph_union import what_differs
-    from graphviz_dash.cli.text.output import (
-        ABSENT,
-        cell,
-        plain_table,
-        print_heading,
-        print_table,
-        shorten,
-    )
-    from graphviz_dash.units import format_count, format_ns
-
     nodes = [node for node in diff.nodes if node.change is not Change.SAME]
     edges = [edge for edge in diff.edges if edge.change is not Change.SAME]
     if not nodes and not edges:
@@ -178,9 +166,6 @@ def _edge_text(edge: EdgeDiff) -> str:
 def _print_json(
     first: DiffSide, second: DiffSide, pair: GraphPair, tables: tuple[NodeTable, NodeTable]
 ) -> None:
-    from graphviz_dash.cli.text.output import print_json
-    from graphviz_dash.narrative.graphs import diff_sentence
-
     print_json(
         "diff",
         SCHEMA_VERSION,

@@ -8,15 +8,24 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
+from graphviz_dash.analysis.doctor import (
+    EXIT_CODES,
+    Diagnosis,
+    Outcome,
+    diagnose,
+    difference_text,
+    evidence_text,
+)
+from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_json, print_table
+from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError, printable
 from graphviz_dash.exports.documents.doctor import doctor_document
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.doctor import Diagnosis
-    from graphviz_dash.model.doctor import CodePlace, Finding
+from graphviz_dash.model.doctor import CheckStatus, CodePlace, Finding
+from graphviz_dash.model.rules import RULES
 
 SCHEMA_VERSION: Final = 1
 _INSTALL = "pip install 'graphviz-dash[collect]'"
@@ -98,8 +107,6 @@ def doctor(
 
 def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
     """Runs the examination in a process of its own and tells what it wrote."""
-    from graphviz_dash.errors import GraphvizDashError
-
     place = json.dumps(["graphviz-dash", *sys.argv[1:]])
     with tempfile.NamedTemporaryFile(mode="r", encoding="utf-8", suffix=".bundles") as listing:
         process = subprocess.run(
@@ -120,10 +127,6 @@ def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
 
 
 def _tell(bundles: list[Path], as_json: bool) -> int:
-    from graphviz_dash.analysis.doctor import EXIT_CODES, Outcome, diagnose
-    from graphviz_dash.bundle.read import read_bundle
-    from graphviz_dash.errors import InputError
-
     diagnoses = []
     for path in bundles:
         report = read_bundle(path).doctor
@@ -148,11 +151,6 @@ def _tell(bundles: list[Path], as_json: bool) -> int:
 
 
 def _print(name: str | None, diagnosis: Diagnosis) -> None:
-    from graphviz_dash.analysis.doctor import difference_text
-    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-    from graphviz_dash.errors import printable
-    from graphviz_dash.model.doctor import CheckStatus
-
     if name is not None:
         print_heading(name)
     click.echo(printable(diagnosis.verdict))
@@ -180,11 +178,6 @@ def _print(name: str | None, diagnosis: Diagnosis) -> None:
 
 
 def _print_finding(number: int, finding: Finding) -> None:
-    from graphviz_dash.analysis.doctor import evidence_text
-    from graphviz_dash.cli.text.output import print_heading
-    from graphviz_dash.errors import printable
-    from graphviz_dash.model.rules import RULES
-
     rule = RULES[finding.rule]
     first = ", the first illegal call" if finding.first else ""
     print_heading(f"{number}. {finding.severity.value}: {rule.title} [{rule.id.value}]{first}")
@@ -206,16 +199,12 @@ def _print_finding(number: int, finding: Finding) -> None:
 
 
 def _print_code(place: CodePlace) -> None:
-    from graphviz_dash.errors import printable
-
     for number, line in enumerate(place.lines, place.first):
         mark = ">" if number == place.line else " "
         click.echo(printable(f"   {mark} {number:>5}  {line}").rstrip())
 
 
 def _print_json(diagnoses: list[Diagnosis]) -> None:
-    from graphviz_dash.cli.text.output import print_json
-
     print_json(
         "doctor",
         SCHEMA_VERSION,
@@ -224,8 +213,6 @@ def _print_json(diagnoses: list[Diagnosis]) -> None:
 
 
 def _require_collectors() -> None:
-    from graphviz_dash.errors import MissingRequirementError
-
     missing = [name for name in ("torch", "cuda.bindings") if not _found(name)]
     if missing:
         raise MissingRequirementError(

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+import polars as pl
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from graphviz_dash.analysis.comparison.result import Comparison
-    from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-    from graphviz_dash.exports.files import ExportSummary
-    from graphviz_dash.exports.trace.perfetto_check import TraceCheck
-    from graphviz_dash.model.run import Run
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.metrics.kernel_table import kernel_table
+from graphviz_dash.analysis.nodes.measured_graph import measure_graph, run_replays
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
+from graphviz_dash.charts.static.report import stills
+from graphviz_dash.cli.loading import loaded_experiment, loaded_run
+from graphviz_dash.errors import GraphvizDashError, InputError, printable
+from graphviz_dash.exports.dot import export_dot
+from graphviz_dash.exports.equation import equation_frame, pair_frame
+from graphviz_dash.exports.files import ExportSummary
+from graphviz_dash.exports.report import write_report
+from graphviz_dash.exports.tables import kernel_frame, node_frame, write_table
+from graphviz_dash.exports.trace.chrome import export_chrome
+from graphviz_dash.exports.trace.perfetto import export_perfetto
+from graphviz_dash.exports.trace.perfetto_check import TraceCheck, check_trace
+from graphviz_dash.model.run import Run
+from graphviz_dash.units import counted, format_bytes, format_count
 
 _JSON_SUFFIXES = (".json", ".json.gz")
 
@@ -47,23 +57,15 @@ def perfetto(experiment: Path, file: Path, form: str | None, check: bool) -> Non
 
     EXPERIMENT is a folder whose direct children are run bundles.
     """
-    from graphviz_dash.cli.loading import loaded_experiment
-
     is_json = form == "json" or (form is None and file.name.lower().endswith(_JSON_SUFFIXES))
     if check and is_json:
         raise click.UsageError("--check reads native traces, not JSON")
     loaded = loaded_experiment(experiment)
     if is_json:
-        from graphviz_dash.exports.trace.chrome import export_chrome
-
         _tell(export_chrome(loaded, file))
         return
-    from graphviz_dash.exports.trace.perfetto import export_perfetto
-
     summary = export_perfetto(loaded, file)
     if check:
-        from graphviz_dash.exports.trace.perfetto_check import check_trace
-
         _tell_check(summary, check_trace(file))
     _tell(summary)
 
@@ -85,10 +87,6 @@ _GRAPH = click.option("--graph", "graph_id", help="Id of the graph [default: the
 @_GRAPH
 def dot(run: Path, file: Path, graph_id: str | None) -> None:
     """Write a captured graph of a RUN in the DOT language, what its nodes hold as clusters."""
-    from graphviz_dash.cli.loading import loaded_run
-    from graphviz_dash.exports.dot import export_dot
-    from graphviz_dash.units import counted
-
     whole = _whole(loaded_run(run), graph_id)
     table = whole.table
     export_dot(whole, f"{run.name} {table.graph.id}", file)
@@ -103,10 +101,6 @@ def dot(run: Path, file: Path, graph_id: str | None) -> None:
 @_GRAPH
 def nodes(run: Path, file: Path, graph_id: str | None) -> None:
     """Write the nodes of a captured graph of a RUN, and of what it holds, as .csv or .parquet."""
-    from graphviz_dash.analysis.nodes.measured_graph import measure_graph, run_replays
-    from graphviz_dash.cli.loading import loaded_run
-    from graphviz_dash.exports.tables import node_frame, write_table
-
     loaded = loaded_run(run)
     whole = _whole(loaded, graph_id)
     graph = next(one for one in loaded.graphs if one.id == whole.table.graph.id)
@@ -121,11 +115,6 @@ def nodes(run: Path, file: Path, graph_id: str | None) -> None:
 @click.option("--baseline", help="Mode or name of the run that changes refer to [default: eager].")
 def kernels(experiment: Path, file: Path, baseline: str | None) -> None:
     """Write the kernels of an EXPERIMENT's traced steps as .csv or .parquet."""
-    from graphviz_dash.analysis.comparison.compare import compare
-    from graphviz_dash.analysis.metrics.kernel_table import kernel_table
-    from graphviz_dash.cli.loading import loaded_experiment
-    from graphviz_dash.exports.tables import kernel_frame, write_table
-
     loaded = loaded_experiment(experiment)
     frame = kernel_frame(kernel_table(loaded, compare(loaded, baseline).baseline))
     summary = write_table(frame, file)
@@ -146,8 +135,6 @@ def equation(experiment: Path, file: Path, baseline: str | None) -> None:
 
     EXPERIMENT is a folder whose direct children are run bundles.
     """
-    from graphviz_dash.exports.equation import equation_frame
-
     _write_comparison(experiment, file, baseline, equation_frame)
 
 
@@ -160,8 +147,6 @@ def pairs(experiment: Path, file: Path, baseline: str | None) -> None:
 
     EXPERIMENT is a folder whose direct children are run bundles.
     """
-    from graphviz_dash.exports.equation import pair_frame
-
     _write_comparison(experiment, file, baseline, pair_frame)
 
 
@@ -174,13 +159,6 @@ def html(experiment: Path, file: Path, baseline: str | None) -> None:
 
     EXPERIMENT is a folder whose direct children are run bundles.
     """
-    from graphviz_dash.analysis.comparison.compare import compare
-    from graphviz_dash.analysis.metrics.kernel_table import kernel_table
-    from graphviz_dash.charts.static.report import stills
-    from graphviz_dash.cli.loading import loaded_experiment
-    from graphviz_dash.exports.report import write_report
-    from graphviz_dash.units import format_bytes
-
     loaded = loaded_experiment(experiment)
     result = compare(loaded, baseline)
     drawn = stills(result)
@@ -195,18 +173,11 @@ def _write_comparison(
     baseline: str | None,
     build: Callable[[Comparison], pl.DataFrame],
 ) -> None:
-    from graphviz_dash.analysis.comparison.compare import compare
-    from graphviz_dash.cli.loading import loaded_experiment
-    from graphviz_dash.exports.tables import write_table
-
     summary = write_table(build(compare(loaded_experiment(experiment), baseline)), file)
     _tell_file(file, f"{summary.rows:,} rows, {len(summary.columns)} columns")
 
 
 def _whole(run: Run, graph_id: str | None) -> WholeGraph:
-    from graphviz_dash.analysis.nodes.whole_graph import whole_graph
-    from graphviz_dash.errors import InputError
-
     known = [graph.id for graph in run.graphs]
     if not known:
         raise InputError(run.path, "a run without a captured graph", "a run of a graphed mode")
@@ -216,17 +187,12 @@ def _whole(run: Run, graph_id: str | None) -> WholeGraph:
 
 
 def _tell_file(file: Path, held: str) -> None:
-    from graphviz_dash.errors import printable
-
     click.echo(held, err=True)
     click.echo(printable(str(file)))
 
 
 def _tell(summary: ExportSummary) -> None:
     """The path on stdout, for scripts; what is in the file on stderr."""
-    from graphviz_dash.errors import printable
-    from graphviz_dash.units import format_bytes, format_count
-
     counts = {
         "tracks": summary.tracks,
         "slices": summary.slices,
@@ -249,8 +215,6 @@ def _tell(summary: ExportSummary) -> None:
 
 
 def _tell_check(summary: ExportSummary, found: TraceCheck) -> None:
-    from graphviz_dash.errors import GraphvizDashError
-
     problems = list(found.problems)
     for what, written, read in (
         ("tracks", summary.tracks, found.tracks),

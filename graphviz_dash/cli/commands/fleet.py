@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from graphviz_dash.analysis.ranks.fleet import FleetAnswer
 from graphviz_dash.cli.loading import executor_options
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.ranks.fleet import FleetAnswer
-    from graphviz_dash.importers.fleet import Fleet
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_json, print_table
+from graphviz_dash.errors import printable
+from graphviz_dash.importers.fleet import (
+    Fleet,
+    answers,
+    collect_fleet,
+    is_fleet,
+    read_fleet,
+    write_fleet,
+)
+from graphviz_dash.importers.places import find_places, is_address
+from graphviz_dash.importers.tasks import executor_for
+from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
 SCHEMA_VERSION = 1
 _SHOWN = 20
@@ -41,19 +50,6 @@ def fleet_command(
     PLACES are traces, run bundles, folders of them, or addresses such as s3://bucket/traces; or
     one folder that -o wrote.
     """
-    from graphviz_dash.cli.text.output import print_json
-    from graphviz_dash.errors import printable
-    from graphviz_dash.importers.fleet import (
-        answers,
-        collect_fleet,
-        is_fleet,
-        read_fleet,
-        write_fleet,
-    )
-    from graphviz_dash.importers.places import find_places, is_address
-    from graphviz_dash.importers.tasks import executor_for
-    from graphviz_dash.units import format_count
-
     first = places[0]
     if len(places) == 1 and not is_address(first) and is_fleet(Path(first)):
         fleet = read_fleet(Path(first))
@@ -82,10 +78,6 @@ def _tell(done: int, of: int) -> None:
 
 
 def _print(said: FleetAnswer) -> None:
-    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-    from graphviz_dash.errors import printable
-    from graphviz_dash.units import counted, format_count, format_ns, format_percent
-
     mode = f"{said.mode}: " if said.mode else ""
     click.echo(
         f"{mode}{counted(said.ranks, 'rank')}, {format_ns(said.step_ns)} a traced step in the "

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
+from graphviz_dash.analysis.comparison.gate import GateResult, baseline_of, gate
+from graphviz_dash.bundle.baseline import read_baseline
+from graphviz_dash.cli.loading import loaded_experiment
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_json, print_table
+from graphviz_dash.errors import printable
 from graphviz_dash.exports.documents.gate import gated_document
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.gate import GateResult
-    from graphviz_dash.model.baseline import Baseline
+from graphviz_dash.exports.gate import (
+    change_text,
+    in_order,
+    interval_text,
+    summary,
+    verdict_text,
+    write_baseline,
+    write_summary,
+)
+from graphviz_dash.model.baseline import Baseline
 
 SCHEMA_VERSION: Final = 1
 _DEFAULT_LIMIT: Final = "5%"
@@ -99,14 +110,10 @@ def gate_command(
         raise click.UsageError("--summary - and --json both take stdout")
     result = _gate(experiments[0], baseline or Path(), limit)
     if file is not None and not to_stdout:
-        from graphviz_dash.exports.gate import write_summary
-
         write_summary(result, file)
     if as_json:
         _print_json(result)
     elif to_stdout:
-        from graphviz_dash.exports.gate import summary
-
         click.echo(summary(result), nl=False)
     else:
         _print(result)
@@ -115,11 +122,6 @@ def gate_command(
 
 
 def _write(experiments: tuple[Path, ...], target: Path) -> None:
-    from graphviz_dash.analysis.comparison.gate import baseline_of
-    from graphviz_dash.cli.loading import loaded_experiment
-    from graphviz_dash.errors import printable
-    from graphviz_dash.exports.gate import write_baseline
-
     found = baseline_of([loaded_experiment(path) for path in experiments])
     write_baseline(found, target)
     for recording in found.recordings:
@@ -131,27 +133,16 @@ def _write(experiments: tuple[Path, ...], target: Path) -> None:
 
 
 def _gate(experiment: Path, place: Path, limit: float) -> GateResult:
-    from graphviz_dash.analysis.comparison.gate import gate
-    from graphviz_dash.cli.loading import loaded_experiment
-
     held = _baseline(place)
     return gate(loaded_experiment(experiment), held, place, limit)
 
 
 def _baseline(place: Path) -> Baseline:
     """A baseline from its file, or made of the experiment in a folder."""
-    from graphviz_dash.analysis.comparison.gate import baseline_of
-    from graphviz_dash.bundle.baseline import read_baseline
-    from graphviz_dash.cli.loading import loaded_experiment
-
     return baseline_of([loaded_experiment(place)]) if place.is_dir() else read_baseline(place)
 
 
 def _print(result: GateResult) -> None:
-    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-    from graphviz_dash.errors import printable
-    from graphviz_dash.exports.gate import change_text, in_order, interval_text, verdict_text
-
     click.echo(printable(f"{result.experiment}: {verdict_text(result)}"))
     for broken in result.broken:
         click.echo(printable(f"  {broken.run}: {broken.text}"))
@@ -184,8 +175,6 @@ def _print(result: GateResult) -> None:
 
 
 def _print_json(result: GateResult) -> None:
-    from graphviz_dash.cli.text.output import print_json
-
     print_json(
         "gate",
         SCHEMA_VERSION,

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from graphviz_dash.cli.loading import executor_options
-
-if TYPE_CHECKING:
-    from graphviz_dash.importers.bundles import Imported
-    from graphviz_dash.importers.many import NotImported
+from graphviz_dash.cli.loading import executor_options, progress_shown
+from graphviz_dash.cli.text.output import print_json
+from graphviz_dash.errors import printable
+from graphviz_dash.exports.documents.values import shown
+from graphviz_dash.importers.bundles import Imported, import_files
+from graphviz_dash.importers.many import NotImported, import_many
+from graphviz_dash.importers.places import find_places, is_address
+from graphviz_dash.importers.tasks import executor_for
+from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.units import format_bytes
 
 SCHEMA_VERSION = 1
 _SHOWN = 20
@@ -54,11 +58,6 @@ def import_command(
     memory snapshots of torch, and tells them apart by their content. The trace of a capture, that
     of its replays and a DOT whose names differ in no other word are joined into one run.
     """
-    from graphviz_dash.cli.text.output import print_json
-    from graphviz_dash.exports.documents.values import shown
-    from graphviz_dash.importers.many import NotImported
-    from graphviz_dash.importers.places import is_address
-
     single = not any(is_address(one) or Path(one).is_dir() for one in files)
     if join or (single and scheduler is None):
         results: list[Imported | NotImported] = [*_together(files, output, mode, join)]
@@ -80,10 +79,6 @@ def import_command(
 
 def _together(files: tuple[str, ...], output: Path, mode: str, join: bool) -> tuple[Imported, ...]:
     """All files in this process: nothing is written if one of them is bad."""
-    from graphviz_dash.cli.loading import progress_shown
-    from graphviz_dash.importers.bundles import import_files
-    from graphviz_dash.model.run import ExecutionMode
-
     paths = [Path(file) for file in files]
     with progress_shown(paths[0].name if len(paths) == 1 else f"{len(paths)} files"):
         return import_files(
@@ -104,11 +99,6 @@ def _each(
     files: tuple[str, ...], output: Path, mode: str, scheduler: str | None, workers: int | None
 ) -> list[Imported | NotImported]:
     """Each run by itself, in parallel."""
-    from graphviz_dash.importers.many import import_many
-    from graphviz_dash.importers.places import find_places
-    from graphviz_dash.importers.tasks import executor_for
-    from graphviz_dash.model.run import ExecutionMode
-
     places = find_places(files)
     results: list[Imported | NotImported] = []
     for result in import_many(
@@ -128,8 +118,6 @@ def _order(result: Imported | NotImported) -> tuple[bool, str]:
 
 
 def _say_passed(passed: list[NotImported]) -> None:
-    from graphviz_dash.errors import printable
-
     for one in passed[:_SHOWN]:
         click.echo(printable(f"not imported: {', '.join(one.files)}: {one.reason}"), err=True)
     if len(passed) > _SHOWN:
@@ -137,10 +125,6 @@ def _say_passed(passed: list[NotImported]) -> None:
 
 
 def _print(written: Imported) -> None:
-    from graphviz_dash.errors import printable
-    from graphviz_dash.exports.documents.values import shown
-    from graphviz_dash.units import format_bytes
-
     click.echo(printable(shown(written.path)))
     for source in written.sources:
         told = f"; {source.method}" if source.method else ""

@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from graphviz_dash.analysis.launch.launch_comparison import LaunchComparison, PublishedTime
-    from graphviz_dash.analysis.launch.launch_costs import LaunchCosts
-    from graphviz_dash.analysis.launch.launch_fit import Fit
-    from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
-    from graphviz_dash.model.run import Experiment
+from graphviz_dash.analysis.launch.launch_comparison import (
+    LaunchComparison,
+    PublishedTime,
+    beside_published,
+    compare_launches,
+)
+from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, launch_costs
+from graphviz_dash.analysis.launch.launch_fit import Fit
+from graphviz_dash.bundle.launch import LAUNCH_FILE, is_launch, read_launch
+from graphviz_dash.bundle.references import published_launch, reference_launches
+from graphviz_dash.cli.loading import loaded_experiment
+from graphviz_dash.cli.text.output import (
+    ABSENT,
+    cell,
+    plain_table,
+    print_heading,
+    print_json,
+    print_table,
+)
+from graphviz_dash.cli.text.own_graphs import print_observers, print_own
+from graphviz_dash.errors import printable
+from graphviz_dash.exports.documents.launch import document
+from graphviz_dash.exports.documents.values import shown
+from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
+from graphviz_dash.model.run import Experiment
+from graphviz_dash.narrative.launch import (
+    MEASURE_TITLES,
+    comparison_sentence,
+    costs_sentence,
+    extra_sentences,
+    family_name,
+    interval_text,
+    topology_name,
+)
+from graphviz_dash.units import format_count, format_ns, format_ratio
 
 SCHEMA_VERSION: Final = 1
 
@@ -38,16 +66,6 @@ def launch_command(
     it prints the life of each captured graph beside a chain of its size, and what each profiler
     does to its steps, if it was collected with --observers.
     """
-    from graphviz_dash.analysis.launch.launch_comparison import beside_published, compare_launches
-    from graphviz_dash.analysis.launch.launch_costs import launch_costs
-    from graphviz_dash.bundle.launch import LAUNCH_FILE, is_launch, read_launch
-    from graphviz_dash.bundle.references import published_launch, reference_launches
-    from graphviz_dash.cli.loading import loaded_experiment
-    from graphviz_dash.cli.text.output import print_json
-    from graphviz_dash.cli.text.own_graphs import print_observers, print_own
-    from graphviz_dash.exports.documents.launch import document
-    from graphviz_dash.exports.documents.values import shown
-
     recordings: dict[str, LaunchCosts] = {}
     experiments: dict[str, Experiment] = {}
     for path in paths:
@@ -79,18 +97,6 @@ def launch_command(
 
 
 def _print_recording(path: str, costs: LaunchCosts) -> None:
-    from graphviz_dash.cli.text.output import ABSENT, cell, plain_table, print_heading, print_table
-    from graphviz_dash.errors import printable
-    from graphviz_dash.model.launch import LaunchMeasure
-    from graphviz_dash.narrative.launch import (
-        MEASURE_TITLES,
-        costs_sentence,
-        extra_sentences,
-        family_name,
-        topology_name,
-    )
-    from graphviz_dash.units import format_ns
-
     recording = costs.recording
     machine = recording.environment
     click.echo(printable(costs_sentence(costs)))
@@ -121,10 +127,6 @@ def _print_recording(path: str, costs: LaunchCosts) -> None:
 
 
 def _print_fits(fits: Mapping[LaunchMeasure, Fit]) -> None:
-    from graphviz_dash.cli.text.output import cell, plain_table, print_table
-    from graphviz_dash.narrative.launch import MEASURE_TITLES, interval_text
-    from graphviz_dash.units import format_count, format_ns
-
     headings = ("measure", "base", "95%", "a node", "95%", "from nodes", "95%")
     table = plain_table(*headings, right=(1, 3, 5))
     for measure, fit in fits.items():
@@ -142,11 +144,6 @@ def _print_fits(fits: Mapping[LaunchMeasure, Fit]) -> None:
 
 
 def _print_comparison(comparison: LaunchComparison) -> None:
-    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-    from graphviz_dash.errors import printable
-    from graphviz_dash.narrative.launch import MEASURE_TITLES, comparison_sentence, topology_name
-    from graphviz_dash.units import format_ns, format_ratio
-
     print_heading("Medians, and what they are divided by those of the first")
     click.echo(printable(comparison_sentence(comparison)))
     names = comparison.names
@@ -169,11 +166,6 @@ def _print_comparison(comparison: LaunchComparison) -> None:
 def _print_published(
     known: PublishedLaunch, rows: Sequence[PublishedTime], names: list[str]
 ) -> None:
-    from graphviz_dash.cli.text.output import ABSENT, cell, plain_table, print_heading, print_table
-    from graphviz_dash.errors import printable
-    from graphviz_dash.narrative.launch import MEASURE_TITLES
-    from graphviz_dash.units import format_count, format_ns
-
     print_heading(f"Published: {known.title}")
     click.echo(printable(f"{known.authors}; {known.address}"))
     click.echo(printable(f"Straight lines on {known.gpu}, {known.cpu}; {known.read_as}."))

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-if TYPE_CHECKING:
-    from graphviz_dash.cli.light import LightExperiment
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.bundle.read import is_bundle
+from graphviz_dash.cli.light import LightExperiment, light_experiment
+from graphviz_dash.cli.text.output import cell, plain_table, print_json, print_table
+from graphviz_dash.errors import InputError, printable
+from graphviz_dash.exports.documents.comparison import figures_document, identity_document
+from graphviz_dash.exports.documents.values import shown
+from graphviz_dash.ingest.load import find_experiments
 
 SCHEMA_VERSION: Final = 1
 
@@ -23,11 +29,6 @@ def ls(path: Path, as_json: bool) -> None:
     step in its own loop. Bundles that cannot be read are named on
     stderr; the exit code is 2 then.
     """
-    from graphviz_dash.bundle.read import is_bundle
-    from graphviz_dash.cli.light import light_experiment
-    from graphviz_dash.errors import InputError, printable
-    from graphviz_dash.ingest.load import find_experiments
-
     if is_bundle(path):
         raise InputError(
             path, "a single run", "a folder of experiments", "Try: graphviz-dash show."
@@ -45,11 +46,6 @@ def ls(path: Path, as_json: bool) -> None:
 
 
 def _print(found: list[LightExperiment], path: Path) -> None:
-    from graphviz_dash.analysis.comparison.compare import compare
-    from graphviz_dash.cli.text.output import cell, plain_table, print_table
-    from graphviz_dash.errors import printable
-    from graphviz_dash.exports.documents.values import shown
-
     if not found:
         click.echo(printable(f"No experiments under {path}"), err=True)
         return
@@ -81,11 +77,6 @@ def _print(found: list[LightExperiment], path: Path) -> None:
 
 
 def _print_json(found: list[LightExperiment]) -> None:
-    from graphviz_dash.analysis.comparison.compare import compare
-    from graphviz_dash.cli.text.output import print_json
-    from graphviz_dash.exports.documents.comparison import figures_document, identity_document
-    from graphviz_dash.exports.documents.values import shown
-
     experiments: list[object] = []
     for light in found:
         comparison = compare(light.experiment)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.memory import MemoryComparison
-    from graphviz_dash.analysis.memory.pools import PoolUse
-    from graphviz_dash.analysis.memory.report import MemoryReport
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.memory import MemoryComparison, compare_memory
+from graphviz_dash.analysis.memory.pools import PoolUse
+from graphviz_dash.analysis.memory.report import PUBLISHED, MemoryReport, Part, signed_bytes
+from graphviz_dash.cli.loading import loaded_experiment
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_json, print_table
+from graphviz_dash.errors import printable
+from graphviz_dash.exports.documents.memory import memory_document
+from graphviz_dash.exports.documents.values import shown
+from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.units import counted, format_bytes, format_count
 
 SCHEMA_VERSION: Final = 1
 
@@ -37,17 +44,9 @@ def memory_command(experiment: Path, baseline: str | None, count: int, as_json: 
     The device memory of each run in parts that add up, the difference to the baseline, and which
     part of its private pool each graph has for itself and which it shares.
     """
-    from graphviz_dash.analysis.comparison.compare import compare
-    from graphviz_dash.analysis.comparison.memory import compare_memory
-    from graphviz_dash.cli.loading import loaded_experiment
-
     loaded = loaded_experiment(experiment)
     result = compare_memory(compare(loaded, baseline))
     if as_json:
-        from graphviz_dash.cli.text.output import print_json
-        from graphviz_dash.exports.documents.memory import memory_document
-        from graphviz_dash.exports.documents.values import shown
-
         where: dict[str, object] = {"name": loaded.name, "path": shown(loaded.path)}
         document = {"experiment": where, **memory_document(result, count)}
         print_json("memory", SCHEMA_VERSION, document)
@@ -56,11 +55,6 @@ def memory_command(experiment: Path, baseline: str | None, count: int, as_json: 
 
 
 def _print(result: MemoryComparison, count: int) -> None:
-    from graphviz_dash.analysis.memory.report import PUBLISHED
-    from graphviz_dash.cli.text.output import print_heading
-    from graphviz_dash.errors import printable
-    from graphviz_dash.model.run import ExecutionMode
-
     click.echo(result.sentence)
     by_layer = {report.run for report in result.reports if report.mode is ExecutionMode.PARTIAL}
     if any(
@@ -83,10 +77,6 @@ def _print(result: MemoryComparison, count: int) -> None:
 
 
 def _print_parts(result: MemoryComparison) -> None:
-    from graphviz_dash.analysis.memory.report import Part, signed_bytes
-    from graphviz_dash.cli.text.output import cell, plain_table, print_table
-    from graphviz_dash.units import format_bytes
-
     click.echo()
     headings = [""]
     for report in result.reports:
@@ -126,9 +116,6 @@ def _print_parts(result: MemoryComparison) -> None:
 
 
 def _print_stages(result: MemoryComparison) -> None:
-    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-    from graphviz_dash.units import format_bytes
-
     print_heading("Peak reserved by the allocator, by stage")
     names = [report.run for report in result.reports]
     table = plain_table("", *names, right=range(1, len(names) + 1))
@@ -140,10 +127,6 @@ def _print_stages(result: MemoryComparison) -> None:
 
 
 def _print_pool(report: MemoryReport, pool: PoolUse) -> None:
-    from graphviz_dash.cli.text.output import print_heading
-    from graphviz_dash.errors import printable
-    from graphviz_dash.units import counted, format_bytes
-
     print_heading(
         f"{report.run}, pool {pool.id[0]}-{pool.id[1]}: {format_bytes(pool.reserved)} in "
         f"{counted(pool.segments, 'segment')} for {counted(len(pool.graphs), 'graph')}"
@@ -160,9 +143,6 @@ def _print_pool(report: MemoryReport, pool: PoolUse) -> None:
 
 
 def _print_graphs(report: MemoryReport, count: int) -> None:
-    from graphviz_dash.cli.text.output import cell, plain_table, print_table
-    from graphviz_dash.units import format_bytes, format_count
-
     largest = sorted(report.graphs, key=lambda graph: -graph.footprint)[:count]
     table = plain_table(
         "graph", "uses", "alone", "shared", "kept", "peak", "allocations", right=range(1, 7)

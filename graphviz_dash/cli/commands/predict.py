@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.prediction.predict import Estimate, Prediction
-    from graphviz_dash.model.timings import CleanTimings
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.analysis.prediction.predict import (
+    Estimate,
+    Prediction,
+    one_off_text,
+    predict,
+    reasons,
+    verdict,
+)
+from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.bundle.calibration import read_calibration
+from graphviz_dash.bundle.read import is_bundle
+from graphviz_dash.cli.loading import loaded_experiment, loaded_run, loaded_trace
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_json, print_table
+from graphviz_dash.errors import InputError, printable
+from graphviz_dash.exports.documents.prediction import prediction_document
+from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.model.timings import CleanTimings
+from graphviz_dash.model.trace import Trace
+from graphviz_dash.units import format_count, format_ns, format_ratio
 
 SCHEMA_VERSION: Final = 1
 
@@ -39,20 +54,12 @@ def predict_command(trace: Path, file: Path | None, modules: int, as_json: bool)
     intervals, when a graph is paid back, what would stop a capture, and which modules are worth a
     graph of their own.
     """
-    from graphviz_dash.analysis.prediction.predict import predict
-    from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
-    from graphviz_dash.bundle.calibration import read_calibration
-    from graphviz_dash.errors import InputError
-
     calibration = read_calibration(file) if file else shipped_calibration()
     loaded, clean, gpu = _opened(trace)
     found = predict(loaded, calibration, clean, gpu)
     if isinstance(found, str):
         raise InputError(trace, found, "a trace of torch.profiler with an eager step in it")
     if as_json:
-        from graphviz_dash.cli.text.output import print_json
-        from graphviz_dash.exports.documents.prediction import prediction_document
-
         print_json("predict", SCHEMA_VERSION, prediction_document(found, file is None))
         return
     _print(found, modules, file is None)
@@ -60,11 +67,6 @@ def predict_command(trace: Path, file: Path | None, modules: int, as_json: bool)
 
 def _opened(path: Path) -> tuple[Trace, CleanTimings | None, str | None]:
     """The eager trace at ``path``, clean timings of the same step, and the GPU's name."""
-    from graphviz_dash.bundle.read import is_bundle
-    from graphviz_dash.cli.loading import loaded_experiment, loaded_run, loaded_trace
-    from graphviz_dash.errors import InputError
-    from graphviz_dash.model.run import ExecutionMode
-
     if not path.is_dir():
         return loaded_trace(path), None, None
     if is_bundle(path):
@@ -82,8 +84,6 @@ def _opened(path: Path) -> tuple[Trace, CleanTimings | None, str | None]:
 
 
 def _print(found: Prediction, modules: int, shipped: bool) -> None:
-    from graphviz_dash.analysis.prediction.predict import verdict
-
     click.echo(verdict(found))
     click.echo(_used(found, shipped))
     _print_figures(found)
@@ -95,8 +95,6 @@ def _print(found: Prediction, modules: int, shipped: bool) -> None:
 
 
 def _used(found: Prediction, shipped: bool) -> str:
-    from graphviz_dash.errors import printable
-
     machine = found.calibration.environment
     which = "the calibration that is shipped" if shipped else "the calibration given"
     return printable(
@@ -107,10 +105,6 @@ def _used(found: Prediction, shipped: bool) -> str:
 
 
 def _print_figures(found: Prediction) -> None:
-    from graphviz_dash.analysis.prediction.predict import one_off_text
-    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-    from graphviz_dash.units import format_count, format_ns, format_ratio
-
     print_heading("Predicted")
     table = plain_table("", "", "90% from", "to", right=(1, 2, 3))
 
@@ -138,19 +132,12 @@ def _print_figures(found: Prediction) -> None:
 
 
 def _print_reasons(found: Prediction) -> None:
-    from graphviz_dash.analysis.prediction.predict import reasons
-    from graphviz_dash.cli.text.output import print_heading
-
     print_heading("Why")
     for reason in reasons(found):
         click.echo(f"  - {reason}")
 
 
 def _print_blockers(found: Prediction) -> None:
-    from graphviz_dash.cli.text.output import print_heading
-    from graphviz_dash.errors import printable
-    from graphviz_dash.units import format_ns
-
     if not found.blockers:
         print_heading("What would stop a capture: nothing that the trace shows")
     else:
@@ -169,10 +156,6 @@ def _print_blockers(found: Prediction) -> None:
 
 
 def _print_parts(found: Prediction, most: int) -> None:
-    from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-    from graphviz_dash.errors import printable
-    from graphviz_dash.units import format_count, format_ns
-
     if found.parts is None:
         print_heading("Modules alone")
         click.echo(f"  Absent: {found.parts_reason}")
@@ -196,9 +179,6 @@ def _print_parts(found: Prediction, most: int) -> None:
 
 
 def _print_notes(found: Prediction) -> None:
-    from graphviz_dash.cli.text.output import print_heading
-    from graphviz_dash.errors import printable
-
     if found.warnings:
         print_heading("Weak figures")
         for text in found.warnings:

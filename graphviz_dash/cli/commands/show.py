@@ -5,30 +5,59 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import click
 
-from graphviz_dash.analysis.nodes.node_table import longest_first
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.recorded_metrics import RECORDED_RELATIVE
+from graphviz_dash.analysis.comparison.relative_metrics import EQUATION, PREDICTED, RELATIVE
+from graphviz_dash.analysis.comparison.result import RunComparison
+from graphviz_dash.analysis.diff.graph_pair import check_device_launch
+from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.analysis.nodes.concurrency import Concurrency, run_concurrency, spread_of
+from graphviz_dash.analysis.nodes.node_table import NodeTable, longest_first, node_table
+from graphviz_dash.cli.loading import loaded_run
+from graphviz_dash.cli.text.agreement import agreement_lines
+from graphviz_dash.cli.text.figures import (
+    print_absent,
+    print_failures,
+    print_figures,
+    print_tracebacks,
+    print_weaknesses,
+)
+from graphviz_dash.cli.text.output import (
+    ABSENT,
+    cell,
+    plain_table,
+    print_heading,
+    print_json,
+    print_table,
+    shorten,
+)
+from graphviz_dash.errors import printable
+from graphviz_dash.exports.documents.comparison import (
+    figures_document,
+    identity_document,
+    weaknesses_document,
+    where_document,
+)
+from graphviz_dash.exports.documents.graph import agreement_document
 from graphviz_dash.exports.documents.run import (
     environment_document,
     graph_document,
     group_document,
     work_document,
 )
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.result import RunComparison
-    from graphviz_dash.analysis.metrics.run_metrics import Figure
-    from graphviz_dash.analysis.nodes.concurrency import Concurrency
-    from graphviz_dash.analysis.nodes.node_table import NodeTable
-    from graphviz_dash.model.graph import CapturedGraph
-    from graphviz_dash.model.run import Environment, Manifest, Run
-
-    Measured: TypeAlias = dict[str, Concurrency | str]
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.run import Environment, Experiment, Manifest, Run
+from graphviz_dash.narrative.graphs import launch_answer, launch_sentence
+from graphviz_dash.units import counted, format_bytes, format_count, format_ns
 
 SCHEMA_VERSION: Final = 1
 _NAME_LENGTH: Final = 56
+
+Measured: TypeAlias = dict[str, Concurrency | str]
 
 
 @click.command()
@@ -47,12 +76,6 @@ def show(run: Path, count: int, as_json: bool) -> None:
 
     RUN is the folder of one run bundle. For a speedup give its experiment to compare.
     """
-    from graphviz_dash.analysis.comparison.compare import compare
-    from graphviz_dash.analysis.nodes.concurrency import run_concurrency
-    from graphviz_dash.analysis.nodes.node_table import node_table
-    from graphviz_dash.cli.loading import loaded_run
-    from graphviz_dash.model.run import Experiment
-
     # Made absolute, so that "." has a name.
     loaded = loaded_run(Path(os.path.abspath(run)))
     result = compare(Experiment(loaded.path.parent, (loaded,))).runs[0]
@@ -66,24 +89,11 @@ def show(run: Path, count: int, as_json: bool) -> None:
 
 def _own_figures(result: RunComparison) -> list[Figure]:
     """The figures that need no baseline: one run by itself has none."""
-    from graphviz_dash.analysis.comparison.recorded_metrics import RECORDED_RELATIVE
-    from graphviz_dash.analysis.comparison.relative_metrics import EQUATION, PREDICTED, RELATIVE
-
     others = (*RELATIVE, *EQUATION, *PREDICTED, *RECORDED_RELATIVE)
     return [figure for figure in result.figures if figure.metric.id not in others]
 
 
 def _print(result: RunComparison, tables: list[NodeTable], measured: Measured, count: int) -> None:
-    from graphviz_dash.cli.text.agreement import agreement_lines
-    from graphviz_dash.cli.text.figures import (
-        print_absent,
-        print_failures,
-        print_figures,
-        print_tracebacks,
-        print_weaknesses,
-    )
-    from graphviz_dash.errors import printable
-
     click.echo(result.sentence)
     _print_facts(result.run)
     _print_recording(result.run)
@@ -104,9 +114,6 @@ def _print(result: RunComparison, tables: list[NodeTable], measured: Measured, c
 
 
 def _print_facts(run: Run) -> None:
-    from graphviz_dash.cli.text.output import cell, plain_table, print_table
-    from graphviz_dash.units import format_count
-
     manifest = run.manifest
     work, machine = manifest.workload, manifest.environment
     facts = {
@@ -141,8 +148,6 @@ def _print_facts(run: Run) -> None:
 
 def _machine(machine: Environment) -> dict[str, str]:
     """Where the run was made; what is not known is left out or called so."""
-    from graphviz_dash.units import format_bytes
-
     gpu = machine.gpu
     device = machine.gpu_name
     if gpu is not None:
@@ -165,8 +170,6 @@ def _machine(machine: Environment) -> dict[str, str]:
 
 def _sources(manifest: Manifest) -> dict[str, str]:
     """The files that the run was imported from; empty for one that was collected."""
-    from graphviz_dash.units import format_bytes
-
     if not manifest.sources:
         return {}
     told = [
@@ -190,9 +193,6 @@ def _ranks(manifest: Manifest) -> dict[str, str]:
 
 
 def _print_recording(run: Run) -> None:
-    from graphviz_dash.cli.text.output import ABSENT, cell, plain_table, print_heading, print_table
-    from graphviz_dash.units import format_count, format_ns
-
     recording = run.recording
     if recording is None:
         return
@@ -217,17 +217,6 @@ def _print_recording(run: Run) -> None:
 
 
 def _print_graph(run: Run, table: NodeTable, found: Concurrency | str | None, count: int) -> None:
-    from graphviz_dash.analysis.nodes.concurrency import spread_of
-    from graphviz_dash.cli.text.output import (
-        ABSENT,
-        cell,
-        plain_table,
-        print_heading,
-        print_table,
-        shorten,
-    )
-    from graphviz_dash.units import counted, format_count, format_ns
-
     graph = table.graph
     kinds = Counter(node.kind.value for node in graph.nodes)
     print_heading(
@@ -281,10 +270,6 @@ def _print_graph(run: Run, table: NodeTable, found: Concurrency | str | None, co
 
 
 def _print_device_launch(run: Run, graph: CapturedGraph) -> None:
-    from graphviz_dash.analysis.diff.graph_pair import check_device_launch
-    from graphviz_dash.errors import printable
-    from graphviz_dash.narrative.graphs import launch_answer, launch_sentence
-
     said = graph.device_launch
     driver = "" if said is None else f" (the driver: {launch_answer(said)})"
     found = launch_sentence(check_device_launch(run, graph.id))
@@ -298,15 +283,6 @@ def _methods(counts: Counter[str]) -> str:
 def _print_json(
     result: RunComparison, tables: list[NodeTable], measured: Measured, count: int
 ) -> None:
-    from graphviz_dash.cli.text.output import print_json
-    from graphviz_dash.exports.documents.comparison import (
-        figures_document,
-        identity_document,
-        weaknesses_document,
-        where_document,
-    )
-    from graphviz_dash.exports.documents.graph import agreement_document
-
     manifest = result.run.manifest
     work = manifest.workload
     print_json(

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import FileEntry, Run
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.bundle.read import is_bundle
+from graphviz_dash.cli.light import bundles_of
+from graphviz_dash.cli.loading import progress_shown
+from graphviz_dash.errors import GraphvizDashError, InputError, printable
+from graphviz_dash.exports.documents.values import shown
+from graphviz_dash.ingest.load import find_experiments, load_run
+from graphviz_dash.model.run import FileEntry, FileRole, Run
+from graphviz_dash.model.trace import Trace
+from graphviz_dash.units import counted, format_bytes, format_count
 
 
 @click.command()
@@ -20,13 +25,6 @@ def validate(path: Path) -> None:
     Each file's size and sha256, the types of every field, and that the traces can be read. Prints
     what was checked; the exit code is 2 when a bundle is not as docs/bundle-format.md says.
     """
-    from graphviz_dash.bundle.read import is_bundle
-    from graphviz_dash.cli.light import bundles_of
-    from graphviz_dash.cli.loading import progress_shown
-    from graphviz_dash.errors import GraphvizDashError, InputError, printable
-    from graphviz_dash.exports.documents.values import shown
-    from graphviz_dash.ingest.load import find_experiments, load_run
-
     if is_bundle(path):
         bundles = [path]
     else:
@@ -50,10 +48,6 @@ def validate(path: Path) -> None:
 
 
 def _print(run: Run) -> None:
-    from graphviz_dash.errors import printable
-    from graphviz_dash.exports.documents.values import shown
-    from graphviz_dash.units import format_bytes
-
     manifest = run.manifest
     click.echo(
         printable(
@@ -73,9 +67,6 @@ def _print(run: Run) -> None:
 
 
 def _contents(run: Run, entry: FileEntry) -> str:
-    from graphviz_dash.model.run import FileRole
-    from graphviz_dash.units import counted, format_count
-
     match entry.role:
         case FileRole.CLEAN if run.clean is not None:
             return (
@@ -100,8 +91,6 @@ def _contents(run: Run, entry: FileEntry) -> str:
 
 
 def _trace_text(trace: Trace) -> str:
-    from graphviz_dash.units import format_count
-
     return (
         f"{format_count(trace.info.events)} events, "
         f"{format_count(len(trace.gpu))} of them on the GPU"

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
+from graphviz_dash.analysis.replays.alignment_accuracy import agreement
+from graphviz_dash.model.run import Run
+from graphviz_dash.units import format_count
 
 
 def agreement_lines(run: Run) -> list[str]:
     """Lines for people; none for a run without a node-id pass."""
-    from graphviz_dash.analysis.replays.alignment_accuracy import agreement
-    from graphviz_dash.units import format_count
-
     found = run.node_ids
     if found is None:
         return []

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import click
 
-from graphviz_dash.analysis.launch.observer_effect import StepMeasure, observer_effect
+from graphviz_dash.analysis.launch.launch_costs import LaunchCosts
+from graphviz_dash.analysis.launch.observer_effect import (
+    ObserverEffect,
+    StepMeasure,
+    observer_effect,
+)
 from graphviz_dash.analysis.launch.own_graphs import own_graphs
 from graphviz_dash.cli.text.output import ABSENT, cell, plain_table, print_heading, print_table
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.launch import LaunchMeasure
+from graphviz_dash.model.run import Experiment
 from graphviz_dash.narrative import launch as words
 from graphviz_dash.narrative import observers
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.launch.launch_costs import LaunchCosts
-    from graphviz_dash.analysis.launch.observer_effect import ObserverEffect
-    from graphviz_dash.model.run import Experiment
 
 _MOST_SENTENCES = 6
 

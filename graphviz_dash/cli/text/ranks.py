@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
@@ -11,9 +11,6 @@ from graphviz_dash.cli.text.output import ABSENT, cell, plain_table, print_headi
 from graphviz_dash.errors import printable
 from graphviz_dash.narrative.ranks import clock_sentence, rank_notes, rank_sentence
 from graphviz_dash.units import format_count, format_ns, format_percent
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def print_ranks(modes: Sequence[ModeRanks]) -> None:

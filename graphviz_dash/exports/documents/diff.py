@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.diff.graph_diff import GraphDiff, NodeDiff
-    from graphviz_dash.analysis.diff.graph_pair import GraphPair
-    from graphviz_dash.analysis.nodes.node_table import NodeTable
-    from graphviz_dash.model.run import Run
+from graphviz_dash.analysis.diff.graph_diff import Change, GraphDiff, NodeDiff
+from graphviz_dash.analysis.diff.graph_pair import GraphPair
+from graphviz_dash.analysis.nodes.node_table import NodeTable
+from graphviz_dash.exports.documents.values import number, shown
+from graphviz_dash.model.run import Run
 
 
 @dataclass(frozen=True)
@@ -22,8 +21,6 @@ class DiffSide:
     @property
     def name(self) -> str:
         """As it can be given to this command."""
-        from graphviz_dash.exports.documents.values import shown
-
         return f"{shown(self.run.path)}:{self.graph}"
 
 
@@ -42,8 +39,6 @@ def medians(
 
 def side_document(side: DiffSide) -> dict[str, object]:
     """One side of a diff: its run and graph."""
-    from graphviz_dash.exports.documents.values import shown
-
     graph = next(one for one in side.run.graphs if one.id == side.graph)
     return {
         "path": shown(side.run.path),
@@ -56,9 +51,6 @@ def side_document(side: DiffSide) -> dict[str, object]:
 
 def diff_document(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None) -> dict[str, object]:
     """The differences of two graphs, node by node."""
-    from graphviz_dash.analysis.diff.graph_diff import Change
-    from graphviz_dash.exports.documents.values import number
-
     nodes = []
     for node in diff.nodes:
         if node.change is Change.SAME:

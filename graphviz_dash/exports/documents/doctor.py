@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import msgspec
 
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.doctor import Diagnosis
+from graphviz_dash.analysis.doctor import Diagnosis
+from graphviz_dash.model.rules import RULES
 
 
 def doctor_document(diagnosis: Diagnosis) -> dict[str, object]:
     """The findings of one process that a doctor examined."""
-    import msgspec
-
-    from graphviz_dash.model.rules import RULES
-
     report = diagnosis.report
     return {
         "outcome": diagnosis.outcome.value,

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.gate import GatedFigure
+from graphviz_dash.analysis.comparison.gate import GatedFigure
+from graphviz_dash.exports.documents.values import number
 
 
 def gated_document(figure: GatedFigure) -> dict[str, object]:
     """One gated metric: both values, its change and the verdict."""
-    from graphviz_dash.exports.documents.values import number
-
     return {
         "run": figure.run,
         "metric": figure.metric.id,

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
+from graphviz_dash.analysis.replays.alignment_accuracy import agreement
+from graphviz_dash.model.run import Run
 
 
 def agreement_document(run: Run) -> dict[str, object] | None:
     """The same as JSON; None for a run without a node-id pass."""
-    from graphviz_dash.analysis.replays.alignment_accuracy import agreement
-
     found = run.node_ids
     if found is None:
         return None

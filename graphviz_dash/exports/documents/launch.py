@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from graphviz_dash.analysis.launch.observer_effect import observer_effect
-from graphviz_dash.analysis.launch.own_graphs import own_graphs
+from graphviz_dash.analysis.launch.launch_comparison import LaunchComparison, PublishedTime
+from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, Timing, TopologyCosts
+from graphviz_dash.analysis.launch.launch_fit import Extra, Fit
+from graphviz_dash.analysis.launch.observer_effect import Effect, ObserverEffect, observer_effect
+from graphviz_dash.analysis.launch.own_graphs import GraphShape, OwnGraph, own_graphs
+from graphviz_dash.analysis.sample_statistics import Spread, Summary
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
+from graphviz_dash.model.run import Experiment
 from graphviz_dash.narrative.launch import (
     comparison_sentence,
     costs_sentence,
@@ -15,16 +20,6 @@ from graphviz_dash.narrative.launch import (
     own_graph_sentence,
 )
 from graphviz_dash.narrative.observers import effect_sentence, missing_observers
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.launch.launch_comparison import LaunchComparison, PublishedTime
-    from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, Timing, TopologyCosts
-    from graphviz_dash.analysis.launch.launch_fit import Extra, Fit
-    from graphviz_dash.analysis.launch.observer_effect import Effect, ObserverEffect
-    from graphviz_dash.analysis.launch.own_graphs import GraphShape, OwnGraph
-    from graphviz_dash.analysis.sample_statistics import Spread, Summary
-    from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
-    from graphviz_dash.model.run import Experiment
 
 
 def document(

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from graphviz_dash.analysis.ranks.clocks import Clock
 from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
+from graphviz_dash.analysis.sample_statistics import Summary
 from graphviz_dash.exports.documents.comparison import figure_document
 from graphviz_dash.exports.documents.values import number
 from graphviz_dash.narrative.ranks import rank_notes, rank_sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from graphviz_dash.analysis.ranks.clocks import Clock
-    from graphviz_dash.analysis.sample_statistics import Summary
 
 
 def ranks_document(modes: Sequence[ModeRanks]) -> list[dict[str, object]]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
-from graphviz_dash.analysis.nodes.node_table import longest_first
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.nodes.concurrency import Concurrency
-    from graphviz_dash.analysis.nodes.node_table import NodeTable
-    from graphviz_dash.model.graph import CapturedGraph
-    from graphviz_dash.model.run import Manifest, Run, StepWork
+from graphviz_dash.analysis.diff.graph_pair import check_device_launch
+from graphviz_dash.analysis.nodes.concurrency import Concurrency, spread_of
+from graphviz_dash.analysis.nodes.node_table import NodeTable, longest_first
+from graphviz_dash.exports.documents.graph import concurrency_document
+from graphviz_dash.exports.documents.values import number
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.run import Manifest, Run, StepWork
 
 
 def work_document(work: StepWork | None) -> dict[str, object] | None:
@@ -62,8 +61,6 @@ def group_document(manifest: Manifest) -> dict[str, object] | None:
 
 
 def _device_launch_document(run: Run, graph: CapturedGraph) -> dict[str, object]:
-    from graphviz_dash.analysis.diff.graph_pair import check_device_launch
-
     found = check_device_launch(run, graph.id)
     said = graph.device_launch
     return {
@@ -85,10 +82,6 @@ def graph_document(
     run: Run, table: NodeTable, found: Concurrency | str | None, count: int
 ) -> dict[str, object]:
     """A captured graph with its ``count`` slowest nodes."""
-    from graphviz_dash.analysis.nodes.concurrency import spread_of
-    from graphviz_dash.exports.documents.graph import concurrency_document
-    from graphviz_dash.exports.documents.values import number
-
     graph = table.graph
     return {
         "id": graph.id,
