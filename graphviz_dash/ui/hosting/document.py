@@ -165,18 +165,18 @@ def _later() -> str:
 
 def files_of(elements: Iterable[str]) -> list[str]:
     """The scripts of ``elements``, as far as this version of Streamlit has them."""
-    return [found.name for part in elements for found in SCRIPTS.glob(f"{part}.*.js")]
+    return [script.name for part in elements for script in SCRIPTS.glob(f"{part}.*.js")]
 
 
 def needed_scripts(folder: Path, parts: Iterable[str]) -> list[str]:
     """``parts``, which are files of ``folder``, and all that they import."""
     waiting = list(parts)
-    found: set[str] = set()
+    needed: set[str] = set()
     while waiting:
         name = waiting.pop()
-        if name not in found and (folder / name).is_file():
-            found.add(name)
+        if name not in needed and (folder / name).is_file():
+            needed.add(name)
             with (folder / name).open("rb") as file:
                 begin = file.read(_BEGIN_BYTES).decode("utf-8", "ignore")
             waiting += IMPORT.findall(begin)
-    return sorted(found)
+    return sorted(needed)

@@ -19,19 +19,19 @@ _DESCRIPTORS: Final = Path("/proc/self/fd")
 def no_delay() -> int:
     """Sets TCP_NODELAY on the TCP sockets that this process listens on; what they accept inherits
     it on Linux, the only system where they can be found. Returns how many there are."""
-    found = 0
+    listening = 0
     if not _DESCRIPTORS.is_dir():
-        return found
+        return listening
     for name in os.listdir(_DESCRIPTORS):
         try:
             if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
                 continue
-            with socket.socket(fileno=os.dup(int(name))) as one:
-                known = one.family in (socket.AF_INET, socket.AF_INET6)
-                if known and one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    found += 1
+            with socket.socket(fileno=os.dup(int(name))) as candidate:
+                is_tcp = candidate.family in (socket.AF_INET, socket.AF_INET6)
+                if is_tcp and candidate.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    candidate.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    listening += 1
         except OSError:
             # Closed by another thread since it was listed.
             continue
-    return found
+    return listening

@@ -29,16 +29,16 @@ class FrontEnd:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request for a whole file."""
-        found = _files().get(scope["path"]) if scope["type"] == "http" else None
+        file = _files().get(scope["path"]) if scope["type"] == "http" else None
         if (
-            found is None
+            file is None
             or scope["method"] != "GET"
             or any(k == b"range" for k, _ in scope["headers"])
         ):
             await self._app(scope, receive, send)
             return
-        kind = mimetypes.guess_type(found.name)[0] or "application/octet-stream"
-        answer = Response(_content(found), media_type=kind, headers=_HEADERS)
+        kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+        answer = Response(_content(file), media_type=kind, headers=_HEADERS)
         await answer(scope, receive, send)
 
 

@@ -68,19 +68,19 @@ def _uncompared(result: Comparison, *, reading: bool) -> str:
 
 def _imported(runs: Sequence[Run]) -> str:
     """What the imported runs were made from; nothing for an experiment without any."""
-    found = [run for run in runs if run.manifest.sources]
-    if not found:
+    imported = [run for run in runs if run.manifest.sources]
+    if not imported:
         return ""
-    kinds = Counter(source.kind for run in found for source in run.manifest.sources)
+    kinds = Counter(source.kind for run in imported for source in run.manifest.sources)
     files = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
-    nodes = sum(len(graph.nodes) for run in found for graph in run.graphs)
-    graphs = sum(len(run.graphs) for run in found)
-    rows = sum(run.replay_trace.gpu.height for run in found if run.replay_trace)
+    nodes = sum(len(graph.nodes) for run in imported for graph in run.graphs)
+    graphs = sum(len(run.graphs) for run in imported)
+    rows = sum(run.replay_trace.gpu.height for run in imported if run.replay_trace)
     facts = [f"Imported from {files}"]
     if graphs:
         facts.append(f"{counted(graphs, 'graph')} of {counted(nodes, 'node')}")
     if rows:
-        facts.append(f"{format_count(rows)} kernels, copies and sets on the GPU")
+        facts.append(f"{format_count(rows)} kernels, memcpy and memset on the GPU")
     return element("p", text("; ".join(facts) + "."), "muted")
 
 

@@ -92,9 +92,9 @@ class EarlyCards:
             # What is no word of ours ends it, as a failure of the process does.
             with lines, suppress(msgspec.DecodeError):
                 for line in lines:
-                    told = decoder.decode(line)
+                    message = decoder.decode(line)
                     with self._changed:
-                        self._told[told.path] = told.card
+                        self._told[message.path] = message.card
                         self._changed.notify_all()
         finally:
             process.kill()

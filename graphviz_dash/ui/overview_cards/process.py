@@ -26,10 +26,10 @@ def main() -> None:
 
     for root in roots():
         try:
-            found = find_experiments(root)
+            folders = find_experiments(root)
         except InputError:
             continue  # the page says so
-        for path in found:
+        for path in folders:
             sys.stdout.buffer.write(msgspec.json.encode(told(path)) + b"\n")
             sys.stdout.buffer.flush()
 

@@ -123,16 +123,16 @@ def chosen_experiment() -> Chosen:
     # The analysis, which the first page of all does not wait for.
     from graphviz_dash.ui.page.widgets import incomplete_notes
 
-    found = catalogue()
-    if not found.entries:
-        no_experiments(found)
+    listing = catalogue()
+    if not listing.entries:
+        no_experiments(listing)
         st.stop()
-    name = url_state.experiment() or next(iter(found.entries))
-    entry = found.entries.get(name)
+    name = url_state.experiment() or next(iter(listing.entries))
+    entry = listing.entries.get(name)
     if entry is None:
         empty(
             "This experiment is not here",
-            f"The address names {name}, which is none of the {len(found.entries)} experiments "
+            f"The address names {name}, which is none of the {len(listing.entries)} experiments "
             "found. Choose one at the top.",
         )
         st.stop()
@@ -158,10 +158,10 @@ def choose_run(runs: list[Run], *, default: str | None = None, clears: tuple[str
     return runs[names.index(name)]
 
 
-def no_experiments(found: Catalogue) -> None:
+def no_experiments(listing: Catalogue) -> None:
     """Says where was looked, and how to make an experiment."""
-    places = "".join(element("li", element("code", text(root))) for root in found.roots)
-    problems = "".join(element("p", text(problem), "trouble-text") for problem in found.problems)
+    places = "".join(element("li", element("code", text(root))) for root in listing.roots)
+    problems = "".join(element("p", text(problem), "trouble-text") for problem in listing.problems)
     show(
         element(
             "div",

@@ -38,14 +38,14 @@ def experiment_read(key: str, name: str) -> Experiment | None:
     slot = st.container(key="reading")
     if STORE.is_loaded(key):
         return STORE.experiment(key)
-    place = slot.empty()
+    bar_slot = slot.empty()
     with (
         slot,
         st.spinner(f"Reading {plain(name)}", show_time=True),
-        watched(_Bar(place, key).tell),
+        watched(_Bar(bar_slot, key).tell),
     ):
         experiment = STORE.experiment(key)
-    place.empty()
+    bar_slot.empty()
     return experiment
 
 
@@ -65,8 +65,8 @@ def _stop(key: str) -> None:
 class _Bar:
     """A bar that comes when reading takes its time."""
 
-    def __init__(self, place: DeltaGenerator, key: str) -> None:
-        self._place = place
+    def __init__(self, container: DeltaGenerator, key: str) -> None:
+        self._place = container
         self._key = key
         self._begun = time.monotonic()
         self._next = self._begun + _PATIENCE

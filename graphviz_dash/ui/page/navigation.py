@@ -84,10 +84,10 @@ def carry(name: str, values: Mapping[str, str | None]) -> None:
         _lead(places[name], name)
 
 
-def _lead(place: DeltaGenerator, name: str) -> None:
+def _lead(container: DeltaGenerator, name: str) -> None:
     title, icon = _PAGES[name]
     query = url_state.leading_to(name) if name != "overview" else {}
-    place.page_link(page(name), label=title, icon=icon, query_params=query)
+    container.page_link(page(name), label=title, icon=icon, query_params=query)
 
 
 def link(name: str, label: str, query: Mapping[str, str | list[str]]) -> None:

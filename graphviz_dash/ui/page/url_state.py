@@ -60,12 +60,12 @@ def carry(page: str, values: Mapping[str, str | None]) -> None:
     if name is None:
         return
     kept = visited.get(page, {})
-    found = dict(kept) if kept.get(EXPERIMENT) == [name] else {EXPERIMENT: [name]}
+    carried = dict(kept) if kept.get(EXPERIMENT) == [name] else {EXPERIMENT: [name]}
     for parameter, new in values.items():
-        found.pop(parameter, None)
+        carried.pop(parameter, None)
         if new is not None:
-            found[parameter] = [new]
-    visited[page] = found
+            carried[parameter] = [new]
+    visited[page] = carried
 
 
 def experiment() -> str | None:

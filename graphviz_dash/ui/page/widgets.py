@@ -124,8 +124,8 @@ def failure_notes(comparison: Comparison) -> str:
     alike: dict[tuple[str, str | None, str], list[str]] = {}
     for run in comparison.runs:
         for failure in run.failures:
-            told = (when(failure), failure.location, cause_text(failure))
-            alike.setdefault(told, []).append(run.name)
+            note = (when(failure), failure.location, cause_text(failure))
+            alike.setdefault(note, []).append(run.name)
     return "".join(
         element(
             "div",
@@ -172,7 +172,10 @@ def hero(best: RunComparison) -> str:
     own = best.step.value or 0.0
     even = spread is not None and spread.high is not None and spread.low <= 1 <= spread.high
     if even:
-        figure, verdict = speedup.text, f"{best.name} and {best.baseline} cannot be told apart"
+        figure, verdict = (
+            speedup.text,
+            f"no significant difference: {best.name} and {best.baseline}",
+        )
     elif ratio >= 1:
         figure, verdict = speedup.text, f"faster: {best.name} against {best.baseline}"
     else:
@@ -209,7 +212,7 @@ def why(result: Comparison, best: RunComparison | None, *, reading: bool = False
     if best is not None:
         replays, memory = best["break_even"], best["peak_reserved_change"]
         if replays.value is not None:
-            pairs.append(("Paid back after", f"{replays.text} replays"))
+            pairs.append(("Break-even after", f"{replays.text} replays"))
         if memory.value is not None:
             pairs.append(("Peak memory", signed(memory)))
     if reading:

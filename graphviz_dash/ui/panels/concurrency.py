@@ -18,15 +18,15 @@ from graphviz_dash.ui.page.markup import element, plain, show, text
 _MOST_EDGES: Final = 500
 
 
-def concurrency_panel(found: Concurrency | str, whole: WholeGraph, theme: Theme) -> None:
+def concurrency_panel(outcome: Concurrency | str, whole: WholeGraph, theme: Theme) -> None:
     """The sentences, the schedules, and the dependencies with the time lost in each."""
     st.header("Critical path and concurrency", anchor="critical-path")
-    if isinstance(found, str):
-        st.caption(plain(found))
+    if isinstance(outcome, str):
+        st.caption(plain(outcome))
         return
-    chart = schedule_chart(found.measured, theme)
+    chart = schedule_chart(outcome.measured, theme)
     findings = element(
-        "ul", "".join(element("li", text(one)) for one in found.sentences), "findings"
+        "ul", "".join(element("li", text(sentence)) for sentence in outcome.sentences), "findings"
     )
     if chart is None:
         show(findings)
@@ -36,7 +36,7 @@ def concurrency_panel(found: Concurrency | str, whole: WholeGraph, theme: Theme)
             show(findings)
         with right:
             draw(chart, "schedules")
-    if not found.measured.edges:
+    if not outcome.measured.edges:
         return
     lost = st.expander(
         "Time lost between dependent nodes",
@@ -46,17 +46,17 @@ def concurrency_panel(found: Concurrency | str, whole: WholeGraph, theme: Theme)
     )
     if lost.open:
         with lost:
-            _edges(found, whole)
+            _edges(outcome, whole)
 
 
-def _edges(found: Concurrency, whole: WholeGraph) -> None:
-    measured = found.measured
+def _edges(outcome: Concurrency, whole: WholeGraph) -> None:
+    measured = outcome.measured
     names = {name: at for at, name in enumerate(whole.owner)}
-    needless = set(found.needless.edges)
+    needless = set(outcome.needless.edges)
     edges = sorted(measured.edges, key=lambda edge: -edge.lost_ns)[:_MOST_EDGES]
 
-    def label(place: int) -> str:
-        graph, index = measured.nodes[place]
+    def label(row_index: int) -> str:
+        graph, index = measured.nodes[row_index]
         at = names.get((graph, index))
         row = None if at is None else whole.table.rows[at]
         return f"{index} {short_name(printable(row.node.label)) if row else graph}"

@@ -1,5 +1,5 @@
 """The equation of a run on the Compare page: the picture, what each module or operator saved, and
-which kernel of the baseline is which of the run."""
+the matched kernels of both steps."""
 
 from __future__ import annotations
 
@@ -47,25 +47,23 @@ def figure_anchor(metric: str) -> str:
 
 def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
     """The whole of it; ``key`` is the experiment's in the store."""
-    st.header(
-        f"Where the difference to {plain(run.baseline)} went", anchor=Evidence.WATERFALL.value
-    )
-    found = run.waterfall
-    if found is None or run.baseline is None:
-        st.caption(plain(f"Not told: {run.waterfall_reason}."))
+    st.header(f"Where the time went vs {plain(run.baseline)}", anchor=Evidence.WATERFALL.value)
+    waterfall = run.waterfall
+    if waterfall is None or run.baseline is None:
+        st.caption(plain(f"Not available: {run.waterfall_reason}."))
         return
     modes = result[run.baseline].mode, run.mode
     left, right = st.columns([0.52, 0.48], gap="medium")
     with left:
         chart = figure(
-            key, ("waterfall", run.name), lambda theme: waterfall_chart(found, modes, theme)
+            key, ("waterfall", run.name), lambda theme: waterfall_chart(waterfall, modes, theme)
         )
         draw(chart, "waterfall")
     with right:
-        by = url_state.choose("by", "Divided by", ("module", "operator"))
-        _shares(found.modules if by == "module" else found.operators, by)
-    st.caption(_method(found))
-    _pairs(found)
+        by = url_state.choose("by", "Group by", ("module", "operator"))
+        _shares(waterfall.modules if by == "module" else waterfall.operators, by)
+    st.caption(_method(waterfall))
+    _pairs(waterfall)
 
 
 def _shares(shares: tuple[Share, ...], by: str) -> None:
@@ -77,15 +75,15 @@ def _shares(shares: tuple[Share, ...], by: str) -> None:
         by.capitalize(): st.column_config.TextColumn(width="medium", pinned=True),
         "Difference, us": st.column_config.NumberColumn(format="%+.2f"),
     }
-    for place, cause in enumerate(Cause):
-        values = [share.saved.items()[place][1] for share in shares]
+    for column_index, cause in enumerate(Cause):
+        values = [share.saved.items()[column_index][1] for share in shares]
         if not any(values):
             continue
         column = f"{cause.value.capitalize()}, us"
         data[column] = [-value / 1e3 if value else None for value in values]
         config[column] = st.column_config.NumberColumn(format="%+.2f")
-    for place, side in enumerate(("before", "after")):
-        data[f"Work {side}"] = [share.items[place] for share in shares]
+    for column_index, side in enumerate(("before", "after")):
+        data[f"Work {side}"] = [share.items[column_index] for share in shares]
     st.dataframe(
         data,
         column_config=config,
@@ -96,46 +94,47 @@ def _shares(shares: tuple[Share, ...], by: str) -> None:
     )
 
 
-def _method(found: Waterfall) -> str:
-    before, after = found.pairs.before, found.pairs.after
+def _method(waterfall: Waterfall) -> str:
+    before, after = waterfall.pairs.before, waterfall.pairs.after
+    base, run = plain(waterfall.baseline), plain(waterfall.run)
+    scale_before, scale_after = waterfall.scales
     return (
         "Clean medians are the whole, in integer nanoseconds; the parts add up to the difference "
-        f"exactly. {before.like} of {before.taken} traced steps of {plain(found.baseline)} and "
-        f"{after.like} of {after.taken} of {plain(found.run)} divide it: GPU work as traced, "
-        f"instants of the CPU scaled by {found.scales[0]:.2f} and {found.scales[1]:.2f} (clean "
-        "over traced launch CPU time). The remainder, "
-        f"{format_percent(found.remainder_share)} of the step of {plain(found.baseline)}, is what "
-        f"that does not explain. {found.ranks_method}".rstrip()
+        f"exactly. {before.like} of {before.taken} traced steps of {base} and "
+        f"{after.like} of {after.taken} of {run} divide it: GPU work as traced, instants of the "
+        f"CPU scaled by {scale_before:.2f} and {scale_after:.2f} (clean over traced launch CPU "
+        f"time). The remainder, {format_percent(waterfall.remainder_share)} of the step of {base}, "
+        f"is what that does not explain. {waterfall.ranks_method}".rstrip()
     )
 
 
-def _pairs(found: Waterfall) -> None:
-    counts = found.pairs.counts
-    told = ", ".join(f"{format_count(n)} {kind.value}" for kind, n in counts.items() if n)
-    with st.expander(f"Which kernel is which: {told}", icon=":material/compare_arrows:"):
+def _pairs(waterfall: Waterfall) -> None:
+    counts = waterfall.pairs.counts
+    kind_counts = ", ".join(f"{format_count(n)} {kind.value}" for kind, n in counts.items() if n)
+    with st.expander(f"Matched kernels: {kind_counts}", icon=":material/compare_arrows:"):
         kinds = [kind.value for kind in PairKind if counts[kind]]
         chosen = kinds
         if len(kinds) > 1:
             chosen = url_state.choose_several("pairs", "What became of it", kinds, kinds)
-        rows = [row for row in found.pairs.rows if row.kind.value in chosen]
-        _pair_table(found, rows[:_MOST_PAIRS])
+        rows = [row for row in waterfall.pairs.rows if row.kind.value in chosen]
+        _pair_table(waterfall, rows[:_MOST_PAIRS])
         show(
             element(
                 "p",
                 text(
                     f"{format_count(min(len(rows), _MOST_PAIRS))} of "
-                    f"{format_count(len(found.pairs.rows))} rows. Durations are medians over the "
-                    "traced steps; found by: "
-                    + ", ".join(f"{how} {n:,}" for how, n in found.pairs.methods.items())
+                    f"{format_count(len(waterfall.pairs.rows))} rows. Durations are medians over "
+                    "the traced steps; matched by: "
+                    + ", ".join(f"{how} {n:,}" for how, n in waterfall.pairs.methods.items())
                 ),
                 "muted",
             )
         )
 
 
-def _pair_table(found: Waterfall, rows: list[PairRow]) -> None:
-    before, after = found.pairs.before, found.pairs.after
-    base, run = printable(found.baseline), printable(found.run)
+def _pair_table(waterfall: Waterfall, rows: list[PairRow]) -> None:
+    before, after = waterfall.pairs.before, waterfall.pairs.after
+    base, run = printable(waterfall.baseline), printable(waterfall.run)
     times = [(_took(before, row.before), _took(after, row.after)) for row in rows]
     st.dataframe(
         {
@@ -147,9 +146,9 @@ def _pair_table(found: Waterfall, rows: list[PairRow]) -> None:
             "Node": [_node(after, row) for row in rows],
             "Operator": [_operator(before, after, row) for row in rows],
             "Module": [_module(before, after, row) for row in rows],
-            f"{base}, us": [one for one, _ in times],
-            f"{run}, us": [one for _, one in times],
-            "Found by": [row.method for row in rows],
+            f"{base}, us": [time for time, _ in times],
+            f"{run}, us": [time for _, time in times],
+            "Matched by": [row.method for row in rows],
             "Confidence": [row.confidence or None for row in rows],
         },
         column_config={
@@ -162,31 +161,31 @@ def _pair_table(found: Waterfall, rows: list[PairRow]) -> None:
         hide_index=True,
         height=420,
         placeholder="–",
-        alt="Each kernel, copy and set of the baseline's step beside that of the run's",
+        alt="Each kernel, memcpy and memset of the baseline's step beside that of the run's",
     )
 
 
 def _names(work: StepWork, places: tuple[int, ...]) -> str | None:
     if not places:
         return None
-    return " + ".join(short_name(printable(work.items[place].name)) for place in places)
+    return " + ".join(short_name(printable(work.items[item].name)) for item in places)
 
 
 def _took(work: StepWork, places: tuple[int, ...]) -> float | None:
-    return sum(int(work.duration[place]) for place in places) / 1e3 if places else None
+    return sum(int(work.duration[item]) for item in places) / 1e3 if places else None
 
 
 def _node(after: StepWork, row: PairRow) -> str | None:
-    nodes = [after.items[place] for place in row.after]
+    nodes = [after.items[item_index] for item_index in row.after]
     named = [f"{item.graph}#{item.node}" for item in nodes if item.graph is not None]
     return ", ".join(named) or None
 
 
 def _operator(before: StepWork, after: StepWork, row: PairRow) -> str:
-    items = [after.items[one] for one in row.after] or [before.items[one] for one in row.before]
+    items = [after.items[item] for item in row.after] or [before.items[item] for item in row.before]
     return printable(items[0].origin.op or "")
 
 
 def _module(before: StepWork, after: StepWork, row: PairRow) -> str:
-    items = [after.items[one] for one in row.after] or [before.items[one] for one in row.before]
+    items = [after.items[item] for item in row.after] or [before.items[item] for item in row.before]
     return printable(items[0].origin.module or "")

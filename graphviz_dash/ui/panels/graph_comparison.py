@@ -18,7 +18,7 @@ from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.graphs import answer_sentence, diff_sentence, prediction_sentence
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import element, show, text
-from graphviz_dash.ui.state.results import GraphAddress
+from graphviz_dash.ui.state.graphs import GraphAddress
 
 AGAINST: Final = "against"
 _NOTHING: Final = "nothing"
@@ -30,9 +30,9 @@ def choose_earlier(key: str, runs: Sequence[Run], of: GraphAddress) -> GraphAddr
     names: dict[str, str] = {_NOTHING: _NOTHING}
     for run in runs:
         for graph in run.graphs:
-            place = (key, run.name, graph.id)
-            if graph.parent is None and place != of:
-                places[f"{run.name}:{graph.id}"] = place
+            address = (key, run.name, graph.id)
+            if graph.parent is None and address != of:
+                places[f"{run.name}:{graph.id}"] = address
                 names[f"{run.name}:{graph.id}"] = f"{run.name} · {graph_label(graph)}"
     if not places:
         return None
@@ -95,8 +95,8 @@ def _nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, identity
             "This": [node.b for node in nodes],
             "Node": [short_name(printable(node.label)) for node in nodes],
             "What differs": [printable(what_differs(node)) for node in nodes],
-            "Earlier, us": [None if one is None else one / 1e3 for one in before],
-            "This, us": [None if one is None else one / 1e3 for one in after],
+            "Earlier, us": [None if median is None else median / 1e3 for median in before],
+            "This, us": [None if median is None else median / 1e3 for median in after],
         },
         column_config={
             "Earlier, us": st.column_config.NumberColumn(format="%.2f"),

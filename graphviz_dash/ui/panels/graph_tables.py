@@ -23,7 +23,7 @@ _HEIGHT: Final = 420
 _PICKED: Final = "picked-in-table"
 
 
-def node_table(found: WholeGraph, identity: str, selected: int | None) -> None:
+def node_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
     """All nodes, searched by ``?search=``; a click on a row chooses its node."""
     # A row for each of 50,000 nodes is built and sent only where it is seen.
     table = st.expander(
@@ -39,16 +39,16 @@ def node_table(found: WholeGraph, identity: str, selected: int | None) -> None:
         wanted = url_state.search(
             "search", "Search nodes", "Search by name, operator, module or source line"
         )
-        rows = [row for row in found.table.rows if not wanted or _says(row, wanted)]
+        rows = [row for row in whole.table.rows if not wanted or _says(row, wanted)]
         first = _first(f"{_PICKED}-{identity}", selected)
         rows = _brought_first(rows, [row.node.index == first for row in rows])
         key = f"nodes-{identity}-{wanted}-{first}"
-        _shown(found, rows, key, first, f"{_PICKED}-{identity}")
+        _shown(whole, rows, key, first, f"{_PICKED}-{identity}")
 
 
 def _says(row: NodeRow, wanted: str) -> bool:
-    told = (row.node.label, row.origin.op, row.origin.module, row.origin.source)
-    return any(wanted in (part or "").lower() for part in told)
+    searched = (row.node.label, row.origin.op, row.origin.module, row.origin.source)
+    return any(wanted in (part or "").lower() for part in searched)
 
 
 def _first(slot: str, selected: int | None) -> int | None:
@@ -64,12 +64,12 @@ def _brought_first(rows: list[Any], wanted: list[bool]) -> list[Any]:
 
 
 def _shown(
-    found: WholeGraph, rows: Sequence[NodeRow], key: str, first: int | None, slot: str
+    whole: WholeGraph, rows: Sequence[NodeRow], key: str, first: int | None, slot: str
 ) -> None:
     st.dataframe(
         {
             "Node": [
-                _name(found, row.node.index) if found.bodies else row.node.index for row in rows
+                _name(whole, row.node.index) if whole.bodies else row.node.index for row in rows
             ],
             "Kind": [row.node.kind.value for row in rows],
             "Name": [
@@ -118,21 +118,21 @@ def _picked(key: str, nodes: list[int], first: int | None, slot: str) -> None:
         url_state.change({"node": str(node)})
 
 
-def _name(found: WholeGraph, place: int) -> str:
+def _name(whole: WholeGraph, row_index: int) -> str:
     """A node's index, with its graph where that lies inside the one shown."""
-    graph, index = found.owner[place]
-    return str(index) if place < len(found.top) else f"{index} of {graph}"
+    graph, index = whole.owner[row_index]
+    return str(index) if row_index < len(whole.top) else f"{index} of {graph}"
 
 
-def line_table(found: WholeGraph, identity: str, selected: int | None) -> None:
+def line_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
     """The source lines that launched the nodes; a click on a row finds its nodes in the drawing."""
     table = st.expander(
         "Source lines", icon=":material/code:", key=f"lines-{identity}", on_change="rerun"
     )
     if not table.open:
         return
-    own = None if selected is None else found.table.rows[selected].origin.source
-    lines: list[LineShare] = list(source_lines(found))
+    own = None if selected is None else whole.table.rows[selected].origin.source
+    lines: list[LineShare] = list(source_lines(whole))
     with table:
         if not lines:
             st.caption("No source line is known of any node.")

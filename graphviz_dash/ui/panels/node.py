@@ -44,17 +44,16 @@ def node_panel(card: NodeCard, theme: Theme) -> str:
     return element("div", "".join(pieces), "node")
 
 
-def longest_nodes(found: NodeTable, identity: str) -> None:
+def longest_nodes(nodes: NodeTable, identity: str) -> None:
     """The nodes that take longest, to choose from; ``identity`` tells this graph from others."""
-    seen = (row for row in found.rows if row.times.median_ns is not None)
+    seen = (row for row in nodes.rows if row.times.median_ns is not None)
     rows = nsmallest(_LONGEST, seen, key=lambda row: -(row.times.median_ns or 0.0))
-    rows = rows or list(found.rows[:_LONGEST])
-    heading = "Longest nodes" if found.replays else "First nodes"
+    rows = rows or list(nodes.rows[:_LONGEST])
+    heading = "Longest nodes" if nodes.replays else "First nodes"
     show(
         element(
             "div",
-            element("h2", text(heading))
-            + element("p", "Click one here or in the graph for all that is known of it.", "muted"),
+            element("h2", text(heading)) + element("p", "Select a node for details.", "muted"),
             "node",
         )
     )

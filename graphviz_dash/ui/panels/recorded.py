@@ -54,8 +54,8 @@ def _rows(recording: Recording | None) -> list[list[str]]:
 
 
 def _row(graph: RecordedGraph) -> list[str]:
-    place = graph.captured_at[0] if graph.captured_at else "a thread of torch's own"
-    where = element("code", text(place), title=" called from ".join(graph.captured_at))
+    caller = graph.captured_at[0] if graph.captured_at else "a thread of torch's own"
+    where = element("code", text(caller), title=" called from ".join(graph.captured_at))
     if graph.problem is not None:
         where += element("span", text(graph.problem), "spread")
     return [

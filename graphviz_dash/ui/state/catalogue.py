@@ -58,11 +58,11 @@ def catalogue() -> Catalogue:
     problems = []
     for root in (*roots(), UPLOADS.folder):
         try:
-            found = find_experiments(root)
+            folders = find_experiments(root)
         except InputError as error:
             problems.append(str(error))
             continue
-        for path in found:
+        for path in folders:
             name = _name(path, root, entries)
             entries[name] = Entry(name, path, STORE.register(path))
     return Catalogue(entries, roots(), tuple(problems))
@@ -70,22 +70,22 @@ def catalogue() -> Catalogue:
 
 def launches() -> dict[str, Path]:
     """The recordings of launch costs under the same folders by name, and those that ship."""
-    found: dict[str, Path] = {}
+    recordings: dict[str, Path] = {}
     for root in roots():
         for path in find_launches(root):
             name = path.relative_to(root).as_posix() if path != root else path.name
-            found.setdefault(name, path)
-    seen = {path.resolve() for path in found.values()}
+            recordings.setdefault(name, path)
+    seen = {path.resolve() for path in recordings.values()}
     shipped = reference_launches()
-    return found | {name: path for name, path in shipped.items() if path.resolve() not in seen}
+    return recordings | {name: path for name, path in shipped.items() if path.resolve() not in seen}
 
 
-def _name(path: Path, root: Path, taken: dict[str, Entry]) -> str:
+def _name(path: Path, root: Path, entries: dict[str, Entry]) -> str:
     """The path below the root; made unique by a number where two roots hold the same."""
     name = path.relative_to(root).as_posix() if path != root else path.name
     number = 2
     unique = name
-    while unique in taken:
+    while unique in entries:
         unique = f"{name} ({number})"
         number += 1
     return unique

@@ -31,13 +31,16 @@ class State(StrEnum):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """A job as seen from outside: ``what`` it does now, ``share`` done of all its tasks, 0 to 1,
-    and the ``problem`` that ended it."""
+    """A job as seen from outside."""
 
     state: State
+    """Where it stands."""
     what: str
+    """The task it is at, in words; empty when it is done."""
     share: float
+    """How much of all its tasks is done, 0 to 1."""
     problem: str | None = None
+    """What ended it; None unless it failed."""
 
 
 class Job:
@@ -76,8 +79,8 @@ class Job:
 
     def _run(self) -> None:
         try:
-            for place, (what, act) in enumerate(self._tasks):
-                with watched(partial(self._saw, what)), subtask(place, len(self._tasks)):
+            for number, (what, act) in enumerate(self._tasks):
+                with watched(partial(self._saw, what)), subtask(number, len(self._tasks)):
                     act()
             self._standing = Standing(State.DONE, "", 1.0)
         except CancelledError:

@@ -76,8 +76,8 @@ def _give_back() -> None:
 def _trimmer() -> Callable[[int], int] | None:
     if sys.platform != "linux":
         return None
-    found: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    return found
+    trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return trim
 
 
 class Store:

@@ -82,17 +82,17 @@ class Uploads:
             left = MAX_UNPACKED_BYTES
             places = []
             for name, content in files:
-                place = here / (_FOLDER_NAME.sub("-", Path(name).name[-120:]).strip("-.") or "file")
-                while place.exists():
-                    place = place.with_name(f"again-{place.name}")
-                with place.open("xb") as target:
+                file = here / (_FOLDER_NAME.sub("-", Path(name).name[-120:]).strip("-.") or "file")
+                while file.exists():
+                    file = file.with_name(f"again-{file.name}")
+                with file.open("xb") as target:
                     while chunk := content.read(_CHUNK):
                         left -= len(chunk)
                         if left < 0:
                             most = f"at most {MAX_UNPACKED_BYTES >> 30} GiB together"
                             raise InputError(name[:120], "larger files", most)
                         target.write(chunk)
-                places.append(place)
+                places.append(file)
             from graphviz_dash.importers.bundles import import_files
 
             runs = import_files(places, Path(scratch) / "experiment")

@@ -36,7 +36,7 @@ _STATUS: Final = {
     CheckStatus.NOT_CHECKED: ("not checked", "–"),
 }
 _SEEN: Final = {
-    Seen.CAPTURE: "proved by a capture",
+    Seen.CAPTURE: "reproduced in a capture",
     Seen.EAGER: "seen in eager steps",
     Seen.REPLAY: "seen in a replay",
 }
@@ -57,7 +57,7 @@ def render() -> None:
     show(_verdict(run, diagnosis))
     for title, findings in (
         ("Illegal in a capture", diagnosis.illegal),
-        ("Silently lost in replays", diagnosis.silent),
+        ("Silently wrong on replay", diagnosis.silent),
     ):
         if findings:
             count = element("span", format_count(len(findings)), "count")
@@ -116,19 +116,19 @@ def _card(finding: Finding) -> str:
     return element("article", head + element("div", body, "columns"), f"doctor-card {kind}")
 
 
-def _code(place: CodePlace) -> str:
-    where = element("b", text(place.text))
-    if place.function:
-        where += element("span", f" in {text(place.function)}")
-    if not place.lines:
+def _code(location: CodePlace) -> str:
+    where = element("b", text(location.text))
+    if location.function:
+        where += element("span", f" in {text(location.function)}")
+    if not location.lines:
         return element("div", where, "where")
     rows = [
         element(
             "span",
             element("i", text(number)) + text(line or " "),
-            "hit" if number == place.line else "",
+            "hit" if number == location.line else "",
         )
-        for number, line in enumerate(place.lines, place.first)
+        for number, line in enumerate(location.lines, location.first)
     ]
     return element("div", where, "where") + element(
         # It may be wider than its place, and is scrolled by keyboard too.
@@ -137,7 +137,7 @@ def _code(place: CodePlace) -> str:
         "code",
         tabindex="0",
         role="region",
-        **{"aria-label": f"Code at {place.text}"},
+        **{"aria-label": f"Code at {location.text}"},
     )
 
 
@@ -148,7 +148,7 @@ def _facts(finding: Finding) -> str:
         ("Thread", finding.thread),
         ("Times in a step", None if finding.calls is None else format_count(finding.calls)),
         *((evidence.name, evidence_text(evidence)) for evidence in finding.evidence),
-        ("Known", _SEEN[finding.seen]),
+        ("Evidence", _SEEN[finding.seen]),
     ]
     cells = "".join(
         element("dt", _label(name)) + element("dd", text(value))
@@ -196,29 +196,32 @@ def _outputs(diagnosis: Diagnosis) -> str:
 
 def _rules(diagnosis: Diagnosis) -> str:
     counts = {
-        status: sum(one.status is status for one in diagnosis.rules) for status in CheckStatus
+        status: sum(outcome.status is status for outcome in diagnosis.rules)
+        for status in CheckStatus
     }
-    told = ", ".join(f"{counts[status]} {_STATUS[status][0]}" for status in _STATUS)
+    status_counts = ", ".join(f"{counts[status]} {_STATUS[status][0]}" for status in _STATUS)
     return (
         element("h2", "All rules", "doctor-part")
-        + element("p", text(told), "muted")
-        + element("div", "".join(_rule(one) for one in diagnosis.rules), "doctor-rules")
+        + element("p", text(status_counts), "muted")
+        + element("div", "".join(_rule(outcome) for outcome in diagnosis.rules), "doctor-rules")
     )
 
 
-def _rule(one: RuleOutcome) -> str:
-    word, sign = _STATUS[one.status]
-    note = one.reason or (f"{one.findings} found" if one.findings else word)
+def _rule(outcome: RuleOutcome) -> str:
+    word, sign = _STATUS[outcome.status]
+    note = outcome.reason or (f"{outcome.findings} found" if outcome.findings else word)
     mark = element("i", sign, word.replace(" ", "-"), title=word, **{"aria-label": word})
     summary = element(
         "summary",
-        mark + element("b", text(one.rule.title)) + element("span", text(note), "note"),
+        mark + element("b", text(outcome.rule.title)) + element("span", text(note), "note"),
     )
-    kind = "the capture fails" if one.rule.severity is Severity.ILLEGAL else "no error tells of it"
+    kind = (
+        "the capture fails" if outcome.rule.severity is Severity.ILLEGAL else "no error tells of it"
+    )
     inside = (
-        element("p", _inline(one.rule.text))
-        + element("p", _inline(one.rule.advice))
-        + element("p", element("code", text(one.rule.id.value)) + f" {text(kind)}", "muted")
+        element("p", _inline(outcome.rule.text))
+        + element("p", _inline(outcome.rule.advice))
+        + element("p", element("code", text(outcome.rule.id.value)) + f" {text(kind)}", "muted")
     )
     return element("details", summary + inside)
 
@@ -246,9 +249,9 @@ def _nothing(chosen: Chosen) -> str:
         lead = "No run of it captured a graph, so nothing asked for a doctor."
     else:
         lead = "Every run of it was captured and replayed, so nothing asked for a doctor."
-    known = bool(runs) and not any(run.manifest.sources or run.recording for run in runs)
-    name = name if known else "package.module:factory"
-    folder = chosen.entry.path.name if known else "examined"
+    reproducible = bool(runs) and not any(run.manifest.sources or run.recording for run in runs)
+    name = name if reproducible else "package.module:factory"
+    folder = chosen.entry.path.name if reproducible else "examined"
     return element(
         "div",
         element("h2", "No doctor's report in this experiment")

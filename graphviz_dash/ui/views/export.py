@@ -18,7 +18,8 @@ from graphviz_dash.ui.components.perfetto import Part, perfetto_button
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, choose_run, chosen_experiment, empty, trouble
 from graphviz_dash.ui.page.markup import element, show, text
-from graphviz_dash.ui.state.results import comparison, kernels, measured, whole
+from graphviz_dash.ui.state.graphs import measured, whole
+from graphviz_dash.ui.state.results import comparison, kernels
 
 _ALL: Final = "all"
 
@@ -64,7 +65,7 @@ def _trace(chosen: Chosen) -> None:
 def _report(chosen: Chosen) -> None:
     st.header("Report to send", anchor=False)
     st.markdown(
-        "The verdict, where the difference went, figures, a step of each run, the graph and the "
+        "The verdict, where the time went, metrics, a step of each run, the graph and the "
         "kernels as one HTML file. It needs no network, and can be printed."
     )
     name = f"{chosen.experiment.name}-report.html"
@@ -80,18 +81,18 @@ def _as_report(key: str) -> bytes:
 
 def _kernels(chosen: Chosen) -> None:
     st.header("Kernels of all runs", anchor=False)
-    found = kernels(chosen.key)
-    if not found.rows:
+    table = kernels(chosen.key)
+    if not table.rows:
         show(element("p", "No run has a traced pass.", "muted"))
         return
     st.markdown(
-        "Each kernel, copy and set of a traced step: how often it ran and for how long in each "
-        "run, and how that changed."
+        "Each kernel, memcpy and memset of a traced step: how often it ran and for how long in "
+        "each run, and how that changed."
     )
     stem = f"{chosen.experiment.name}-kernels"
     with st.container(horizontal=True, gap="small"):
-        _download("CSV", lambda: as_csv(kernel_frame(found)), f"{stem}.csv", "text/csv")
-        _download("Parquet", lambda: as_parquet(kernel_frame(found)), f"{stem}.parquet", _BINARY)
+        _download("CSV", lambda: as_csv(kernel_frame(table)), f"{stem}.csv", "text/csv")
+        _download("Parquet", lambda: as_parquet(kernel_frame(table)), f"{stem}.parquet", _BINARY)
     _command("graphviz-dash", "export", "kernels", chosen.entry.path.name, "-o", "kernels.csv")
 
 

@@ -1,4 +1,4 @@
-"""Memory: what the device's memory is made of in each run, and what graphs cost of it."""
+"""Memory: the breakdown of device memory in each run, and what graphs cost of it."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def render() -> None:
 
 def _statistics(chosen: Chosen) -> None:
     """The allocator's own statistics, of runs that have no more: imported snapshots, recordings."""
-    known = [(run.name, run.memory) for run in chosen.experiment.runs if run.memory is not None]
-    if not known:
+    measured = [(run.name, run.memory) for run in chosen.experiment.runs if run.memory is not None]
+    if not measured:
         return
     uses = [
         [
@@ -75,7 +75,7 @@ def _statistics(chosen: Chosen) -> None:
             format_bytes(use.peak_allocated_bytes),
             format_count(len(use.pools)),
         ]
-        for name, use in known
+        for name, use in measured
     ]
     pools = [
         [
@@ -86,7 +86,7 @@ def _statistics(chosen: Chosen) -> None:
             "",
             f"{format_count(pool.segments)} segments",
         ]
-        for name, use in known
+        for name, use in measured
         for pool in use.pools
     ]
     head = ("", "Reserved", "Allocated", "Peak reserved", "Peak allocated", "Private pools")
@@ -120,7 +120,7 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
     change = result.difference(report.run)
     pools = sum(pool.reserved for pool in report.pools)
     prepare = report.stage(Stage.PREPARE).peak_reserved_bytes
-    found = [
+    cells = [
         (
             "Device memory" if report.alone else "Reserved",
             format_bytes(report.own),
@@ -138,10 +138,10 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
             format_bytes(report.parts[Part.ACTIVATIONS]),
             "at the peak, in the default pool",
         ),
-        ("Peak while preparing", format_bytes(prepare), "reserved, captures included"),
+        ("Peak during setup", format_bytes(prepare), "reserved, captures included"),
     ]
     if change and change.activation_overhead is not None:
-        found.insert(
+        cells.insert(
             3,
             (
                 "Activation overhead",
@@ -149,12 +149,12 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
                 f"of the activations of {change.baseline}",
             ),
         )
-    return tiles(found)
+    return tiles(cells)
 
 
 def _parts(result: MemoryComparison) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.header("What memory is made of at the peak of a step", anchor=False)
+        st.header("Memory breakdown at the peak of a step", anchor=False)
         shown = url_state.choose("memory", "Show", [_ALLOCATOR, _DEVICE])
     chart = memory_chart(result, theme(), outside=shown == _DEVICE)
     if chart is not None:
@@ -224,15 +224,15 @@ def _pools(chosen: Chosen, report: MemoryReport) -> None:
     pool = report.pools[names.index(name)]
     show(element("p", text(_pool_sentence(pool)), "sentence"))
     if run.memory_pass is not None:
-        found = pool_map(run.memory_pass, pool.id)
-        chart = pool_map_chart(found, theme())
+        usage = pool_map(run.memory_pass, pool.id)
+        chart = pool_map_chart(usage, theme())
         if chart is not None:
             draw(chart, "memory-pool")
             drawn = len(chart.layout.yaxis.categoryarray)
             st.caption(
                 "A row for each graph, in capture order, and the bytes of the pool that its "
                 "capture allocated at some time; what lies in no row is unused."
-                + (f" The first {drawn} of {len(found.rows)}." if drawn < len(found.rows) else "")
+                + (f" The first {drawn} of {len(usage.rows)}." if drawn < len(usage.rows) else "")
             )
     _graphs(report)
 
@@ -263,7 +263,7 @@ def _graphs(report: MemoryReport) -> None:
     columns: dict[str, list[Any]] = {
         "Graph": [printable(graph.graph) for graph in graphs],
         "Uses, MiB": [graph.footprint / _MIB for graph in graphs],
-        "For itself, MiB": [graph.exclusive / _MIB for graph in graphs],
+        "Exclusive, MiB": [graph.exclusive / _MIB for graph in graphs],
         "Shared, MiB": [graph.shared / _MIB for graph in graphs],
         "Kept, MiB": [graph.kept / _MIB for graph in graphs],
         "Peak, MiB": [graph.peak / _MIB for graph in graphs],
@@ -293,7 +293,7 @@ def _graphs(report: MemoryReport) -> None:
 
 
 def _stages(result: MemoryComparison) -> None:
-    st.header("Most that the allocator held", anchor=False)
+    st.header("Peak reserved by stage", anchor=False)
     head = ["", *(text(report.run) for report in result.reports)]
     rows = [
         [

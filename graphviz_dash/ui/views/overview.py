@@ -26,17 +26,17 @@ _DRAWING_S: Final = 0.7
 
 def render() -> None:
     """The page."""
-    found = catalogue()
+    listing = catalogue()
     with st.container(horizontal=True, vertical_alignment="center"):
-        show(_title(found))
+        show(_title(listing))
         st.space("stretch")
-        _upload(found)
-    for problem in found.problems:
+        _upload(listing)
+    for problem in listing.problems:
         trouble("A folder could not be searched", problem)
-    if not found.entries:
-        no_experiments(found)
+    if not listing.entries:
+        no_experiments(listing)
         return
-    cells: list[Entry | None] = [*found.entries.values(), None]
+    cells: list[Entry | None] = [*listing.entries.values(), None]
     unread: list[tuple[Entry, DeltaGenerator]] = []
     for first in range(0, len(cells), _COLUMNS):
         columns = st.columns(_COLUMNS, gap="medium")
@@ -46,14 +46,14 @@ def render() -> None:
                     show(_own())
                     continue
                 with st.container(border=True, height="stretch", key=f"card-{entry.key}"):
-                    place = _card(entry)
-                if place is not None:
-                    unread.append((entry, place))
+                    traces_slot = _card(entry)
+                if traces_slot is not None:
+                    unread.append((entry, traces_slot))
     if unread:
         time.sleep(_DRAWING_S)
         warm_up()
-    for entry, place in unread:
-        with place:
+    for entry, traces_slot in unread:
+        with traces_slot:
             _read(entry)
 
 
@@ -81,13 +81,13 @@ def _own() -> str:
     )
 
 
-def _title(found: Catalogue) -> str:
+def _title(listing: Catalogue) -> str:
     uploads = UPLOADS.folder.resolve()
-    opened = sum(uploads in entry.path.resolve().parents for entry in found.entries.values())
-    count = len(found.entries) - opened
-    places = ", ".join(_shown(root) for root in found.roots)
-    told = f"{count or 'None'} found in {places}" + (f", {opened} opened here" if opened else "")
-    return element("h1", "Experiments") + element("p", text(told), "muted places")
+    opened = sum(uploads in entry.path.resolve().parents for entry in listing.entries.values())
+    count = len(listing.entries) - opened
+    places = ", ".join(_shown(root) for root in listing.roots)
+    counts = f"{count or 'None'} found in {places}" + (f", {opened} opened here" if opened else "")
+    return element("h1", "Experiments") + element("p", text(counts), "muted places")
 
 
 def _shown(folder: Path) -> str:
@@ -98,20 +98,20 @@ def _shown(folder: Path) -> str:
 
 def _card(entry: Entry) -> DeltaGenerator | None:
     """An experiment, and the place of what its traces tell, where they are not read yet."""
-    known = STORE.has(entry.key, COMPARISON)
+    is_compared = STORE.has(entry.key, COMPARISON)
     try:
-        card = _known(entry) if known else _early(entry)
+        card = _known(entry) if is_compared else _early(entry)
     except InputError as error:
         _unreadable(entry, str(error))
         return None
-    place = st.empty()
-    with place:
+    facts_slot = st.empty()
+    with facts_slot:
         show(_told(entry, card))
     query = {"experiment": entry.name}
     with st.container(horizontal=True, gap="small", key=f"links-{entry.key}"):
         for page in card.pages:
             link(page, title_of(page), query)
-    return None if known else place
+    return None if is_compared else facts_slot
 
 
 def _early(entry: Entry) -> Card:
@@ -150,7 +150,7 @@ def _unreadable(entry: Entry, problem: str) -> None:
     trouble(f"{entry.name} cannot be read", problem)
 
 
-def _upload(found: Catalogue) -> None:
+def _upload(listing: Catalogue) -> None:
     with st.popover("Open files from this computer", icon=":material/upload:"):
         st.caption(
             "A zip file of an experiment's folder, as `zip -r mlp-train.zip mlp-train` makes it. "
@@ -170,7 +170,7 @@ def _upload(found: Catalogue) -> None:
         if any(opened):
             st.rerun()
         folders = {done.get(_ident(lot)) for lot in lots}
-        for entry in found.entries.values():
+        for entry in listing.entries.values():
             if str(entry.path.resolve()) in folders:
                 st.success(f"Opened as {plain(entry.name)}", icon=":material/check:")
                 link("compare", "Look at it", {"experiment": entry.name})

@@ -44,30 +44,30 @@ def render() -> None:
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
         title = st.container()
-        found = _mode(modes)
+        mode = _mode(modes)
     with title:
         show(
             element("h1", text(chosen.entry.name)),
-            element("p", text(f"{rank_sentence(found)}."), "sentence"),
+            element("p", text(f"{rank_sentence(mode)}."), "sentence"),
         )
-    show(failure_notes(comparison(chosen.key)), _tiles(found), _notes(found))
-    steps = rank_steps_chart(found, theme())
+    show(failure_notes(comparison(chosen.key)), _tiles(mode), _notes(mode))
+    steps = rank_steps_chart(mode, theme())
     if steps is not None:
         st.header("Where the traced step of each rank goes", anchor=False)
         draw(steps, "rank-steps")
-    arrivals = arrivals_chart(found, theme())
+    arrivals = arrivals_chart(mode, theme())
     if arrivals is not None:
         st.header("Arrival at each collective", anchor=False)
         draw(arrivals, "arrivals")
-        drawn = len(drawn_collectives(found))
-        left_out = len(found.collectives) - drawn
+        drawn = len(drawn_collectives(mode))
+        left_out = len(mode.collectives) - drawn
         st.caption(
-            f"Medians and quartiles over {format_count(found.steps)} traced steps. "
+            f"Medians and quartiles over {format_count(mode.steps)} traced steps. "
             + (f"The {MOST_COLLECTIVES} of largest skew are drawn. " if left_out else "")
-            + clock_sentence(found)
+            + clock_sentence(mode)
         )
     st.header("Ranks", anchor=False)
-    show(element("div", _ranks(found), "scroll"))
+    show(element("div", _ranks(mode), "scroll"))
     st.caption(
         "Step time and launch CPU time are of the clean pass; the other times are medians per "
         "traced step. A collective waits until the last rank has arrived, and transfers from then "
@@ -75,16 +75,16 @@ def render() -> None:
         "by waiting for this rank, per step, and how much of it is due to its GPU working or "
         "idling for longer since the collective before."
     )
-    if found.collectives:
+    if mode.collectives:
         st.header("Collectives of the step", anchor=False)
-        _collectives(found)
-        _links(chosen, found)
+        _collectives(mode)
+        _links(chosen, mode)
 
 
 def _mode(modes: tuple[ModeRanks, ...]) -> ModeRanks:
     """The chosen mode; by default the last one with collectives, which is a graphed one if any."""
-    names = [found.name for found in modes]
-    measured = [found.name for found in modes if found.collectives]
+    names = [mode.name for mode in modes]
+    measured = [mode.name for mode in modes if mode.collectives]
     if len(names) == 1:
         return modes[0]
     name = url_state.choose("mode", "Mode", names, default=(measured or names)[-1])
@@ -118,14 +118,14 @@ def _no_ranks(chosen: Chosen) -> None:
     )
 
 
-def _tiles(found: ModeRanks) -> str:
-    slowest, worst, late = found.slowest, widest(found), latest(found)
+def _tiles(mode: ModeRanks) -> str:
+    slowest, worst, late = mode.slowest, widest(mode), latest(mode)
     cells: list[tuple[str, str, str]] = []
     if slowest is not None:
         cells.append(
             ("Step time, slowest rank", slowest.step_time.text, f"rank {slowest.rank}, clean")
         )
-    shared = [row for row in found.ranks if row.communication is not None and row.step]
+    shared = [row for row in mode.ranks if row.communication is not None and row.step]
     if shared:
         most = max(shared, key=lambda row: row.communication or 0.0)
         share = format_percent((most.communication or 0.0) / (most.step or 1.0))
@@ -136,42 +136,42 @@ def _tiles(found: ModeRanks) -> str:
                 f"rank {most.rank}, {share} of its traced step",
             )
         )
-    if worst is not None and found.skew is not None:
+    if worst is not None and mode.skew is not None:
         cells.append(
             (
                 "Skew of a collective",
-                format_ns(round(found.skew.median)),
+                format_ns(round(mode.skew.median)),
                 f"median; number {worst.place + 1} has {format_ns(round(worst.skew.median))}",
             )
         )
     if late is not None:
         cells.append(
             (
-                "Lost to late arrivals",
+                "Lost to stragglers",
                 format_ns(round(late.total)),
                 f"per step, by rank {late.rank}",
             )
         )
-    if found.uncertainty is not None:
-        bound = max((clock.bound for clock in found.clocks), default=0.0)
+    if mode.uncertainty is not None:
+        bound = max((clock.bound for clock in mode.clocks), default=0.0)
         cells.append(
             (
                 "Clocks agree within",
-                within(found.uncertainty),
+                within(mode.uncertainty),
                 f"at worst {format_ns(round(bound))}",
             )
         )
     return tiles(cells)
 
 
-def _notes(found: ModeRanks) -> str:
-    notes = list(rank_notes(found))
-    if found.reason is not None:
-        notes.insert(0, f"No skew: {found.reason}.")
+def _notes(mode: ModeRanks) -> str:
+    notes = list(rank_notes(mode))
+    if mode.reason is not None:
+        notes.insert(0, f"No skew: {mode.reason}.")
     listed = "".join(element("li", text(note)) for note in notes)
-    same = [one for one in found.graphs if one.text is None]
+    same = [graph for graph in mode.graphs if graph.text is None]
     agree = ""
-    if same and len(same) == len(found.graphs):
+    if same and len(same) == len(mode.graphs):
         agree = element(
             "p",
             "The captured graphs of all ranks agree in kinds, names, launch shapes and edges.",
@@ -180,15 +180,15 @@ def _notes(found: ModeRanks) -> str:
     return (element("ul", listed, "notes") if listed else "") + agree
 
 
-def _ranks(found: ModeRanks) -> str:
+def _ranks(mode: ModeRanks) -> str:
     head = [
         *("", "GPU", "Step time", "Launch CPU", "Compute", "Communication", "Exposed"),
         *("Waits", "Transfers", "Last in", "Late", "By work", "By idle"),
     ]
-    late = {one.rank: one for one in found.lateness}
-    whole = sum(one.count for one in found.lateness)
-    rows = [_row(row, late.get(row.rank), whole) for row in found.ranks]
-    return table(head, [(text(found.name), rows)], "figures runs")
+    late = {lateness.rank: lateness for lateness in mode.lateness}
+    whole = sum(lateness.count for lateness in mode.lateness)
+    rows = [_row(row, late.get(row.rank), whole) for row in mode.ranks]
+    return table(head, [(text(mode.name), rows)], "figures runs")
 
 
 def _row(row: RankRow, late: Lateness | None, whole: int) -> list[str]:
@@ -211,8 +211,8 @@ def _number(value: str) -> str:
     return element("span", text(value), "num")
 
 
-def _collectives(found: ModeRanks) -> None:
-    rows = found.collectives
+def _collectives(mode: ModeRanks) -> None:
+    rows = mode.collectives
     st.dataframe(
         {
             "Number": [row.place + 1 for row in rows],
@@ -224,12 +224,12 @@ def _collectives(found: ModeRanks) -> None:
             "Transfer, us": [row.transfer.median / 1e3 for row in rows],
             "Message": [format_bytes(row.origin.bytes) for row in rows],
             "GB/s": [None if row.bandwidth is None else row.bandwidth / 1e9 for row in rows],
-            "Mostly last": [_mostly_last(found, row) for row in rows],
+            "Mostly last": [_mostly_last(mode, row) for row in rows],
             "Node": [row.origin.node for row in rows],
             "Module": [printable(row.origin.module or "") for row in rows],
             "Operator": [printable(row.origin.op or "") for row in rows],
             "Source": [printable(row.origin.source or "") for row in rows],
-            "Known by": [row.origin.method for row in rows],
+            "Origin from": [row.origin.method for row in rows],
         },
         column_config={
             "Skew, us": st.column_config.NumberColumn(format="%.2f"),
@@ -249,19 +249,19 @@ def _collectives(found: ModeRanks) -> None:
     )
 
 
-def _mostly_last(found: ModeRanks, row: CollectiveRow) -> str:
+def _mostly_last(mode: ModeRanks, row: CollectiveRow) -> str:
     """The rank that was the last more often than any other, with how often."""
     most = max(row.last)
     whole = sum(row.last)
     if row.last.count(most) > 1:
         return "none"
-    return f"rank {found.ranks[row.last.index(most)].rank}, {most} of {whole}"
+    return f"rank {mode.ranks[row.last.index(most)].rank}, {most} of {whole}"
 
 
-def _links(chosen: Chosen, found: ModeRanks) -> None:
-    worst = widest(found)
+def _links(chosen: Chosen, mode: ModeRanks) -> None:
+    worst = widest(mode)
     query = {"experiment": chosen.entry.name}
-    first = found.ranks[0]
+    first = mode.ranks[0]
     with st.container(horizontal=True, gap="small", key="links-ranks"):
         if worst is not None and worst.origin.graph is not None:
             node = {
@@ -270,5 +270,5 @@ def _links(chosen: Chosen, found: ModeRanks) -> None:
                 "node": str(worst.origin.node),
             }
             link("graph", f"Number {worst.place + 1}, the most uneven, in the graph", query | node)
-        names = [row.name for row in found.ranks[:_MOST_IN_TIMELINE]]
+        names = [row.name for row in mode.ranks[:_MOST_IN_TIMELINE]]
         link("timeline", "These ranks in the timeline", query | {"runs": names})

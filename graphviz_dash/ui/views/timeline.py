@@ -89,8 +89,8 @@ def _perfetto(chosen: Chosen, shown: list[str], step: str) -> None:
 
 def _step_of(chosen: Chosen, run_name: str, step: str) -> int | None:
     wanted = None if step == _TYPICAL else int(step)
-    found = choose(timeline_of(chosen.key, run_name), wanted).step
-    return found.index if found else None
+    picked = choose(timeline_of(chosen.key, run_name), wanted).step
+    return picked.index if picked else None
 
 
 def _select(token: str | None) -> None:
@@ -128,8 +128,8 @@ def _usual(chosen: Chosen, runs: list[Run]) -> list[str]:
 
 
 def _step_count(chosen: Chosen, run_name: str) -> int:
-    taken = traced_steps(chosen.key, run_name)
-    return sum(step.method is not StepMethod.WHOLE for step in taken)
+    run_steps = traced_steps(chosen.key, run_name)
+    return sum(step.method is not StepMethod.WHOLE for step in run_steps)
 
 
 def _reasons(chosen: Chosen) -> list[str]:

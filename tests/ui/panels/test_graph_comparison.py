@@ -28,14 +28,14 @@ def test_what_differs_and_what_the_driver_answered_are_told(roots: Path) -> None
 def test_without_another_graph_its_life_is_told(roots: Path) -> None:
     shutil.copytree(SAMPLES / "superset", roots / "superset")
     told = markup(shown("graph", experiment="superset"))
-    assert "Could be launched from the device: yes (the driver: yes)." in told
-    assert "3 nodes are switched off in its executable." in told
+    assert "Device-side launch: yes (the driver: yes)." in told
+    assert "3 nodes are disabled in the graph exec." in told
 
 
 def test_a_graph_that_is_not_there_is_compared_with_nothing(roots: Path) -> None:
     shutil.copytree(SAMPLES / "graph-update", roots / "update")
     told = markup(shown("graph", experiment="update", against="graph:graph-99"))
-    assert "Could be launched from the device" in told
+    assert "Device-side launch" in told
 
 
 def test_the_timeline_sets_two_orders_of_creation_against_each_other(roots: Path) -> None:

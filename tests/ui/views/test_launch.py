@@ -1,4 +1,4 @@
-"""The Launch page: toy graphs, own graphs, observers, and recordings over each other."""
+"""The Launch page: synthetic graphs, own graphs, profiler overhead, recordings compared."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_recording_alone(root: Path) -> None:
     app, said = page()
     assert "constant time" in said
     assert "Medians of mine" in said
-    assert "over each other" not in said
+    assert "Recordings compared" not in said
     assert len(app.get("plotly_chart")) == 1
 
 
@@ -90,7 +90,7 @@ def test_two_recordings_are_compared(root: Path) -> None:
     write_launch(root / "one", recording(*lines(lambda n: 2000 + n)))
     write_launch(root / "two", recording(*lines(lambda n: 9000 + n)))
     _, said = page(recording=["one", "two"])
-    assert "The recordings over each other" in said
+    assert "Recordings compared" in said
     assert "0 of 12 medians lie no further apart" in said
 
 
@@ -100,7 +100,7 @@ def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:
     app, said = page(experiment="seen")
     assert "Your graphs: seen" in said
     assert "A repeat launch takes 3.00 us of the CPU" in said
-    assert "What watching costs" in said
+    assert "Profiler overhead" in said
     assert "torch.profiler" in said
     assert "Two processes" not in said
     assert "two processes with nothing attached differ by" in said

@@ -84,8 +84,7 @@ def dag_view(
         experiment_key: key of the experiment in the store.
         run_name: name of a run of the experiment.
         graph_id: id of a graph of the run.
-        against: key of the experiment, run and id of an earlier graph that this one is compared
-            with: both are drawn as one; None for none.
+        against: key, run and id of an earlier graph: both are drawn as one; None for none.
         color_by: what colours tell, a value of charts.dag.ColourBy.
         selected: the node that is selected from outside, unfolded and brought into view; None for
             none. A later click of the reader outweighs it.
@@ -99,8 +98,7 @@ def dag_view(
         on_fold: called with what the reader chooses.
         ready: whether the graph is prepared already; if not, the component prepares it, tells how
             far it is, and has the script run once more when it is done.
-        key: key of the widget.
-        height: of the whole component in pixels.
+        key, height: of the widget, the height in pixels.
     """
     state = _component()(
         data={

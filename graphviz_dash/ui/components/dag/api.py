@@ -30,8 +30,8 @@ from graphviz_dash.ui.components.requests import (
     integer,
     one,
 )
+from graphviz_dash.ui.state.graphs import GraphAddress
 from graphviz_dash.ui.state.jobs import Standing
-from graphviz_dash.ui.state.results import GraphAddress
 from graphviz_dash.ui.state.store import UnknownKeyError
 
 _GROUP: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}")
@@ -47,13 +47,16 @@ _RATIO: Final = (0.1, 20.0)
 
 
 class Hits(msgspec.Struct, frozen=True):
-    """Nodes found, the first of them as ``nodes``; ``around`` are the groups to unfold. ``leaves``
-    are the numbers of those nodes in the order of the fold, ascending."""
+    """The nodes that a search matches."""
 
     total: int
+    """How many there are."""
     nodes: list[int]
+    """The first of them, by index."""
     around: list[str]
+    """The groups to unfold so that they are seen, by id."""
     leaves: list[int]
+    """The numbers of ``nodes`` in the order of the fold, ascending."""
 
 
 class Drawing(msgspec.Struct, frozen=True):

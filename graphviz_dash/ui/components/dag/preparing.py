@@ -9,18 +9,18 @@ from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
 from graphviz_dash.charts.dag.view import FoldedGraph, folded, timed, untimed
 from graphviz_dash.model.run import Run
 from graphviz_dash.progress import CancelledError
-from graphviz_dash.ui.state.jobs import JOBS, Job, Standing, State, Task
-from graphviz_dash.ui.state.results import (
+from graphviz_dash.ui.state.graphs import (
     GraphAddress,
     eager_nodes,
     graph_pair,
     graph_union,
     measured,
-    node_replays,
     nodes,
     whole,
     whole_without_times,
 )
+from graphviz_dash.ui.state.jobs import JOBS, Job, Standing, State, Task
+from graphviz_dash.ui.state.results import node_replays
 from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 
 LARGE: Final = 5_000
@@ -143,17 +143,17 @@ def _slot(of: GraphAddress, against: GraphAddress | None, by: FoldBy) -> tuple[o
 
 
 def _untimed(of: GraphAddress, by: FoldBy) -> FoldedGraph:
-    known = whole_without_times(*of)
-    return STORE.derived(of[0], ("untimed", *of[1:], by), lambda _: untimed(known, by))
+    whole_graph = whole_without_times(*of)
+    return STORE.derived(of[0], ("untimed", *of[1:], by), lambda _: untimed(whole_graph, by))
 
 
 def _folded(of: GraphAddress, by: FoldBy) -> FoldedGraph:
-    drawn, found, times = _untimed(of, by), whole(*of), measured(*of)
+    drawn, whole_graph, times = _untimed(of, by), whole(*of), measured(*of)
     path = times if isinstance(times, MeasuredGraph) else None
     return STORE.derived(
         of[0],
         _slot(of, None, by),
-        lambda _: timed(drawn, found, path, lambda: eager_nodes(*of)),
+        lambda _: timed(drawn, whole_graph, path, lambda: eager_nodes(*of)),
     )
 
 

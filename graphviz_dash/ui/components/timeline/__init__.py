@@ -160,10 +160,10 @@ def _resolve(key: str, steps: dict[str, int | None], token: str | None) -> Selec
     if not which or run not in steps:
         return None
     try:
-        found = card(key, run, steps, which)
+        selected_card = card(key, run, steps, which)
     except (InputError, UnknownKeyError):
         return None
-    return Selection(f"{run}/{found.token}", run, found)
+    return Selection(f"{run}/{selected_card.token}", run, selected_card)
 
 
 def _clicked(key: str, on_select: Callable[[str | None], None] | None) -> None:
@@ -175,10 +175,10 @@ def _clicked(key: str, on_select: Callable[[str | None], None] | None) -> None:
 
 def _measured(key: str, on_ruler: Callable[[str | None], None] | None) -> None:
     """Called when the ruler was laid, moved or removed."""
-    told = st.session_state[key].get("ruler")
-    if on_ruler is None or not isinstance(told, dict):
+    ruler = st.session_state[key].get("ruler")
+    if on_ruler is None or not isinstance(ruler, dict):
         return
-    match told.get("span"):
+    match ruler.get("span"):
         case [int(begin), int(end)]:
             on_ruler(f"{begin},{end}")
         case None:
@@ -207,15 +207,15 @@ def _component() -> Any:
 
 @cache
 def _palette() -> dict[str, Any]:
-    gpu = [{"label": one.value, "shade": _pair(CATEGORY[one])} for one in CATEGORIES]
+    gpu = [{"label": category.value, "shade": _pair(CATEGORY[category])} for category in CATEGORIES]
     other = CATEGORY[Category.OTHER]
     calls = [
         {
-            "label": f"CPU: {one.value}",
-            "shade": _pair(_CALL_SHADES.get(one, other)),
-            "call": one.value,
+            "label": f"CPU: {category.value}",
+            "shade": _pair(_CALL_SHADES.get(category, other)),
+            "call": category.value,
         }
-        for one in CALLS
+        for category in CALLS
     ]
     return {
         "categories": gpu + calls,

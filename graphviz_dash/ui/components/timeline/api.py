@@ -47,10 +47,10 @@ from graphviz_dash.ui.components.requests import (
     integer,
     one,
 )
+from graphviz_dash.ui.state.graphs import nodes
 from graphviz_dash.ui.state.jobs import JOBS, Task
 from graphviz_dash.ui.state.results import (
     comparison,
-    nodes,
     replays,
     replays_known,
     traced_steps,
@@ -90,12 +90,14 @@ def timeline_of(key: str, run_name: str, *, nodes: bool = False) -> RunTimeline:
     """
     run = STORE.run(key, run_name)
     shared = STORE.derived(key, "shared steps", shared_steps).get(run_name)
-    taken = traced_steps(key, run_name)
-    base = STORE.derived(key, ("timeline", run_name), lambda _: run_timeline(run, shared, taken))
+    run_steps = traced_steps(key, run_name)
+    base = STORE.derived(
+        key, ("timeline", run_name), lambda _: run_timeline(run, shared, run_steps)
+    )
     if not nodes and not replays_known(key, run_name):
         return base
-    found = replays(key, run_name)
-    return STORE.derived(key, ("timeline nodes", run_name), lambda _: with_nodes(base, found))
+    matched = replays(key, run_name)
+    return STORE.derived(key, ("timeline nodes", run_name), lambda _: with_nodes(base, matched))
 
 
 def make_ready(key: str, run_names: Sequence[str]) -> None:
@@ -116,16 +118,16 @@ def card(key: str, run_name: str, steps: Mapping[str, int | None], which: str) -
     run = STORE.run(key, run_name)
     by_node = "#" in which
     chosen = choose(timeline_of(key, run_name, nodes=by_node), steps.get(run_name))
-    found = node_slice(chosen, which) if by_node else parse_slice(chosen.timeline, which)
-    if found is None or run.replay_trace is None:
+    slice_id = node_slice(chosen, which) if by_node else parse_slice(chosen.timeline, which)
+    if slice_id is None or run.replay_trace is None:
         raise InputError("slice", repr(which[:80]), f"a node with a traced slice in {run_name}")
-    node = node_of(chosen.timeline, found)
+    node = node_of(chosen.timeline, slice_id)
     origin = None
     # The table of a large graph takes a second: a card does not wait for it.
     if node is not None and (by_node or STORE.has(key, ("nodes", run_name, node.graph))):
         origin = nodes(key, run_name, node.graph).rows[node.node]
-    pairs = _counterparts(key, steps, chosen, found)
-    return slice_card(chosen, run.replay_trace, found, origin, pairs)
+    pairs = _counterparts(key, steps, chosen, slice_id)
+    return slice_card(chosen, run.replay_trace, slice_id, origin, pairs)
 
 
 def _counterparts(
@@ -136,16 +138,16 @@ def _counterparts(
     if which.table != "gpu" or not names or not STORE.has(key, "comparison"):
         return []
     is_first = own.timeline.run == names[0]
-    found = []
+    counterparts = []
     for name in names[1:] if is_first else names[:1]:
         first, second = (own.timeline.run, name) if is_first else (name, own.timeline.run)
         pairs = work_pairs(key, first, second)
         other = choose(timeline_of(key, name), steps[name])
         if isinstance(pairs, str) or other.timeline.problem is not None:
             continue
-        one = counterpart(pairs, of_first=is_first, own=own, row=which.row, other=other)
-        found += [] if one is None else [one]
-    return found
+        match = counterpart(pairs, of_first=is_first, own=own, row=which.row, other=other)
+        counterparts += [] if match is None else [match]
+    return counterparts
 
 
 def _view(request: Request) -> msgspec.Struct:
@@ -191,17 +193,17 @@ def _span(request: Request) -> tuple[int, int]:
 
 def _tasks(key: str, names: Sequence[str]) -> list[Task]:
     """What is to be found out about these runs, in the order of what the reader misses most."""
-    found: list[Task] = []
+    tasks: list[Task] = []
     traced = [run for run in (STORE.run(key, name) for name in names) if run.replay_trace]
     for run in traced:
         if run.graphs:
-            found.append((f"Matching kernels of {run.name} with nodes", _matching(key, run)))
+            tasks.append((f"Matching kernels of {run.name} with nodes", _matching(key, run)))
     if len(traced) > 1:
-        found.append(("Pairing the work of the runs", lambda: comparison(key)))
+        tasks.append(("Pairing the work of the runs", lambda: comparison(key)))
     for run in traced:
         if run.graphs:
-            found.append((f"Finding the operators of {run.name}", _tables(key, run)))
-    return found
+            tasks.append((f"Finding the operators of {run.name}", _tables(key, run)))
+    return tasks
 
 
 def _matching(key: str, run: Run) -> Callable[[], object]:
@@ -231,13 +233,13 @@ def _leads(key: str, runs: Sequence[ChosenRun]) -> list[RunLead]:
     first, *others = runs
     if first.timeline.problem is not None:
         return []
-    found = []
+    leads = []
     for other in others:
         if other.timeline.problem is None:
             lead = _lead(key, first, other)
             begin = first.step.start - first.origin if first.step else 0
-            found.append(RunLead(other.timeline.run, other.timeline.mode, lead, begin))
-    return found
+            leads.append(RunLead(other.timeline.run, other.timeline.mode, lead, begin))
+    return leads
 
 
 def _lead(key: str, first: ChosenRun, other: ChosenRun) -> Lead | str:
@@ -245,8 +247,8 @@ def _lead(key: str, first: ChosenRun, other: ChosenRun) -> Lead | str:
     pairs = work_pairs(key, *names)
     if isinstance(pairs, str):
         return pairs
-    steps = [one.step.index if one.step else None for one in (first, other)]
-    sides = [(STORE.run(key, name), one) for name, one in zip(names, (first, other), strict=True)]
+    steps = [side.step.index if side.step else None for side in (first, other)]
+    sides = [(STORE.run(key, name), side) for name, side in zip(names, (first, other), strict=True)]
     return STORE.derived(
         key, ("lead", *names, *steps), lambda _: chosen_lead(pairs, sides[0], sides[1])
     )

@@ -1,0 +1,111 @@
+"""The choices at the top of the Graph page: run, graph, an earlier graph, and what colours say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import streamlit as st
+
+from graphviz_dash.errors import printable
+from graphviz_dash.model.run import Run
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import Chosen, choose_run
+from graphviz_dash.ui.panels.graph_comparison import AGAINST, choose_earlier, graph_label
+from graphviz_dash.ui.state.graphs import GraphAddress, whole
+from graphviz_dash.ui.state.results import comparison
+from graphviz_dash.ui.state.store import STORE
+
+_CHANGE: Final = "change"
+
+
+@dataclass(frozen=True)
+class GraphChoice:
+    """The graph that the page shows, and how."""
+
+    run: Run
+    """The run that captured it."""
+    address: GraphAddress
+    """Where the graph is."""
+    earlier: GraphAddress | None
+    """Where the graph is that it is compared with; None where there is no comparison."""
+    colour: str
+    """What colours say: a value of charts.dag.view.ColourBy."""
+
+    @property
+    def identity(self) -> str:
+        """A key that tells widgets of this choice from those of others."""
+        return "-".join((*self.address, *(self.earlier or ())))
+
+    @property
+    def earlier_run(self) -> Run | None:
+        """The run of the earlier graph."""
+        return STORE.run(self.earlier[0], self.earlier[1]) if self.earlier else None
+
+
+def choose_graph(chosen: Chosen, runs: Sequence[Run]) -> GraphChoice:
+    """The pickers, in one row, of a graph of one of ``runs``, which hold one each at least."""
+    runs = list(runs)
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+        run = choose_run(runs, default=_fastest(chosen, runs), clears=("graph", "node", AGAINST))
+        _redirect_to_outer_graph(chosen, run)
+        address = (chosen.key, run.name, _choose_id(run))
+        earlier = choose_earlier(chosen.key, runs, address)
+        colours = _colours(chosen, earlier)
+        colour = url_state.choose(
+            "colour", "Colour by", list(colours), width=180, format_func=colours.__getitem__
+        )
+    return GraphChoice(run, address, earlier, colour)
+
+
+def _choose_id(run: Run) -> str:
+    # What lies in another graph is shown there.
+    labels = {graph.id: graph_label(graph) for graph in run.graphs if graph.parent is None}
+    if len(labels) == 1:
+        return next(iter(labels))
+    return url_state.choose(
+        "graph",
+        "Graph",
+        list(labels),
+        clears=("node",),
+        width=220 if any(graph.name for graph in run.graphs) else 160,
+        format_func=lambda graph_id: printable(labels[graph_id]),
+    )
+
+
+def _fastest(chosen: Chosen, runs: Sequence[Run]) -> str | None:
+    """The fastest run, if it has a graph."""
+    best = comparison(chosen.key).best
+    return best.name if best and best.name in {run.name for run in runs} else None
+
+
+def _colours(chosen: Chosen, earlier: GraphAddress | None) -> dict[str, str]:
+    """What colours can say, with its label."""
+    labels = {"category": "kernel category"}
+    labels |= {name: name for name in ("kind", "op", "module", "phase", "time", "slack")}
+    labels["op"] = "operator"
+    if any(not run.graphs for run in chosen.experiment.runs):
+        labels["eager"] = "eager vs graph"
+    return labels if earlier is None else {_CHANGE: "change to the earlier", **labels}
+
+
+def _redirect_to_outer_graph(chosen: Chosen, run: Run) -> None:
+    """An address that names a graph inside another leads to the node's row in the outer one."""
+    by_id = {graph.id: graph for graph in run.graphs}
+    named = by_id.get(url_state.value("graph") or "")
+    if named is None or named.parent is None:
+        return
+    outer = named
+    while outer.parent is not None:
+        outer = by_id[outer.parent[0]]
+    index = asked_node(len(named.nodes))
+    row = whole(chosen.key, run.name, outer.id).place(named.id, index or 0)
+    node = None if index is None or row is None else str(row)
+    url_state.change({"graph": outer.id, "node": node})
+
+
+def asked_node(count: int) -> int | None:
+    """The node that the address names, if it is one of ``count``."""
+    value = url_state.value("node") or ""
+    return int(value) if value.isdecimal() and len(value) < 10 and int(value) < count else None

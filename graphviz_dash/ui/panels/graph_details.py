@@ -1,0 +1,120 @@
+"""What stands beside and under the drawing of a graph: the card of a node, tables, concurrency."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from graphviz_dash.analysis.diff.graph_union import FIRST
+from graphviz_dash.charts.dag.node_card import node_card
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import Chosen, theme
+from graphviz_dash.ui.page.markup import show
+from graphviz_dash.ui.page.navigation import carry, link
+from graphviz_dash.ui.panels.concurrency import concurrency_panel
+from graphviz_dash.ui.panels.graph_choice import GraphChoice
+from graphviz_dash.ui.panels.graph_comparison import differences
+from graphviz_dash.ui.panels.graph_tables import FIND, line_table, node_table
+from graphviz_dash.ui.panels.node import longest_nodes, node_panel
+from graphviz_dash.ui.panels.perfetto_launches import perfetto_launches
+from graphviz_dash.ui.state.graphs import (
+    concurrency,
+    eager_nodes,
+    graph_pair,
+    graph_union,
+    measured,
+    nodes,
+    whole,
+)
+from graphviz_dash.ui.state.results import node_replays
+
+PANEL_PX: Final = 640
+"""Height of the drawing and of the panel beside it."""
+
+
+def graph_details(
+    chosen: Chosen, choice: GraphChoice, side: DeltaGenerator, selected: int | None
+) -> None:
+    """The node ``selected`` in ``side``, and the tables of the graph under its drawing."""
+    shown = whole(*choice.address)
+    with side, st.container(border=True, height=PANEL_PX, key="node-panel"):
+        if selected is None:
+            longest_nodes(shown.table, choice.identity)
+        else:
+            _node(chosen, _owner(choice, selected))
+    if choice.earlier is not None:
+        differences(
+            graph_pair(choice.address, choice.earlier),
+            nodes(*choice.earlier),
+            nodes(*choice.address),
+            choice.identity,
+        )
+    perfetto_launches(choice.address)
+    concurrency_panel(concurrency(*choice.address), shown, theme())
+    row = selected if choice.earlier is None else None
+    node_table(shown, choice.identity, row)
+    line_table(shown, choice.identity, row)
+
+
+def find_in_graph(wanted: str) -> None:
+    """Searches the drawing, by the address."""
+    url_state.change({FIND: wanted or None})
+
+
+def _owner(choice: GraphChoice, row: int) -> tuple[str, str, int]:
+    """Run, graph and index of the node of a row of the drawing."""
+    if choice.earlier is None:
+        return (choice.address[1], *whole(*choice.address).owner[row])
+    side, index = graph_union(choice.address, choice.earlier).whole.owner[row]
+    owner = choice.earlier if side == FIRST else choice.address
+    return owner[1], owner[2], index
+
+
+def _node(chosen: Chosen, owner: tuple[str, str, int]) -> None:
+    """The card of a node, and the way to it in the timeline."""
+    run, graph, index = owner
+    matched = node_replays(chosen.key, run)
+    durations = matched.samples(graph, index) if matched else np.zeros(0)
+    outer = _outer_graph(chosen, run, graph)
+    times = measured(chosen.key, run, outer)
+    table = nodes(chosen.key, run, graph)
+    row = whole(chosen.key, run, outer).place(graph, index) or 0
+    card = node_card(
+        table,
+        index,
+        np.asarray(durations, dtype=np.int64),
+        None if isinstance(times, str) else times,
+        eager_nodes(chosen.key, run, outer).get(row),
+    )
+    show(node_panel(card, theme()))
+    query = {"select": f"{run}/{graph}#{index}"}
+    # The timeline shows the same slice, however it is gone to.
+    carry("timeline", query)
+    link("timeline", "Show in the timeline", {"experiment": chosen.entry.name} | query)
+    source = table.rows[index].origin.source
+    if source is not None:
+        st.button(
+            "Find all of its source line",
+            icon=":material/code:",
+            key="same-line",
+            type="tertiary",
+            on_click=find_in_graph,
+            args=(source,),
+            help="Marks the nodes in the graph that the same line launched.",
+        )
+
+
+def _outer_graph(chosen: Chosen, run_name: str, graph_id: str) -> str:
+    """The graph that is launched when this one runs: itself, or the one that holds it."""
+    parents = {
+        graph.id: graph.parent
+        for run in chosen.experiment.runs
+        if run.name == run_name
+        for graph in run.graphs
+    }
+    while (parent := parents.get(graph_id)) is not None:
+        graph_id = parent[0]
+    return graph_id

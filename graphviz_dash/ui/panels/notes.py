@@ -1,0 +1,50 @@
+"""What failed, what is weak and what was predicted, beside the metrics of a comparison."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.failures import refused, when
+from graphviz_dash.analysis.prediction.evaluation import scored_text
+from graphviz_dash.errors import printable
+from graphviz_dash.ui.page.markup import element, plain, show, text
+
+
+def tracebacks(result: Comparison) -> None:
+    """The traceback of each failure that has one and is no refusal."""
+    for run in result.runs:
+        for number, failure in enumerate(run.failures):
+            if failure.traceback and not refused(failure):
+                label = f"Traceback of {plain(run.name)}, {when(failure)}"
+                lines = [printable(line) for line in failure.traceback.splitlines()]
+                with st.expander(label, icon=":material/bug_report:", key=f"{run.name}-{number}"):
+                    st.code("\n".join(lines), language=None, wrap_lines=True)
+
+
+def low_confidence_notes(result: Comparison) -> None:
+    """Metrics that are less sure than they look, and what to do about each."""
+    notes = [
+        element("li", text(f"{run.name}: {weakness.text}. {weakness.advice}".strip()))
+        for run in result.runs
+        for weakness in run.weaknesses
+    ]
+    if notes:
+        with st.expander(f"Low-confidence metrics ({len(notes)})", icon=":material/warning:"):
+            show(element("ul", "".join(notes), "notes"))
+
+
+def predictions(result: Comparison) -> None:
+    """What was predicted of each run from the eager trace, beside what was measured."""
+    predicted = [run for run in result.runs if run.prediction is not None]
+    if not predicted:
+        return
+    st.subheader("As predicted from the eager trace", anchor="predicted")
+    for run in predicted:
+        name = element("strong", text(run.name)) if len(predicted) > 1 else ""
+        said = scored_text(run.prediction, run["step_time"].value) if run.prediction else ""
+        show(element("p", f"{name} {text(said)}"))
+    st.caption(
+        "From the kernels of the eager trace, the order of its streams and a calibration of the "
+        "GPU; no graph was looked at. `graphviz-dash predict` gives the reasons in numbers."
+    )
