@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from graphviz_dash.importers.fleet import answers, collect_fleet, write_fleet
-from graphviz_dash.importers.places import find_places
+from graphviz_dash.importers.locations import find_locations
 from graphviz_dash.importers.tasks import executor_for
 
 STEPS = 20
@@ -110,7 +110,7 @@ def main() -> None:
         size = generate(traces, chosen.ranks)
         print(f"{chosen.ranks:,} traces, {size / 1e6:.1f} MB")
     begun = time.perf_counter()
-    places = find_places([str(traces)])
+    places = find_locations([str(traces)])
     fleet = collect_fleet(places, partial(executor_for, chosen.scheduler, chosen.workers))
     read = time.perf_counter() - begun
     write_fleet(fleet, chosen.folder / "tables")

@@ -37,7 +37,7 @@ with atheris.instrument_imports(include=["graphviz_dash"]):
     from graphviz_dash.ingest.formats.memory_snapshot import memory_use, read_memory_snapshot
     from graphviz_dash.ingest.formats.nsight import convert_nsight
     from graphviz_dash.ingest.formats.pickles import read_pickle
-    from graphviz_dash.ingest.formats.sniff import source_kind
+    from graphviz_dash.ingest.formats.registry import foreign_format
     from graphviz_dash.ingest.kineto.reader import read_trace
     from graphviz_dash.ingest.kineto.trace_head import read_head
     from graphviz_dash.ingest.limits import Limits
@@ -128,7 +128,7 @@ READERS: dict[str, Callable[[Path, Path], object]] = {
     "nsight": _nsight,
     "bundle": _bundle,
     "upload": _upload,
-    "sniff": lambda file, folder: source_kind(file, SMALL),
+    "sniff": lambda file, folder: foreign_format(file, SMALL),
 }
 
 

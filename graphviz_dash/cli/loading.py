@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from graphviz_dash.errors import printable
 from graphviz_dash.importers.many import NotImported, import_many
-from graphviz_dash.importers.places import Place, fetch, find_places, is_address
+from graphviz_dash.importers.locations import Location, fetch, find_locations, is_address
 from graphviz_dash.importers.tasks import executor_for
 from graphviz_dash.ingest.cache import default_cache, open_trace
 from graphviz_dash.ingest.load import find_experiments, load_experiment, load_run
@@ -69,9 +69,9 @@ def experiment_at(text: str, scheduler: str | None, workers: int | None) -> Iter
     if not is_address(text) and (not here.is_dir() or find_experiments(here)):
         yield here
         return
-    places = find_places([text])
+    places = find_locations([text])
     with tempfile.TemporaryDirectory(prefix="graphviz-dash-compare-") as scratch:
-        folder = Path(scratch) / Place(text).name
+        folder = Path(scratch) / Location(text).name
         for place in places:
             if place.bundle:
                 fetch(place.address, folder / place.name, folder=True)

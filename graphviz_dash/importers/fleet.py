@@ -21,9 +21,9 @@ from graphviz_dash.analysis.ranks.fleet import (
 from graphviz_dash.bundle.read import checked_file, read_manifest
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.importers.group import run_name, stem
-from graphviz_dash.importers.places import Place, local_copy
+from graphviz_dash.importers.locations import Location, local_copy
 from graphviz_dash.importers.tasks import run_all
-from graphviz_dash.ingest.formats.sniff import SourceKind, source_kind
+from graphviz_dash.ingest.formats.registry import SourceKind, recognised_format
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.kineto.trace_head import read_head
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
@@ -35,11 +35,12 @@ FAILED: Final = pl.Schema({"source": pl.String, "reason": pl.String})
 
 @dataclass(frozen=True)
 class Unread:
-    """A place of which there is no summary, and why. ``no_trace``: it is none, and need not be."""
+    """A file or bundle of which there is no summary, and why."""
 
     source: str
     reason: str
     no_trace: bool = False
+    """Whether it is no trace of replays, and need not be one."""
 
 
 @dataclass(frozen=True)
@@ -52,89 +53,96 @@ class Fleet:
 
 @dataclass(frozen=True)
 class _Task:
-    place: Place
+    location: Location
     name: str
     limits: Limits
 
 
 def collect_fleet(
-    places: Sequence[Place],
+    locations: Sequence[Location],
     make: Callable[[], Any],
     limits: Limits = DEFAULT_LIMITS,
-    tell: Callable[[int, int], None] = lambda done, of: None,
+    announce: Callable[[int, int], None] = lambda done, of: None,
 ) -> Fleet:
-    """The tables of the traces and bundles at ``places``, summarised on the executors that
-    ``make`` gives. ``tell`` is called with how many are done, and of how many.
+    """The tables of the traces and bundles at ``locations``, summarised on the executors that
+    ``make`` gives. ``announce`` is called with how many are done, and of how many.
 
     Raises:
         InputError: no trace among them.
     """
-    tasks = [_Task(place, name, limits) for place, name in zip(places, _names(places), strict=True)]
+    readable = [location for location in locations if not location.unreadable]
+    tasks = [
+        _Task(location, name, limits)
+        for location, name in zip(readable, _names(readable), strict=True)
+    ]
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
-    failed: list[Unread] = []
+    failed = [
+        Unread(location.address, location.unreadable)
+        for location in locations
+        if location.unreadable
+    ]
     for done, result in enumerate(run_all(_summary, tasks, make, _failed), 1):
-        tell(done, len(tasks))
+        announce(done, len(tasks))
         if isinstance(result, RankSummary):
             for name in TABLES:
                 rows[name] += getattr(result, name)
         elif not result.no_trace:
             failed.append(result)
     if not rows["ranks"] and not failed:
-        raise InputError(places[0].address, "no trace", "traces, or bundles with traces")
+        raise InputError(locations[0].address, "no trace", "traces, or bundles with traces")
     tables = {
         name: pl.DataFrame(rows[name], schema=schema, orient="row").sort(
             "name", maintain_order=True
         )
         for name, schema in TABLES.items()
     }
-    return Fleet(tables, tuple(sorted(failed, key=lambda one: one.source)))
+    return Fleet(tables, tuple(sorted(failed, key=lambda unread: unread.source)))
 
 
-def _names(places: Sequence[Place]) -> list[str]:
-    """A name for each place: the last part of its address, with as much of what is before it as
+def _names(locations: Sequence[Location]) -> list[str]:
+    """A name for each location: the last part of its address, with as much of what is before it as
     makes it unlike the others."""
-    parts = [_parts(place) for place in places]
-    found = []
+    parts = [_parts(location) for location in locations]
+    names: list[str] = []
     for depth in range(1, max(map(len, parts), default=1) + 1):
-        found = ["/".join(one[-depth:]) for one in parts]
-        if len(set(found)) == len(found):
+        names = ["/".join(own[-depth:]) for own in parts]
+        if len(set(names)) == len(names):
             break
-    return found
+    return names
 
 
-def _parts(place: Place) -> list[str]:
-    *above, last = place.address.rpartition("://")[2].strip("/").split("/")
-    return [*above, last if place.bundle else run_name(stem(Path(last)))]
+def _parts(location: Location) -> list[str]:
+    *above, last = location.address.rpartition("://")[2].strip("/").split("/")
+    return [*above, last if location.bundle else run_name(stem(Path(last)))]
 
 
 def _summary(task: _Task) -> RankSummary | Unread:
-    """The summary of one place; runs on a worker."""
-    place = task.place
+    """The summary of one location; runs on a worker."""
+    location = task.location
     with (
         tempfile.TemporaryDirectory(prefix="graphviz-dash-fleet-") as scratch,
-        local_copy(place, Path(scratch)) as here,
+        local_copy(location, Path(scratch)) as here,
     ):
-        if not place.bundle:
+        if not location.bundle:
             return _of_trace(here, task)
         manifest = read_manifest(here)
         entry = next((e for e in manifest.files if e.role is FileRole.REPLAY_TRACE), None)
         if entry is None:
-            return Unread(place.address, "a bundle without a trace of replays", no_trace=True)
+            return Unread(location.address, "a bundle without a trace of replays", no_trace=True)
         world = manifest.group.world_size if manifest.group else None
         trace = read_trace(checked_file(here, entry), task.limits)
-        return summarise(trace, task.name, place.address, manifest.rank, world, manifest.mode.value)
+        return summarise(
+            trace, task.name, location.address, manifest.rank, world, manifest.mode.value
+        )
 
 
 def _of_trace(file: Path, task: _Task) -> RankSummary | Unread:
-    address = task.place.address
-    try:
-        kind = source_kind(file, task.limits)
-    except InputError as error:
-        if not error.found.endswith("of no kind that is known"):
-            raise
-        return Unread(address, error.found, no_trace=True)
-    if kind is not SourceKind.KINETO:
-        return Unread(address, f"a {kind.value}", no_trace=True)
+    address = task.location.address
+    row = recognised_format(file, task.limits)
+    if row is None:
+        return Unread(address, "a file of no kind that is known", no_trace=True)
+    if row.kind is not SourceKind.KINETO:
+        return Unread(address, f"a {row.kind.value}", no_trace=True)
     trace = read_trace(file, task.limits)
     rank = read_head(file, task.limits).rank
     return summarise(
@@ -147,7 +155,7 @@ def _of_trace(file: Path, task: _Task) -> RankSummary | Unread:
 
 
 def _failed(task: _Task, reason: str) -> Unread:
-    return Unread(task.place.address, reason)
+    return Unread(task.location.address, reason)
 
 
 def write_fleet(fleet: Fleet, folder: Path) -> None:

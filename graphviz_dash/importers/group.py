@@ -12,13 +12,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from graphviz_dash.ingest.formats.sniff import SourceKind
+from graphviz_dash.ingest.formats.registry import ForeignContent
 from graphviz_dash.model.run import FileRole
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
 
 _SUFFIX: Final = re.compile(
     r"(\.pt\.trace)?\.(json|dot|gv|sqlite|db|pickle|pkl|gz|zst|trace|txt)$", re.I
@@ -33,35 +30,27 @@ _LONGEST: Final = 80
 
 
 @dataclass(frozen=True)
-class Part:
-    """One file of a run, or one process of it: what it is and, for a trace, what it shows.
+class SourcePart:
+    """One file of a run, or one process of it."""
 
-    ``file`` is where its content lies, ``source`` the file that was given, ``label`` what runs are
-    told apart by beside the name. ``trace`` and ``role`` are those of a trace.
-    """
-
-    file: Path
     source: Path
-    kind: SourceKind
-    trace: Trace | None = None
+    """The file that was given."""
+    content: ForeignContent
+    """What it holds."""
     role: FileRole | None = None
-    label: str = ""
+    """What its trace shows, captures or replays; None without a trace."""
 
 
 @dataclass(frozen=True)
-class Group:
+class SourceGroup:
     """The parts of one run and its name."""
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[SourcePart, ...]
 
-    def trace(self, role: FileRole) -> Part | None:
-        """The trace in that role."""
+    def trace(self, role: FileRole) -> SourcePart | None:
+        """The part with the trace in that role."""
         return next((part for part in self.parts if part.role is role), None)
-
-    def of_kind(self, *kinds: SourceKind) -> list[Part]:
-        """The parts of some kinds."""
-        return [part for part in self.parts if part.kind in kinds]
 
 
 def stem(path: Path) -> str:
@@ -95,27 +84,28 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
-def grouped(parts: Sequence[Part], *, join: bool = False) -> list[Group]:
+def grouped(parts: Sequence[SourcePart], *, join: bool = False) -> list[SourceGroup]:
     """The runs that ``parts`` make. With ``join`` all of them are one run, as long as no two are
     the same thing."""
     if join:
-        return [Group(run_name(_name(parts)), tuple(parts))]
-    by_name: dict[tuple[str, str, str], list[Part]] = {}
+        return [SourceGroup(run_name(_name(parts)), tuple(parts))]
+    by_name: dict[tuple[str, str, str], list[SourcePart]] = {}
     for part in parts:
-        key = (str(part.source.parent), common_name(part.source), part.label)
+        key = (str(part.source.parent), common_name(part.source), part.content.label)
         by_name.setdefault(key, []).append(part)
     groups = []
     for (_, _, label), members in by_name.items():
-        if twice(members):
+        if has_duplicates(members):
             groups += [
-                Group(run_name(stem(member.source) + member.label), (member,)) for member in members
+                SourceGroup(run_name(stem(part.source) + part.content.label), (part,))
+                for part in members
             ]
         else:
-            groups.append(Group(run_name(_name(members) + label), tuple(members)))
+            groups.append(SourceGroup(run_name(_name(members) + label), tuple(members)))
     return groups
 
 
-def _name(parts: Sequence[Part]) -> str:
+def _name(parts: Sequence[SourcePart]) -> str:
     """What the names of some files have in common; where that is nothing, the name of the only one
     or of the folder around them."""
     first = parts[0].source
@@ -127,8 +117,8 @@ def _name(parts: Sequence[Part]) -> str:
     return next((name for name in above if name), stem(first))
 
 
-def twice(parts: Sequence[Part]) -> bool:
+def has_duplicates(parts: Sequence[SourcePart]) -> bool:
     """Whether two of the parts cannot be of one run: two traces in one role, two snapshots."""
     roles = [part.role for part in parts if part.role is not None]
-    snapshots = sum(part.kind is SourceKind.MEMORY_SNAPSHOT for part in parts)
+    snapshots = sum(part.content.memory is not None for part in parts)
     return len(roles) != len(set(roles)) or snapshots > 1

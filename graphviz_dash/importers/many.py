@@ -13,9 +13,9 @@ from typing import Any
 from graphviz_dash.errors import InputError
 from graphviz_dash.importers.bundles import Imported, import_files
 from graphviz_dash.importers.group import common_name, digest, run_name, stem
-from graphviz_dash.importers.places import Place, local_copy
+from graphviz_dash.importers.locations import Location, local_copy
 from graphviz_dash.importers.tasks import run_all
-from graphviz_dash.ingest.formats.sniff import source_kind
+from graphviz_dash.ingest.formats.registry import foreign_format
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.run import ExecutionMode
 
@@ -30,51 +30,64 @@ class NotImported:
 
 @dataclass(frozen=True)
 class _Task:
-    places: tuple[Place, ...]
+    """The import of one run."""
+
+    locations: tuple[Location, ...]
+    """Its files."""
     folder: Path
+    """The experiment to write into."""
     prefix: str
+    """What stands before the run's name; may be empty."""
     mode: ExecutionMode
+    """What the run counts as."""
     limits: Limits
+    """What may be read of a file."""
 
 
 def import_many(
-    places: Sequence[Place],
+    locations: Sequence[Location],
     folder: Path,
     make: Callable[[], Any],
     *,
     mode: ExecutionMode = ExecutionMode.RECORDED,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[Imported | NotImported]:
-    """Makes run bundles of the files at ``places`` in ``folder``, in the order in which they are
+    """Makes run bundles of the files at ``locations`` in ``folder``, in the order in which they are
     done; each run of its own files, so that one that cannot be read spoils no other.
 
     Workers write into ``folder`` themselves: on other machines it must be the same folder. A run
     that is there already of the same files counts as imported, so an interrupted import goes on
     where it was. Bundles, and files of no known kind, are passed over.
     """
+    for location in locations:
+        if location.unreadable:
+            yield NotImported((location.address,), location.unreadable)
+    readable = [location for location in locations if not location.unreadable]
     tasks = [
         _Task(tuple(members), folder.resolve(), prefix, mode, limits)
-        for prefix, members in _runs(places)
+        for prefix, members in _runs(readable)
     ]
     for result in run_all(_import, tasks, make, _failed):
         yield from result
 
 
-def _runs(places: Sequence[Place]) -> list[tuple[str, list[Place]]]:
+def _runs(locations: Sequence[Location]) -> list[tuple[str, list[Location]]]:
     """The files of each run, and what must stand before its name to be unlike the others."""
-    found: dict[tuple[str, str], list[Place]] = {}
-    for place in places:
-        if not place.bundle:
-            found.setdefault((place.folder, common_name(Path(place.name))), []).append(place)
-    names = {key: run_name(key[1] or stem(Path(of[0].name))) for key, of in found.items()}
-    prefixes = dict.fromkeys(found, "")
+    by_run: dict[tuple[str, str], list[Location]] = {}
+    for location in locations:
+        if not location.bundle:
+            by_run.setdefault((location.folder, common_name(Path(location.name))), []).append(
+                location
+            )
+    names = {key: run_name(key[1] or stem(Path(of[0].name))) for key, of in by_run.items()}
+    prefixes = dict.fromkeys(by_run, "")
     # Told apart by their folders, or else by all of the address: names that differ may be alike
     # as names of folders.
     for unlike in (_folder_prefix, _address_prefix):
         several = Counter(prefixes[key] + name for key, name in names.items())
         alike = [key for key, name in names.items() if several[prefixes[key] + name] > 1]
         prefixes |= {key: unlike(*key) for key in alike}
-    return [(prefixes[key], members) for key, members in found.items()]
+    return [(prefixes[key], members) for key, members in by_run.items()]
 
 
 def _folder_prefix(folder: str, _: str) -> str:
@@ -93,12 +106,12 @@ def _import(task: _Task) -> list[Imported | NotImported]:
             stack.enter_context(tempfile.TemporaryDirectory(prefix="graphviz-dash-import-"))
         )
         files = []
-        for place in task.places:
-            file = stack.enter_context(local_copy(place, scratch))
+        for location in task.locations:
+            file = stack.enter_context(local_copy(location, scratch))
             try:
-                source_kind(file, task.limits)
+                foreign_format(file, task.limits)
             except InputError as error:
-                passed.append(NotImported((place.address,), error.found))
+                passed.append(NotImported((location.address,), error.found))
             else:
                 files.append(file)
         if not files:
@@ -117,4 +130,4 @@ def _import(task: _Task) -> list[Imported | NotImported]:
 
 
 def _failed(task: _Task, reason: str) -> list[Imported | NotImported]:
-    return [NotImported(tuple(place.address for place in task.places), reason)]
+    return [NotImported(tuple(location.address for location in task.locations), reason)]

@@ -44,11 +44,13 @@ _WITH_HEADER = 31  # zlib's way to say: gzip, of any window
 
 @dataclass(frozen=True)
 class Damage:
-    """Why a file could not be read to its end. ``cut``: it ends too early, and all before is as it
-    was written; otherwise bytes were changed. ``found`` says what is wrong, and where."""
+    """Why a file could not be read to its end."""
 
     cut: bool
-    found: str
+    """Whether it ends too early, and all before is as it was written; otherwise bytes were
+    changed."""
+    description: str
+    """What is wrong, and where."""
 
 
 class _Decompressor(Protocol):
@@ -65,14 +67,19 @@ class _Decompressor(Protocol):
 
 @dataclass(frozen=True)
 class _Format:
-    """A way of compression. ``step``: bytes made at a time, those of the last being lost to damage
-    unless ``rescued`` gives them back."""
+    """A way of compression."""
 
     name: str
+    """What its files are called in errors."""
     magic: tuple[bytes, ...]
+    """First bytes of a file, one of these."""
     make: Callable[[], _Decompressor]
+    """A reader of one member or frame."""
     error: type[Exception]
+    """What that raises for damaged data."""
     step: int
+    """Bytes made at a time, those of the last being lost to damage unless ``_rescued`` gives them
+    back."""
 
 
 def _gunzip() -> _Decompressor:
@@ -188,7 +195,7 @@ class ByteStream:
             self.damage = Damage(True, description)
         except self._format.error as error:
             extent = f"within its first {self._file.tell():,} bytes"
-            self.damage = Damage(False, f"{name} data damaged {extent} ({_told(error)})")
+            self.damage = Damage(False, f"{name} data damaged {extent} ({_library_words(error)})")
             if self._format is _GZIP:
                 return _rescued(self.path, self._total)
         return b""
@@ -277,7 +284,7 @@ def _byte_by_byte(member: zlib._Decompress, data: bytes) -> bytes:
     return bytes(made)
 
 
-def _told(error: Exception) -> str:
+def _library_words(error: Exception) -> str:
     """The library's own words, without isal's error number."""
     return _ERROR_NUMBER.sub("", str(error)).rstrip(".").lower()
 

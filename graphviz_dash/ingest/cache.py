@@ -1,33 +1,42 @@
 """Traces that were read once, kept as Parquet outside the bundles, so that they open unparsed.
 
-An entry is a folder: a Parquet file for each table, one for where events stand in the file, and
-``info.json``. It is written beside its place and renamed into it when it is whole, so that an
-interrupt leaves none by halves. Nothing in it is executed or unpickled.
+An entry is a folder, as :mod:`graphviz_dash.ingest.cache_entry` writes it. It is written beside its
+place and renamed into it when it is whole, so that an interrupt leaves none by halves. A cache that
+is full, read-only or damaged costs time and nothing else: the trace is read from its own file.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-import msgspec
-import polars as pl
-
 from graphviz_dash import __version__
-from graphviz_dash.errors import InputError
+from graphviz_dash.errors import printable
+from graphviz_dash.ingest.cache_entry import (
+    LAYOUT,
+    DamagedEntryError,
+    Source,
+    load_entry,
+    read_entry_info,
+    write_entry,
+)
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
-from graphviz_dash.ingest.kineto.reader import PIECES, read_trace
-from graphviz_dash.ingest.kineto.tables import TYPES
+from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.ingest.parquet import UNREADABLE
-from graphviz_dash.model.trace import EventPlaces, Trace, TraceInfo
+from graphviz_dash.model.trace import Trace
+
+_LOG: Final = logging.getLogger(__name__)
 
 VARIABLE: Final = "GRAPHVIZ_DASH_CACHE"
 """Environment variable: the cache's folder, or ``off``."""
@@ -38,39 +47,24 @@ MOST_BYTES: Final = 4 << 30
 WORTHWHILE_EVENTS: Final = 20_000
 """A smaller trace is parsed about as fast as its tables are opened."""
 
-_LAYOUT: Final = 2
-_PIECES: Final = "pieces"
-_PLACE: Final = "place"
-_SCHEMAS: Final = {
-    name: pl.Schema({column: TYPES[kind] for column, kind in columns.items()})
-    for name, columns in SCHEMAS.items()
-}
 _STAGING: Final = ".staging-"
 _STALE_SECONDS: Final = 3600
 
 
-class _Entry(msgspec.Struct, forbid_unknown_fields=True):
-    """``info.json``: the trace's own words, the size of each file beside it, and from where the
-    trace was read first."""
-
-    info: TraceInfo
-    sizes: dict[str, int]
-    path: str = ""
-
-
-_BROKEN: Final[tuple[type[BaseException], ...]] = (msgspec.MsgspecError, *UNREADABLE)
-
-
 @dataclass(frozen=True)
-class Kept:
-    """An entry of the cache: where the trace was read first, its events, the bytes that it takes,
-    its last use (Unix)."""
+class CacheEntry:
+    """A trace in the cache."""
 
     key: str
+    """Its folder's name."""
     path: Path
+    """Where the trace was read first."""
     events: int
+    """Entries of traceEvents."""
     size: int
+    """Bytes that the entry takes."""
     used: float
+    """Its last use (Unix time)."""
 
 
 class TraceCache:
@@ -81,25 +75,24 @@ class TraceCache:
         self.most_bytes = most_bytes
 
     def load(self, key: str, path: Path, limits: Limits = DEFAULT_LIMITS) -> Trace | None:
-        """The trace kept under ``key``, as read from ``path``; None if there is none. What cannot
-        be read counts as none and is removed."""
+        """The trace kept under ``key``, as read from ``path``; None if there is none. An entry that
+        cannot be read is removed, which is logged, and counts as none."""
         folder = self.folder / key
+        source = Source(partial(_read_again, path, limits), partial(self.replace, key))
         try:
-            entry = msgspec.json.decode((folder / "info.json").read_bytes(), type=_Entry)
-            if {name: (folder / name).stat().st_size for name in entry.sizes} != entry.sizes:
-                raise ValueError("a file of another size")
-            trace = _loaded(folder, path, entry.info, limits)
-            os.utime(folder)
+            trace = load_entry(folder, path, source)
         except FileNotFoundError:
             return None
-        except _BROKEN:
-            shutil.rmtree(folder, ignore_errors=True)
+        except DamagedEntryError as damage:
+            self._remove_damaged(key, path, damage)
             return None
+        with suppress(OSError):  # a cache that is only read
+            os.utime(folder)
         return trace
 
-    def keep(self, key: str, trace: Trace) -> None:
+    def store(self, key: str, trace: Trace) -> None:
         """Keeps ``trace`` under ``key``, then removes what is over the bound. Does nothing where
-        the folder cannot be written: a cache is a convenience."""
+        the folder cannot be written or the disk is full: a cache is a convenience."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=self.folder))
@@ -107,9 +100,9 @@ class TraceCache:
             return
         try:
             try:
-                _write(staging, trace)
+                write_entry(staging, trace)
                 staging.rename(self.folder / key)
-            except OSError:  # a full disk, or another process was first
+            except UNREADABLE:  # a full disk, or another process was first
                 pass
             finally:
                 shutil.rmtree(staging, ignore_errors=True)
@@ -119,19 +112,31 @@ class TraceCache:
             shutil.rmtree(staging, ignore_errors=True)
         self._bound()
 
-    def entries(self) -> list[Kept]:
+    def replace(self, key: str, trace: Trace, damage: DamagedEntryError | None) -> None:
+        """Stores ``trace``, read anew, in place of the entry under ``key`` that is damaged, which
+        is logged; nothing for one that was only removed (``damage`` is None)."""
+        if damage is not None and trace.offsets is not None:
+            self._remove_damaged(key, trace.offsets.path, damage)
+            self.store(key, trace)
+
+    def _remove_damaged(self, key: str, path: Path, damage: DamagedEntryError) -> None:
+        text = f"{path}: its tables in the cache are damaged ({damage}); it is read anew"
+        _LOG.warning("%s", printable(text))
+        shutil.rmtree(self.folder / key, ignore_errors=True)
+
+    def entries(self) -> list[CacheEntry]:
         """What is kept, the last used first; entries that cannot be read are left out."""
         listed = []
         for folder in self._folders():
             try:
-                entry = msgspec.json.decode((folder / "info.json").read_bytes(), type=_Entry)
+                entry = read_entry_info(folder)
                 used = folder.stat().st_mtime
-            except (OSError, msgspec.MsgspecError):
+            except (OSError, DamagedEntryError):
                 continue
-            info = entry.info
-            path = Path(entry.path or info.source)
-            listed.append(Kept(folder.name, path, info.events, _size(folder), used))
-        return sorted(listed, key=lambda kept: -kept.used)
+            path = Path(entry.path or entry.trace.source)
+            size = _size(folder)
+            listed.append(CacheEntry(folder.name, path, entry.trace.events, size, used))
+        return sorted(listed, key=lambda entry: -entry.used)
 
     def clear(self) -> int:
         """Removes every entry; returns the bytes that are free again."""
@@ -211,8 +216,12 @@ def open_trace(
     trace = read_trace(path, limits)
     # Written anew meanwhile: the tables may be neither the old file's nor the new one's.
     if trace.info.events >= WORTHWHILE_EVENTS and _key(path, limits, sha256) == key:
-        cache.keep(key, trace)
+        cache.store(key, trace)
     return trace
+
+
+def _read_again(path: Path, limits: Limits) -> Trace:
+    return read_trace(path, limits)
 
 
 _KEY_LENGTH: Final = 40
@@ -234,115 +243,8 @@ def _key(path: Path, limits: Limits, sha256: str | None) -> str | None:
             status.st_dev,
         )
         content = repr((str(path.resolve()), times))
-    parts = (_LAYOUT, __version__, SCHEMAS, limits, content)
+    parts = (LAYOUT, __version__, SCHEMAS, limits, content)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:_KEY_LENGTH]
-
-
-def _write(folder: Path, trace: Trace) -> None:
-    assert trace.places is not None  # it was read from a file
-    for name, rows in trace.places.rows.items():
-        frame: pl.DataFrame = getattr(trace, name)
-        frame.with_columns(rows.alias(_PLACE)).write_parquet(folder / f"{name}.parquet")
-    trace.places.pieces.write_parquet(folder / f"{_PIECES}.parquet")
-    sizes = {name: (folder / name).stat().st_size for name in sorted(os.listdir(folder))}
-    entry = _Entry(
-        trace.info, sizes, os.fsencode(trace.places.path.resolve()).decode("utf-8", "replace")
-    )
-    (folder / "info.json").write_bytes(msgspec.json.encode(entry))
-
-
-def _loaded(folder: Path, path: Path, info: TraceInfo, limits: Limits) -> Trace:
-    """The entry in ``folder``; one of UNREADABLE if it cannot be read."""
-    pieces = pl.read_parquet(folder / f"{_PIECES}.parquet", schema=PIECES, glob=False)
-    info = replace(info, source=path.name)
-    entered = _Entered(folder, path, info, limits)
-    trace = object.__new__(_KeptTrace)
-    places = EventPlaces(path, pieces, _Places(entered))
-    vars(trace).update(info=info, places=places, entered=entered)
-    return trace
-
-
-class _Entered:
-    """What an entry's files hold, read when it is asked for. Where they have gone meanwhile, or are
-    damaged, the trace is read again."""
-
-    def __init__(self, folder: Path, path: Path, info: TraceInfo, limits: Limits) -> None:
-        self._folder = folder
-        self._path = path
-        self._info = info
-        self._limits = limits
-        self._again: Trace | None = None
-
-    def table(self, name: str) -> pl.DataFrame:
-        """A table by its name in SCHEMAS; InputError where the file is another one by now."""
-        try:
-            return self._read(name, _SCHEMAS[name])
-        except UNREADABLE:
-            table: pl.DataFrame = getattr(self._parsed(), name)
-            return table
-
-    def places(self, name: str) -> pl.Series:
-        """The place in traceEvents of each row of a table; raises as :meth:`table`."""
-        try:
-            return self._read(name, pl.Schema({_PLACE: pl.Int64()}))[_PLACE]
-        except UNREADABLE:
-            places = self._parsed().places
-            assert places is not None  # it was read from a file
-            return places.rows[name]
-
-    def _read(self, name: str, schema: pl.Schema) -> pl.DataFrame:
-        file = self._folder / f"{name}.parquet"
-        # One chunk a column, as it was parsed: numpy then reads it in place, without a copy.
-        frame = pl.read_parquet(file, columns=list(schema), glob=False).rechunk()
-        if frame.schema != schema:
-            raise ValueError("other columns")
-        return frame
-
-    def _parsed(self) -> Trace:
-        if self._again is None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            trace = read_trace(self._path, self._limits)
-            if trace.info != self._info:
-                actual = "another trace than the one that was opened"
-                raise InputError(self._path, actual, "the same file", "Open it again.")
-            self._again = trace
-        return self._again
-
-
-class _KeptTrace(Trace):
-    """A trace from the cache: a table is read when it is asked for first, for few questions need
-    all, and none the Python functions that can be most of a trace."""
-
-    entered: _Entered
-
-    def __getattr__(self, name: str) -> pl.DataFrame:
-        """Called for what is not there yet."""
-        if name not in SCHEMAS:
-            raise AttributeError(name)
-        table = self.entered.table(name)
-        vars(self)[name] = table
-        return table
-
-
-class _Places(Mapping[str, pl.Series]):
-    """The place in traceEvents of each row, for each table, read when it is asked for: few are."""
-
-    def __init__(self, entered: _Entered) -> None:
-        self._entered = entered
-        self._known: dict[str, pl.Series] = {}
-
-    def __getitem__(self, table: str) -> pl.Series:
-        if table not in SCHEMAS:
-            raise KeyError(table)
-        if table not in self._known:
-            self._known[table] = self._entered.places(table)
-        return self._known[table]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(SCHEMAS)
-
-    def __len__(self) -> int:
-        return len(SCHEMAS)
 
 
 def _size(folder: Path) -> int:

@@ -12,23 +12,25 @@ from graphviz_dash.errors import InputError
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds for one file. Each is named by the :class:`InputError` that it raises.
-
-    ``decompressed_bytes``: bytes of JSON. ``expansion``: decompressed over compressed bytes, looked
-    at above 64 MiB only. ``events``: entries of traceEvents. ``event_bytes``: bytes of one event,
-    and of all fields beside traceEvents. ``string_length``: characters of a name or of recorded
-    shapes. ``nesting``: levels of arrays and objects in the fields beside traceEvents and in
-    recorded shapes; in arguments that no table keeps, the interpreter's recursion limit holds.
-    ``nodes``: nodes of the graphs of a file, those in other nodes counted where they are held.
-    """
+    """Bounds for one file. Each is named by the :class:`InputError` that it raises."""
 
     decompressed_bytes: int = 8 << 30
+    """Bytes of JSON."""
     expansion: int = 250
+    """Decompressed over compressed bytes; looked at above 64 MiB only, of files that are held in
+    memory as a whole above 4 MiB."""
     events: int = 50_000_000
+    """Entries of traceEvents, rows of a database, operations of a pickle."""
     event_bytes: int = 64 << 20
+    """Bytes of one event, and of all fields beside traceEvents."""
     string_length: int = 1 << 20
+    """Characters of a name or of recorded shapes."""
     nesting: int = 64
+    """Levels of arrays and objects in the fields beside traceEvents and in recorded shapes, and of
+    tuples in a pickle; in arguments that no table keeps, the interpreter's recursion limit holds.
+    """
     nodes: int = 2_000_000
+    """Nodes of the graphs of a file, those in other nodes counted where they are held."""
 
     def refuse(self, where: Path | str, limit: str, actual: str) -> InputError:
         """The error that says that ``limit``, a field of this class, was passed."""

@@ -15,7 +15,7 @@ from graphviz_dash.model.trace import Trace
 from graphviz_dash.progress import subtask
 
 _COLLECT = "Record one with: graphviz-dash collect --workload NAME --modes eager,graph -o FOLDER."
-_ORDER = {mode: place for place, mode in enumerate(ExecutionMode)}
+_ORDER = {mode: rank for rank, mode in enumerate(ExecutionMode)}
 
 
 def load_run(

@@ -126,7 +126,7 @@ class TraceInfo:
 
 
 @dataclass(frozen=True)
-class EventPlaces:
+class EventOffsets:
     """Where in the trace's file each row stands, so that what no column holds can be read there.
 
     ``path``: the file. ``pieces``: parts of the document one behind the other, with columns
@@ -142,8 +142,8 @@ class EventPlaces:
 
 @dataclass(frozen=True)
 class Trace:
-    """One trace as tables; the columns are declared in this module. ``places`` is None for one that
-    was not read from a file."""
+    """One trace as tables; the columns are declared in this module. ``offsets`` is None for one
+    that was not read from a file."""
 
     info: TraceInfo
     gpu: pl.DataFrame
@@ -151,4 +151,4 @@ class Trace:
     ops: pl.DataFrame
     annotations: pl.DataFrame
     python: pl.DataFrame
-    places: EventPlaces | None = None
+    offsets: EventOffsets | None = None

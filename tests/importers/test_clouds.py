@@ -22,8 +22,8 @@ import pytest
 from graphviz_dash.cli.loading import experiment_at
 from graphviz_dash.errors import InputError
 from graphviz_dash.importers.fleet import collect_fleet
+from graphviz_dash.importers.locations import Location, find_locations
 from graphviz_dash.importers.many import NotImported, import_many
-from graphviz_dash.importers.places import Place, find_places
 from graphviz_dash.importers.tasks import executor_for
 from graphviz_dash.ingest.load import load_experiment
 
@@ -103,7 +103,7 @@ def _fill(system: Any) -> None:
 
 
 def test_a_fleet(cloud: str) -> None:
-    found = collect_fleet(find_places([f"{cloud}/job"]), partial(executor_for, None, 2))
+    found = collect_fleet(find_locations([f"{cloud}/job"]), partial(executor_for, None, 2))
     assert found.tables["ranks"]["name"].to_list() == ["rank0", "rank1"]
     (unread,) = found.failed
     assert unread.source == f"{cloud}/job/cut.json.gz"
@@ -112,7 +112,9 @@ def test_a_fleet(cloud: str) -> None:
 
 def test_an_import(cloud: str, tmp_path: Path) -> None:
     made = list(
-        import_many(find_places([f"{cloud}/job"]), tmp_path / "out", partial(executor_for, None, 2))
+        import_many(
+            find_locations([f"{cloud}/job"]), tmp_path / "out", partial(executor_for, None, 2)
+        )
     )
     told = {one.files[0]: one.reason for one in made if isinstance(one, NotImported)}
     assert f"{cloud}/job/notes.txt" in told
@@ -127,12 +129,12 @@ def test_an_experiment_to_compare(cloud: str) -> None:
 
 def test_one_file_by_its_address(cloud: str) -> None:
     address = f"{cloud}/job/rank1.json.gz"
-    assert find_places([address]) == [Place(address)]
+    assert find_locations([address]) == [Location(address)]
 
 
 def test_a_bucket_that_is_not_there(cloud: str) -> None:
     with pytest.raises(InputError, match=r"://nowhere/job: .*(bucket|no such)"):
-        find_places([f"{cloud.partition('://')[0]}://nowhere/job"])
+        find_locations([f"{cloud.partition('://')[0]}://nowhere/job"])
 
 
 def test_nobody_who_says_who_he_is(cloud: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,5 +146,5 @@ def test_nobody_who_says_who_he_is(cloud: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     fsspec.filesystem("s3").clear_instance_cache()
     with pytest.raises(InputError, match=r"locate credentials.*AWS_ACCESS_KEY_ID"):
-        find_places([f"{cloud}/job"])
+        find_locations([f"{cloud}/job"])
     fsspec.filesystem("s3").clear_instance_cache()

@@ -30,8 +30,8 @@ from graphviz_dash.importers.fleet import (
     read_fleet,
     write_fleet,
 )
+from graphviz_dash.importers.locations import find_locations
 from graphviz_dash.importers.many import NotImported, import_many
-from graphviz_dash.importers.places import find_places
 from graphviz_dash.importers.tasks import DIED, executor_for, run_all, without_main
 from graphviz_dash.ingest.kineto.reader import read_trace
 from tests.builders import make_run
@@ -73,7 +73,7 @@ def threads() -> Iterator[Executor]:
 
 
 def fleet_of(folder: Path) -> Fleet:
-    return collect_fleet(find_places([str(folder)]), threads)
+    return collect_fleet(find_locations([str(folder)]), threads)
 
 
 class TestSummary:
@@ -245,7 +245,7 @@ def test_a_bundle_whose_trace_leads_elsewhere(tmp_path: Path) -> None:
 
 def test_what_a_process_cannot_read_is_told_with_its_own_reason(tmp_path: Path) -> None:
     (tmp_path / "damaged.json").write_text('{"traceEvents": [{"ph": "X", "cat": [1]}]}')
-    fleet = collect_fleet(find_places([str(tmp_path)]), partial(executor_for, None, 1))
+    fleet = collect_fleet(find_locations([str(tmp_path)]), partial(executor_for, None, 1))
     (unread,) = fleet.failed
     assert "traceEvents[0].cat is an array" in unread.reason
 
@@ -259,7 +259,7 @@ def test_names_are_as_long_as_they_must_be(tmp_path: Path) -> None:
 def test_an_address(tmp_path: Path) -> None:
     system = fsspec.filesystem("memory")
     system.pipe_file("/fleet/rank0.json.gz", rank(tmp_path, 0).read_bytes())
-    fleet = collect_fleet(find_places(["memory://fleet"]), threads)
+    fleet = collect_fleet(find_locations(["memory://fleet"]), threads)
     assert fleet.tables["ranks"]["source"].to_list() == ["memory://fleet/rank0.json.gz"]
     system.rm("/fleet", recursive=True)
 
@@ -267,7 +267,7 @@ def test_an_address(tmp_path: Path) -> None:
 def test_local_processes(tmp_path: Path) -> None:
     for number in range(3):
         rank(tmp_path / "traces", number)
-    places = find_places([str(tmp_path / "traces")])
+    places = find_locations([str(tmp_path / "traces")])
     fleet = collect_fleet(places, partial(executor_for, None, 2))
     assert fleet.tables["ranks"].height == 3
 
@@ -281,7 +281,7 @@ class TestMany:
         replay(folder / "b.json.gz")
         (folder / "bad.dot").write_text("digraph {}")
         (folder / "notes.txt").write_text("hello")
-        results = list(import_many(find_places([str(folder)]), tmp_path / "out", threads))
+        results = list(import_many(find_locations([str(folder)]), tmp_path / "out", threads))
         made = sorted(one.path.name for one in results if not isinstance(one, NotImported))
         assert made == ["a", "b"]
         reasons = [one.reason for one in results if isinstance(one, NotImported)]
@@ -291,10 +291,10 @@ class TestMany:
         folder = tmp_path / "files"
         folder.mkdir()
         replay(folder / "a.json.gz")
-        places = find_places([str(folder)])
+        places = find_locations([str(folder)])
         (first,) = import_many(places, tmp_path / "out", threads)
         replay(folder / "b.json.gz")
-        again = list(import_many(find_places([str(folder)]), tmp_path / "out", threads))
+        again = list(import_many(find_locations([str(folder)]), tmp_path / "out", threads))
         assert first in again
         assert len(again) == 2
         replay(folder / "a.json.gz", ("other",))
@@ -313,12 +313,12 @@ class TestMany:
             (folder / f"{name}.trace.json.gz").write_bytes(source)
         for name in ("step 1", "step+1", "step-1"):
             (folder / f"{name}.json.gz").write_bytes(source)
-        made = list(import_many(find_places([str(folder)]), tmp_path / "out", threads))
+        made = list(import_many(find_locations([str(folder)]), tmp_path / "out", threads))
         assert not [one for one in made if isinstance(one, NotImported)]
         names = sorted(path.name for path in (tmp_path / "out").iterdir())
         assert len(names) == 5
         assert max(map(len, names)) < 100
-        again = list(import_many(find_places([str(folder)]), tmp_path / "out", threads))
+        again = list(import_many(find_locations([str(folder)]), tmp_path / "out", threads))
         assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
         assert not [one for one in again if isinstance(one, NotImported)]
 
@@ -326,7 +326,7 @@ class TestMany:
         for node in ("n0", "n1"):
             (tmp_path / "files" / node).mkdir(parents=True)
             replay(tmp_path / "files" / node / "t-1.json.gz", (node,))
-        results = import_many(find_places([str(tmp_path / "files")]), tmp_path / "out", threads)
+        results = import_many(find_locations([str(tmp_path / "files")]), tmp_path / "out", threads)
         assert {getattr(one, "path", tmp_path).name for one in results} == {"n0-t-1", "n1-t-1"}
 
 
@@ -369,9 +369,9 @@ def test_a_dask_cluster_loses_nothing_when_a_worker_is_killed(tmp_path: Path) ->
                 killed.set()
                 time.sleep(0.1)
 
-        places = find_places([str(folder)])
+        places = find_locations([str(folder)])
         make = partial(executor_for, cluster.scheduler_address)
-        fleet = collect_fleet(places, make, tell=tell)
+        fleet = collect_fleet(places, make, announce=tell)
     assert killed.is_set()
     assert fleet.failed == ()
     assert fleet.tables["ranks"].height == 40

@@ -5,8 +5,13 @@ from __future__ import annotations
 import gzip
 import os
 import pickle
+import resource
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import polars as pl
@@ -14,6 +19,7 @@ import pytest
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest import cache as module
+from graphviz_dash.ingest import cache_entry as entries
 from graphviz_dash.ingest import load
 from graphviz_dash.ingest.cache import VARIABLE, TraceCache, default_cache, open_trace
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
@@ -54,23 +60,23 @@ def parses(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 def assert_same(one: Trace, other: Trace) -> None:
     assert one.info == other.info
-    assert one.places is not None
-    assert other.places is not None
-    assert one.places.pieces.equals(other.places.pieces)
+    assert one.offsets is not None
+    assert other.offsets is not None
+    assert one.offsets.pieces.equals(other.offsets.pieces)
     for name in SCHEMAS:
         mine, theirs = getattr(one, name), getattr(other, name)
         assert mine.schema == theirs.schema
         assert mine.equals(theirs)
-        assert one.places.rows[name].equals(other.places.rows[name])
+        assert one.offsets.rows[name].equals(other.offsets.rows[name])
 
 
 def test_places_outlive_the_entry_that_they_are_read_from(cache: TraceCache) -> None:
     first = open_trace(SAMPLE, cache=cache)
     again = open_trace(SAMPLE, cache=cache)
     cache.clear()
-    assert first.places is not None
-    assert again.places is not None
-    assert again.places.rows["gpu"].equals(first.places.rows["gpu"])
+    assert first.offsets is not None
+    assert again.offsets is not None
+    assert again.offsets.rows["gpu"].equals(first.offsets.rows["gpu"])
     assert raw_event(again, "runtime", 2) == raw_event(first, "runtime", 2)
     with pytest.raises(KeyError):
         raw_event(again, "nothing", 0)
@@ -192,17 +198,72 @@ def test_an_entry_at_which_polars_gives_up_is_made_anew(
     assert len(parses) == 2
 
 
-def test_an_entry_with_other_columns_is_made_anew(cache: TraceCache, parses: list[Path]) -> None:
-    open_trace(SAMPLE, cache=cache)
-    (kept,) = cache.entries()
-    path = cache.folder / kept.key / "ops.parquet"
-    size = path.stat().st_size
-    pl.read_parquet(path).rename({"dur": "len"}).write_parquet(path)
-    info = path.parent / "info.json"
-    info.write_text(info.read_text().replace(f":{size}", f":{path.stat().st_size}"))
-    assert "dur" in open_trace(SAMPLE, cache=cache).ops
-    assert len(parses) == 2
-    assert not cache.entries()
+def test_a_flipped_bit_never_changes_a_table(
+    cache: TraceCache, parses: list[Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    first = open_trace(SAMPLE, cache=cache)
+    (entry,) = cache.entries()
+    random = Random(7)
+    for file in sorted((cache.folder / entry.key).iterdir()):
+        for _ in range(6):
+            whole = file.read_bytes()
+            bit = random.randrange(8 * len(whole))
+            damaged = bytearray(whole)
+            damaged[bit // 8] ^= 1 << bit % 8
+            file.write_bytes(damaged)
+            parses.clear()
+            caplog.clear()
+            assert_same(first, open_trace(SAMPLE, cache=cache))
+            assert parses == [SAMPLE], (file.name, bit)
+            assert "are damaged" in caplog.text
+            assert file.name in caplog.text
+            assert_same(first, open_trace(SAMPLE, cache=cache))
+            assert parses == [SAMPLE]  # the entry was made anew
+
+
+FULL_DISK = """
+import sys
+from pathlib import Path
+from graphviz_dash.ingest import cache
+
+cache.WORTHWHILE_EVENTS = 1
+trace = cache.open_trace(Path(sys.argv[1]), cache=cache.TraceCache(Path(sys.argv[2])))
+print(trace.gpu.height)
+"""
+
+
+@pytest.mark.parametrize("size", [0, 4_096, 16_384])
+def test_a_full_disk_is_no_error(tmp_path: Path, size: int) -> None:
+    """No file may grow beyond ``size``, so that the tables fail at a different point each time; the
+    engine has an error of its own for it."""
+
+    def without_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    ended = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, SAMPLE, tmp_path / "cache"],
+        preexec_fn=without_room,  # nothing but a system call
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert ended.stderr == ""
+    assert int(ended.stdout) > 0
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_file_system_without_room_is_no_error(tmp_path: Path) -> None:
+    folder = tmp_path / "full"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "none", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(mount, check=False, stderr=-3).returncode:
+        pytest.skip("only root may mount a small file system")
+    try:
+        assert open_trace(SAMPLE, cache=TraceCache(folder / "cache")).gpu.height
+        assert TraceCache(folder / "cache").entries() == []
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
@@ -213,7 +274,7 @@ def test_an_interrupt_leaves_nothing_by_halves(
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(module.msgspec.json, "encode", interrupted)  # after the tables
+        patched.setattr(entries.msgspec.json, "encode", interrupted)  # after the tables
         if error is KeyboardInterrupt:
             with pytest.raises(KeyboardInterrupt):
                 open_trace(SAMPLE, cache=cache)
@@ -235,7 +296,7 @@ def test_the_bound_holds_and_the_last_used_stay(tmp_path: Path, cache: TraceCach
     sizes = [kept.size for kept in cache.entries()]
     open_trace(paths[0], cache=cache)  # used now
     small = replace_bound(cache, sum(sizes[:2]) + 100)
-    small.keep("f" * 40, open_trace(SAMPLE, cache=None))
+    small.store("f" * 40, open_trace(SAMPLE, cache=None))
     assert {kept.path.name for kept in small.entries()} <= {SAMPLE.name, "0.json"}
     assert sum(kept.size for kept in small.entries()) <= small.most_bytes
 

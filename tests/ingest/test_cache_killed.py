@@ -122,5 +122,5 @@ def test_a_killed_process_leaves_no_entry_and_what_it_leaves_is_removed(
 
     hours_ago = time.time() - 2 * 3600
     os.utime(left, (hours_ago, hours_ago))
-    cache.keep("f" * 40, first)
+    cache.store("f" * 40, first)
     assert {entry.name for entry in tmp_path.iterdir()} == {kept.key, "f" * 40}

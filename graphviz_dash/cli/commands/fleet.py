@@ -19,7 +19,7 @@ from graphviz_dash.importers.fleet import (
     read_fleet,
     write_fleet,
 )
-from graphviz_dash.importers.places import find_places, is_address
+from graphviz_dash.importers.locations import find_locations, is_address
 from graphviz_dash.importers.tasks import executor_for
 from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
@@ -54,8 +54,8 @@ def fleet_command(
     if len(places) == 1 and not is_address(first) and is_fleet(Path(first)):
         fleet = read_fleet(Path(first))
     else:
-        found = find_places(places)
-        fleet = collect_fleet(found, lambda: executor_for(scheduler, workers), tell=_tell)
+        found = find_locations(places)
+        fleet = collect_fleet(found, lambda: executor_for(scheduler, workers), announce=_tell)
     if output is not None:
         write_fleet(fleet, output)
     said = answers(fleet)

@@ -13,7 +13,7 @@ from graphviz_dash.errors import printable
 from graphviz_dash.exports.documents.values import shown
 from graphviz_dash.importers.bundles import Imported, import_files
 from graphviz_dash.importers.many import NotImported, import_many
-from graphviz_dash.importers.places import find_places, is_address
+from graphviz_dash.importers.locations import find_locations, is_address
 from graphviz_dash.importers.tasks import executor_for
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_bytes
@@ -91,7 +91,7 @@ def _together(files: tuple[str, ...], output: Path, mode: str, join: bool) -> tu
                 *("graphviz-dash", "import", *(path.name for path in paths), "--mode", mode),
                 *(("--join",) if join else ()),
             ),
-            tell=lambda line: click.echo(line, err=True),
+            announce=lambda line: click.echo(line, err=True),
         )
 
 
@@ -99,7 +99,7 @@ def _each(
     files: tuple[str, ...], output: Path, mode: str, scheduler: str | None, workers: int | None
 ) -> list[Imported | NotImported]:
     """Each run by itself, in parallel."""
-    places = find_places(files)
+    places = find_locations(files)
     results: list[Imported | NotImported] = []
     for result in import_many(
         places, output, lambda: executor_for(scheduler, workers), mode=ExecutionMode(mode)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Part:
+class TracePart:
     """What is exported. ``runs`` are names, each with the number of one step or None for all of its
     trace; none: all runs. ``graph``: only what the launches of this graph of the one run ran."""
 
@@ -35,10 +35,10 @@ class Part:
         return ", ".join(named + ([self.graph] if self.graph else []))
 
 
-WHOLE: Final = Part()
+WHOLE: Final = TracePart()
 
 
-def excerpt(experiment: Experiment, part: Part) -> Experiment:
+def excerpt(experiment: Experiment, part: TracePart) -> Experiment:
     """``experiment`` with the runs of ``part`` alone, whose traces hold nothing else. The times of
     what is kept stay.
 
@@ -150,5 +150,5 @@ def _cut(
         ops=ops,
         annotations=annotations,
         python=trace.python.clear(),
-        places=None,
+        offsets=None,
     )

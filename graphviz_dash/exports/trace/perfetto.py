@@ -18,8 +18,8 @@ from graphviz_dash.exports.files import ExportSummary, replacing
 from graphviz_dash.exports.trace import protobuf
 from graphviz_dash.exports.trace.lanes import event_places
 from graphviz_dash.exports.trace.protobuf import (
+    FieldColumn,
     Mask,
-    Part,
     Ragged,
     Wire,
     constant,
@@ -286,7 +286,7 @@ class _Coded:
         self.arg_name = writer.arguments(arg.name for arg in table.args).tolist()
         self.arg_text = [writer.texts(arg.texts) for arg in table.args]
 
-    def event(self, row: Ints, begins: Mask, uuid: int) -> list[Part]:
+    def event(self, row: Ints, begins: Mask, uuid: int) -> list[FieldColumn]:
         """The fields of the events of ``row``; those of ends are few."""
         every = np.ones(len(row), dtype=np.bool_)
         table = self.table
@@ -309,7 +309,7 @@ class _Coded:
 
     def _argument(
         self, arg: Arg, name: int, texts: Ints, row: Ints, present: Mask
-    ) -> protobuf.Parts:
+    ) -> protobuf.FieldColumns:
         head = _field(_DEBUG.NAME_IID_FIELD_NUMBER, name) + _ARG_VALUE[arg.kind]
         values = arg.values[row]
         if arg.kind is ArgKind.NUMBER:
@@ -354,7 +354,7 @@ _SAME_EVERYWHERE: Final = _field(
 ) + _field(_PACKET.SEQUENCE_FLAGS_FIELD_NUMBER, _NEEDED)
 
 
-def _packets(ts: Ints, event: list[Part], flows: Ragged | None) -> protobuf.Bytes:
+def _packets(ts: Ints, event: list[FieldColumn], flows: Ragged | None) -> protobuf.Bytes:
     """A packet of the trace for each event; ``flows`` end the event, which ends the packet."""
     every = np.ones(len(ts), dtype=np.bool_)
     more = None if flows is None else flows.size

@@ -22,28 +22,32 @@ _DAMAGED: Any = (DecodeError, EOFError, isal_zlib.error)
 _EVENT: Final = proto.TrackEvent
 _PACKET_TAG: Final = tag(proto.Trace.PACKET_FIELD_NUMBER, Wire.LENGTH)
 _LONGEST_PACKET: Final = 64 << 20
-_TOLD: Final = 20
-"""Problems that are told; a broken writer would make one for each event."""
+_MOST_PROBLEMS: Final = 20
+"""Problems that are kept; a broken writer would make one for each event."""
 
 
 @dataclass
 class TraceCheck:
-    """What a trace holds, and what is wrong with it (``problems``; empty: nothing).
-
-    ``flows`` counts ids that connect slices; ``tracks`` counts descriptors but the root's.
-    """
+    """What a trace holds, and what is wrong with it."""
 
     packets: int = 0
+    """Packets of the file."""
     tracks: int = 0
+    """Descriptors but the root's."""
     slices: int = 0
+    """Begins of slices."""
     flows: int = 0
+    """Ids that connect slices."""
     counters: int = 0
+    """Values of counters."""
     problems: list[str] = field(default_factory=list)
+    """The first problems; empty: nothing is wrong."""
     more_problems: int = 0
+    """How many problems there are beside these."""
 
     def problem(self, text: str) -> None:
         """Keeps the first problems and counts the others."""
-        if len(self.problems) < _TOLD:
+        if len(self.problems) < _MOST_PROBLEMS:
             self.problems.append(text)
         else:
             self.more_problems += 1
@@ -104,25 +108,25 @@ def _packets(file: Path, source: IO[bytes]) -> Iterator[proto.TracePacket]:
 
 class _Checker:
     def __init__(self) -> None:
-        self.found = TraceCheck()
+        self.check = TraceCheck()
         self.tracks: set[int] = {0}
         self.open: defaultdict[int, list[int]] = defaultdict(list)
         self.last: dict[int, int] = {}
         self.flows: Counter[int] = Counter()
         self.cleared = False
-        self.known: dict[str, set[int]] = {}
+        self.defined: dict[str, set[int]] = {}
         self._forget()
 
     def _forget(self) -> None:
-        self.known = {"name": set(), "category": set(), "argument": set(), "text": set()}
+        self.defined = {"name": set(), "category": set(), "argument": set(), "text": set()}
 
     def take(self, packet: proto.TracePacket) -> None:
-        self.found.packets += 1
+        self.check.packets += 1
         if packet.sequence_flags & packet.SEQ_INCREMENTAL_STATE_CLEARED:
             self.cleared = True
             self._forget()
         if not packet.trusted_packet_sequence_id:
-            self.found.problem(f"packet {self.found.packets} belongs to no sequence")
+            self.check.problem(f"packet {self.check.packets} belongs to no sequence")
         self._learn(packet.interned_data)
         if packet.HasField("track_descriptor"):
             self._descriptor(packet.track_descriptor)
@@ -130,7 +134,7 @@ class _Checker:
             self._event(packet.timestamp, packet.track_event)
 
     def finish(self) -> TraceCheck:
-        check = self.found
+        check = self.check
         for uuid, stack in self.open.items():
             if stack:
                 check.problem(f"track {uuid}: {len(stack)} slices never end")
@@ -148,25 +152,25 @@ class _Checker:
             ("text", data.debug_annotation_string_values),
         ):
             if entries and not self.cleared:
-                self.found.problem("names before the sequence's state is cleared")
-            self.known[kind].update(entry.iid for entry in entries)
+                self.check.problem("names before the sequence's state is cleared")
+            self.defined[kind].update(entry.iid for entry in entries)
 
     def _use(self, kind: str, iid: int) -> None:
-        if iid not in self.known[kind]:
-            self.found.problem(f"{kind} {iid} is used before it is defined")
+        if iid not in self.defined[kind]:
+            self.check.problem(f"{kind} {iid} is used before it is defined")
 
     def _descriptor(self, track: proto.TrackDescriptor) -> None:
         if track.uuid == 0:
             return
         if track.uuid in self.tracks:
-            self.found.problem(f"track {track.uuid} is described twice")
+            self.check.problem(f"track {track.uuid} is described twice")
         if track.parent_uuid not in self.tracks:
-            self.found.problem(f"track {track.uuid}: its parent {track.parent_uuid} is unknown")
+            self.check.problem(f"track {track.uuid}: its parent {track.parent_uuid} is unknown")
         self.tracks.add(track.uuid)
-        self.found.tracks += 1
+        self.check.tracks += 1
 
     def _event(self, ts: int, event: proto.TrackEvent) -> None:
-        check, uuid = self.found, event.track_uuid
+        check, uuid = self.check, event.track_uuid
         if uuid not in self.tracks or not uuid:
             check.problem(f"an event on track {uuid}, which is not described")
         if ts < self.last.get(uuid, 0):
@@ -185,7 +189,7 @@ class _Checker:
             check.problem(f"an event of type {event.type}")
 
     def _begin(self, ts: int, event: proto.TrackEvent) -> None:
-        self.found.slices += 1
+        self.check.slices += 1
         self.open[event.track_uuid].append(ts)
         self._use("name", event.name_iid)
         for category in event.category_iids:

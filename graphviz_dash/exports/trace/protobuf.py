@@ -1,7 +1,8 @@
 """Protocol buffer messages written many at a time: a column of values becomes a column of fields.
 
-A row is one message. Each :class:`Part` holds some of the bytes of every row, so a field of 100,000
-messages is a few array operations; :func:`join` puts the parts of each row behind one another.
+A row is one message. Each :class:`FieldColumn` holds some of the bytes of every row, so a field of
+100,000 messages is a few array operations; :func:`join` puts the parts of each row behind one
+another.
 Format: protobuf.dev/programming-guides/encoding.
 """
 
@@ -32,7 +33,7 @@ class Wire(IntEnum):
 
 
 @dataclass(frozen=True)
-class Part:
+class FieldColumn:
     """Bytes of each row: of row ``i`` the first ``size[i]`` of ``data[i]``.
 
     ``data`` has shape (rows, width), or (1, width) where all rows have the same bytes.
@@ -65,12 +66,12 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def constant(data: bytes, present: Mask) -> Part:
+def constant(data: bytes, present: Mask) -> FieldColumn:
     """The same bytes in every row that is present."""
-    return Part(np.frombuffer(data, dtype=np.uint8)[None, :], present * np.int64(len(data)))
+    return FieldColumn(np.frombuffer(data, dtype=np.uint8)[None, :], present * np.int64(len(data)))
 
 
-def varints(values: npt.NDArray[np.int64] | npt.NDArray[np.uint64], present: Mask) -> Part:
+def varints(values: npt.NDArray[np.int64] | npt.NDArray[np.uint64], present: Mask) -> FieldColumn:
     """Unsigned integers of shape (rows,), each in as few bytes as it needs."""
     unsigned = values.astype(np.uint64, copy=False)
     largest = int(unsigned.max()) if len(unsigned) else 0
@@ -84,16 +85,18 @@ def varints(values: npt.NDArray[np.int64] | npt.NDArray[np.uint64], present: Mas
             more = rest > 0
             data[:, byte] |= more.astype(np.uint8) << 7
             size += more
-    return Part(data, np.where(present, size, 0))
+    return FieldColumn(data, np.where(present, size, 0))
 
 
-def doubles(values: npt.NDArray[np.float64], present: Mask) -> Part:
+def doubles(values: npt.NDArray[np.float64], present: Mask) -> FieldColumn:
     """Numbers of shape (rows,) as 64-bit floats."""
     data = np.ascontiguousarray(values, dtype="<f8").view(np.uint8).reshape(len(values), 8)
-    return Part(data, present * np.int64(8))
+    return FieldColumn(data, present * np.int64(8))
 
 
-def message(number: int, parts: Sequence[Part], present: Mask, more: Sizes | None = None) -> Parts:
+def message(
+    number: int, parts: Sequence[FieldColumn], present: Mask, more: Sizes | None = None
+) -> FieldColumns:
     """``parts`` as the message in field ``number``; ``more`` are bytes that follow them."""
     length = sum((part.size for part in parts), np.zeros(len(present), dtype=np.int64))
     if more is not None:
@@ -102,10 +105,10 @@ def message(number: int, parts: Sequence[Part], present: Mask, more: Sizes | Non
     return (head, varints(length, present), *parts)
 
 
-Parts: TypeAlias = tuple[Part, ...]
+FieldColumns: TypeAlias = tuple[FieldColumn, ...]
 
 
-def join(parts: Sequence[Part], tail: Ragged | None = None) -> Bytes:
+def join(parts: Sequence[FieldColumn], tail: Ragged | None = None) -> Bytes:
     """All rows behind one another, each the bytes of its parts in order, then of its tail."""
     rows = len(parts[0].size)
     width = sum(part.data.shape[1] for part in parts)

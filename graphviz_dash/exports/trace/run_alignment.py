@@ -23,14 +23,18 @@ _FEWEST_BIN_NS: Final = 1_000
 
 @dataclass(frozen=True)
 class AlignedRun:
-    """A run with a trace, its steps, and what is added to its times (``shift``, ns). ``on_clock``:
-    its times can be compared with those of the other ranks of its mode."""
+    """A run with a trace, and how its times are moved."""
 
     run: Run
+    """The run."""
     trace: Trace
+    """Its replay trace."""
     steps: tuple[Step, ...]
+    """The steps of that trace."""
     shift: int
+    """What is added to its times, in ns."""
     on_clock: bool = False
+    """Whether its times can be compared with those of the other ranks of its mode."""
 
     @property
     def marked(self) -> bool:
@@ -40,14 +44,17 @@ class AlignedRun:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Runs in the order of the experiment. ``at`` is where their first steps start, in ns of the
-    exported trace: a multiple of ``bin_ns``, so that bins begin with the step, and late enough
-    for nothing to lie before zero. ``skipped`` has the runs without a trace, and why."""
+    """Runs whose first traced steps start together."""
 
     at: int
+    """Where their first steps start, in ns of the exported trace: a multiple of ``bin_ns``, so that
+    bins begin with the step, and late enough for nothing to lie before zero."""
     bin_ns: int
+    """Width of a bin of the busy counter, in ns."""
     runs: tuple[AlignedRun, ...]
+    """In the order of the experiment."""
     skipped: tuple[tuple[str, str], ...]
+    """The names of the runs without a trace, and why they have none."""
 
     @property
     def first_step(self) -> tuple[int, int]:

@@ -67,50 +67,68 @@ class StreamTrack:
 
 @dataclass(frozen=True)
 class Counter:
-    """Values that each hold from their time to the next one's; ``ts`` in ns, ascending."""
+    """Values that each hold from their time to the next one's."""
 
     name: str
+    """As viewers show it."""
     description: str
+    """What the values are."""
     unit: str
+    """Of the values."""
     ts: Ints
+    """Shape (values,), in ns of the exported trace, ascending."""
     value: Floats
+    """Shape (values,)."""
 
 
 @dataclass(frozen=True)
 class DeviceTracks:
-    """A GPU of a run; ``model`` is empty where the trace does not tell it."""
+    """A GPU of a run."""
 
     name: str
+    """Its number, as in "GPU 0"."""
     model: str
+    """As the driver names it; empty where the trace does not."""
     busy: Counter
+    """The share of time in which at least one stream runs."""
     streams: tuple[StreamTrack, ...]
+    """Those that did any work."""
 
 
 @dataclass(frozen=True)
 class RunScene:
-    """One run as a process. ``pid`` counts the runs from 1, for those of the system repeat."""
+    """One run as a process."""
 
     pid: int
+    """The run's number from 1, for the system's process ids repeat."""
     name: str
+    """The run's."""
     labels: tuple[str, ...]
+    """Workload, GPU and rank, shown beside the name."""
     description: str
+    """What was traced on which machine, in a sentence."""
     cpu: SliceTable
+    """Annotations, operators and API calls."""
     gpu: SliceTable
+    """Work on the GPU."""
     threads: tuple[ThreadTrack, ...]
+    """The tracks of ``cpu``."""
     devices: tuple[DeviceTracks, ...]
+    """The tracks of ``gpu``."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The runs in the order of the experiment, which puts the baseline first.
-
-    ``facts`` is what a reader of the trace ought to know, by name.
-    """
+    """An experiment as a trace viewer shows it."""
 
     title: str
+    """The experiment's name."""
     alignment: Alignment
+    """How the runs' times are moved."""
     runs: tuple[RunScene, ...]
+    """In the order of the experiment, which puts the baseline first."""
     facts: dict[str, str]
+    """What a reader of the trace ought to know, by name."""
 
 
 def build_scene(experiment: Experiment) -> Scene:

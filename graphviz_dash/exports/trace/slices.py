@@ -27,36 +27,44 @@ class ArgKind(Enum):
 
 @dataclass(frozen=True)
 class Arg:
-    """One argument of all slices of a table.
-
-    ``values`` has shape (rows,): uint64 for COUNT, float64 for NUMBER, and for TEXT the place in
-    ``texts`` as int64. Where ``present`` is false the slice does not have the argument.
-    """
+    """One argument of all slices of a table."""
 
     name: str
+    """As viewers show it."""
     kind: ArgKind
+    """What the values are."""
     values: npt.NDArray[np.uint64] | npt.NDArray[np.float64] | Ints
+    """Shape (rows,): uint64 for COUNT, float64 for NUMBER, and for TEXT the index in ``texts`` as
+    int64."""
     present: Mask
+    """Shape (rows,); where it is false the slice does not have the argument."""
     texts: tuple[str, ...] = ()
+    """What the values of TEXT stand for."""
 
 
 @dataclass(frozen=True)
 class SliceTable:
-    """Slices; all columns have shape (rows,). Times in ns of the exported trace.
-
-    ``name`` and ``category`` are places in ``names`` and ``categories``. The flows of row ``i`` are
-    ``flow_ids[flow_first[i]:flow_first[i + 1]]``; each id stands at a launch and at one GPU row.
-    """
+    """Slices; all columns have shape (rows,)."""
 
     start: Ints
+    """In ns of the exported trace."""
     end: Ints
+    """In ns of the exported trace, not before ``start``."""
     name: Ints
+    """Indices in ``names``."""
     names: tuple[str, ...]
+    """Each name once or more often."""
     category: Ints
+    """Indices in ``categories``."""
     categories: tuple[str, ...]
+    """Each category once or more often."""
     args: tuple[Arg, ...]
+    """The arguments that any slice has."""
     flow_first: Ints
+    """Shape (rows + 1,): the flows of row ``i`` are ``flow_ids[flow_first[i]:flow_first[i + 1]]``.
+    """
     flow_ids: Ints
+    """Each id stands at a launch and at one GPU row."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -79,7 +87,7 @@ def number_arg(name: str, values: npt.NDArray[np.float64]) -> Arg:
 
 
 def text_arg(name: str, codes: Ints, texts: Iterable[str]) -> Arg:
-    """Texts by their place; -1 is absent. Control characters become escapes."""
+    """Texts by their index; -1 is absent. Control characters become escapes."""
     shown = tuple(printable(text) for text in texts)
     present = codes >= 0
     return Arg(name, ArgKind.TEXT, np.where(present, codes, 0), present, shown)
@@ -93,7 +101,7 @@ def column_arg(name: str, column: pl.Series) -> Arg:
 
 
 def coded(column: pl.Series) -> tuple[Ints, tuple[str, ...]]:
-    """A categorical column as places and their texts, fit for ``SliceTable.name``."""
+    """A categorical column as indices and their texts, fit for ``SliceTable.name``."""
     codes, texts = encode(column.cast(pl.Categorical))
     return codes.astype(np.int64), tuple(printable(text) or "(no name)" for text in texts)
 

@@ -94,11 +94,18 @@ def read_debug_dot(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[Capture
 
 @dataclass
 class _Reading:
+    """Graphs made of one file's text."""
+
     path: Path
+    """The file."""
     limits: Limits
+    """What may be read."""
     texts: dict[int, DotText]
+    """Each graph of the file as text, by its number."""
     graphs: list[CapturedGraph] = field(default_factory=list)
+    """What was made so far."""
     nodes: int = 0
+    """Their nodes, counted where they are held."""
 
     def add(self, number: int, ident: str, parent: tuple[str, int] | None, depth: int = 0) -> None:
         """Adds one graph and then its bodies. A graph that two nodes hold is added for each."""

@@ -58,14 +58,24 @@ _OTHERS: Final = (
 
 
 class _Node(msgspec.Struct):
+    """An entry of ``nodes``."""
+
     index: Count
+    """Its place among the nodes."""
     node_type: str
+    """A key of _KINDS, or an enumerator of cuda-python as text."""
     node_id: Count
+    """The id in the executable; its low half is what a trace shows."""
     dependencies: list[Count]
+    """Indices of the nodes before it."""
     kernel_name: str | None = None
+    """Of a kernel, mangled; None for other nodes."""
     event_ptr: int | None = None
+    """The event of a record or wait; None for other nodes."""
     grid_dim: Dim3 | None = None
+    """Of a kernel, in blocks; None before September 2026."""
     block_dim: Dim3 | None = None
+    """Of a kernel, in threads; None before September 2026."""
 
 
 class _Data(msgspec.Struct):

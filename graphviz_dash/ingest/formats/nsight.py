@@ -53,14 +53,18 @@ _ALLOWED: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ})
 
 @dataclass
 class NsightTrace:
-    """A trace that was written: of process ``pid`` (None where the report does not tell processes),
-    at ``path``. ``whole_graphs`` are graph launches that were traced as one (graph level)."""
+    """A Kineto trace that was written."""
 
     pid: int | None
+    """Of this process; None where the report does not tell processes."""
     path: Path
+    """Where it lies, compressed by gzip."""
     kernels: int = 0
+    """Kernels in it, graphs traced as a whole among them."""
     whole_graphs: int = 0
+    """Graph launches that were traced as one slice (graph level)."""
     events: int = 0
+    """Events but annotations and operators."""
 
 
 @dataclass
@@ -72,11 +76,18 @@ class _Out:
 
 @dataclass(frozen=True)
 class _Gpu:
+    """A row of TARGET_INFO_GPU; None where the report does not say."""
+
     id: int
+    """The device's number."""
     name: str
+    """As the driver names it."""
     memory: int | None
+    """Bytes of the whole device."""
     multiprocessors: int | None
+    """How many it has."""
     capability: tuple[int | None, int | None]
+    """Major and minor number."""
 
     def kineto(self) -> dict[str, Any]:
         """As an entry of deviceProperties."""
@@ -126,14 +137,24 @@ def _opened(path: Path, limits: Limits) -> sqlite3.Connection:
 
 @dataclass
 class _Reading:
+    """One pass over a report."""
+
     path: Path
+    """The report."""
     folder: Path
+    """Where traces are written."""
     limits: Limits
+    """What may be read."""
     database: sqlite3.Connection
+    """The report, opened read-only."""
     strings: dict[int, str] = field(default_factory=dict)
+    """The table StringIds."""
     out: dict[int | None, _Out] = field(default_factory=dict)
+    """The trace of each process."""
     events: int = 0
-    processes: bool = True  # whether work on the GPU says of which process it is
+    """Rows read so far, of all tables."""
+    processes: bool = True
+    """Whether work on the GPU says of which process it is."""
 
     def run(self) -> tuple[NsightTrace, ...]:
         """Reads every table once, in the order in which it stands."""

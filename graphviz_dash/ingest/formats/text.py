@@ -28,7 +28,7 @@ def read_bytes(path: Path, limits: Limits) -> bytes:
             if left < 0:
                 raise InputError(path, "a larger text", f"at most {MOST_BYTES:,} bytes of it")
         if stream.damage is not None:
-            raise InputError(path, stream.damage.found, "a whole file")
+            raise InputError(path, stream.damage.description, "a whole file")
     return b"".join(parts)
 
 

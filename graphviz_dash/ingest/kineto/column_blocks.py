@@ -22,13 +22,16 @@ _WIDTHS: Final = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 
 
 class Block(NamedTuple):
-    """``rows`` numbers: ``base`` and what each is above it; None: all are ``base``. With ``gaps`` a
-    0 stands for :data:`ABSENT`."""
+    """Numbers of a column, one behind the other."""
 
     rows: int
+    """How many."""
     base: int
+    """The least of them, or less."""
     above: npt.NDArray[Any] | None
+    """What each is above ``base``; None: all are ``base``."""
     gaps: bool
+    """Whether a 0 in ``above`` stands for :data:`ABSENT`."""
 
 
 def narrowed(values: Ints) -> Block:

@@ -137,11 +137,11 @@ class Codes:
 
 class TableColumns:
     """Columns of one table that grow piece by piece; times are absolute ns. ``rows``: of each
-    piece. ``place``, one of the columns, is an event's place within its piece.
+    piece. ``event_index``, one of the columns, is an event's index within its piece.
 
     What several processes have made and :func:`joined` has put together has the rows of one process
     behind those of the other: ``file_order`` says which row is next in the file, if it is not the
-    next one, and ``first`` for each piece the place in traceEvents of its first event.
+    next one, and ``first`` for each piece the index in traceEvents of its first event.
     """
 
     def __init__(self, where: object) -> None:
@@ -327,10 +327,10 @@ class EventColumns:
             [number_of(event.cat, _NO_TABLE) if event.ph == "X" else _NO_TABLE for event in events]
         )
         for number, (name, table) in enumerate(self.tables.items()):
-            chosen, places = _chosen(events, numbers, number)
+            chosen, indices = _chosen(events, numbers, number)
             table.rows.append(len(chosen))
             if chosen:
-                table.put("place", places)
+                table.put("event_index", indices)
                 _FILL[name](table, chosen, self.exact)
         self._count_skipped(_chosen(events, numbers, _NO_TABLE)[0])
 
@@ -347,7 +347,7 @@ class EventColumns:
 
 
 def _chosen(events: list[Event], numbers: bytes, number: int) -> tuple[list[Event], bytes]:
-    """The events with this number, and their places, packed."""
+    """The events with this number, and their indices, packed."""
     if number not in numbers:
         return [], b""
     here = np.frombuffer(numbers, np.uint8) == number
@@ -491,14 +491,14 @@ def _external_ids(table: TableColumns, args: Sequence[Args]) -> None:
 
 
 def _missing(packed: bytes) -> Ints:
-    """The places of ABSENT."""
+    """The indices of ABSENT."""
     return np.flatnonzero(np.frombuffer(packed, np.int64) == ABSENT)
 
 
-def _replaced(packed: bytes, places: Ints, values: Ints) -> bytes:
-    """``packed`` with other ``values`` at ``places``."""
+def _replaced(packed: bytes, indices: Ints, values: Ints) -> bytes:
+    """``packed`` with other ``values`` at ``indices``."""
     numbers = np.frombuffer(packed, np.int64).copy()
-    numbers[places] = values
+    numbers[indices] = values
     return numbers.tobytes()
 
 

@@ -32,9 +32,9 @@ def _within(values: Ints, reference: Ints) -> npt.NDArray[np.bool_]:
     least, most = int(reference.min()), int(reference.max())
     if most - least > _SPARSE * len(reference) + _SMALL:
         reference = np.sort(reference)
-        places = np.searchsorted(reference, values)
-        places[places == len(reference)] = 0
-        return np.equal(reference[places], values)
+        indices = np.searchsorted(reference, values)
+        indices[indices == len(reference)] = 0
+        return np.equal(reference[indices], values)
     marks = np.zeros(most - least + 1, np.bool_)
     marks[reference - least] = True
     inside = (values >= least) & (values <= most)
@@ -69,10 +69,10 @@ class Calls:
         ids = ids[order]
         starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
         ids = ids[starts]
-        places = np.searchsorted(ids, wanted)
-        places[places == len(ids)] = 0
-        self.work = np.flatnonzero(ids[places] == wanted)
+        indices = np.searchsorted(ids, wanted)
+        indices[indices == len(ids)] = 0
+        self.work = np.flatnonzero(ids[indices] == wanted)
         ts = identified["ts"].to_numpy()[order]
-        self.begin = np.minimum.reduceat(ts, starts)[places[self.work]]
+        self.begin = np.minimum.reduceat(ts, starts)[indices[self.work]]
         ts += identified["dur"].to_numpy()[order]
-        self.end = np.maximum.reduceat(ts, starts)[places[self.work]]
+        self.end = np.maximum.reduceat(ts, starts)[indices[self.work]]

@@ -41,43 +41,71 @@ _CONTROL = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 
 
 class Args(Struct, frozen=True, gc=False):
-    """The arguments that the tables keep, by Kineto's names; older torch wrote two otherwise."""
+    """The arguments that the tables keep, by Kineto's names; older torch wrote two otherwise.
+    ABSENT, NO_RAW or the default named here where the event has none."""
 
     external_id: int = field(default=ABSENT, name="External id")
+    """The operator around a call, and the call behind work on a GPU."""
     old_external_id: int = field(default=ABSENT, name="external id")
+    """The same before torch 1.12."""
     correlation: int = ABSENT
+    """What a call and the work that it launched have in common."""
     device: int = ABSENT
-    stream: int | str = ABSENT  # older ROCm writes the address of a call's stream
-    grid: tuple[int, int, int] | str | None = None  # torch.compile: "grid(100,)" of an operator
+    """The GPU's number."""
+    stream: int | str = ABSENT
+    """The stream's number; older ROCm writes the address of a call's stream."""
+    grid: tuple[int, int, int] | str | None = None
+    """Blocks of a launch; torch.compile writes "grid(100,)" of an operator."""
     block: tuple[int, int, int] | None = None
+    """Threads of a block."""
     shared: int = field(default=ABSENT, name="shared memory")
+    """Bytes a block, static and dynamic together."""
     registers: int = field(default=ABSENT, name="registers per thread")
-    bytes: int | str = ABSENT  # ROCm writes text into some runtime calls, which no table keeps
+    """Of a kernel."""
+    bytes: int | str = ABSENT
+    """Of a memcpy or memset; ROCm writes text into some runtime calls, which no table keeps."""
     graph_id: int = field(default=0, name="graph id")
+    """The executable graph, unsigned; 0: of none."""
     graph_node_id: int = field(default=0, name="graph node id")
+    """The node, alone or with the graph in its upper half, unsigned; 0: of none."""
     sequence: int = field(default=ABSENT, name="Sequence number")
+    """Autograd's number, by which forward and backward are paired."""
     forward_tid: int = field(default=ABSENT, name="Fwd thread id")
+    """The thread of the forward operator."""
     input_dims: Raw = field(default=NO_RAW, name="Input Dims")
+    """Shapes of an operator's inputs, as JSON."""
     old_input_dims: Raw = field(default=NO_RAW, name="Input dims")
+    """The same in older torch."""
     input_types: Raw = field(default=NO_RAW, name="Input type")
+    """Their types, as JSON."""
     python_id: int = field(default=ABSENT, name="Python id")
+    """A call of a Python function."""
     python_parent_id: int | None = field(default=ABSENT, name="Python parent id")
+    """The call around it; None for the outermost."""
 
 
 NO_ARGS: Final = Args()
 
 
 class Event(Struct, gc=False):
-    """One entry of traceEvents. ``ts`` and ``dur`` are microseconds, as a number of any kind."""
+    """One entry of traceEvents."""
 
     ph: str = ""
+    """The phase: X for a slice."""
     cat: str = ""
+    """Kineto's category."""
     name: str = ""
+    """Of the kernel, call, operator or range."""
     pid: int | str = ABSENT
+    """The process, or the device of work on a GPU."""
     tid: int | str = ABSENT
+    """The thread, or the stream of work on a GPU."""
     ts: int | float | Decimal = NO_TIME
+    """Start in microseconds, as a number of any kind."""
     dur: int | float | Decimal = NO_TIME
+    """Duration in microseconds."""
     args: Args = NO_ARGS
+    """The arguments that are kept."""
 
 
 class _FastEvent(Event, gc=False):

@@ -110,7 +110,7 @@ class ArrayReader(Generic[T]):
     def refused(self, damage: Damage) -> InputError:
         """The error for a document of whose array nothing could be used."""
         advice = _ADVICE_CUT if damage.cut else _ADVICE_DAMAGED
-        return InputError(self._path, damage.found, "a whole JSON document", advice)
+        return InputError(self._path, damage.description, "a whole JSON document", advice)
 
     def _pieces(self) -> Iterator[list[T] | None]:
         """All but the last elements; these and what stands behind them are left in the buffer."""
@@ -438,7 +438,7 @@ class _DamagedError(Exception):
     """The document cannot be read on from here."""
 
     def __init__(self, damage: Damage) -> None:
-        super().__init__(damage.found)
+        super().__init__(damage.description)
         self.damage = damage
 
 

@@ -18,7 +18,7 @@ from graphviz_dash.ingest.kineto.json_stream import element_spans
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.ingest.names import demangled
 from graphviz_dash.model.graph import Dim3, KernelParams
-from graphviz_dash.model.trace import EventPlaces, Trace
+from graphviz_dash.model.trace import EventOffsets, Trace
 
 _LARGEST = (1 << 31) - 1
 
@@ -32,12 +32,12 @@ def launched_kernels(
     Raises:
         InputError: the file cannot be read any more.
     """
-    if trace.places is None or not rows:
+    if trace.offsets is None or not rows:
         return {}
-    event_index = trace.places.rows["runtime"]
+    event_index = trace.offsets.rows["runtime"]
     row_at = {int(event_index[row]): row for row in rows}
     kernels = {}
-    for at, event in _events(trace.places, sorted(row_at), limits):
+    for at, event in _events(trace.offsets, sorted(row_at), limits):
         kernel = _kernel(event.get("args"), limits)
         if kernel is not None:
             kernels[row_at[at]] = kernel
@@ -46,16 +46,16 @@ def launched_kernels(
 
 
 def _events(
-    places: EventPlaces, wanted: list[int], limits: Limits
+    offsets: EventOffsets, wanted: list[int], limits: Limits
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The events at places ``wanted``, ascending, of traceEvents."""
-    pieces = places.pieces.with_columns(
+    """The events at the indices ``wanted``, ascending, of traceEvents."""
+    pieces = offsets.pieces.with_columns(
         until=pl.col("first").shift(-1).fill_null(1 << 62)
     ).iter_rows()
     following = iter(wanted)
     at = next(following, None)
     read = 0
-    with ByteStream(places.path, limits) as stream:
+    with ByteStream(offsets.path, limits) as stream:
         for first, start, end, until in pieces:
             if at is None:
                 return

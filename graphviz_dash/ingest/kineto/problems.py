@@ -71,7 +71,7 @@ def missing_rest(
     """A file that could not be read to its end, and what was used of it: ``events`` events in
     ``read_bytes`` bytes of JSON, the last of which ends ``end`` ns after the first begins."""
     description = (
-        f"{damage.found}. Used are the {counted(events, 'event')} "
+        f"{damage.description}. Used are the {counted(events, 'event')} "
         f"before, {read_bytes:,} bytes of JSON over {format_ns(end)}; whatever came after is "
         "missing from every figure, and since events are not written in the order of time, that "
         "may be work of any moment"

@@ -22,14 +22,18 @@ from graphviz_dash.model.trace import Trace
 
 @dataclass(frozen=True)
 class RawEvent:
-    """An entry of traceEvents. ``place``: its index there; ``start`` and ``end``: its bytes in the
-    document, decompressed; ``text``: these bytes; ``fields``: what they say."""
+    """An entry of traceEvents."""
 
-    place: int
+    index: int
+    """Its index there."""
     start: int
+    """Its first byte in the document, decompressed."""
     end: int
+    """The byte behind its last one."""
     text: bytes
+    """These bytes."""
     fields: dict[str, Any]
+    """What they say."""
 
 
 def raw_event(trace: Trace, table: str, row: int, limits: Limits = DEFAULT_LIMITS) -> RawEvent:
@@ -42,12 +46,12 @@ def raw_event(trace: Trace, table: str, row: int, limits: Limits = DEFAULT_LIMIT
         KeyError: no such table.
         IndexError: no such row.
     """
-    places = trace.places
-    if places is None:
+    offsets = trace.offsets
+    if offsets is None:
         raise InputError(trace.info.source, "a trace that no file holds", "a trace from a file")
-    index = int(places.rows[table][row])
-    before = places.pieces.filter(pl.col("first") <= index).row(-1, named=True)
-    with ByteStream(places.path, limits) as stream:
+    index = int(offsets.rows[table][row])
+    before = offsets.pieces.filter(pl.col("first") <= index).row(-1, named=True)
+    with ByteStream(offsets.path, limits) as stream:
         stream.skip(before["start"])
         piece = stream.read(before["end"] - before["start"])
     spans = islice(element_spans(piece), index - before["first"], None)
@@ -57,5 +61,5 @@ def raw_event(trace: Trace, table: str, row: int, limits: Limits = DEFAULT_LIMIT
     name = getattr(trace, table)["name"].cast(pl.String)[row]
     if not isinstance(fields, dict) or str(fields.get("name", "")) != name:
         advice = "The file was changed after the trace was read: load it anew."
-        raise InputError(places.path, f"another event than {name[:80]!r}", "the trace", advice)
+        raise InputError(offsets.path, f"another event than {name[:80]!r}", "the trace", advice)
     return RawEvent(index, before["start"] + start, before["start"] + end, text, fields)

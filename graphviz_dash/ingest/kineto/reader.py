@@ -35,7 +35,7 @@ from graphviz_dash.ingest.kineto.problems import find_problems, missing_rest, un
 from graphviz_dash.ingest.kineto.tables import frames
 from graphviz_dash.ingest.kineto.workers import DeclinedError, Workers
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
-from graphviz_dash.model.trace import EventPlaces, Trace, TraceInfo, TraceProblem
+from graphviz_dash.model.trace import EventOffsets, Trace, TraceInfo, TraceProblem
 
 _MOST_CATEGORIES = 64
 """Categories counted by name; a trace with more has the rest counted together."""
@@ -197,8 +197,8 @@ class _Reading:
                 *_unreadable(unreadable),
             ),
         )
-        places = EventPlaces(self.path, _pieces(columns.events, self.spans), rows)
-        return Trace(info=info, **tables, places=places)
+        offsets = EventOffsets(self.path, _pieces(columns.events, self.spans), rows)
+        return Trace(info=info, **tables, offsets=offsets)
 
 
 def _missing(reader: ArrayReader[Event], events: int, end: int) -> Iterator[TraceProblem]:
@@ -243,7 +243,7 @@ def _pieces(events: list[int], spans: list[tuple[int, int]]) -> pl.DataFrame:
 
 
 PIECES: Final = pl.Schema({"first": pl.Int64, "start": pl.Int64, "end": pl.Int64})
-"""Columns of ``EventPlaces.pieces``."""
+"""Columns of ``EventOffsets.pieces``."""
 
 
 @contextmanager

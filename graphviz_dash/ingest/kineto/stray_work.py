@@ -68,7 +68,13 @@ def work_without_launches(
             "and not all were launched before it began: records of calls were dropped, or the "
             "profiler records no calls of this kind. Launch counts and delays leave them out.",
         )
-    # Ids that are wrong stand for launches that seem to have done nothing, and come after them.
+    yield from _later_session(stray, graphs, cupti_version)
+
+
+def _later_session(
+    stray: pl.DataFrame, graphs: pl.DataFrame, cupti_version: int | None
+) -> Iterator[TraceProblem]:
+    """Ids that are wrong stand for launches that seem to have done nothing, and come after them."""
     if not graphs.height or cupti_version is None or cupti_version >= _SOUND_SESSIONS:
         return
     if stray.filter(pl.col("ts") >= graphs["ts"].min()).height:

@@ -37,8 +37,8 @@ which puts what encloses before what is enclosed."""
 def frames(
     tables: dict[str, TableColumns], origin: int, limits: Limits, look: Callable[..., T]
 ) -> tuple[dict[str, pl.DataFrame], dict[str, pl.Series], T]:
-    """The finished tables, sorted by ts, times since ``origin``; the column place of each, the
-    place in traceEvents; and what ``look`` finds in the tables gpu and
+    """The finished tables, sorted by ts, times since ``origin``; the index in
+    traceEvents of each row; and what ``look`` finds in the tables gpu and
     runtime, asked while others are made. Uses up ``tables``.
 
     Raises:
@@ -64,10 +64,10 @@ def _frame(
     # becomes a column is memory of its own, for Polars need not copy it.
     scratch = None if order is None else np.empty_like(ts)
     columns = []
-    for column, kind in (SCHEMAS[name] | {"place": "int64"}).items():
+    for column, kind in (SCHEMAS[name] | {"event_index": "int64"}).items():
         times = {"ts": ts, "dur": dur}.get(column)
         values = table.column(column, scratch) if times is None else times
-        if column == "place" and table.first is not None:
+        if column == "event_index" and table.first is not None:
             values += np.repeat(table.first, table.rows)  # in traceEvents, not in the piece
         if order is not None:
             values = values[order]
@@ -90,9 +90,9 @@ def _order(ts: Ints, dur: Ints | None, file_order: Ints | None) -> Ints | None:
     ordered = ts[order]
     tied = np.zeros(len(ts) + 1, np.bool_)
     np.equal(ordered[1:], ordered[:-1], out=tied[1:-1])
-    places = np.flatnonzero(tied[1:] | tied[:-1])
-    rows = order[places]
-    order[places] = rows[np.lexsort((-dur[rows], ts[rows]))]
+    indices = np.flatnonzero(tied[1:] | tied[:-1])
+    rows = order[indices]
+    order[indices] = rows[np.lexsort((-dur[rows], ts[rows]))]
     return order
 
 

@@ -19,12 +19,16 @@ _LARGEST: Final = (1 << 63) - 1
 
 
 class Device(msgspec.Struct, frozen=True):
-    """An entry of deviceProperties, as far as it is used; None where it is not told."""
+    """An entry of deviceProperties, as far as it is used; None where the trace does not say."""
 
     name: str | None
+    """As the driver names it."""
     compute_capability: tuple[int, int] | None
+    """Major and minor number."""
     memory_bytes: int | None
+    """Of the whole device."""
     multiprocessors: int | None
+    """How many it has."""
 
 
 class Rank(msgspec.Struct, frozen=True):

@@ -32,33 +32,46 @@ LENGTH: Final = struct.Struct("=q")
 
 
 class BlockResult(msgspec.Struct, array_like=True):
-    """A :class:`Block`: ``width`` bytes for each row at ``place``, from the end of the slots; with
-    width 0 none."""
+    """A :class:`Block` in the file of memory."""
 
     rows: int
+    """Numbers in the block."""
     base: int
+    """What all are above."""
     width: int
+    """Bytes of each row; 0: none, all are ``base``."""
     gaps: bool
-    place: int
+    """Whether a 0 stands for ABSENT."""
+    offset: int
+    """Where its bytes begin, from the end of the slots."""
 
 
 class TableResult(msgspec.Struct):
-    """A table: rows of each piece, columns, and the strings that its codes stand for."""
+    """A table."""
 
     rows: list[int]
+    """Rows of each piece."""
     columns: dict[str, list[BlockResult]]
+    """The blocks of each column."""
     names: list[str]
+    """What the codes of names stand for."""
     texts: list[bytes]
+    """What the codes of arguments stand for, as JSON."""
     whole_microseconds: bool
+    """Whether every time was written as an integer."""
 
 
 class Result(msgspec.Struct):
     """All of a worker's tables, and what it counted."""
 
     tables: dict[str, TableResult]
+    """By the names of SCHEMAS."""
     events: list[int]
+    """Entries of traceEvents in each piece."""
     skipped: dict[str, int]
+    """Events that no table holds, by category."""
     unreadable: dict[str, int]
+    """Arguments whose value is of no use, by name."""
 
 
 def main() -> None:

@@ -261,7 +261,7 @@ def _block(result: BlockResult, memory: mmap.mmap) -> Block:
         return Block(result.rows, result.base, None, result.gaps)
     # Eight bytes wide are the numbers themselves, which may be negative.
     kind = np.dtype(np.int64 if result.width == 8 else f"u{result.width}")
-    at = _SLOTS * _SLOT_BYTES + result.place
+    at = _SLOTS * _SLOT_BYTES + result.offset
     return Block(
         result.rows, result.base, np.frombuffer(memory, kind, result.rows, at), result.gaps
     )

@@ -14,7 +14,7 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.exports.dot import as_dot
 from graphviz_dash.exports.report import report
 from graphviz_dash.exports.tables import as_csv, as_parquet, kernel_frame, node_frame
-from graphviz_dash.ui.components.perfetto import Part, perfetto_button
+from graphviz_dash.ui.components.perfetto import TracePart, perfetto_button
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, choose_run, chosen_experiment, empty, trouble
 from graphviz_dash.ui.page.markup import element, show, text
@@ -51,7 +51,7 @@ def _trace(chosen: Chosen) -> None:
     try:
         names = [_ALL, *(run.name for run in traced)]
         picked = url_state.choose("trace", "Runs in it", names)
-        part = Part() if picked == _ALL else Part(((picked, None),))
+        part = TracePart() if picked == _ALL else TracePart(((picked, None),))
         with st.container(key="trace-to-open"):
             perfetto_button(chosen.key, part, key=f"perfetto-{chosen.key}-{picked}")
     except InputError as error:

@@ -11,7 +11,7 @@ from graphviz_dash.analysis.trace.steps import StepMethod
 from graphviz_dash.charts.timeline.run import choose
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import ExecutionMode, Run
-from graphviz_dash.ui.components.perfetto import Part, perfetto_button
+from graphviz_dash.ui.components.perfetto import TracePart, perfetto_button
 from graphviz_dash.ui.components.timeline import timeline_view
 from graphviz_dash.ui.components.timeline.api import make_ready, timeline_of
 from graphviz_dash.ui.page import url_state
@@ -78,7 +78,7 @@ def _perfetto(chosen: Chosen, shown: list[str], step: str) -> None:
     try:
         perfetto_button(
             chosen.key,
-            Part(tuple(picked)),
+            TracePart(tuple(picked)),
             label="Open these steps in Perfetto",
             small=True,
             key=f"perfetto-{chosen.key}-{'-'.join(f'{name}.{at}' for name, at in picked)}",

@@ -8,7 +8,7 @@ import pytest
 
 from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.errors import InputError
-from graphviz_dash.exports.trace.excerpt import WHOLE, Part, excerpt
+from graphviz_dash.exports.trace.excerpt import WHOLE, TracePart, excerpt
 from graphviz_dash.exports.trace.perfetto import export_perfetto
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Experiment
@@ -26,7 +26,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     return load_experiment(make_experiment(tmp_path_factory.mktemp("part") / "toy"))
 
 
-def _read(experiment: Experiment, part: Part, folder: Path) -> ReadTrace:
+def _read(experiment: Experiment, part: TracePart, folder: Path) -> ReadTrace:
     return read_perfetto(export_perfetto(excerpt(experiment, part), folder / "t.pftrace").path)
 
 
@@ -41,7 +41,7 @@ def test_the_whole_is_the_experiment_itself(toy: Experiment) -> None:
 
 
 def test_one_run(toy: Experiment, tmp_path: Path) -> None:
-    read = _read(toy, Part((("graph", None),)), tmp_path)
+    read = _read(toy, TracePart((("graph", None),)), tmp_path)
     assert read.processes == ["graph"]
     assert len(read.of("graph", *GPU)) == _trace(toy, "graph").gpu.height
 
@@ -49,7 +49,7 @@ def test_one_run(toy: Experiment, tmp_path: Path) -> None:
 def test_a_step_of_each_run_holds_its_work_its_calls_and_their_links(
     toy: Experiment, tmp_path: Path
 ) -> None:
-    read = _read(toy, Part((("eager", 1), ("graph", 2))), tmp_path)
+    read = _read(toy, TracePart((("eager", 1), ("graph", 2))), tmp_path)
     for name, number in (("eager", 1), ("graph", 2)):
         trace = _trace(toy, name)
         step = next(one for one in steps(trace) if one.index == number)
@@ -76,8 +76,8 @@ def test_a_graph_among_others_that_look_alike_keeps_its_own_launches(tmp_path: P
     partial = next(run for run in sample.runs if run.name == "partial")
     assert len(partial.graphs) > 2
     wanted = partial.graphs[1].id
-    whole = _read(sample, Part((("partial", None),)), tmp_path)
-    part = _read(sample, Part((("partial", None),), wanted), tmp_path)
+    whole = _read(sample, TracePart((("partial", None),)), tmp_path)
+    part = _read(sample, TracePart((("partial", None),), wanted), tmp_path)
     expected = [
         (one.name, one.end - one.start)
         for one in whole.of("partial", *GPU)
@@ -92,13 +92,13 @@ def test_a_graph_among_others_that_look_alike_keeps_its_own_launches(tmp_path: P
 @pytest.mark.parametrize(
     ("part", "told"),
     [
-        (Part((("nobody", None),)), "no run 'nobody'"),
-        (Part((("eager", 99),)), "no step 99"),
-        (Part((("graph", None),), "graph-7"), "no graph 'graph-7'"),
-        (Part((("eager", None),), "graph-0"), "no graph 'graph-0'"),
+        (TracePart((("nobody", None),)), "no run 'nobody'"),
+        (TracePart((("eager", 99),)), "no step 99"),
+        (TracePart((("graph", None),), "graph-7"), "no graph 'graph-7'"),
+        (TracePart((("eager", None),), "graph-0"), "no graph 'graph-0'"),
     ],
 )
-def test_what_is_not_there_is_told(toy: Experiment, part: Part, told: str) -> None:
+def test_what_is_not_there_is_told(toy: Experiment, part: TracePart, told: str) -> None:
     with pytest.raises(InputError, match=told):
         excerpt(toy, part)
 

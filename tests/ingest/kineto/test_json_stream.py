@@ -131,5 +131,5 @@ def test_damage_is_told_without_reading_the_rest(tmp_path: Path) -> None:
         )
         assert [item for piece in reader for item in piece] == [{"a": i} for i in range(100)]
         assert reader.damage is not None
-        assert "not JSON at byte" in reader.damage.found
+        assert "not JSON at byte" in reader.damage.description
         assert stream._file.tell() < 20_000

@@ -58,8 +58,8 @@ def test_each_row_of_a_real_trace_leads_to_its_event(
     path = tmp_path / "trace.json"
     path.write_bytes(gzip.compress(document) if compressed else document)
     trace = read_trace(path)
-    assert trace.places is not None
-    assert len(trace.places.pieces) > 20
+    assert trace.offsets is not None
+    assert len(trace.offsets.pieces) > 20
     check_all(trace, document, step=17)
 
 

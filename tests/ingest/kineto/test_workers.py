@@ -72,11 +72,11 @@ def mixed(slices: int, **options: Any) -> TraceBuilder:
 
 def assert_same(one: Trace, other: Trace) -> None:
     assert one.info == other.info
-    assert one.places is not None
-    assert other.places is not None
+    assert one.offsets is not None
+    assert other.offsets is not None
     for name in SCHEMAS:
         assert getattr(one, name).equals(getattr(other, name)), name
-        assert one.places.rows[name].equals(other.places.rows[name]), name
+        assert one.offsets.rows[name].equals(other.offsets.rows[name]), name
 
 
 def taken(path: Path, processes: int, limits: Limits | None = None) -> Trace | str:

@@ -16,13 +16,13 @@ from urllib.parse import urlencode, urlsplit
 import streamlit as st
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.exports.trace.excerpt import WHOLE, Part, excerpt
+from graphviz_dash.exports.trace.excerpt import WHOLE, TracePart, excerpt
 from graphviz_dash.exports.trace.run_alignment import align
 from graphviz_dash.ui.components.local_perfetto import LOCAL_UI_PATH, local_ui
 from graphviz_dash.ui.components.perfetto.api import TRACE_PATH, file_stem, routes
 from graphviz_dash.ui.state.store import STORE
 
-__all__ = ["Part", "perfetto_button", "public_ui", "routes"]
+__all__ = ["TracePart", "perfetto_button", "public_ui", "routes"]
 
 PUBLIC_UI: Final = "https://ui.perfetto.dev"
 UI_VARIABLE: Final = "GRAPHVIZ_DASH_PERFETTO_UI"
@@ -50,7 +50,7 @@ _HTML: Final = """
 
 def perfetto_button(
     experiment_key: str,
-    part: Part = WHOLE,
+    part: TracePart = WHOLE,
     *,
     label: str = "Open in Perfetto",
     small: bool = False,
@@ -112,7 +112,7 @@ def public_ui() -> str:
     return address.partition("#")[0].rstrip("/")
 
 
-def _first_step(key: str, part: Part) -> tuple[int, int] | None:
+def _first_step(key: str, part: TracePart) -> tuple[int, int] | None:
     """Where the first step of all runs lies, with some air; None where all of it is to be seen."""
     if part.graph is not None or (part.runs and all(step is not None for _, step in part.runs)):
         return None
@@ -131,7 +131,7 @@ def _opening_view(span: tuple[int, int] | None) -> str:
     return urlencode({"hideSidebar": "true", **shown, "startupCommands": commands})
 
 
-def _query(key: str, part: Part, form: str) -> str:
+def _query(key: str, part: TracePart, form: str) -> str:
     asked = [("experiment", key), ("format", form)]
     for run, step in part.runs:
         asked += [("run", run), ("step", "" if step is None else str(step))]

@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from graphviz_dash.exports.files import ExportSummary
 from graphviz_dash.exports.trace.chrome import export_chrome
-from graphviz_dash.exports.trace.excerpt import WHOLE, Part, excerpt
+from graphviz_dash.exports.trace.excerpt import WHOLE, TracePart, excerpt
 from graphviz_dash.exports.trace.perfetto import export_perfetto
 from graphviz_dash.model.run import Experiment
 from graphviz_dash.ui.components.requests import (
@@ -69,7 +69,7 @@ def routes() -> list[Route]:
     ]
 
 
-def trace_file(key: str, form: str, part: Part = WHOLE) -> ExportSummary:
+def trace_file(key: str, form: str, part: TracePart = WHOLE) -> ExportSummary:
     """The exported trace of a part of an opened experiment, written once for each format of
     FORMATS.
 
@@ -105,7 +105,7 @@ class Asked:
 
     key: str
     form: str
-    part: Part
+    part: TracePart
 
     @property
     def slot(self) -> tuple[object, ...]:
@@ -129,7 +129,7 @@ def _asked(request: Request) -> Asked:
     if graph is not None and (len(names) != 1 or not 0 < len(graph) <= _MAX_GRAPH):
         raise BadParameterError("graph: expected the id of one, and its run")
     steps = [int(number) if number else None for number in numbers]
-    part = Part(tuple(zip(names, steps, strict=True)), graph)
+    part = TracePart(tuple(zip(names, steps, strict=True)), graph)
     return Asked(experiment_key(request), form, part)
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -23,12 +24,14 @@ _EXTRAS: Final = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 
 
 @dataclass(frozen=True)
-class Place:
-    """One file, or a run bundle's folder, by its address: a local path, or one with a protocol.
-    ``bundle``: whether it is the folder of a bundle."""
+class Location:
+    """One file, or a run bundle's folder, by its address: a local path, or one with a protocol."""
 
     address: str
     bundle: bool = False
+    """Whether it is the folder of a bundle."""
+    unreadable: str | None = None
+    """Why the folder at this address could not be listed; None for what can be read."""
 
     @property
     def remote(self) -> bool:
@@ -49,67 +52,95 @@ class Place:
 
 def is_address(text: str) -> bool:
     """Whether ``text`` has a protocol, as in ``s3://bucket/folder``."""
-    protocol, found, _ = text.partition("://")
-    return bool(found) and protocol.replace("+", "").isalnum() and protocol != "file"
+    protocol, separator, _ = text.partition("://")
+    return bool(separator) and protocol.replace("+", "").isalnum() and protocol != "file"
 
 
-def find_places(given: Sequence[str]) -> list[Place]:
+def find_locations(given: Sequence[str]) -> list[Location]:
     """The files and bundles behind what was given: a file is itself, a folder every visible file in
-    it and below, where a folder with a manifest counts as one bundle.
+    it and below, where a folder with a manifest counts as one bundle. A folder below that cannot be
+    listed is a location that is ``unreadable``.
 
     Raises:
         InputError: nothing there, or it cannot be listed: no credentials, no such bucket.
         MissingRequirementError: the package for its protocol is not installed.
     """
-    found: list[Place] = []
-    for one in given:
-        places = list(_remote(one) if is_address(one) else _local(one.removeprefix("file://")))
-        if not places:
-            raise InputError(one, "no file in it", "a file, or a folder with files")
-        found += places
-    return list(dict.fromkeys(found))
+    locations: list[Location] = []
+    for text in given:
+        below = list(_remote(text) if is_address(text) else _local(text.removeprefix("file://")))
+        if not below:
+            raise InputError(text, "no file in it", "a file, or a folder with files")
+        if below[0].unreadable and below[0].address == text.removeprefix("file://"):
+            raise InputError(text, below[0].unreadable, "a file or folder that can be read")
+        locations += below
+    return list(dict.fromkeys(locations))
 
 
-def _local(text: str) -> Iterator[Place]:
+def _local(text: str) -> Iterator[Location]:
     path = Path(text)
-    if path.is_dir():
-        yield from _below(path)
-    elif path.exists():
-        yield Place(text)
-    else:
+    try:
+        if path.is_dir():
+            yield from _below(path, text)
+            return
+        exists = path.exists()
+    except OSError as error:
+        raise InputError(text, _refusal(error), "a file or folder that can be read") from error
+    if not exists:
         raise InputError(text, "no such file", "a file, a folder, or an address such as s3://...")
+    yield Location(text)
 
 
-def _below(folder: Path) -> Iterator[Place]:
-    if is_bundle(folder):
-        yield Place(str(folder), bundle=True)
+def _below(folder: Path, address: str) -> Iterator[Location]:
+    try:
+        bundle = is_bundle(folder)
+        children = [] if bundle else sorted(folder.iterdir())
+        kinds = [_kind(child) for child in children]
+    except OSError as error:
+        yield Location(address, unreadable=_refusal(error))
         return
-    with _told(str(folder)):
-        children = sorted(folder.iterdir())
-    for child in children:
-        if child.name.startswith(".") or child.is_symlink():
-            continue
-        if child.is_dir():
-            yield from _below(child)
-        elif child.is_file():
-            yield Place(str(child))
+    if bundle:
+        yield Location(address, bundle=True)
+    for child, kind in zip(children, kinds, strict=True):
+        if kind is _Kind.FOLDER:
+            yield from _below(child, str(child))
+        elif kind is _Kind.FILE:
+            yield Location(str(child))
 
 
-def _remote(address: str) -> Iterator[Place]:
-    with _told(address):
+class _Kind(Enum):
+    FILE = 1
+    FOLDER = 2
+    OTHER = 3
+
+
+def _kind(path: Path) -> _Kind:
+    """What an entry of a folder is; hidden ones and links are passed over."""
+    if path.name.startswith(".") or path.is_symlink():
+        return _Kind.OTHER
+    if path.is_dir():
+        return _Kind.FOLDER
+    return _Kind.FILE if path.is_file() else _Kind.OTHER
+
+
+def _refusal(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _remote(address: str) -> Iterator[Location]:
+    with _refusals_reported(address):
         system, path = _system(address)
         if system.isfile(path):
-            yield Place(address)
+            yield Location(address)
             return
         files = sorted(file for file in system.find(path) if not _passed(file, path))
     protocol = address.partition("://")[0]
     bundles = {str(PurePosixPath(file).parent) for file in files if file.endswith(f"/{MANIFEST}")}
     inside = tuple(f"{bundle}/" for bundle in bundles)
     for bundle in sorted(bundles):
-        yield Place(f"{protocol}://{bundle.lstrip('/')}", bundle=True)
+        yield Location(f"{protocol}://{bundle.lstrip('/')}", bundle=True)
     for file in files:
         if not file.startswith(inside):
-            yield Place(f"{protocol}://{str(file).lstrip('/')}")
+            yield Location(f"{protocol}://{str(file).lstrip('/')}")
 
 
 def _passed(file: str, path: str) -> bool:
@@ -136,16 +167,16 @@ def _system(address: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def _told(address: str) -> Iterator[None]:
+def _refusals_reported(address: str) -> Iterator[None]:
     """What a file system refuses, in one line with the address."""
     try:
         yield
     except _refusals() as error:
-        found = str(error) or type(error).__name__
+        actual = str(error) or type(error).__name__
         if isinstance(error, FileNotFoundError):
-            found = f"no such bucket, folder or file ({found})"
-        advice = next((text for said, text in _ADVICE.items() if said in found), "")
-        raise InputError(address, found, "a file or folder that can be read", advice) from error
+            actual = f"no such bucket, folder or file ({actual})"
+        advice = next((text for said, text in _ADVICE.items() if said in actual), "")
+        raise InputError(address, actual, "a file or folder that can be read", advice) from error
 
 
 _ADVICE: Final = {
@@ -166,29 +197,29 @@ _REFUSALS: Final = {
 
 def _refusals() -> tuple[type[Exception], ...]:
     """What file systems raise: of the cloud libraries those that somebody imported."""
-    found = (
+    candidates = (
         getattr(sys.modules[module], name, None)
         for module, names in _REFUSALS.items()
         if module in sys.modules
         for name in names
     )
-    own = (one for one in found if isinstance(one, type) and issubclass(one, Exception))
+    own = (kind for kind in candidates if isinstance(kind, type) and issubclass(kind, Exception))
     return (OSError, ValueError, *own)
 
 
 @contextmanager
-def local_copy(place: Place, scratch: Path) -> Iterator[Path]:
-    """The file or folder of ``place`` on this machine, fetched into ``scratch`` if it is not, and
-    removed from there afterwards.
+def local_copy(location: Location, scratch: Path) -> Iterator[Path]:
+    """``location`` on this machine, fetched into ``scratch`` if it lies elsewhere, and removed from
+    there afterwards.
 
     Raises:
         InputError: it cannot be fetched.
     """
-    if not place.remote:
-        yield Path(place.address)
+    if not location.remote:
+        yield Path(location.address)
         return
-    target = scratch / place.name
-    fetch(place.address, target, folder=place.bundle)
+    target = scratch / location.name
+    fetch(location.address, target, folder=location.bundle)
     try:
         yield target
     finally:
@@ -202,7 +233,7 @@ def fetch(address: str, target: Path, *, folder: bool) -> None:
     Raises:
         InputError: it is not there, or cannot be read.
     """
-    with _told(address):
+    with _refusals_reported(address):
         system, path = _system(address)
         if not folder:
             system.get_file(path, str(target))
@@ -210,8 +241,8 @@ def fetch(address: str, target: Path, *, folder: bool) -> None:
         top = target.resolve()
         for file in system.find(path):
             within = PurePosixPath(file).relative_to(PurePosixPath(path.rstrip("/")))
-            place = (top / within).resolve()
-            if not place.is_relative_to(top):
+            copy = (top / within).resolve()
+            if not copy.is_relative_to(top):
                 raise InputError(address, f"a file at {within}", "files inside the folder")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            system.get_file(file, str(place))
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            system.get_file(file, str(copy))

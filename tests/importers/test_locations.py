@@ -12,7 +12,13 @@ import fsspec
 import pytest
 
 from graphviz_dash.errors import InputError, MissingRequirementError
-from graphviz_dash.importers.places import Place, fetch, find_places, is_address, local_copy
+from graphviz_dash.importers.locations import (
+    Location,
+    fetch,
+    find_locations,
+    is_address,
+    local_copy,
+)
 
 
 @pytest.fixture
@@ -37,29 +43,29 @@ def test_folders_are_searched_and_bundles_are_one(tmp_path: Path) -> None:
     for name in ("a.json", "deep/b.json", "deep/run/manifest.json", "deep/run/x.json", ".hidden/c"):
         (tmp_path / name).write_text("{}")
     (tmp_path / "link").symlink_to(tmp_path / "a.json")
-    found = find_places([str(tmp_path)])
+    found = find_locations([str(tmp_path)])
     assert found == [
-        Place(f"{tmp_path}/a.json"),
-        Place(f"{tmp_path}/deep/b.json"),
-        Place(f"{tmp_path}/deep/run", bundle=True),
+        Location(f"{tmp_path}/a.json"),
+        Location(f"{tmp_path}/deep/b.json"),
+        Location(f"{tmp_path}/deep/run", bundle=True),
     ]
 
 
 def test_an_address_is_searched_the_same(memory: fsspec.AbstractFileSystem) -> None:
     for name in ("/t/a.json", "/t/run/manifest.json", "/t/run/clean.json", "/t/.x/c"):
         memory.pipe_file(name, b"{}")
-    assert find_places(["memory://t"]) == [
-        Place("memory://t/run", bundle=True),
-        Place("memory://t/a.json"),
+    assert find_locations(["memory://t"]) == [
+        Location("memory://t/run", bundle=True),
+        Location("memory://t/a.json"),
     ]
-    assert find_places(["memory://t/a.json"]) == [Place("memory://t/a.json")]
+    assert find_locations(["memory://t/a.json"]) == [Location("memory://t/a.json")]
 
 
 def test_a_copy_lasts_as_long_as_it_is_used(
     memory: fsspec.AbstractFileSystem, tmp_path: Path
 ) -> None:
     memory.pipe_file("/t/a.json", b"here")
-    with local_copy(Place("memory://t/a.json"), tmp_path) as file:
+    with local_copy(Location("memory://t/a.json"), tmp_path) as file:
         assert file.read_bytes() == b"here"
     assert not list(tmp_path.iterdir())
 
@@ -74,7 +80,7 @@ def test_a_folder_with_all_below_it(memory: fsspec.AbstractFileSystem, tmp_path:
 @pytest.mark.parametrize("given", ["nowhere", "memory://nowhere"])
 def test_nothing_there(given: str) -> None:
     with pytest.raises(InputError):
-        find_places([given])
+        find_locations([given])
 
 
 def test_a_protocol_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +89,7 @@ def test_a_protocol_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", lacking)
     with pytest.raises(MissingRequirementError, match=r"graphviz-dash\[s3\]"):
-        find_places(["s3://bucket/a"])
+        find_locations(["s3://bucket/a"])
 
 
 class RefusingSystem:
@@ -120,7 +126,7 @@ def test_what_a_bucket_refuses_is_one_line(
     monkeypatch.setitem(sys.modules, "botocore.exceptions", library)
     monkeypatch.setattr(fsspec.core, "url_to_fs", lambda _: (RefusingSystem(error), "b/x"))
     for ask in (
-        lambda: find_places(["s3://b/x"]),
+        lambda: find_locations(["s3://b/x"]),
         lambda: fetch("s3://b/x", tmp_path / "x", folder=False),
     ):
         with pytest.raises(InputError, match=f"^s3://b/x: .*{told}") as caught:
@@ -132,7 +138,7 @@ def test_empty_objects_that_stand_for_folders_are_no_files(monkeypatch: pytest.M
     listed = ["b/x/", "b/x/deep/", "b/x/deep/a.json", "b/x/.hidden/c"]
     system = SimpleNamespace(isfile=lambda _: False, find=lambda _: listed)
     monkeypatch.setattr(fsspec.core, "url_to_fs", lambda _: (system, "b/x"))
-    assert find_places(["s3://b/x"]) == [Place("s3://b/x/deep/a.json")]
+    assert find_locations(["s3://b/x"]) == [Location("s3://b/x/deep/a.json")]
 
 
 def test_names_in_a_bucket_lead_nowhere_else(
@@ -142,8 +148,8 @@ def test_names_in_a_bucket_lead_nowhere_else(
     listed = ["b/x/../manifest.json", "b/x/../.ssh/config", "b/x/a.json"]
     system = SimpleNamespace(isfile=lambda _: False, find=lambda _: listed)
     monkeypatch.setattr(fsspec.core, "url_to_fs", lambda _: (system, "b/x"))
-    assert find_places(["s3://b/x"]) == [Place("s3://b/x/a.json")]
-    assert Place("s3://b/x/..").name == "unnamed"
+    assert find_locations(["s3://b/x"]) == [Location("s3://b/x/a.json")]
+    assert Location("s3://b/x/..").name == "unnamed"
     with pytest.raises(InputError, match="a file at"):
         fetch("s3://b/x", tmp_path / "x", folder=True)
 
@@ -157,4 +163,4 @@ def test_an_error_of_a_worker_comes_back_as_it_was() -> None:
 
 def test_an_unknown_protocol() -> None:
     with pytest.raises(InputError):
-        find_places(["teleport://a"])
+        find_locations(["teleport://a"])

@@ -1,0 +1,146 @@
+"""What the foreign files of one run say together: its graphs, its memory, and what they lack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from graphviz_dash.analysis.replays.inferred_graphs import captured_launches, captured_order
+from graphviz_dash.importers.group import SourceGroup, SourcePart
+from graphviz_dash.ingest.kineto.launch_arguments import launched_kernels
+from graphviz_dash.ingest.limits import Limits
+from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.node_ids import GraphIds
+from graphviz_dash.model.run import Absent, FileRole, MemoryUse
+from graphviz_dash.model.trace import Trace
+
+_NO_CLEAN: Final = (
+    "imported from traces: all times in them are under a profiler, so there are no clean timings"
+)
+_WHOLE_GRAPH: Final = "^CUDA graph .*, as a whole$"
+
+
+@dataclass(frozen=True)
+class RunContents:
+    """What the parts of a run say, ready to be written."""
+
+    graphs: tuple[CapturedGraph, ...]
+    """Of all files, numbered one behind the other; from the launches of captures where no file
+    describes any."""
+    ids: tuple[GraphIds, ...]
+    """Ids of nodes, where a file tells them."""
+    memory: MemoryUse | None
+    """What torch's allocator held; None without a snapshot."""
+    absent: tuple[Absent, ...]
+    """What such files cannot tell, and what is not among them."""
+
+
+def run_contents(group: SourceGroup, limits: Limits) -> RunContents:
+    """The contents of ``group``.
+
+    Raises:
+        InputError: a trace that cannot be read any more.
+    """
+    graphs: list[CapturedGraph] = []
+    ids: list[GraphIds] = []
+    absent = [Absent(Fact.CLEAN_PASS, _NO_CLEAN)]
+    for content in (part.content for part in group.parts):
+        added = _renumbered(content.graphs, len(_roots(graphs)))
+        graphs += added
+        if content.ids is not None:
+            ids.append(msgspec.structs.replace(content.ids, graph=added[0].id))
+            lacking = f"bodies and parameters of {added[0].id}"
+            absent.append(Absent(lacking, f"not told by {content.kind}"))
+    capture, replay = group.trace(FileRole.CAPTURE_TRACE), group.trace(FileRole.REPLAY_TRACE)
+    if graphs:
+        reason = f"{graphs[0].read_by} does not tell which edges are programmatic"
+        absent.append(Absent("types of edges", reason))
+    else:
+        inferred, reasons = _inferred_graphs(_trace(capture), _trace(replay), limits)
+        graphs += inferred
+        absent += reasons
+    if capture is None:
+        absent.append(Absent(Fact.CAPTURE_PASS, "no trace of a capture was imported"))
+    if replay is None:
+        absent.append(Absent(Fact.TRACED_PASS, "no trace of replays was imported"))
+    memory = next((part.content.memory for part in group.parts if part.content.memory), None)
+    if memory is None:
+        absent.append(Absent(Fact.MEMORY, "no memory snapshot was imported"))
+    else:
+        reason = "a snapshot tells what was allocated, not by whom, and only of one moment"
+        absent.append(Absent(Fact.MEMORY_PASS, reason))
+    absent += _lacks_of_environment(_trace(replay) or _trace(capture))
+    return RunContents(tuple(graphs), tuple(ids), memory, tuple(absent))
+
+
+def _trace(part: SourcePart | None) -> Trace | None:
+    return part.content.trace if part else None
+
+
+def _inferred_graphs(
+    capture: Trace | None, replay: Trace | None, limits: Limits
+) -> tuple[tuple[CapturedGraph, ...], list[Absent]]:
+    """Graphs from the launches of captures, where no file describes them."""
+    made = capture or replay
+    if made is None or not captured_launches(made):
+        advice = "no debug DOT and no trace of a capture was imported"
+        return (), [Absent(Fact.GRAPHS, advice)]
+    if replay is None:
+        reason = "no trace of replays was imported beside that of the capture"
+        return (), [Absent(Fact.GRAPHS, reason)]
+    rows = [row for launches, _ in captured_launches(made) for row in launches.tolist()]
+    order = captured_order(made, replay, launched_kernels(made, rows, limits))
+    absent = [Absent(Fact.GRAPHS, reason) for reason in order.missing]
+    if order.graphs:
+        reason = (
+            "no debug DOT was imported: nodes are the launches of the capture in their order, and "
+            "edges only say that replays ran them one after another on one stream"
+        )
+        absent.append(Absent("dependencies between nodes", reason))
+    return order.graphs, absent
+
+
+def _roots(graphs: Sequence[CapturedGraph]) -> list[CapturedGraph]:
+    return [graph for graph in graphs if graph.parent is None]
+
+
+def _renumbered(graphs: Sequence[CapturedGraph], first: int) -> tuple[CapturedGraph, ...]:
+    """``graphs``, whose roots are graph-0, graph-1, ..., with the numbers from ``first`` on."""
+
+    def moved(ident: str) -> str:
+        number, dot, rest = ident.removeprefix("graph-").partition(".")
+        return f"graph-{int(number) + first}{dot}{rest}"
+
+    change = msgspec.structs.replace
+    return tuple(
+        change(
+            graph,
+            id=moved(graph.id),
+            parent=graph.parent and (moved(graph.parent[0]), graph.parent[1]),
+            nodes=tuple(
+                change(node, bodies=tuple(map(moved, node.bodies))) if node.bodies else node
+                for node in graph.nodes
+            ),
+        )
+        for graph in graphs
+    )
+
+
+def _lacks_of_environment(trace: Trace | None) -> Iterator[Absent]:
+    if trace is None:
+        reason = "graphs and memory snapshots do not tell where they were made"
+        yield Absent(Fact.ENVIRONMENT, reason)
+        return
+    reason = "of the machine the trace tells the device and CUDA's version at most"
+    yield Absent(Fact.ENVIRONMENT, reason)
+    count = int(trace.gpu["name"].cast(str).str.contains(_WHOLE_GRAPH).sum())
+    if count:
+        reason = (
+            f"the report traced {count:,} graph launches as a whole; record it with "
+            "--cuda-graph-trace=node to see into them"
+        )
+        yield Absent("kernels within graphs", reason)

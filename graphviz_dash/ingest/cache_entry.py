@@ -1,0 +1,242 @@
+"""An entry of the trace cache: the tables of one trace as Parquet files, each with its checksum.
+
+A folder holds a Parquet file for each table, one for where events stand in the trace's file, and
+``info.json`` with the size and checksum of each of them and, at its end, of itself. So a bit that
+flips on the disk is found when its table is read, and never changes a figure. Nothing in an entry
+is executed or unpickled.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import polars as pl
+from isal import isal_zlib
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.kineto.columns import SCHEMAS
+from graphviz_dash.ingest.kineto.reader import PIECES
+from graphviz_dash.ingest.kineto.tables import TYPES
+from graphviz_dash.ingest.parquet import UNREADABLE
+from graphviz_dash.model.trace import EventOffsets, Trace, TraceInfo
+
+LAYOUT: Final = 3
+"""Changes with what an entry's files hold."""
+
+_INFO: Final = "info.json"
+_PIECES: Final = "pieces"
+_EVENT_INDEX: Final = "event_index"
+_SCHEMAS: Final = {
+    name: pl.Schema({column: TYPES[kind] for column, kind in columns.items()})
+    for name, columns in SCHEMAS.items()
+}
+
+
+class DamagedEntryError(Exception):
+    """An entry is not as it was written; the text says how."""
+
+
+class FileCheck(msgspec.Struct, forbid_unknown_fields=True):
+    """What a file of the entry must be: its size in bytes, and the CRC-32 of these."""
+
+    size: int
+    crc32: int
+
+
+class EntryInfo(msgspec.Struct, forbid_unknown_fields=True):
+    """What ``info.json`` says."""
+
+    trace: TraceInfo
+    """The trace's own words."""
+    files: dict[str, FileCheck]
+    """The files beside it, by name."""
+    path: str = ""
+    """From where the trace was read first."""
+
+
+class _Sealed(msgspec.Struct, forbid_unknown_fields=True):
+    """``info.json``: an :class:`EntryInfo` and the CRC-32 of its bytes."""
+
+    entry: msgspec.Raw
+    crc32: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a trace comes from when its entry cannot be used."""
+
+    read: Callable[[], Trace]
+    """Reads the trace's own file."""
+    replace: Callable[[Trace, DamagedEntryError | None], None]
+    """Told what was read, and of which damage; None: the entry was gone."""
+
+
+def write_entry(folder: Path, trace: Trace) -> None:
+    """Writes ``trace``, which was read from a file, into ``folder``; raises one of
+    :data:`UNREADABLE` where the disk is full."""
+    assert trace.offsets is not None  # it was read from a file
+    for name, rows in trace.offsets.rows.items():
+        frame: pl.DataFrame = getattr(trace, name)
+        frame.with_columns(rows.alias(_EVENT_INDEX)).write_parquet(folder / f"{name}.parquet")
+    trace.offsets.pieces.write_parquet(folder / f"{_PIECES}.parquet")
+    files = {name: _check_of((folder / name).read_bytes()) for name in sorted(os.listdir(folder))}
+    path = os.fsencode(trace.offsets.path.resolve()).decode("utf-8", "replace")
+    entry = msgspec.json.encode(EntryInfo(trace.info, files, path))
+    sealed = _Sealed(msgspec.Raw(entry), _crc32(entry))
+    (folder / _INFO).write_bytes(msgspec.json.encode(sealed))
+
+
+def read_entry_info(folder: Path) -> EntryInfo:
+    """What the entry in ``folder`` says of itself.
+
+    Raises:
+        FileNotFoundError: there is none.
+        DamagedEntryError: it is not as it was written.
+    """
+    try:
+        sealed = msgspec.json.decode((folder / _INFO).read_bytes(), type=_Sealed)
+        if _crc32(bytes(sealed.entry)) != sealed.crc32:
+            raise DamagedEntryError(f"{_INFO} does not match its checksum")
+        return msgspec.json.decode(sealed.entry, type=EntryInfo)
+    except FileNotFoundError:
+        raise
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DamagedEntryError(f"{_INFO}: {error}") from error
+
+
+def load_entry(folder: Path, path: Path, source: Source) -> Trace:
+    """The trace in ``folder``, as of the file at ``path``; a table is read, and compared with its
+    checksum, when it is asked for first. ``source`` gives it where the entry fails by then.
+
+    Raises:
+        FileNotFoundError, DamagedEntryError: as :func:`read_entry_info`.
+    """
+    info = read_entry_info(folder)
+    for name, check in info.files.items():
+        size = (folder / name).stat().st_size
+        if size != check.size:
+            raise DamagedEntryError(f"{name} has {size:,} of {check.size:,} bytes")
+    described = replace(info.trace, source=path.name)
+    reader = _EntryReader(folder, path, info.files, described, source)
+    pieces = reader.pieces()
+    trace = object.__new__(_CachedTrace)
+    offsets = EventOffsets(path, pieces, _EventIndices(reader))
+    vars(trace).update(info=described, offsets=offsets, reader=reader)
+    return trace
+
+
+def _crc32(data: bytes) -> int:
+    return int(isal_zlib.crc32(data))
+
+
+def _check_of(data: bytes) -> FileCheck:
+    return FileCheck(len(data), _crc32(data))
+
+
+class _EntryReader:
+    """What an entry's files hold, read when it is asked for. Where they have gone meanwhile, or are
+    damaged, the trace is read again."""
+
+    def __init__(
+        self,
+        folder: Path,
+        path: Path,
+        files: dict[str, FileCheck],
+        info: TraceInfo,
+        source: Source,
+    ) -> None:
+        self._folder = folder
+        self._path = path
+        self._files = files
+        self._info = info
+        self._source = source
+        self._reread: Trace | None = None
+
+    def pieces(self) -> pl.DataFrame:
+        """``EventOffsets.pieces``; raises FileNotFoundError or DamagedEntryError."""
+        return self._read(_PIECES, PIECES)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """A table by its name in SCHEMAS; InputError where the file is another one by now."""
+        try:
+            return self._read(name, _SCHEMAS[name])
+        except (FileNotFoundError, DamagedEntryError) as error:
+            table: pl.DataFrame = getattr(self._from_source(error), name)
+            return table
+
+    def event_indices(self, name: str) -> pl.Series:
+        """The index in traceEvents of each row of a table; raises as :meth:`table`."""
+        try:
+            return self._read(name, pl.Schema({_EVENT_INDEX: pl.Int64()}))[_EVENT_INDEX]
+        except (FileNotFoundError, DamagedEntryError) as error:
+            offsets = self._from_source(error).offsets
+            assert offsets is not None  # it was read from a file
+            return offsets.rows[name]
+
+    def _read(self, name: str, schema: pl.Schema) -> pl.DataFrame:
+        file = f"{name}.parquet"
+        try:
+            data = (self._folder / file).read_bytes()
+            if _check_of(data) != self._files.get(file):
+                raise DamagedEntryError(f"{file} does not match its checksum")
+            # One chunk a column, as it was parsed: numpy then reads it in place, without a copy.
+            frame = pl.read_parquet(io.BytesIO(data), columns=list(schema)).rechunk()
+        except FileNotFoundError:
+            raise
+        except UNREADABLE as error:
+            raise DamagedEntryError(f"{file}: {error}") from error
+        if frame.schema != schema:
+            raise DamagedEntryError(f"{file} has other columns")
+        return frame
+
+    def _from_source(self, error: FileNotFoundError | DamagedEntryError) -> Trace:
+        if self._reread is None:
+            trace = self._source.read()
+            if trace.info != self._info:
+                actual = "another trace than the one that was opened"
+                raise InputError(self._path, actual, "the same file", "Open it again.")
+            self._source.replace(trace, error if isinstance(error, DamagedEntryError) else None)
+            self._reread = trace
+        return self._reread
+
+
+class _CachedTrace(Trace):
+    """A trace from the cache: a table is read when it is asked for first, for few questions need
+    all, and none the Python functions that can be most of a trace."""
+
+    reader: _EntryReader
+
+    def __getattr__(self, name: str) -> pl.DataFrame:
+        """Called for what is not there yet."""
+        if name not in SCHEMAS:
+            raise AttributeError(name)
+        table = self.reader.table(name)
+        vars(self)[name] = table
+        return table
+
+
+class _EventIndices(Mapping[str, pl.Series]):
+    """The index in traceEvents of each row, for each table, read when it is asked for: few are."""
+
+    def __init__(self, reader: _EntryReader) -> None:
+        self._reader = reader
+        self._series: dict[str, pl.Series] = {}
+
+    def __getitem__(self, table: str) -> pl.Series:
+        if table not in SCHEMAS:
+            raise KeyError(table)
+        if table not in self._series:
+            self._series[table] = self._reader.event_indices(table)
+        return self._series[table]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(SCHEMAS)
+
+    def __len__(self) -> int:
+        return len(SCHEMAS)
