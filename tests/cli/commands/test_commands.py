@@ -178,7 +178,7 @@ class TestCache:
         trace = TraceBuilder()
         trace.op("aten::add", 0, 10)
         path = trace.write(tmp_path / "mine.json")
-        TraceCache(folder).keep("a" * 40, read_trace(path))
+        TraceCache(folder).store("a" * 40, read_trace(path))
         assert "mine.json" in invoke("cache").out
         assert f"removed from {folder}" in invoke("cache", "--clear").out
         assert "mine.json" not in invoke("cache").out
