@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from graphviz_dash.errors import printable
-from graphviz_dash.importers.many import NotImported, import_many
 from graphviz_dash.importers.locations import Location, fetch, find_locations, is_address
+from graphviz_dash.importers.many import NotImported, import_many
 from graphviz_dash.importers.tasks import executor_for
 from graphviz_dash.ingest.cache import default_cache, open_trace
 from graphviz_dash.ingest.load import find_experiments, load_experiment, load_run

@@ -12,8 +12,8 @@ from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.documents.values import shown
 from graphviz_dash.importers.bundles import Imported, import_files
-from graphviz_dash.importers.many import NotImported, import_many
 from graphviz_dash.importers.locations import find_locations, is_address
+from graphviz_dash.importers.many import NotImported, import_many
 from graphviz_dash.importers.tasks import executor_for
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_bytes
