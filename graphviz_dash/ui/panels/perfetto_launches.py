@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ui.components.perfetto import Part, perfetto_button
+from graphviz_dash.ui.components.perfetto import TracePart, perfetto_button
 from graphviz_dash.ui.page.frame import trouble
 from graphviz_dash.ui.state.graphs import GraphAddress
 from graphviz_dash.ui.state.store import STORE
@@ -17,7 +17,7 @@ def perfetto_launches(address: GraphAddress) -> None:
     try:
         perfetto_button(
             key,
-            Part(((run_name, None),), graph_id),
+            TracePart(((run_name, None),), graph_id),
             label="Open its launches in Perfetto",
             small=True,
             key=f"perfetto-{'-'.join(address)}",
