@@ -35,6 +35,7 @@ from graphviz_dash.model.run import (
     Gpu,
     Manifest,
     MemoryUse,
+    Pass,
     PoolUse,
     WorkloadInfo,
 )
@@ -353,9 +354,13 @@ def make_run(
                 writer.add_memory_pass(memory_pass)
             iterations = len(walls)
         else:
+            blame = f"the {failure.during.value} pass failed"
             absent = tuple(
-                Absent(fact, failure.message)
-                for fact in ("clean", "memory", "graph", "capture trace", "replay trace")
+                Absent(
+                    f"{kind.value} pass",
+                    "it failed, see failures" if kind is failure.during else blame,
+                )
+                for kind in (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY)
             )
         info = WorkloadInfo(workload, f"tests:{workload}", 0, 11, iterations, traced)
         writer.commit(manifest(mode, info, gpu, rank, failure, absent))

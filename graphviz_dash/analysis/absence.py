@@ -1,30 +1,95 @@
-"""Why a run has nothing of a pass or of graphs."""
+"""Why a pass, a table or a figure of a run is missing: by what failed, by what the manifest says of
+the fact itself, and by the pass that the fact comes from.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from graphviz_dash.model.absence import Fact, Missing, manifest_name
 from graphviz_dash.model.run import ExecutionMode, Pass
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
+PASS_FACTS: Final = {which: Fact(f"{which.value} pass") for which in Pass}
+"""The fact that stands for each pass."""
 
-def no_graphs(run: Run) -> str | None:
-    """Why the run has no one-off costs; None when it has."""
-    if run.mode is ExecutionMode.EAGER:
+_PASSES: Final = {fact: which for which, fact in PASS_FACTS.items()}
+
+_SOURCES: Final = {
+    Fact.OBSERVER: Fact.OBSERVERS_PASS,
+    Fact.GRAPHS: Fact.CAPTURE_PASS,
+    Fact.GRAPH_COSTS: Fact.CLEAN_PASS,
+    Fact.STEP_TIMES: Fact.CLEAN_PASS,
+    Fact.MEMORY: Fact.CLEAN_PASS,
+}
+"""The pass that a fact comes from, in a run that was collected."""
+
+_NEED_A_CAPTURE: Final = (Fact.GRAPHS, Fact.GRAPH_COSTS)
+"""What no run of mode eager has."""
+
+_UNRECORDED: Final = {
+    Fact.GRAPHS: "the bundle holds no graph",
+    Fact.GRAPH_COSTS: "the clean pass captured no graph",
+    Fact.STEP_TIMES: "no iteration was timed",
+    Fact.MEMORY: "the bundle has no memory statistics",
+    Fact.OBSERVERS_PASS: "it was collected without --observers",
+}
+"""What is said where the bundle holds no reason."""
+
+
+def why_missing(run: Run, fact: Fact, subject: str = "") -> Missing:
+    """Why ``run`` lacks ``fact``, for a fact that it does lack.
+
+    ``subject`` is the graph, node or observer that the fact is of, where it has one.
+    """
+    return Missing(fact, _reason(run, fact, subject))
+
+
+def recorded_reason(run: Run, fact: Fact, subject: str = "") -> str | None:
+    """What the manifest says of the absence of ``fact``; None where it says nothing."""
+    name = manifest_name(fact, subject)
+    return next((absent.reason for absent in run.manifest.absent if absent.fact == name), None)
+
+
+def _reason(run: Run, fact: Fact, subject: str) -> str:
+    if fact in _NEED_A_CAPTURE and run.mode is ExecutionMode.EAGER:
         return f"mode {run.mode.value} captures no graph"
-    if run.clean is None:
-        return pass_missing(run, Pass.CLEAN)
-    return None if run.clean.graphs else "the clean pass captured no graph"
+    failed = _failure(run, fact)
+    if failed is not None:
+        return failed
+    recorded = recorded_reason(run, fact, subject)
+    if recorded is not None:
+        return recorded
+    source = _source(run, fact)
+    if source is not None:
+        blamed = _failure(run, source) or recorded_reason(run, source)
+        if blamed is not None:
+            return blamed
+        if source is Fact.CLEAN_PASS and run.clean is None and fact is not Fact.MEMORY:
+            return _unrecorded(run, source)
+    return _unrecorded(run, fact)
 
 
-def pass_missing(run: Run, which: Pass, otherwise: str | None = None) -> str:
-    """Why the run has nothing from a pass: it failed, was not reached, or was never taken."""
-    for failure in run.manifest.failures:
-        if failure.during is which:
-            return f"the {which.value} pass failed: {failure.error}"
-    for fact in run.manifest.absent:
-        if fact.fact == f"{which.value} pass":
-            return fact.reason
-    return otherwise or f"the bundle has no {which.value} pass"
+def _failure(run: Run, fact: Fact) -> str | None:
+    """The failure of the pass ``fact``; None where it is no pass or did not fail."""
+    which = _PASSES.get(fact)
+    errors = (failure.error for failure in run.manifest.failures if failure.during is which)
+    error = next(errors, None)
+    return None if error is None else f"the {fact.value} failed: {error}"
+
+
+def _source(run: Run, fact: Fact) -> Fact | None:
+    if fact is Fact.MEMORY and run.mode is ExecutionMode.RECORDED:
+        return Fact.RECORDED_PASS
+    return _SOURCES.get(fact)
+
+
+def _unrecorded(run: Run, fact: Fact) -> str:
+    if fact is Fact.OBSERVERS_PASS:
+        if run.manifest.sources:
+            return "it was imported, and other programs do not time what they cost"
+        if run.recording is not None:
+            return "a program that is recorded as it is runs once"
+    return _UNRECORDED.get(fact) or f"the bundle has no {fact.value}"

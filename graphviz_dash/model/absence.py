@@ -11,7 +11,8 @@ from enum import StrEnum
 
 
 class Fact(StrEnum):
-    """A fact that may be missing. The value is its name in a bundle's manifest (``absent``)."""
+    """A fact that may be missing. The value is its name in a bundle's manifest (``absent``), for
+    some of them with a subject: see :func:`manifest_name`."""
 
     CLEAN_PASS = "clean pass"
     CAPTURE_PASS = "capture pass"
@@ -20,10 +21,42 @@ class Fact(StrEnum):
     NODE_IDS_PASS = "node-ids pass"
     OBSERVERS_PASS = "observers pass"
     RECORDED_PASS = "recorded pass"
+
+    OBSERVER = "observer"
+    """One of the observers of the observers pass; its subject is the observer."""
+
     GRAPHS = "graphs"
+    GRAPH_BODIES = "bodies and parameters"
+    """Subject: a graph."""
+    NODE_BODIES = "bodies"
+    """Subject: a node of a graph."""
+    EDGE_TYPES = "types of edges"
+    NODE_DEPENDENCIES = "dependencies between nodes"
+    SEMAPHORE_NODES = "nodes of external semaphores"
+    KERNELS_IN_GRAPHS = "kernels within graphs"
+
+    GRAPH_COSTS = "one-off costs"
+    """What capture, instantiation and first launch of graphs took, from the clean pass."""
+    UPLOAD = "upload_ns"
+    """Subject: a graph."""
+    FIRST_LAUNCH_ON_GPU = "first launch on the GPU"
+    """Subject: a graph."""
+    REPEAT_LAUNCHES = "repeat launches"
+    """Subject: a graph."""
+
+    STEP_TIMES = "step times"
+    """Series of timed iterations, from the clean pass."""
     MEMORY = "memory"
+    """Statistics of the caching allocator."""
     ENVIRONMENT = "environment"
     LAUNCH_COSTS = "launch costs"
+
+
+def manifest_name(fact: Fact, subject: str = "") -> str:
+    """The name of a fact in a manifest: ``observer cupti-graph``, ``upload_ns of graph-0``."""
+    if not subject:
+        return fact.value
+    return f"{fact.value} {'' if fact is Fact.OBSERVER else 'of '}{subject}"
 
 
 @dataclass(frozen=True)

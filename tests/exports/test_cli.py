@@ -52,10 +52,10 @@ def test_the_format_follows_the_name_unless_it_is_given(
 
 def test_a_run_that_failed_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_run(tmp_path / "toy", "eager")
-    failure = Failure(Pass.CAPTURE, "CudaError", "not permitted\x1b[2J", None, "")
+    failure = Failure(Pass.TRACED, "Cuda\x1b[2JError", "not permitted", None, "")
     make_run(tmp_path / "toy", "graph", failure=failure)
     assert main(["export", "perfetto", str(tmp_path / "toy"), "-o", str(tmp_path / "t")]) == 0
-    assert r"left out graph: not permitted\x1b[2J" in capsys.readouterr().err
+    assert r"left out graph: the traced pass failed: Cuda\x1b[2JError" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from graphviz_dash import progress
-from graphviz_dash.analysis.absence import no_graphs, pass_missing
+from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.comparison.break_even import break_even
 from graphviz_dash.analysis.comparison.recorded_metrics import (
     recorded_figures,
@@ -47,7 +47,8 @@ from graphviz_dash.analysis.step.typical_step import StepWork, step_work
 from graphviz_dash.analysis.step.waterfall import Cause, Waterfall, arrivals, waterfall
 from graphviz_dash.analysis.trace.steps import Step, steps
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.run import ExecutionMode, Pass
+from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.narrative.answer import answer
 from graphviz_dash.narrative.headline import headline, sentence
 from graphviz_dash.units import format_percent
@@ -228,9 +229,10 @@ def _joined(run: Run, figures: Mapping[str, Figure], taken: tuple[Step, ...]) ->
             yield absent(metric, figure.reason or step.reason or "its step time is 0")
         else:
             yield present(metric, figure.value / step.value)
-    reason = no_graphs(run) or step.reason
-    if reason is not None or run.clean is None or step.value is None:
-        yield absent("one_off_cost", reason or "no clean pass")
+    if run.clean is None or not run.clean.graphs:
+        yield absent("one_off_cost", why_missing(run, Fact.GRAPH_COSTS).reason)
+    elif step.value is None:
+        yield absent("one_off_cost", step.reason or "")
     else:
         cost = one_off_cost(run.mode, run.clean, step.value)
         if isinstance(cost, str):
@@ -241,9 +243,9 @@ def _joined(run: Run, figures: Mapping[str, Figure], taken: tuple[Step, ...]) ->
 
 def _coverage(run: Run, taken: tuple[Step, ...]) -> Coverage | str:
     if run.mode is ExecutionMode.EAGER:
-        return f"mode {run.mode.value} captures no graph"
+        return why_missing(run, Fact.GRAPHS).reason
     if run.replay_trace is None:
-        return pass_missing(run, Pass.TRACED)
+        return why_missing(run, Fact.TRACED_PASS).reason
     return coverage(run.replay_trace, taken)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from graphviz_dash import __version__
-from graphviz_dash.analysis.absence import pass_missing
+from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.failures import failure_text
 from graphviz_dash.analysis.metrics.measured import measured
 from graphviz_dash.analysis.metrics.registry import METRICS, Metric
@@ -24,6 +24,7 @@ from graphviz_dash.analysis.metrics.run_metrics import traced_figures as of_trac
 from graphviz_dash.analysis.sample_statistics import Floats, resampled_medians
 from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.baseline import (
     BASELINE_FORMAT,
     BASELINE_VERSION,
@@ -31,7 +32,6 @@ from graphviz_dash.model.baseline import (
     BaselineRecording,
     BaselineRun,
 )
-from graphviz_dash.model.run import Pass
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
@@ -231,7 +231,7 @@ def _record_run(run: Run) -> BaselineRun:
         "launch_cpu_time": lambda clean: tuple(step.launch_cpu_ns for step in clean.steps),
     }
     series = {metric: reads[metric](run.clean) if run.clean else () for metric in TIMES}
-    reason = pass_missing(run, Pass.CLEAN, None if run.clean is None else "no iteration was timed")
+    reason = why_missing(run, Fact.STEP_TIMES).reason
     absent = {metric: reason for metric, values in series.items() if not values}
     counts: dict[str, int | float] = {}
     taken = steps(run.replay_trace) if run.replay_trace is not None else ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphviz_dash.analysis.absence import no_graphs, pass_missing
+from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.memory.report import MEMORY_RELATIVE, memory_relative_figures
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
 from graphviz_dash.analysis.sample_statistics import (
@@ -20,7 +20,7 @@ from graphviz_dash.analysis.sample_statistics import (
     percentiles,
     resampled_medians,
 )
-from graphviz_dash.model.run import Pass
+from graphviz_dash.model.absence import Fact
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
@@ -70,7 +70,8 @@ def relative_figures(run: Run, against: Run | str, one_off: Figure) -> Iterator[
     yield _speedup("speedup_interval", intervals)
     if isinstance(walls, str):
         yield absent("step_saving", walls)
-        yield absent("break_even", no_graphs(run) or walls)
+        captured = run.clean is not None and run.clean.graphs
+        yield absent("break_even", walls if captured else why_missing(run, Fact.GRAPH_COSTS).reason)
     else:
         saving = interval(walls.befores - walls.afters, walls.samples)
         yield present("step_saving", walls.before - walls.after, saving)
@@ -83,7 +84,7 @@ def _pair(run: Run, against: Run, read: Callable[[CleanTimings], Sequence[int]])
     for one in (against, run):
         values = read(one.clean) if one.clean is not None else ()
         if not values:
-            reason = pass_missing(one, Pass.CLEAN, "no iteration was timed")
+            reason = why_missing(one, Fact.STEP_TIMES).reason
             return reason if one is run else f"the baseline {one.name}: {reason}"
         series.append(values)
     before, after = series
@@ -139,5 +140,5 @@ def _memory_change(run: Run, against: Run) -> Figure:
             return absent(metric, "a memory snapshot holds no history")
         return present(metric, own - before)
     lacking = run if run.memory is None else against
-    reason = pass_missing(lacking, Pass.CLEAN, "no memory statistics")
+    reason = why_missing(lacking, Fact.MEMORY).reason
     return absent(metric, reason if lacking is run else f"the baseline {lacking.name}: {reason}")

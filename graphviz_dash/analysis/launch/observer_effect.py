@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from graphviz_dash.analysis.absence import recorded_reason, why_missing
 from graphviz_dash.analysis.sample_statistics import (
     Spread,
     Summary,
@@ -118,7 +119,7 @@ def observer_effect(run: Run) -> ObserverEffect | Missing:
     """What each observer does to the step of ``run``."""
     observers = run.observers
     if observers is None:
-        return Missing(Fact.OBSERVERS_PASS, _why_absent(run))
+        return why_missing(run, Fact.OBSERVERS_PASS)
     noise = {measure: _noise(observers, measure) for measure in StepMeasure}
     # Of the GPU there is nothing to read without an observer; it differs as the whole step does.
     noise |= dict.fromkeys(_BASE, noise[StepMeasure.STEP])
@@ -131,22 +132,11 @@ def observer_effect(run: Run) -> ObserverEffect | Missing:
         if observer in by_observer
     )
     without = {
-        Observer(name): absent.reason
-        for absent in run.manifest.absent
-        if (name := absent.fact.removeprefix("observer ")) in {*Observer}
+        observer: reason
+        for observer in Observer
+        if (reason := recorded_reason(run, Fact.OBSERVER, observer.value)) is not None
     }
     return ObserverEffect(run.name, bool(run.graphs), rows, noise, without)
-
-
-def _why_absent(run: Run) -> str:
-    for absent in run.manifest.absent:
-        if absent.fact == Fact.OBSERVERS_PASS:
-            return absent.reason
-    if run.manifest.sources:
-        return "it was imported, and other programs do not time what they cost"
-    if run.recording is not None:
-        return "a program that is recorded as it is runs once"
-    return "it was collected without --observers"
 
 
 def _row(

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from graphviz_dash.analysis.absence import recorded_reason
 from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, Timing
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
@@ -28,19 +29,17 @@ COMPARED: Final = (
 )
 """The measures that a chain of the same size is fitted for."""
 
-_AGAIN: Final = "repeat launches"
-_ANEW: Final = "first launch on the GPU"
-_OWN: Final[Mapping[LaunchMeasure, Sequence[str]]] = {
+_OWN: Final[Mapping[LaunchMeasure, Sequence[Fact]]] = {
     LaunchMeasure.CAPTURE: (),
     LaunchMeasure.INSTANTIATION: (),
     LaunchMeasure.FIRST_LAUNCH_CPU: (),
     LaunchMeasure.FIRST_LAUNCH: (),
-    LaunchMeasure.FIRST_LAUNCH_DEVICE: (_ANEW, _AGAIN),
-    LaunchMeasure.REPEAT_LAUNCH_CPU: (_AGAIN,),
-    LaunchMeasure.REPEAT_LAUNCH: (_AGAIN,),
-    LaunchMeasure.REPEAT_LAUNCH_DEVICE: (_AGAIN,),
-    LaunchMeasure.UPLOAD_CPU: ("upload_ns",),
-    LaunchMeasure.UPLOAD_DEVICE: (_ANEW, _AGAIN),
+    LaunchMeasure.FIRST_LAUNCH_DEVICE: (Fact.FIRST_LAUNCH_ON_GPU, Fact.REPEAT_LAUNCHES),
+    LaunchMeasure.REPEAT_LAUNCH_CPU: (Fact.REPEAT_LAUNCHES,),
+    LaunchMeasure.REPEAT_LAUNCH: (Fact.REPEAT_LAUNCHES,),
+    LaunchMeasure.REPEAT_LAUNCH_DEVICE: (Fact.REPEAT_LAUNCHES,),
+    LaunchMeasure.UPLOAD_CPU: (Fact.UPLOAD,),
+    LaunchMeasure.UPLOAD_DEVICE: (Fact.FIRST_LAUNCH_ON_GPU, Fact.REPEAT_LAUNCHES),
 }
 """What is timed of a program's own graph, and the facts by which a manifest says why it is not.
 A new executable is made, launched and uploaded only after the launches of the present one."""
@@ -252,15 +251,14 @@ def _own(run: Run, life: GraphLife, reference: Reference | Missing) -> OwnGraph:
 def _absent(
     run: Run, life: GraphLife, timings: Mapping[LaunchMeasure, Timing]
 ) -> dict[LaunchMeasure, str]:
-    reasons = {absent.fact: absent.reason for absent in run.manifest.absent}
     missing = {}
     for measure, facts in _OWN.items():
         if measure in timings:
             continue
-        recorded = (reasons.get(f"{fact} of {life.graph}") for fact in facts)
+        recorded = (recorded_reason(run, fact, life.graph) for fact in facts)
         # Launches were timed; those that outlast the kernel that they are queued behind have no
         # time on the GPU (collectors.passes.spin_kernel).
-        tried = life.repeat_launches and _AGAIN in facts
+        tried = life.repeat_launches and Fact.REPEAT_LAUNCHES in facts
         missing[measure] = next(filter(None, recorded), _OUTLASTED if tried else _NOT_YET)
     return missing
 

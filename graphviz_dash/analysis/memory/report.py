@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.analysis.absence import pass_missing
+from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.memory.pools import GraphShare, PoolUse, graph_shares, pool_uses
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
+from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner, Stage
-from graphviz_dash.model.run import ExecutionMode, Pass
+from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_bytes, format_percent
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def memory_report(run: Run) -> MemoryReport | str:
     """The memory of ``run``, or why it cannot be told."""
     memory_pass = run.memory_pass
     if memory_pass is None:
-        return pass_missing(run, Pass.MEMORY, "the bundle has no memory pass")
+        return why_missing(run, Fact.MEMORY_PASS).reason
     pools = pool_uses(memory_pass)
     last = memory_pass.stages[-1]
     return MemoryReport(

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from graphviz_dash.analysis.absence import no_graphs, pass_missing
+from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
 from graphviz_dash.analysis.metrics.registry import METRICS, Metric
 from graphviz_dash.analysis.sample_statistics import Spread, Summary, summarise
 from graphviz_dash.analysis.trace.cpu_time import self_cpu_ns
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
-from graphviz_dash.model.run import ExecutionMode, Pass
+from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.run import ExecutionMode
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
@@ -52,7 +53,7 @@ def step_figures(run: Run) -> Iterable[Figure]:
     """Step time, back-to-back interval and launch CPU time, from the clean pass."""
     clean = run.clean
     if clean is None:
-        reason = pass_missing(run, Pass.CLEAN)
+        reason = why_missing(run, Fact.CLEAN_PASS).reason
         for metric in ("step_time", "step_interval", "launch_cpu_time"):
             yield absent(metric, reason)
         return
@@ -88,12 +89,11 @@ def life_figures(run: Run) -> Iterable[Figure]:
         "first_launch_cpu_time": lambda life: life.first_launch_cpu_ns,
         "first_launch_time": lambda life: life.first_launch_ns,
     }
-    reason = no_graphs(run)
     lives = run.clean.graphs if run.clean is not None else ()
     for metric, read in metrics.items():
         values = [value for value in map(read, lives) if value is not None]
-        if reason is not None:
-            yield absent(metric, reason)
+        if not lives:
+            yield absent(metric, why_missing(run, Fact.GRAPH_COSTS).reason)
         elif len(values) < len(lives):
             yield absent(metric, "the bundle does not have it for every graph")
         else:
@@ -123,10 +123,7 @@ def memory_figures(run: Run) -> Iterable[Figure]:
     """What the allocator held, from its statistics after the clean pass."""
     memory = run.memory
     if memory is None:
-        which = Pass.RECORDED if run.mode is ExecutionMode.RECORDED else Pass.CLEAN
-        reason = pass_missing(run, which, "the bundle has no memory statistics")
-        for fact in run.manifest.absent:
-            reason = fact.reason if fact.fact == "memory" else reason
+        reason = why_missing(run, Fact.MEMORY).reason
         for metric in ("private_pool", "peak_reserved", "peak_allocated"):
             yield absent(metric, reason)
         return
@@ -155,7 +152,7 @@ def traced_figures(run: Run, taken: tuple[Step, ...]) -> Iterable[Figure]:
     }
     reason = None
     if not taken:
-        reason = pass_missing(run, Pass.TRACED)
+        reason = why_missing(run, Fact.TRACED_PASS).reason
     elif taken[0].method is StepMethod.WHOLE:
         reason = "the trace marks no steps"
     elif any(step.duration_ns <= 0 for step in taken):
@@ -167,7 +164,7 @@ def traced_figures(run: Run, taken: tuple[Step, ...]) -> Iterable[Figure]:
         summary = summarise([read(step) for step in taken])
         yield _median(metric, summary, "the trace has no steps")
     if reason is not None or run.replay_trace is None:
-        yield absent("self_cpu_time", reason or pass_missing(run, Pass.TRACED))
+        yield absent("self_cpu_time", reason or why_missing(run, Fact.TRACED_PASS).reason)
     else:
         summary = summarise(self_cpu_ns(run.replay_trace, taken).tolist())
         yield _median("self_cpu_time", summary, "the trace has no steps")
@@ -187,7 +184,7 @@ def coverage_figures(run: Run, found: Coverage | str) -> Iterable[Figure]:
     }
     for metric, read in values.items():
         if run.mode is ExecutionMode.EAGER:
-            yield absent(metric, f"mode {run.mode.value} captures no graph")
+            yield absent(metric, why_missing(run, Fact.GRAPHS).reason)
         elif isinstance(found, str):
             yield absent(metric, found)
         else:
@@ -198,11 +195,7 @@ def graph_figures(run: Run) -> Iterable[Figure]:
     """How many graphs, nodes and edges the capture pass read from the driver."""
     metrics = ("graphs", "graph_nodes", "graph_edges")
     if not run.graphs:
-        reason = (
-            f"mode {run.mode.value} captures no graph"
-            if run.mode is ExecutionMode.EAGER
-            else pass_missing(run, Pass.CAPTURE, "the bundle holds no graph")
-        )
+        reason = why_missing(run, Fact.GRAPHS).reason
         for metric in metrics:
             yield absent(metric, reason)
         return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from graphviz_dash.analysis.absence import pass_missing
+from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.metrics.run_metrics import Figure, step_figures
 from graphviz_dash.analysis.metrics.run_selection import family
@@ -36,7 +36,8 @@ from graphviz_dash.analysis.trace.collectives import (
 )
 from graphviz_dash.analysis.trace.lanes import LaneSet, merge_busy
 from graphviz_dash.analysis.trace.steps import StepMethod, steps
-from graphviz_dash.model.run import ExecutionMode, Pass
+from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.run import ExecutionMode
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
@@ -211,7 +212,7 @@ def trace_of(run: Run) -> RankTrace | str:
     """The run's traced steps with their communication, or why there are none."""
     trace = run.replay_trace
     if trace is None:
-        return pass_missing(run, Pass.TRACED)
+        return why_missing(run, Fact.TRACED_PASS).reason
     taken = steps(trace)
     if not taken or taken[0].method is StepMethod.WHOLE:
         return "the trace marks no steps"

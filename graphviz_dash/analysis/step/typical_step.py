@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.absence import pass_missing
+from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.graph.topology import visible_edges
 from graphviz_dash.analysis.origins.attribution import attribute
@@ -26,8 +26,8 @@ from graphviz_dash.analysis.replays.replays import ReplayMatch, known_of, match_
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
+from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
-from graphviz_dash.model.run import Pass
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
@@ -137,7 +137,7 @@ def step_work(
     of its trace, where they are known already."""
     trace = run.replay_trace
     if trace is None:
-        return pass_missing(run, Pass.TRACED)
+        return why_missing(run, Fact.TRACED_PASS).reason
     traced_steps = traced_steps or steps(trace)
     if not traced_steps or traced_steps[0].method is not StepMethod.MARKED:
         return "the trace marks no steps that end in a synchronisation"

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from graphviz_dash.analysis.absence import pass_missing
+from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.step.clean_step_model import StepModel, last_arrivals, model_step
 from graphviz_dash.analysis.step.typical_step import Item, StepWork
 from graphviz_dash.analysis.step.work_pairs import WorkPairs, pair_work
-from graphviz_dash.model.run import Pass
+from graphviz_dash.model.absence import Fact
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
@@ -173,7 +173,7 @@ def waterfall(
     """
     for side in (run, baseline):
         if side.clean is None or not side.clean.steps:
-            reason = pass_missing(side, Pass.CLEAN, "no synchronised iteration was timed")
+            reason = why_missing(side, Fact.STEP_TIMES).reason
             return reason if side is run else f"the baseline {side.name}: {reason}"
     if isinstance(work, str):
         return work

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.arrays import encode
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
@@ -16,6 +17,7 @@ from graphviz_dash.analysis.trace.lanes import TraceLanes, no_lanes, trace_lanes
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
 from graphviz_dash.charts.palette import drawn_mode
 from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Fact
 
 if TYPE_CHECKING:
     import polars as pl
@@ -152,14 +154,11 @@ def label(text: str) -> str:
 
 
 def _without_trace(run: Run) -> RunTimeline:
-    absent = [one.reason for one in run.manifest.absent if "trace" in one.fact]
-    failed = [one.message for one in run.manifest.failures]
-    reason = next(iter(failed + absent), "its bundle holds no traced pass").strip()
     none = Labels(np.zeros(0, dtype=np.int32), [])
     return RunTimeline(
         run=run.name,
         mode=drawn_mode(run).value,
-        problem=printable(reason.splitlines()[0] if reason else "it failed"),
+        problem=printable(why_missing(run, Fact.TRACED_PASS).reason),
         lanes=no_lanes(),
         steps=(),
         begin=0,

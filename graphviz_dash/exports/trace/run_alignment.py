@@ -7,9 +7,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.ranks.shared_steps import SharedSteps, shared_steps
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
 from graphviz_dash.errors import InputError, printable
+from graphviz_dash.model.absence import Fact
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
@@ -104,10 +106,7 @@ def _origin(run: Run, own: tuple[Step, ...], shared: dict[str, SharedSteps]) -> 
 
 
 def _why_untraced(run: Run) -> str:
-    absent = [one.reason for one in run.manifest.absent if "replay" in one.fact]
-    failed = [failure.message for failure in run.manifest.failures]
-    reason = next(iter(failed + absent), "") or "its bundle holds no traced pass"
-    return printable(reason.splitlines()[0])
+    return printable(why_missing(run, Fact.TRACED_PASS).reason)
 
 
 def _bin_width(longest_ns: int) -> int:

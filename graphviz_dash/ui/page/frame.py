@@ -8,9 +8,12 @@ from typing import Final, TypeVar
 
 import streamlit as st
 
+from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.analysis.failures import failure_text
 from graphviz_dash.charts.shades import ACCENT, IDLE, PAGE, WARNING, Theme, shade
 from graphviz_dash.errors import InputError, WorkerError
-from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.run import Experiment, Pass, Run
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.loading import experiment_read, read_button
 from graphviz_dash.ui.page.markup import element, show, text
@@ -25,6 +28,9 @@ _OF_ONE_EXPERIMENT: Final = ("graph", "node", "against", "select", "step", "runs
 
 _UNTITLED: Final = ("graph", "timeline", "doctor", "export")
 """Pages whose views begin at once: only who hears them needs a title."""
+
+_MAKE_GRAPHS: Final = (Pass.CLEAN, Pass.CAPTURE, Pass.RECORDED)
+"""The passes without which a run has no graph."""
 
 _OF_NO_EXPERIMENT: Final = ("overview",)
 """Pages that show no single experiment."""
@@ -207,14 +213,12 @@ def trouble(title: str, message: str) -> None:
 
 def why_no_graph(runs: Iterable[Run]) -> list[str]:
     """Why each of ``runs``, none of which holds a graph, has none."""
-    from graphviz_dash.analysis.failures import failure_text
-
     reasons = []
     for run in runs:
-        failed = [failure_text(run.name, failure) for failure in run.manifest.failures]
-        reasons += failed or [
-            f"{run.name}: {absent.reason}"
-            for absent in run.manifest.absent
-            if absent.fact in ("graphs", "graph", "capture pass")
+        failed = [
+            failure_text(run.name, failure)
+            for failure in run.manifest.failures
+            if failure.during in _MAKE_GRAPHS
         ]
+        reasons += failed or [f"{run.name}: {why_missing(run, Fact.GRAPHS).reason}"]
     return reasons

@@ -128,7 +128,7 @@ class TestReasons:
     def test_without_a_clean_pass(self) -> None:
         bare = make_run("graph", trace=_graph().replay_trace)
         said = waterfall(bare, _eager(), _work(bare), _work(_eager()), 0)
-        assert said == "no synchronised iteration was timed"
+        assert said == "the bundle has no clean pass"
 
     def test_without_a_synchronisation(self) -> None:
         frames = Frames()

@@ -180,7 +180,7 @@ def test_long_idle_time_of_the_device_is_told_and_short_is_not() -> None:
 
 def test_a_run_without_a_trace_says_why() -> None:
     view = timeline_view([_chosen(None), _chosen(_dense(4), "graph")], None, 500)
-    assert view.runs[0].problem == "its bundle holds no traced pass"
+    assert view.runs[0].problem == "the bundle has no traced pass"
     assert view.runs[0].lanes == []
     assert view.runs[1].problem is None
     assert view.runs[1].delta == ""

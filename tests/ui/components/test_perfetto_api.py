@@ -100,7 +100,7 @@ def test_an_experiment_without_a_trace_is_told(client: TestClient, tmp_path: Pat
     bad = store.STORE.register(tmp_path / "bad")
     answer = client.get(api.TRACE_PATH, params={"experiment": bad})
     assert answer.status_code == 422
-    assert "not permitted" in answer.json()["error"]["message"]
+    assert "the capture pass failed" in answer.json()["error"]["message"]
 
 
 def test_only_get_is_answered(client: TestClient) -> None:
