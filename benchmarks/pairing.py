@@ -24,7 +24,7 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.critical_path import Dependencies, critical_path
-from graphviz_dash.analysis.step.pairing import NOTHING, Side, pair
+from graphviz_dash.analysis.step.pairing import NOTHING, WorkSequence, pair
 
 SIZES = (10_000, 100_000, 1_000_000)
 DIFFER = (0.02, 0.1)
@@ -90,8 +90,8 @@ def measure(count: int, differ: float, repeats: int) -> dict[str, float]:
     codes, owner = blocks(count, np.random.default_rng(1))
     key, op, branch, truth = changed(codes, owner, differ, 2)
     edges = edges_of(branch)
-    before = Side.in_lanes(codes, codes, codes, np.zeros(len(codes), dtype=np.int64))
-    after = Side(key, op, key, edges)
+    before = WorkSequence.in_lanes(codes, codes, codes, np.zeros(len(codes), dtype=np.int64))
+    after = WorkSequence(key, op, key, edges)
     duration = np.random.default_rng(3).integers(1_000, 50_000, len(key))
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     times: list[tuple[float, float]] = []

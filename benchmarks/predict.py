@@ -20,11 +20,11 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.prediction.calibration import (
-    Provenance,
-    Recorded,
+    CalibrationSource,
+    RecordedWorkload,
     calibrate,
-    predicted_of,
-    recorded_of,
+    predicted_times,
+    recorded_workload,
 )
 from graphviz_dash.ingest.load import find_experiments, load_experiment
 from graphviz_dash.model.calibration import Calibration
@@ -44,7 +44,7 @@ ONE_GRAPH: Final = (
 class Scored:
     """One workload: what was predicted from its eager trace, and what was measured, in ns."""
 
-    recorded: Recorded
+    recorded: RecordedWorkload
     predicted: float
     interval: float
     error: float
@@ -67,22 +67,22 @@ def calibration() -> Calibration:
     gpu = environment.environment.gpu
     assert gpu is not None
     return calibrate(
-        recorded, Provenance(gpu, environment.environment, environment.created, "", "")
+        recorded, CalibrationSource(gpu, environment.environment, environment.created, "", "")
     )
 
 
-def read(folder: Path, names: Sequence[str] = ()) -> Iterator[Recorded]:
+def read(folder: Path, names: Sequence[str] = ()) -> Iterator[RecordedWorkload]:
     """The workloads under ``folder``, those of ``names`` or all."""
     paths = [folder / name for name in names] or find_experiments(folder)
     for path in paths:
-        found = recorded_of(load_experiment(path))
+        found = recorded_workload(load_experiment(path))
         if isinstance(found, str):
             sys.exit(f"{path}: {found}")
         yield found
 
 
-def scored(recorded: Recorded, found: Calibration) -> Scored:
-    return Scored(recorded, *predicted_of(recorded, found), found.error)
+def scored(recorded: RecordedWorkload, found: Calibration) -> Scored:
+    return Scored(recorded, *predicted_times(recorded, found), found.error)
 
 
 def table(rows: Sequence[Scored]) -> Iterator[str]:

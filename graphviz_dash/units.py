@@ -101,3 +101,14 @@ def format_count(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{int(value):,}" if value == int(value) else f"{value:,.1f}"
+
+
+def format_signed_bytes(count: int) -> str:
+    """A difference in bytes, with its sign."""
+    return f"+{format_bytes(count)}" if count > 0 else format_bytes(count)
+
+
+def format_signed_percent(fraction: float) -> str:
+    """A difference as a percentage, with its sign."""
+    sign = "+" if fraction > 0 else "-" if fraction < 0 else ""
+    return f"{sign}{format_percent(abs(fraction))}"

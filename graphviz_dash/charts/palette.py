@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphviz_dash.analysis.diff.graph_diff import Change
-from graphviz_dash.analysis.memory.report import Part
+from graphviz_dash.analysis.memory.report import MemoryPart
 from graphviz_dash.analysis.metrics.run_selection import ran_eagerly
 from graphviz_dash.analysis.step.eager_change import EagerChange
 from graphviz_dash.analysis.trace.kernel_categories import Category
@@ -73,17 +73,17 @@ KIND: Final = {
 """Nodes that only order others share the grey; their boxes say which they are."""
 
 MEMORY: Final = {
-    Part.WEIGHTS: BLUE,
-    Part.GRADIENTS: CYAN,
-    Part.OPTIMIZER: GREEN,
-    Part.TENSORS: YELLOW,
-    Part.WORKSPACES: ORANGE,
-    Part.ACTIVATIONS: MAGENTA,
-    Part.EXCLUSIVE: VIOLET,
-    Part.SHARED: Shade("#b3a3ec", "#6355b8"),
-    Part.UNUSED: VIOLET,
-    Part.CACHE: GREY,
-    Part.OUTSIDE: GREY,
+    MemoryPart.WEIGHTS: BLUE,
+    MemoryPart.GRADIENTS: CYAN,
+    MemoryPart.OPTIMIZER: GREEN,
+    MemoryPart.TENSORS: YELLOW,
+    MemoryPart.WORKSPACES: ORANGE,
+    MemoryPart.ACTIVATIONS: MAGENTA,
+    MemoryPart.EXCLUSIVE: VIOLET,
+    MemoryPart.SHARED: Shade("#b3a3ec", "#6355b8"),
+    MemoryPart.UNUSED: VIOLET,
+    MemoryPart.CACHE: GREY,
+    MemoryPart.OUTSIDE: GREY,
 }
 """What is set aside without being used is hatched in the colour of what it is set aside for."""
 

@@ -8,8 +8,8 @@ from typing import Final
 import polars as pl
 
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.analysis.step.typical_step import Item, StepWork
-from graphviz_dash.analysis.step.waterfall import Cause, Parts, Waterfall
+from graphviz_dash.analysis.step.typical_step import TypicalStep, WorkItem
+from graphviz_dash.analysis.step.waterfall import Cause, CauseTimes, Waterfall
 
 _PARTS: Final = tuple(cause.name.lower() for cause in Cause)
 _TIMES: Final = ("before", "after", "saved")
@@ -88,7 +88,10 @@ def _equation_rows(found: Waterfall) -> Iterator[dict[str, object]]:
 
 
 def _equation_row(
-    found: Waterfall, what: tuple[str, str], work: tuple[int, int], sides: tuple[Parts, Parts]
+    found: Waterfall,
+    what: tuple[str, str],
+    work: tuple[int, int],
+    sides: tuple[CauseTimes, CauseTimes],
 ) -> dict[str, object]:
     row: dict[str, object] = {
         "run": found.run,
@@ -126,8 +129,8 @@ def _pair_rows(found: Waterfall) -> Iterator[dict[str, object]]:
             yield told
 
 
-def _side(side: str, work: StepWork, place: int) -> dict[str, object]:
-    item: Item = work.items[place]
+def _side(side: str, work: TypicalStep, place: int) -> dict[str, object]:
+    item: WorkItem = work.items[place]
     values = (
         place,
         item.kind,

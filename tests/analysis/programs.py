@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from graphviz_dash.analysis.step.pairing import NOTHING, Side
+from graphviz_dash.analysis.step.pairing import NOTHING, WorkSequence
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,15 @@ class Program:
         place = {one.ident: at for at, one in enumerate(self.eager)}
         return {(place[one.ident], at) for at, one in enumerate(self.graph) if one.ident in place}
 
-    def sides(self, by_lane: bool = False) -> tuple[Side, Side]:
+    def sides(self, by_lane: bool = False) -> tuple[WorkSequence, WorkSequence]:
         """Both as pair() takes them."""
         lanes = np.array(self.lanes if by_lane else [0] * len(self.eager), dtype=np.int64)
         edges = np.array(self.edges, dtype=np.int64).reshape(-1, 2)
         key, op, name = _codes(self.eager)
         other, other_op, other_name = _codes(self.graph)
-        return Side.in_lanes(key, op, name, lanes), Side(other, other_op, other_name, edges)
+        return WorkSequence.in_lanes(key, op, name, lanes), WorkSequence(
+            other, other_op, other_name, edges
+        )
 
 
 def _codes(items: list[Kernel]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]

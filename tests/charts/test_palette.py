@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from graphviz_dash.analysis.memory.report import Part
+from graphviz_dash.analysis.memory.report import MemoryPart
 from graphviz_dash.charts import palette, shades
 from graphviz_dash.charts.shades import Shade, Theme, shade
 from graphviz_dash.ui.hosting.server import PAGES
@@ -27,8 +27,8 @@ SETS: Final[dict[str, list[Shade]]] = {
     "phases": list(palette.PHASE.values()),
     "modules": list(palette.MODULES),
     "difference": [palette.SAVED, palette.ADDED, palette.REMAINDER],
-    "uses of a pool": [palette.MEMORY[part] for part in (Part.EXCLUSIVE, Part.SHARED)]
-    + [palette.MEMORY[part] for part in (Part.WORKSPACES, Part.GRADIENTS)],
+    "uses of a pool": [palette.MEMORY[part] for part in (MemoryPart.EXCLUSIVE, MemoryPart.SHARED)]
+    + [palette.MEMORY[part] for part in (MemoryPart.WORKSPACES, MemoryPart.GRADIENTS)],
 }
 THEMES: Final[tuple[Theme, Theme]] = ("light", "dark")
 

@@ -42,8 +42,8 @@ from graphviz_dash.analysis.metrics.throughput import throughput_figures
 from graphviz_dash.analysis.prediction.evaluation import prediction_figures, prediction_for
 from graphviz_dash.analysis.ranks.ranks import families
 from graphviz_dash.analysis.ranks.waits import rank_waits
-from graphviz_dash.analysis.step.time_by_category import WhereTimeGoes, where_time_goes
-from graphviz_dash.analysis.step.typical_step import StepWork, step_work
+from graphviz_dash.analysis.step.time_by_category import TimeByCategory, time_by_category
+from graphviz_dash.analysis.step.typical_step import TypicalStep, typical_step
 from graphviz_dash.analysis.step.waterfall import Cause, Waterfall, arrivals, waterfall
 from graphviz_dash.analysis.trace.steps import Step, steps
 from graphviz_dash.errors import InputError
@@ -83,11 +83,11 @@ def compare(
     chosen = _choose(experiment, baseline)
     waits = rank_waits(experiment) if chosen else {}
     taken = {run.name: taken.get(run.name) or _steps(run) for run in experiment.runs}
-    works: dict[str, StepWork | str] = {}
+    works: dict[str, TypicalStep | str] = {}
     count = len(experiment.runs)
     for place, run in enumerate(experiment.runs if chosen else ()):
         with progress.subtask(place, 2 * count):
-            works[run.name] = step_work(
+            works[run.name] = typical_step(
                 run, waits.get(run.name), replays.get(run.name), taken[run.name]
             )
     last = {
@@ -108,7 +108,7 @@ class _Works:
     """The typical steps of runs by name, or why they have none; by mode when the last of its ranks
     arrives at each of their collectives, None where that is not known; and all steps of runs."""
 
-    steps: Mapping[str, StepWork | str]
+    steps: Mapping[str, TypicalStep | str]
     last: Mapping[str, dict[int, int] | None]
     taken: Mapping[str, tuple[Step, ...]]
 
@@ -277,8 +277,8 @@ def _equation_figures(run: Run, equation: Waterfall | str) -> Iterator[Figure]:
 
 def _where(
     run: Run, figures: Mapping[str, Figure], taken: tuple[Step, ...]
-) -> tuple[WhereTimeGoes | None, str | None]:
+) -> tuple[TimeByCategory | None, str | None]:
     step, busy = figures["recorded_step" if run.recording else "step_time"], figures["gpu_busy"]
     if step.value is None or busy.value is None or run.replay_trace is None:
         return None, step.reason or busy.reason
-    return where_time_goes(step.value, run.replay_trace, taken), None
+    return time_by_category(step.value, run.replay_trace, taken), None

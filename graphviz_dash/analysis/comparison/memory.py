@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 from graphviz_dash.analysis.memory.report import (
     MemoryDifference,
     MemoryReport,
-    difference,
+    memory_difference,
     memory_report,
-    signed_bytes,
-    signed_percent,
 )
 from graphviz_dash.errors import printable
-from graphviz_dash.units import format_bytes
+from graphviz_dash.units import format_bytes, format_signed_bytes, format_signed_percent
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.result import Comparison
@@ -44,7 +42,7 @@ def compare_memory(comparison: Comparison) -> MemoryComparison:
     found = {run.name: memory_report(run.run) for run in comparison.runs}
     reports = {name: one for name, one in found.items() if isinstance(one, MemoryReport)}
     differences = tuple(
-        difference(reports[run.name], reports[run.baseline])
+        memory_difference(reports[run.name], reports[run.baseline])
         for run in comparison.runs
         if run.name in reports and run.baseline in reports
     )
@@ -84,8 +82,8 @@ def _taken(report: MemoryReport) -> str:
 
 def _cost(one: MemoryDifference) -> str:
     share = (
-        f" (its activations {signed_percent(one.activation_overhead)})"
+        f" (its activations {format_signed_percent(one.activation_overhead)})"
         if one.activation_overhead is not None
         else ""
     )
-    return f"{signed_bytes(one.own)}{share}"
+    return f"{format_signed_bytes(one.own)}{share}"

@@ -14,7 +14,7 @@ from graphviz_dash.analysis.metrics.low_confidence import Weakness
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.metrics.run_selection import family
 from graphviz_dash.analysis.prediction.predict import Prediction
-from graphviz_dash.analysis.step.time_by_category import WhereTimeGoes
+from graphviz_dash.analysis.step.time_by_category import TimeByCategory
 from graphviz_dash.analysis.step.waterfall import Waterfall
 from graphviz_dash.model.run import ExecutionMode, Failure
 
@@ -63,7 +63,7 @@ class RunComparison:
     baseline: str | None
     is_baseline: bool
     figures: tuple[Figure, ...]
-    where: WhereTimeGoes | None
+    where: TimeByCategory | None
     where_reason: str | None
     coverage: Coverage | None
     coverage_reason: str | None

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from graphviz_dash.analysis.diff.node_match import UNMATCHED, Side, longest_ascending, match_nodes
-from graphviz_dash.analysis.graph.topology import Topology
+from graphviz_dash.analysis.graph.topology import GraphTopology
 from graphviz_dash.analysis.trace.signatures import base_name, normalised
 from graphviz_dash.model.graph import CapturedGraph, EdgeType, GraphEdge, GraphNode, KernelParams
 
@@ -288,7 +288,7 @@ def _edge_data(graph: CapturedGraph) -> dict[tuple[int, int], tuple[EdgeData, ..
 # -- what moved ----------------------------------------------------------------------------------
 
 
-def _moved(a: Topology, b: Topology, partner: list[int]) -> set[int]:
+def _moved(a: GraphTopology, b: GraphTopology, partner: list[int]) -> set[int]:
     """The matched nodes of ``a`` that depend on other matched nodes in ``b``.
 
     A node that was taken out of its place and put elsewhere changes what its old and new followers
@@ -313,7 +313,9 @@ def _moved(a: Topology, b: Topology, partner: list[int]) -> set[int]:
     return moved | _depending_otherwise(a, b, partner, moved)
 
 
-def _depending_otherwise(a: Topology, b: Topology, partner: list[int], aside: set[int]) -> set[int]:
+def _depending_otherwise(
+    a: GraphTopology, b: GraphTopology, partner: list[int], aside: set[int]
+) -> set[int]:
     kept_a = {n for n, other in enumerate(partner) if other != UNMATCHED and n not in aside}
     kept_b = {partner[node] for node in kept_a}
     before_a, before_b = _nearest(a, kept_a), _nearest(b, kept_b)
@@ -324,7 +326,7 @@ def _depending_otherwise(a: Topology, b: Topology, partner: list[int], aside: se
     }
 
 
-def _nearest(topology: Topology, kept: set[int]) -> dict[int, frozenset[int]]:
+def _nearest(topology: GraphTopology, kept: set[int]) -> dict[int, frozenset[int]]:
     """For each node the nearest kept nodes before it, through those that are not kept."""
     found: dict[int, frozenset[int]] = {}
     for node in topology.order:

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from graphviz_dash.analysis.graph.topology import Topology
+from graphviz_dash.analysis.graph.topology import GraphTopology
 from graphviz_dash.analysis.sequence_alignment import partners
 from graphviz_dash.model.graph import CapturedGraph
 
@@ -44,13 +44,13 @@ class Side:
     """One of the two graphs: its dependencies, and what its nodes are at each level, surest first.
     ``levels[i][node]`` may be compared with the other side's only."""
 
-    topology: Topology
+    topology: GraphTopology
     levels: tuple[Keys, ...]
 
     @classmethod
     def of(cls, graph: CapturedGraph, levels: tuple[Keys, ...]) -> Side:
         """The side of ``graph``, all of whose nodes count."""
-        return cls(Topology.of(graph, np.ones(len(graph.nodes), dtype=np.bool_)), levels)
+        return cls(GraphTopology.of(graph, np.ones(len(graph.nodes), dtype=np.bool_)), levels)
 
 
 def match_nodes(a: Side, b: Side) -> list[int]:
@@ -199,7 +199,7 @@ def _none(_wanted: int, _offered: int) -> bool:
     return False
 
 
-def _context(topology: Topology, keys: Keys, up: bool) -> list[int]:
+def _context(topology: GraphTopology, keys: Keys, up: bool) -> list[int]:
     """A hash of each node with all that lies before it (``up``) or after it."""
     order = topology.order if up else topology.order[::-1]
     beside = topology.predecessors if up else topology.successors
@@ -209,7 +209,7 @@ def _context(topology: Topology, keys: Keys, up: bool) -> list[int]:
     return found
 
 
-def _near(topology: Topology, keys: Keys, radius: int) -> list[tuple[int, int]]:
+def _near(topology: GraphTopology, keys: Keys, radius: int) -> list[tuple[int, int]]:
     """Hashes of each node with what lies at most ``radius`` steps before and after it."""
     pair = []
     for beside in (topology.predecessors, topology.successors):

@@ -20,12 +20,16 @@ from graphviz_dash.analysis.arrays import Ints
 
 @dataclass(frozen=True)
 class Dependencies:
-    """Nodes 0..count-1 with edges, made ready for walking; ``order`` is topological."""
+    """Nodes 0..count-1 with edges, made ready for walking."""
 
     count: int
+    """How many nodes there are."""
     after: list[list[int]]
+    """For each node those that wait for it."""
     before: list[list[int]]
+    """For each node those that it waits for."""
     order: list[int]
+    """All nodes in a topological order."""
 
     @classmethod
     def of(cls, count: int, edges: Ints) -> Dependencies:
@@ -48,18 +52,22 @@ class Dependencies:
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """``nodes`` of the path in order, its ``length``; for each node the ``earliest`` start, the
-    ``rest`` (its own duration and the longest way after it), and the ``slack``. In ns."""
+    """The longest chain of dependent nodes, and what it leaves to the others; times in ns."""
 
     nodes: tuple[int, ...]
+    """The nodes of the path, in order."""
     length: int
+    """The sum of their durations."""
     earliest: Ints
+    """The earliest start of each node."""
     rest: Ints
+    """Each node's own duration and the longest way after it."""
     slack: Ints
+    """By how much each node could begin later with the critical path unchanged."""
 
 
 @dataclass(frozen=True)
-class Schedule:
+class StreamSchedule:
     """How long a graph takes on ``streams`` streams, in ns."""
 
     streams: int
@@ -111,7 +119,9 @@ def _path(depend: Dependencies, took: list[int], rest: list[int], length: int) -
     return tuple(path)
 
 
-def schedule(depend: Dependencies, duration: Ints, path: CriticalPath, streams: int) -> Schedule:
+def list_schedule(
+    depend: Dependencies, duration: Ints, path: CriticalPath, streams: int
+) -> StreamSchedule:
     """List scheduling on ``streams`` streams: whenever one is free it takes, of what may begin, the
     node with the longest way to the end."""
     took: list[int] = duration.tolist()
@@ -130,15 +140,15 @@ def schedule(depend: Dependencies, duration: Ints, path: CriticalPath, streams: 
             waiting[follower] -= 1
             if not waiting[follower]:
                 heapq.heappush(ready, (-rest[follower], follower))
-    return Schedule(streams, now)
+    return StreamSchedule(streams, now)
 
 
-def enough_streams(
+def stream_schedules(
     depend: Dependencies, duration: Ints, path: CriticalPath
-) -> tuple[Schedule, ...]:
+) -> tuple[StreamSchedule, ...]:
     """Schedules on 1, 2, 4, ... streams up to the fewest on which list scheduling reaches the
     critical path, that one included; ascending."""
-    single = Schedule(1, int(duration.sum()))
+    single = StreamSchedule(1, int(duration.sum()))
     if single.length <= path.length:
         return (single,)
     most = _most_at_once(path.earliest, duration)
@@ -146,19 +156,19 @@ def enough_streams(
     low, high = 1, most
     streams = 2
     while streams < most:
-        schedules[streams] = schedule(depend, duration, path, streams)
+        schedules[streams] = list_schedule(depend, duration, path, streams)
         if schedules[streams].length <= path.length:
             high = streams
             break
         low, streams = streams, streams * 2
     while high - low > 1:
         middle = (low + high) // 2
-        schedules[middle] = schedule(depend, duration, path, middle)
+        schedules[middle] = list_schedule(depend, duration, path, middle)
         if schedules[middle].length <= path.length:
             high = middle
         else:
             low = middle
-    schedules[high] = Schedule(high, path.length)
+    schedules[high] = StreamSchedule(high, path.length)
     return tuple(schedules[streams] for streams in sorted(schedules) if streams <= high)
 
 

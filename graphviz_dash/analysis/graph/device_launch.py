@@ -34,14 +34,17 @@ class Launchable(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A requirement that is not met, or cannot be checked. ``graph`` and ``node`` say where;
-    ``node`` is None where it is the graph as a whole."""
+class LaunchFinding:
+    """A requirement that is not met, or cannot be checked."""
 
     rule: str
+    """The requirement in a word or two."""
     reason: str
+    """What is against it, or what is not known."""
     graph: str
+    """Id of the graph."""
     node: int | None = None
+    """Index of the node; None where it is the graph as a whole."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,8 @@ class DeviceLaunch:
     """``violations`` are requirements that are not met, ``unknown`` those that the bundle does not
     let us check; in the order of graphs and nodes."""
 
-    violations: tuple[Finding, ...]
-    unknown: tuple[Finding, ...]
+    violations: tuple[LaunchFinding, ...]
+    unknown: tuple[LaunchFinding, ...]
 
     @property
     def verdict(self) -> Launchable:
@@ -75,28 +78,28 @@ def device_launch(graphs: Sequence[CapturedGraph], environment: Environment | No
 
 def _whole_graph(
     graphs: Sequence[CapturedGraph], environment: Environment | None
-) -> Iterator[tuple[bool, Finding]]:
+) -> Iterator[tuple[bool, LaunchFinding]]:
     """Findings, each with whether it is a violation."""
     top = graphs[0].id
     nodes = [node for graph in graphs for node in graph.nodes]
     if not any(node.kind in _WORK for node in nodes):
-        yield True, Finding("work", "it holds no kernel, memcpy or memset node", top)
+        yield True, LaunchFinding("work", "it holds no kernel, memcpy or memset node", top)
     devices = {node.device for node in nodes if node.device is not None}
     if len(devices) > 1:
         listed = ", ".join(map(str, sorted(devices)))
-        yield True, Finding("one device", f"its nodes are on devices {listed}", top)
+        yield True, LaunchFinding("one device", f"its nodes are on devices {listed}", top)
     elif environment is None or environment.gpu_count != 1:
         untold = sum(node.device is None and node.kind in _WORK for node in nodes)
         if untold:
             reason = f"the bundle does not tell the device of {untold:,} of its nodes"
-            yield False, Finding("one device", reason, top)
+            yield False, LaunchFinding("one device", reason, top)
 
 
 def _node(
     graph: CapturedGraph, node: GraphNode, environment: Environment | None
-) -> Iterator[tuple[bool, Finding]]:
-    def finding(rule: str, reason: str) -> Finding:
-        return Finding(rule, reason, graph.id, node.index)
+) -> Iterator[tuple[bool, LaunchFinding]]:
+    def finding(rule: str, reason: str) -> LaunchFinding:
+        return LaunchFinding(rule, reason, graph.id, node.index)
 
     if node.kind not in _ALLOWED:
         yield (

@@ -21,18 +21,21 @@ _MOST_VARIANTS: Final = 256
 
 
 @dataclass
-class Flat:
-    """``graph`` has all nodes; ``owner`` and ``index`` name each node's own graph and its index in
-    it, the owner "" for a node that only stands for the end of a child graph or body. ``root`` is
-    the id of the graph that is launched."""
+class FlatGraph:
+    """A graph with the bodies of its nodes in their places."""
 
     graph: CapturedGraph
+    """All nodes, and the edges between them."""
     root: str
+    """Id of the graph that is launched."""
     owner: list[str] = field(default_factory=list)
+    """For each node the id of its own graph; "" for one that only stands for the end of a child
+    graph or body."""
     index: list[int] = field(default_factory=list)
+    """For each node its index in its own graph; -1 for one that only stands for an end."""
 
 
-def variants(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[Flat]:
+def variants(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[FlatGraph]:
     """``graph`` as each of the ways in which a launch can run it, by what its conditional nodes
     choose: none of its bodies or one. One flat graph where there is no choice.
 
@@ -81,7 +84,7 @@ def _shows(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> bool:
 
 def flatten(
     graph: CapturedGraph, by_id: dict[str, CapturedGraph], ran: Choice = frozenset()
-) -> Flat:
+) -> FlatGraph:
     """``graph`` with the bodies of its child graph nodes and the bodies of ``ran``, and theirs,
     between what the node depends on and what depends on it.
 
@@ -89,10 +92,10 @@ def flatten(
     """
     count = len(graph.nodes)
     if not any(node.bodies for node in graph.nodes):
-        return Flat(graph, graph.id, [graph.id] * count, list(range(count)))
+        return FlatGraph(graph, graph.id, [graph.id] * count, list(range(count)))
     nodes: list[GraphNode] = []
     edges: list[GraphEdge] = []
-    flat = Flat(graph, graph.id)
+    flat = FlatGraph(graph, graph.id)
     ends: dict[tuple[str, int], int] = {}
     places: dict[tuple[str, int], int] = {}
 

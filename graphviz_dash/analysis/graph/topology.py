@@ -13,19 +13,24 @@ from graphviz_dash.model.graph import CapturedGraph
 
 
 @dataclass(frozen=True)
-class Topology:
-    """``successors`` and ``predecessors`` of each node, without repeats; ``visible``: whether a
-    trace shows it; ``order``: all nodes, after what they depend on, else in creation order."""
+class GraphTopology:
+    """Dependencies of a captured graph's nodes, without repeats."""
 
     successors: list[list[int]]
+    """For each node those that depend on it."""
     predecessors: list[list[int]]
+    """For each node those that it depends on."""
     visible: npt.NDArray[np.bool_]
+    """Whether a trace shows each node, shape (nodes,)."""
     order: list[int]
+    """All nodes, after what they depend on, else in creation order."""
     _before: Ints
+    """Sources of the edges between visible nodes, shape (k,)."""
     _after: Ints
+    """Targets of the edges between visible nodes, shape (k,)."""
 
     @classmethod
-    def of(cls, graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> Topology:
+    def of(cls, graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> GraphTopology:
         """The topology of ``graph``, which has no cycles."""
         successors: list[list[int]] = [[] for _ in graph.nodes]
         predecessors: list[list[int]] = [[] for _ in graph.nodes]

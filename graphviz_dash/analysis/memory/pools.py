@@ -21,7 +21,7 @@ _THEIRS: Final = frozenset({Owner.WEIGHTS, Owner.GRADIENTS, Owner.OPTIMIZER, Own
 """Owners whose bytes are counted as theirs, in whatever pool they lie."""
 
 
-class Use(StrEnum):
+class ByteUse(StrEnum):
     """What bytes of a pool are counted as."""
 
     ONE = "of one graph"
@@ -32,14 +32,19 @@ class Use(StrEnum):
 
 
 @dataclass(frozen=True)
-class Stretch:
+class SegmentSpan:
     """Bytes of one segment that the same graphs use and the same owner holds, if one does."""
 
     segment: int
+    """Index of the segment."""
     begin: int
+    """Offset of its first byte in the segment."""
     end: int
+    """Offset behind its last byte."""
     graphs: tuple[str, ...]
+    """The graphs that use it."""
     owner: Owner | None
+    """Who holds a live allocation there; None where nobody does."""
 
     @property
     def bytes(self) -> int:
@@ -47,57 +52,66 @@ class Stretch:
         return self.end - self.begin
 
     @property
-    def use(self) -> Use:
+    def use(self) -> ByteUse:
         """What it is counted as."""
         if self.owner in _THEIRS:
-            return Use.MODEL
+            return ByteUse.MODEL
         if self.owner is Owner.UNOWNED:
-            return Use.WORKSPACE
+            return ByteUse.WORKSPACE
         if len(self.graphs) > 1:
-            return Use.SHARED
-        return Use.ONE if self.graphs else Use.NONE
+            return ByteUse.SHARED
+        return ByteUse.ONE if self.graphs else ByteUse.NONE
 
 
 @dataclass(frozen=True)
-class GraphShare:
-    """What one graph uses of its pool, in bytes.
-
-    ``footprint`` is all of it: ``exclusive``, which no other graph uses, and ``shared``. ``kept``
-    and ``peak`` are of its capture: alive at its end, and most alive at once.
-    """
+class GraphMemory:
+    """What one graph uses of its pool, in bytes."""
 
     graph: str
+    """Id of the graph."""
     pool: PoolId | None
+    """Id of its pool; None for a graph without one."""
     footprint: int
+    """All that it uses: ``exclusive`` and ``shared``."""
     exclusive: int
+    """What no other graph uses."""
     shared: int
+    """What other graphs use too."""
     kept: int
+    """Alive at the end of its capture."""
     peak: int
+    """Most that was alive at once in its capture."""
     allocations: int
+    """How many allocations its capture made."""
     instantiate_device: int | None
+    """Device memory that its instantiation took; None where it was not measured."""
 
 
 @dataclass
-class PoolUse:
-    """One private pool, in bytes; everything after ``graphs`` adds up to ``reserved``.
-
-    ``exclusive``, ``shared`` and ``unused`` are used by one graph, by several and by none.
-    ``owned`` are live weights, gradients, optimizer state and buffers that lie in the pool, and
-    ``workspaces`` live allocations that no tensor holds.
-    """
+class PoolBreakdown:
+    """One private pool, in bytes; everything after ``graphs`` adds up to ``reserved``."""
 
     id: PoolId
+    """Id of the pool."""
     segments: int = 0
+    """How many segments it has."""
     reserved: int = 0
+    """Size of its segments."""
     graphs: set[str] = field(default_factory=set)
+    """The graphs that use it."""
     exclusive: int = 0
+    """Used by one graph."""
     shared: int = 0
+    """Used by several graphs."""
     unused: int = 0
+    """Used by none."""
     workspaces: int = 0
+    """Live allocations that no tensor holds."""
     owned: dict[Owner, int] = field(default_factory=lambda: defaultdict(int))
+    """Live weights, gradients, optimizer state and buffers that lie in the pool, by owner."""
 
 
-def stretches(memory_pass: MemoryPass) -> Iterator[Stretch]:
+def segment_spans(memory_pass: MemoryPass) -> Iterator[SegmentSpan]:
     """All private pools in pieces, by segment and place, without gaps or overlaps."""
     edges: list[list[tuple[int, bool, str | Owner]]] = [[] for _ in memory_pass.segments]
     for graph in memory_pass.graphs:
@@ -117,7 +131,7 @@ def stretches(memory_pass: MemoryPass) -> Iterator[Stretch]:
             edges[number], key=lambda edge: (edge[0], edge[1], str(edge[2]))
         ):
             if offset > begin:
-                yield Stretch(number, begin, offset, tuple(graphs), owner)
+                yield SegmentSpan(number, begin, offset, tuple(graphs), owner)
                 begin = offset
             if isinstance(who, Owner):
                 owner = who if opens else None
@@ -126,7 +140,7 @@ def stretches(memory_pass: MemoryPass) -> Iterator[Stretch]:
             else:
                 graphs.pop(who, None)
         if segment.bytes > begin:
-            yield Stretch(number, begin, segment.bytes, (), None)
+            yield SegmentSpan(number, begin, segment.bytes, (), None)
 
 
 @dataclass(frozen=True)
@@ -134,17 +148,21 @@ class MapRow:
     """What one graph uses on a map of its pool: spans ``(begin, end, use)`` in bytes."""
 
     graph: str
-    spans: tuple[tuple[int, int, Use], ...]
+    spans: tuple[tuple[int, int, ByteUse], ...]
 
 
 @dataclass(frozen=True)
 class PoolMap:
-    """A pool with its segments end to end. ``starts`` is where each begins, ``size`` their sum."""
+    """A pool with its segments end to end."""
 
     id: PoolId
+    """Id of the pool."""
     size: int
+    """Sum of the segments, in bytes."""
     starts: tuple[int, ...]
+    """Where each segment begins, in bytes."""
     rows: tuple[MapRow, ...]
+    """What each graph uses, in the order of the captures."""
 
 
 def pool_map(memory_pass: MemoryPass, pool: PoolId) -> PoolMap:
@@ -155,8 +173,8 @@ def pool_map(memory_pass: MemoryPass, pool: PoolId) -> PoolMap:
         if segment.pool == pool:
             starts[number] = size
             size += segment.bytes
-    spans: dict[str, list[tuple[int, int, Use]]] = defaultdict(list)
-    for piece in stretches(memory_pass):
+    spans: dict[str, list[tuple[int, int, ByteUse]]] = defaultdict(list)
+    for piece in segment_spans(memory_pass):
         if piece.segment not in starts:
             continue
         begin = starts[piece.segment] + piece.begin
@@ -174,17 +192,17 @@ def pool_map(memory_pass: MemoryPass, pool: PoolId) -> PoolMap:
     return PoolMap(pool, size, tuple(starts.values()), rows)
 
 
-def graph_shares(memory_pass: MemoryPass) -> tuple[GraphShare, ...]:
+def graph_memory(memory_pass: MemoryPass) -> tuple[GraphMemory, ...]:
     """What each graph uses of its pool, in the order of the captures."""
     exclusive: dict[str, int] = defaultdict(int)
     footprint: dict[str, int] = defaultdict(int)
-    for piece in stretches(memory_pass):
+    for piece in segment_spans(memory_pass):
         for graph in piece.graphs:
             footprint[graph] += piece.bytes
         if len(piece.graphs) == 1:
             exclusive[piece.graphs[0]] += piece.bytes
     return tuple(
-        GraphShare(
+        GraphMemory(
             graph=graph.graph,
             pool=graph.pool,
             footprint=footprint[graph.graph],
@@ -199,25 +217,25 @@ def graph_shares(memory_pass: MemoryPass) -> tuple[GraphShare, ...]:
     )
 
 
-def pool_uses(memory_pass: MemoryPass) -> tuple[PoolUse, ...]:
+def pool_breakdowns(memory_pass: MemoryPass) -> tuple[PoolBreakdown, ...]:
     """Every private pool, by id."""
-    pools: dict[PoolId, PoolUse] = {}
+    pools: dict[PoolId, PoolBreakdown] = {}
     for segment in memory_pass.segments:
-        pool = pools.setdefault(segment.pool, PoolUse(segment.pool))
+        pool = pools.setdefault(segment.pool, PoolBreakdown(segment.pool))
         pool.segments += 1
         pool.reserved += segment.bytes
-    for piece in stretches(memory_pass):
+    for piece in segment_spans(memory_pass):
         pool = pools[memory_pass.segments[piece.segment].pool]
         pool.graphs.update(piece.graphs)
         match piece.use:
-            case Use.ONE:
+            case ByteUse.ONE:
                 pool.exclusive += piece.bytes
-            case Use.SHARED:
+            case ByteUse.SHARED:
                 pool.shared += piece.bytes
-            case Use.NONE:
+            case ByteUse.NONE:
                 pool.unused += piece.bytes
-            case Use.WORKSPACE:
+            case ByteUse.WORKSPACE:
                 pool.workspaces += piece.bytes
-            case Use.MODEL if piece.owner is not None:
+            case ByteUse.MODEL if piece.owner is not None:
                 pool.owned[piece.owner] += piece.bytes
     return tuple(pools[pool] for pool in sorted(pools))

@@ -13,19 +13,24 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.absence import why_missing
-from graphviz_dash.analysis.memory.pools import GraphShare, PoolUse, graph_shares, pool_uses
+from graphviz_dash.analysis.memory.pools import (
+    GraphMemory,
+    PoolBreakdown,
+    graph_memory,
+    pool_breakdowns,
+)
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner, Stage
 from graphviz_dash.model.run import ExecutionMode
-from graphviz_dash.units import format_bytes, format_percent
+from graphviz_dash.units import format_bytes
 
 if TYPE_CHECKING:
     from graphviz_dash.model.memory import MemoryPass, MemoryStage
     from graphviz_dash.model.run import Run
 
 
-class Part(StrEnum):
+class MemoryPart(StrEnum):
     """A part of a run's memory; every byte of the process on the device is in exactly one."""
 
     WEIGHTS = "weights"
@@ -41,43 +46,19 @@ class Part(StrEnum):
     OUTSIDE = "outside the allocator"
 
 
-MEANINGS: Final[Mapping[Part, str]] = {
-    Part.WEIGHTS: "Storages of torch.nn.Parameter.",
-    Part.GRADIENTS: "Their .grad, as far as it is alive at the step's peak. With "
-    "zero_grad(set_to_none=True) an eager step has few of them then; a graph keeps theirs.",
-    Part.OPTIMIZER: "Tensors in the state of optimizers.",
-    Part.TENSORS: "Other live tensors of the default pool that outlast the step: inputs, buffers "
-    "of modules, the static inputs that graphed callables copy into.",
-    Part.WORKSPACES: "Live allocations that no Python tensor holds: workspaces of cuBLAS, one set "
-    "for each stream, and so one more in the pool of each stream that captures.",
-    Part.ACTIVATIONS: "Allocated and freed within a step, and alive at its peak: activations, "
-    "temporaries, gradients of activations.",
-    Part.EXCLUSIVE: "Places in private pools that the capture of exactly one graph allocated.",
-    Part.SHARED: "Places in private pools that the captures of several graphs allocated, one after "
-    "the other: graphs that run in capture order may share them.",
-    Part.UNUSED: "Reserved by private pools, and no graph's: what rounding segments up leaves.",
-    Part.CACHE: "Reserved in the default pool and free at the step's peak: for gradients and other "
-    "tensors that come later in the step, or lost to fragmentation.",
-    Part.OUTSIDE: "Device memory of the process less what the allocator reserved: CUDA context, "
-    "loaded kernels, executable graphs, libraries' own memory. Where the driver does not list the "
-    "process, all that the device has no longer free is taken, other processes included.",
-}
-"""What each part is, for pages and documentation."""
-
-GRAPHED_PARTS: Final = (Part.ACTIVATIONS, Part.EXCLUSIVE, Part.SHARED, Part.UNUSED)
-"""The parts between which a capture moves activations."""
-
-PUBLISHED: Final = (
-    "For graphs by layer NeMo's documentation says ~20% more memory for activations (GPT-3 20B on "
-    "16 GH200 in FP8: another setup, see docs/gpt-training.md)"
+GRAPHED_PARTS: Final = (
+    MemoryPart.ACTIVATIONS,
+    MemoryPart.EXCLUSIVE,
+    MemoryPart.SHARED,
+    MemoryPart.UNUSED,
 )
-"""What is known of others' activation overhead in mode partial; the source is on that page."""
+"""The parts between which a capture moves activations."""
 
 
 class _InParts:
     """Device memory, or more or less of it, in parts; of all processes where not ``alone``."""
 
-    parts: Mapping[Part, int]
+    parts: Mapping[MemoryPart, int]
     alone: bool
 
     @property
@@ -88,7 +69,7 @@ class _InParts:
     @property
     def reserved(self) -> int:
         """What of it the allocator holds while the run iterates."""
-        return self.total - self.parts[Part.OUTSIDE]
+        return self.total - self.parts[MemoryPart.OUTSIDE]
 
     @property
     def own(self) -> int:
@@ -98,19 +79,25 @@ class _InParts:
 
 @dataclass(frozen=True)
 class MemoryReport(_InParts):
-    """The memory of one run. ``parts`` has every Part and adds up to ``total``, in bytes.
-
-    ``alone``: the driver told the memory of this process; else ``total`` has other processes too.
-    """
+    """The memory of one run, in bytes."""
 
     run: str
+    """Name of the run."""
     mode: ExecutionMode
-    parts: Mapping[Part, int]
-    pools: tuple[PoolUse, ...]
-    graphs: tuple[GraphShare, ...]
+    """Its execution mode."""
+    parts: Mapping[MemoryPart, int]
+    """A size for every MemoryPart; they add up to ``total``."""
+    pools: tuple[PoolBreakdown, ...]
+    """Its private pools, by id."""
+    graphs: tuple[GraphMemory, ...]
+    """What each graph uses of its pool, in the order of the captures."""
     stages: tuple[MemoryStage, ...]
+    """The stages of the memory pass."""
     method: str
+    """How the pass was measured."""
     alone: bool
+    """Whether the driver gave the memory of this process; else ``total`` has other processes
+    too."""
 
     def stage(self, stage: Stage) -> MemoryStage:
         """One stage of the pass."""
@@ -119,19 +106,20 @@ class MemoryReport(_InParts):
 
 @dataclass(frozen=True)
 class MemoryDifference(_InParts):
-    """A run against its baseline, in bytes: what it needs more, negative where it needs less.
-
-    ``parts`` add up to ``total``; ``alone``: both know the memory of their own process.
-    ``activation_overhead`` is None with a reason in ``overhead_reason`` where the baseline has
-    next to no activations, and in mode compile; see the metric of that name.
-    """
+    """A run against its baseline, in bytes: what it needs more, negative where it needs less."""
 
     run: str
+    """Name of the run."""
     baseline: str
-    parts: Mapping[Part, int]
+    """Name of the baseline."""
+    parts: Mapping[MemoryPart, int]
+    """A difference for every MemoryPart; they add up to ``total``."""
     activation_overhead: float | None
+    """The metric of that name, as a fraction; None with a reason."""
     overhead_reason: str | None
+    """Why there is no overhead; None where there is one."""
     alone: bool
+    """Whether both know the memory of their own process."""
 
 
 def memory_report(run: Run) -> MemoryReport | str:
@@ -139,14 +127,14 @@ def memory_report(run: Run) -> MemoryReport | str:
     memory_pass = run.memory_pass
     if memory_pass is None:
         return why_missing(run, Fact.MEMORY_PASS).reason
-    pools = pool_uses(memory_pass)
+    pools = pool_breakdowns(memory_pass)
     last = memory_pass.stages[-1]
     return MemoryReport(
         run=run.name,
         mode=run.mode,
         parts=_parts(memory_pass, pools, last),
         pools=pools,
-        graphs=graph_shares(memory_pass),
+        graphs=graph_memory(memory_pass),
         stages=memory_pass.stages,
         method=memory_pass.method,
         alone=last.process_used_bytes is not None,
@@ -154,8 +142,8 @@ def memory_report(run: Run) -> MemoryReport | str:
 
 
 def _parts(
-    memory_pass: MemoryPass, pools: tuple[PoolUse, ...], last: MemoryStage
-) -> dict[Part, int]:
+    memory_pass: MemoryPass, pools: tuple[PoolBreakdown, ...], last: MemoryStage
+) -> dict[MemoryPart, int]:
     at_peak = dict.fromkeys(Owner, 0)
     for part in memory_pass.at_peak:
         if part.pool == DEFAULT_POOL:
@@ -163,28 +151,31 @@ def _parts(
     in_pools = {owner: sum(pool.owned[owner] for pool in pools) for owner in Owner}
     private = sum(pool.reserved for pool in pools)
     return {
-        Part.WEIGHTS: at_peak[Owner.WEIGHTS] + in_pools[Owner.WEIGHTS],
-        Part.GRADIENTS: at_peak[Owner.GRADIENTS] + in_pools[Owner.GRADIENTS],
-        Part.OPTIMIZER: at_peak[Owner.OPTIMIZER] + in_pools[Owner.OPTIMIZER],
-        Part.TENSORS: at_peak[Owner.TENSORS] + at_peak[Owner.BUFFERS] + in_pools[Owner.BUFFERS],
-        Part.WORKSPACES: at_peak[Owner.UNOWNED] + sum(pool.workspaces for pool in pools),
-        Part.ACTIVATIONS: at_peak[Owner.TRANSIENT],
-        Part.EXCLUSIVE: sum(pool.exclusive for pool in pools),
-        Part.SHARED: sum(pool.shared for pool in pools),
-        Part.UNUSED: sum(pool.unused for pool in pools),
-        Part.CACHE: last.reserved_bytes - private - sum(at_peak.values()),
-        Part.OUTSIDE: (last.process_used_bytes or last.device_used_bytes) - last.reserved_bytes,
+        MemoryPart.WEIGHTS: at_peak[Owner.WEIGHTS] + in_pools[Owner.WEIGHTS],
+        MemoryPart.GRADIENTS: at_peak[Owner.GRADIENTS] + in_pools[Owner.GRADIENTS],
+        MemoryPart.OPTIMIZER: at_peak[Owner.OPTIMIZER] + in_pools[Owner.OPTIMIZER],
+        MemoryPart.TENSORS: at_peak[Owner.TENSORS]
+        + at_peak[Owner.BUFFERS]
+        + in_pools[Owner.BUFFERS],
+        MemoryPart.WORKSPACES: at_peak[Owner.UNOWNED] + sum(pool.workspaces for pool in pools),
+        MemoryPart.ACTIVATIONS: at_peak[Owner.TRANSIENT],
+        MemoryPart.EXCLUSIVE: sum(pool.exclusive for pool in pools),
+        MemoryPart.SHARED: sum(pool.shared for pool in pools),
+        MemoryPart.UNUSED: sum(pool.unused for pool in pools),
+        MemoryPart.CACHE: last.reserved_bytes - private - sum(at_peak.values()),
+        MemoryPart.OUTSIDE: (last.process_used_bytes or last.device_used_bytes)
+        - last.reserved_bytes,
     }
 
 
-def difference(report: MemoryReport, base: MemoryReport) -> MemoryDifference:
+def memory_difference(report: MemoryReport, base: MemoryReport) -> MemoryDifference:
     """``report`` against ``base``; with all processes on the device where only one of the two
     knows its own."""
-    parts = {part: report.parts[part] - base.parts[part] for part in Part}
+    parts = {part: report.parts[part] - base.parts[part] for part in MemoryPart}
     if report.alone != base.alone:
         own, before = report.stages[-1], base.stages[-1]
         grown_outside = own.device_used_bytes - before.device_used_bytes
-        parts[Part.OUTSIDE] = grown_outside - (own.reserved_bytes - before.reserved_bytes)
+        parts[MemoryPart.OUTSIDE] = grown_outside - (own.reserved_bytes - before.reserved_bytes)
     overhead = _overhead(report, base, parts)
     return MemoryDifference(
         run=report.run,
@@ -200,9 +191,11 @@ _SEGMENT: Final = 2 << 20
 """The least that torch's allocator takes from the device (kSmallBuffer in CUDACachingAllocator)."""
 
 
-def _overhead(report: MemoryReport, base: MemoryReport, parts: Mapping[Part, int]) -> float | str:
+def _overhead(
+    report: MemoryReport, base: MemoryReport, parts: Mapping[MemoryPart, int]
+) -> float | str:
     """The fraction, or why there is none."""
-    activations = base.parts[Part.ACTIVATIONS]
+    activations = base.parts[MemoryPart.ACTIVATIONS]
     if not activations:
         return f"{base.run} has no activations at its peak"
     if activations < _SEGMENT:
@@ -214,33 +207,22 @@ def _overhead(report: MemoryReport, base: MemoryReport, parts: Mapping[Part, int
     # library workspaces from activations.
     if ExecutionMode.COMPILE in (report.mode, base.mode):
         return "cudagraph trees keep no account of what is alive in their pool"
-    return sum(parts[part] for part in (*GRAPHED_PARTS, Part.TENSORS)) / activations
-
-
-def signed_bytes(count: int) -> str:
-    """A difference in bytes, with its sign."""
-    return f"+{format_bytes(count)}" if count > 0 else format_bytes(count)
-
-
-def signed_percent(fraction: float) -> str:
-    """A difference as a percentage, with its sign."""
-    sign = "+" if fraction > 0 else "-" if fraction < 0 else ""
-    return f"{sign}{format_percent(abs(fraction))}"
+    return sum(parts[part] for part in (*GRAPHED_PARTS, MemoryPart.TENSORS)) / activations
 
 
 _OWN: Final[dict[str, Callable[[MemoryReport], int]]] = {
     "iterate_reserved": lambda report: report.reserved,
-    "activation_memory": lambda report: report.parts[Part.ACTIVATIONS],
-    "pool_exclusive": lambda report: report.parts[Part.EXCLUSIVE],
-    "pool_shared": lambda report: report.parts[Part.SHARED],
-    "pool_unused": lambda report: report.parts[Part.UNUSED],
-    "workspace_memory": lambda report: report.parts[Part.WORKSPACES],
+    "activation_memory": lambda report: report.parts[MemoryPart.ACTIVATIONS],
+    "pool_exclusive": lambda report: report.parts[MemoryPart.EXCLUSIVE],
+    "pool_shared": lambda report: report.parts[MemoryPart.SHARED],
+    "pool_unused": lambda report: report.parts[MemoryPart.UNUSED],
+    "workspace_memory": lambda report: report.parts[MemoryPart.WORKSPACES],
     "prepare_peak": lambda report: report.stage(Stage.PREPARE).peak_reserved_bytes,
 }
 
 _ALONE: Final[dict[str, Callable[[MemoryReport], int]]] = {
     "device_memory": lambda report: report.total,
-    "outside_allocator": lambda report: report.parts[Part.OUTSIDE],
+    "outside_allocator": lambda report: report.parts[MemoryPart.OUTSIDE],
 }
 """Figures that need the memory of the process by itself."""
 
@@ -280,7 +262,7 @@ def memory_relative_figures(run: Run, against: Run | str) -> Iterator[Figure]:
         for metric in MEMORY_RELATIVE:
             yield absent(metric, reason)
         return
-    change = difference(report, base)
+    change = memory_difference(report, base)
     if change.alone:
         yield present("device_memory_change", change.total)
     else:

@@ -16,7 +16,7 @@ from graphviz_dash.analysis.nodes.measured_graph import (
     measure_graph,
     run_replays,
 )
-from graphviz_dash.analysis.nodes.needless_edges import Needless, needless_edges
+from graphviz_dash.analysis.nodes.needless_edges import NeedlessEdges, needless_edges
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.model.run import Run
@@ -28,17 +28,17 @@ class Concurrency:
     """A measured graph, the edges that it does not need, and what both come to in ``sentences``."""
 
     measured: MeasuredGraph
-    needless: Needless
+    needless: NeedlessEdges
     sentences: tuple[str, ...]
 
 
-def concurrency_of(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Concurrency:
+def graph_concurrency(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Concurrency:
     """The findings on a measured graph; ``tables`` are those of its run's graphs by id."""
     needless = _needless_of(measured, tables)
     return Concurrency(measured, needless, _sentences(measured, needless))
 
 
-def _needless_of(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Needless:
+def _needless_of(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> NeedlessEdges:
     rows = [
         tables[graph].rows[index] if graph in tables else None for graph, index in measured.nodes
     ]
@@ -60,7 +60,7 @@ def _needless_of(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Ne
     return needless_edges(edges, measured.p50, origins, flat)
 
 
-def _sentences(measured: MeasuredGraph, needless: Needless) -> tuple[str, ...]:
+def _sentences(measured: MeasuredGraph, needless: NeedlessEdges) -> tuple[str, ...]:
     shown = int((measured.p50 != NOT_SEEN).sum())
     path = measured.path.length
     took = (
@@ -108,7 +108,7 @@ _BY_MEANING: Final = (
 )
 
 
-def _about_edges(measured: MeasuredGraph, needless: Needless) -> str:
+def _about_edges(measured: MeasuredGraph, needless: NeedlessEdges) -> str:
     if needless.unknown is None:
         return _by_meaning(measured, needless)
     count = len(needless.edges)
@@ -129,7 +129,7 @@ def _about_edges(measured: MeasuredGraph, needless: Needless) -> str:
     )
 
 
-def _by_meaning(measured: MeasuredGraph, needless: Needless) -> str:
+def _by_meaning(measured: MeasuredGraph, needless: NeedlessEdges) -> str:
     unknown = (
         "Which of its edges carry data is not told: the topology has the order of streams, and the "
         "bundle does not say what memory its nodes reach."
@@ -142,7 +142,7 @@ def _by_meaning(measured: MeasuredGraph, needless: Needless) -> str:
     )
 
 
-def _without(measured: MeasuredGraph, needless: Needless) -> str:
+def _without(measured: MeasuredGraph, needless: NeedlessEdges) -> str:
     """What the graph would be without its needless edges; empty without any."""
     if not needless.edges:
         return ""
@@ -165,12 +165,12 @@ def run_concurrency(run: Run, tables: Sequence[NodeTable]) -> dict[str, Concurre
             by_graph[graph.id] = (
                 graph_measured
                 if isinstance(graph_measured, str)
-                else concurrency_of(graph_measured, by_id)
+                else graph_concurrency(graph_measured, by_id)
             )
     return by_graph
 
 
-def spread_of(
+def p99_and_slack(
     concurrency: Concurrency | str | None, table: NodeTable, row: NodeRow
 ) -> tuple[int | None, int | None]:
     """p99 and slack of a node, in ns; None where it was not measured."""

@@ -20,9 +20,9 @@ from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.critical_path import (
     CriticalPath,
     Dependencies,
-    Schedule,
+    StreamSchedule,
     critical_path,
-    enough_streams,
+    stream_schedules,
 )
 from graphviz_dash.analysis.graph.flatten import flatten
 from graphviz_dash.analysis.graph.topology import visible_edges
@@ -43,51 +43,59 @@ NOT_SEEN: Final = -1
 
 @dataclass(frozen=True)
 class EdgeGap:
-    """A dependency between nodes that the trace shows, drawn through those that it does not.
-
-    ``gap_ns`` is the median over the replays from the end of ``source`` to the start of ``target``;
-    negative where the target began before the source had ended (programmatic launch). ``lost_ns``
-    is the median time from the end of the last node that ``target`` waits for to its start, if that
-    was ``source``, else 0: time in which only the start of the node was missing.
-    """
+    """A dependency between nodes that the trace shows, drawn through those that it does not."""
 
     source: int
+    """Index of the node that ``target`` waits for."""
     target: int
+    """Index of the waiting node."""
     gap_ns: int
+    """Median over the replays from the end of ``source`` to the start of ``target``; negative where
+    the target began before the source had ended (programmatic launch)."""
     lost_ns: int
+    """Median time from the end of the last node that ``target`` waits for to its start, if that was
+    ``source``, else 0: time in which only the start of the node was missing."""
 
 
 @dataclass(frozen=True)
 class MeasuredGraph:
-    """One graph, measured over ``replays`` replays, in which all visible nodes were matched, of the
-    pass ``source``.
+    """One graph, measured over replays in which all visible nodes were matched.
 
-    ``nodes`` names each place: a graph's id and the node's index in it; the graph's own nodes come
-    first if it holds no child graphs, which stand in place of their nodes. ``p50``, ``p99`` and
-    ``slack`` have a value for each place, in ns, NOT_SEEN for a node that the trace does not show.
-    ``path`` is the critical path by median durations, over visible nodes; ``path.nodes`` and the
-    ends of ``edges`` are places. ``work_ns`` sums the medians, ``span_ns`` is the median
-    time from the first start to the last end of a replay, ``busy_ns`` the median time of it in
-    which anything ran, ``achieved`` the median of how much ran at once meanwhile (all durations
-    over busy time), on ``streams`` streams. ``schedules`` are of list scheduling, from one stream
-    to the fewest that reach the critical path. ``edges`` are those between visible nodes.
+    The graph's own nodes come first if it holds no child graphs, which stand in place of their
+    nodes. Indices of nodes are those of ``nodes``.
     """
 
     graph: str
+    """Id of the graph."""
     nodes: tuple[tuple[str, int], ...]
+    """For each node the id of its graph and its index there."""
     replays: int
+    """How many replays were measured."""
     source: str
+    """The pass that they are of."""
     p50: Ints
+    """Median duration of each node in ns, NOT_SEEN for one that the trace does not show."""
     p99: Ints
+    """99th percentile of each node's duration in ns, NOT_SEEN for one that the trace does not
+    show."""
     slack: Ints
+    """Slack of each node in ns, NOT_SEEN for one that the trace does not show."""
     path: CriticalPath
+    """The critical path by median durations, over visible nodes."""
     work_ns: int
+    """Sum of the medians."""
     span_ns: int
+    """Median time from the first start to the last end of a replay."""
     busy_ns: int
+    """Median time of a replay in which anything ran."""
     achieved: float
+    """Median of how much ran at once meanwhile: all durations over busy time."""
     streams: int
+    """On how many streams the last replay ran."""
     edges: tuple[EdgeGap, ...]
-    schedules: tuple[Schedule, ...]
+    """Dependencies between visible nodes."""
+    schedules: tuple[StreamSchedule, ...]
+    """List scheduling, from one stream to the fewest that reach the critical path."""
 
     @property
     def available(self) -> float:
@@ -179,7 +187,7 @@ def measure_graph(
             np.unique(matched.stream[rows[matched.replay[rows] == matched.replay[rows[-1]]]])
         ),
         edges=_gaps(start, duration, pairs, shown),
-        schedules=enough_streams(depend, p50, path),
+        schedules=stream_schedules(depend, p50, path),
     )
 
 

@@ -36,7 +36,7 @@ _PARTS: Final = frozenset({"aten::mm", "aten::bmm", "aten::sum"})
 
 
 @dataclass(frozen=True)
-class Independent:
+class IndependentParts:
     """Parts of one backward operator that follow each other and need not: tuples of places, a
     tuple for each part; ``operator`` and ``module`` are theirs."""
 
@@ -46,17 +46,20 @@ class Independent:
 
 
 @dataclass(frozen=True)
-class Needless:
-    """What is known of a graph's needless edges. ``edges`` are places, source and target, of which
-    ``by_meaning`` are told by operators alone; ``path_ns`` is the critical path without them, with
-    the same durations. ``unknown``: kernels, copies and sets that do not tell what memory they
-    reach, and so keep their order to all others; None where memory says nothing at all."""
+class NeedlessEdges:
+    """What is known of a graph's needless edges."""
 
-    groups: tuple[Independent, ...]
+    groups: tuple[IndependentParts, ...]
+    """Parts of backward operators that follow each other and need not."""
     edges: tuple[tuple[int, int], ...]
+    """The needless edges, source and target."""
     by_meaning: int
+    """How many of the edges the meaning of operators alone shows to be needless."""
     path_ns: int
+    """The critical path without the edges, with the same durations, in ns."""
     unknown: int | None
+    """Kernels, copies and sets that do not tell what memory they reach, and so keep their order to
+    all others; None where memory says nothing at all."""
 
 
 def needless_edges(
@@ -64,7 +67,7 @@ def needless_edges(
     duration: Ints,
     origins: Sequence[NodeOrigin | None],
     graph: CapturedGraph | None = None,
-) -> Needless:
+) -> NeedlessEdges:
     """The needless among ``edges`` (k, 2) between places that a trace shows, with ``duration``
     (places,) in ns, -1 for what it does not show, and the origin of each place (None: not told).
     Of ``graph``, whose nodes are the places, the operands are used. Near-linear in all of it."""
@@ -79,14 +82,14 @@ def needless_edges(
             gone = _lacking(edges, needed)
             path = critical_path(Dependencies.of(count, needed), took).length
             more = len(gone) - len(_lacking(edges, alone))
-            return Needless(groups, gone, more, path, unknown_nodes(graph))
+            return NeedlessEdges(groups, gone, more, path, unknown_nodes(graph))
     gone, changed = _with_parts_apart(edges, groups)
     path = critical_path(Dependencies.of(count, changed), took).length
-    return Needless(groups, gone, len(gone), path, None)
+    return NeedlessEdges(groups, gone, len(gone), path, None)
 
 
 def _needed(
-    graph: CapturedGraph, shown: npt.NDArray[np.bool_], groups: tuple[Independent, ...]
+    graph: CapturedGraph, shown: npt.NDArray[np.bool_], groups: tuple[IndependentParts, ...]
 ) -> Ints | None:
     """What memory says that the shown nodes need of each other, through those that are not."""
     apart = {
@@ -109,7 +112,7 @@ def _lacking(edges: Ints, needed: Ints) -> tuple[tuple[int, int], ...]:
 
 
 def _with_parts_apart(
-    edges: Ints, groups: tuple[Independent, ...]
+    edges: Ints, groups: tuple[IndependentParts, ...]
 ) -> tuple[tuple[tuple[int, int], ...], Ints]:
     """The edges between the parts of a group, and all edges with the parts beside each other."""
     gone: list[tuple[int, int]] = []
@@ -136,8 +139,10 @@ def _only_followers(edges: Ints, count: int) -> dict[int, int]:
     return {a: b for a, b in edges.tolist() if outgoing[a] == 1 and incoming[b] == 1}
 
 
-def _groups(following: dict[int, int], origins: Sequence[NodeOrigin | None]) -> list[Independent]:
-    groups: list[Independent] = []
+def _groups(
+    following: dict[int, int], origins: Sequence[NodeOrigin | None]
+) -> list[IndependentParts]:
+    groups: list[IndependentParts] = []
     later = set(following.values())
     for head in range(len(origins)):
         if head in later:
@@ -149,7 +154,7 @@ def _groups(following: dict[int, int], origins: Sequence[NodeOrigin | None]) -> 
     return groups
 
 
-def _of_chain(chain: list[int], origins: Sequence[NodeOrigin | None]) -> list[Independent]:
+def _of_chain(chain: list[int], origins: Sequence[NodeOrigin | None]) -> list[IndependentParts]:
     """Stretches of a chain that are the parts of one backward operator of a product."""
     stretches = []
     begin = 0
@@ -160,7 +165,7 @@ def _of_chain(chain: list[int], origins: Sequence[NodeOrigin | None]) -> list[In
             end += 1
         parts = _parts([(index, origins[index]) for index in chain[begin:end]]) if first else []
         if first is not None and len(parts) > 1:
-            stretches.append(Independent(first[0], first[1], tuple(parts)))
+            stretches.append(IndependentParts(first[0], first[1], tuple(parts)))
         begin = end
     return stretches
 

@@ -37,54 +37,66 @@ __all__ = ["NodeOrigin", "NodeRow", "NodeTable", "NodeTimes", "build_node_table"
 
 
 class NodeTimes(msgspec.Struct, frozen=True, gc=False):
-    """A node's duration over the replays of one pass, in ns, and how its rows were found.
-
-    ``method`` is the rung ("graph node id", "alignment: order", "alignment: branches", "none") and
-    ``confidence`` the least over the replays. ``samples`` is 0, and the times None, for a node
-    that the profiler did not show. ``note`` says why, or what the times leave out.
-    """
+    """A node's duration over the replays of one pass, in ns, and how its rows were matched."""
 
     method: str
+    """"graph node id", "alignment: order", "alignment: branches" or "none"."""
     confidence: float
+    """How sure the match is, 0 to 1: the least over the replays."""
     samples: int
+    """How many replays show the node; 0 for one that the profiler did not show."""
     median_ns: float | None
+    """Median duration; None without samples."""
     min_ns: int | None
+    """Least duration; None without samples."""
     max_ns: int | None
-    start_median_ns: float | None  # since the start of its replay's first row
-    stream: int | None  # of the first replay
+    """Longest duration; None without samples."""
+    start_median_ns: float | None
+    """Median start since the start of its replay's first row; None without samples."""
+    stream: int | None
+    """Stream in the first replay; None without samples."""
     note: str | None = None
-    timed_in: str | None = None  # the pass; None without samples
+    """Why there are no samples, or what the times leave out; None where there is nothing to say."""
+    timed_in: str | None = None
+    """The pass; None without samples."""
 
 
 NOT_SEEN = NodeTimes(UNMATCHED, 0.0, 0, None, None, None, None, None)
 
 
 class NodeRow(msgspec.Struct, frozen=True, gc=False):
-    """One node: driver facts, origin, times. ``category`` is read from its name."""
+    """One node: driver facts, origin, times."""
 
     node: GraphNode
+    """What the driver says of it."""
     category: Category
+    """Kernel category, read from its name."""
     origin: NodeOrigin
+    """Operator, module and source line that it comes from."""
     times: NodeTimes
+    """Its times over the replays."""
 
 
 @dataclass(frozen=True)
 class NodeTable:
-    """All nodes of one graph, by index, with the counts that tell how far to trust them.
-
-    ``attributed`` counts nodes with an operator; ``capture_launches`` the launches seen inside the
-    capture; ``replay_kernels`` the GPU rows of all replays, ``matched_kernels`` those of them that
-    were matched to a node; ``timed_in`` is the pass that they are of.
-    """
+    """All nodes of one graph, by index, with the counts that tell how far to trust them."""
 
     graph: CapturedGraph
+    """The captured graph."""
     rows: tuple[NodeRow, ...]
+    """A row for each node."""
     attributed: int
+    """How many nodes have an operator."""
     capture_launches: int
+    """Launches seen inside the capture."""
     replays: int
+    """How many replays of the graph were seen."""
     replay_kernels: int
+    """GPU rows of all replays."""
     matched_kernels: int
+    """GPU rows that were matched to a node."""
     timed_in: str = TRACED_PASS
+    """The pass that the replays are of."""
 
 
 def node_table(run: Run, graph_id: str) -> NodeTable:

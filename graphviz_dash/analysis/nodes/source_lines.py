@@ -13,15 +13,18 @@ _MOST_OPERATORS = 4
 
 @dataclass(frozen=True)
 class LineShare:
-    """A source line ("file:line"): how many nodes come from it, the sum of their medians in ns, its
-    share of that of all nodes (0 where nothing was timed), and its operators, most frequent first.
-    """
+    """What of a graph comes from one source line."""
 
     source: str
+    """"file:line"."""
     nodes: int
+    """How many nodes come from it."""
     work_ns: float
+    """Sum of the medians of these nodes, in ns."""
     share: float
+    """Its share of the medians of all nodes, 0 to 1; 0 where nothing was timed."""
     operators: tuple[str, ...]
+    """Its operators, most frequent first."""
 
 
 def source_lines(whole: WholeGraph) -> tuple[LineShare, ...]:

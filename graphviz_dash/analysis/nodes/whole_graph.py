@@ -35,14 +35,16 @@ class Body:
 
 @dataclass(frozen=True)
 class WholeGraph:
-    """``table`` has a row for each place, whose node's index is the place. ``owner`` gives each
-    place's graph and its index there; ``bodies`` what each node holds, for those that hold any;
-    ``top`` the places of the graph itself."""
+    """A graph with what its nodes hold. A node's number in it is its *place*."""
 
     table: NodeTable
+    """A row for each place, whose node's index is the place."""
     owner: tuple[tuple[str, int], ...]
+    """Each place's graph and its index there."""
     bodies: Mapping[int, tuple[Body, ...]]
+    """What each node holds, by place, for those that hold any."""
     top: tuple[int, ...]
+    """The places of the graph itself."""
 
     @classmethod
     def of(cls, table: NodeTable) -> WholeGraph:

@@ -54,24 +54,34 @@ _FEWEST: Final = 12
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """One workload of a recording: its eager step, and medians of what was measured clean, in
-    ns."""
+class RecordedWorkload:
+    """One workload of a recording: its eager step, and medians of what was measured clean."""
 
     name: str
+    """Name of the workload."""
     step: EagerStep
+    """Its typical eager step."""
     nodes: int
+    """Nodes of its graph."""
     step_ns: int
+    """Clean step time of the graphed run, in ns."""
     interval_ns: int
+    """Time between replays back to back, in ns."""
     replay_cpu_ns: int
+    """CPU time of a replay's launch, in ns."""
     eager_ns: int
+    """Clean step time of the eager run, in ns."""
     eager_cpu_ns: int
+    """CPU time until the eager step has launched all its work, in ns."""
     capture_ns: int
+    """Time of the capture, in ns."""
     instantiate_ns: int
+    """Time of the instantiation, in ns."""
     first_launch_ns: int
+    """Time of the first launch, in ns."""
 
 
-def recorded_of(experiment: Experiment) -> Recorded | str:
+def recorded_workload(experiment: Experiment) -> RecordedWorkload | str:
     """What an experiment with an eager and a graph run tells, or why it cannot be used."""
     runs: dict[ExecutionMode, Run] = {}
     for run in experiment.runs:
@@ -89,7 +99,7 @@ def recorded_of(experiment: Experiment) -> Recorded | str:
     if isinstance(step, str):
         return step
     life = graph.clean.graphs[0]
-    return Recorded(
+    return RecordedWorkload(
         name=experiment.name,
         step=step,
         nodes=life.nodes,
@@ -105,17 +115,22 @@ def recorded_of(experiment: Experiment) -> Recorded | str:
 
 
 @dataclass(frozen=True)
-class Provenance:
-    """Where recordings are from: the machine, when the last was made, and who reads them when."""
+class CalibrationSource:
+    """Where recordings are from."""
 
     gpu: Gpu
+    """The GPU that they were made on."""
     environment: Environment
+    """Driver and libraries there."""
     recorded: str
+    """When the last recording was made, ISO 8601."""
     tool_version: str
+    """Version of the tool that makes the calibration."""
     created: str
+    """When the calibration is made, ISO 8601."""
 
 
-def calibrate(recorded: Sequence[Recorded], source: Provenance) -> Calibration:
+def calibrate(recorded: Sequence[RecordedWorkload], source: CalibrationSource) -> Calibration:
     """The calibration that ``recorded`` workloads of one machine give.
 
     Raises:
@@ -139,7 +154,7 @@ def calibrate(recorded: Sequence[Recorded], source: Provenance) -> Calibration:
     return _with_errors(rough, tuple(samples))
 
 
-def predicted_of(workload: Recorded, calibration: Calibration) -> tuple[float, float]:
+def predicted_times(workload: RecordedWorkload, calibration: Calibration) -> tuple[float, float]:
     """Step time and back-to-back interval that ``calibration`` predicts, in ns."""
     replay = replay_time(workload.step, calibration.terms, calibration.gpu.multiprocessors)
     return replay.total_ns, interval_of(replay, calibration, len(workload.step))
@@ -150,7 +165,7 @@ def _median(values: Sequence[int]) -> int:
 
 
 def _fit(
-    recorded: Sequence[Recorded], multiprocessors: int, warps: float | None = None
+    recorded: Sequence[RecordedWorkload], multiprocessors: int, warps: float | None = None
 ) -> dict[str, float]:
     """The terms with the least relative errors, for the best of WARPS or the one given."""
     best: tuple[float, dict[str, float]] | None = None
@@ -168,7 +183,7 @@ def _fit(
 
 
 def _solved(
-    recorded: Sequence[Recorded], terms: dict[str, float], multiprocessors: int
+    recorded: Sequence[RecordedWorkload], terms: dict[str, float], multiprocessors: int
 ) -> dict[str, float]:
     rows, wanted = [], []
     for workload in recorded:
@@ -205,7 +220,7 @@ def _not_negative(matrix: Floats, wanted: Floats) -> Floats:
 
 
 def _relative(
-    recorded: Sequence[Recorded], terms: dict[str, float], multiprocessors: int
+    recorded: Sequence[RecordedWorkload], terms: dict[str, float], multiprocessors: int
 ) -> Floats:
     return np.array(
         [
@@ -224,7 +239,7 @@ def _line(count: Sequence[float], value: Sequence[float]) -> tuple[float, float]
 
 
 def _assembled(
-    recorded: Sequence[Recorded], terms: dict[str, float], source: Provenance
+    recorded: Sequence[RecordedWorkload], terms: dict[str, float], source: CalibrationSource
 ) -> Calibration:
     """All but samples and errors."""
     nodes = [len(workload.step) for workload in recorded]
@@ -257,9 +272,11 @@ def _assembled(
     )
 
 
-def _sample(workload: Recorded, whole: Calibration, without: Calibration) -> CalibrationSample:
+def _sample(
+    workload: RecordedWorkload, whole: Calibration, without: Calibration
+) -> CalibrationSample:
     replay = replay_time(workload.step, whole.terms, whole.gpu.multiprocessors)
-    predicted, interval = predicted_of(workload, without)
+    predicted, interval = predicted_times(workload, without)
     return CalibrationSample(
         name=workload.name,
         nodes=workload.nodes,

@@ -17,7 +17,7 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, looks_of
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, work_looks
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.intervals import Nesting
 from graphviz_dash.analysis.trace.lanes import link_launches
@@ -47,23 +47,26 @@ _Key: TypeAlias = tuple[RuleId, str | None, str | None, str | None]
 
 @dataclass(frozen=True)
 class Blocker:
-    """A place in the step that breaks a rule of capture.
-
-    ``certain`` is False where the trace makes it only likely. ``op`` is the operator around it, or
-    None with the call alone; ``module`` and ``source`` where the trace tells. ``seen`` says what
-    was seen: CUDA calls, copies, or how steps differ. ``count`` is how often a step comes by,
-    ``cpu_ns`` what the calls take in a traced step, ``steps`` in how many of its steps it was seen.
-    """
+    """A place in the step that breaks a rule of capture."""
 
     rule: Rule
+    """The doctor's rule."""
     certain: bool
+    """False where the trace makes it only likely."""
     op: str | None
+    """The operator around it; None with the call alone."""
     module: str | None
+    """Its module; None where the trace does not tell."""
     source: str | None
+    """Its source line; None where the trace does not tell."""
     seen: str
+    """What was seen: CUDA calls, copies, or how steps differ."""
     count: int
+    """How often a step comes by."""
     cpu_ns: int
+    """What the calls take in a traced step, in ns."""
     steps: int
+    """In how many of the traced steps it was seen."""
 
 
 def capture_blockers(trace: Trace, step: EagerStep) -> tuple[Blocker, ...]:
@@ -77,13 +80,18 @@ def capture_blockers(trace: Trace, step: EagerStep) -> tuple[Blocker, ...]:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call in question; ``copy`` is the name of the copy that it made, or that it waits for."""
+    """A call in question."""
 
     row: int
+    """Its row of ``trace.runtime``."""
     step: int
+    """Index of its step."""
     name: str
+    """Name of the API call."""
     kind: CallClass
+    """What the call does."""
     copy: str | None
+    """Name of the copy that it made, or that it waits for; None for no copy."""
 
 
 def _calls(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
@@ -248,7 +256,7 @@ def _optimizers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
             seen=f"{optimizer} reads a number on the CPU, as one without capturable=True does",
             count=max(read_counts),
             cpu_ns=0,
-            steps=min(len(read_counts), step.taken),
+            steps=min(len(read_counts), len(step.steps)),
         )
 
 
@@ -266,13 +274,13 @@ def _spans(table: object) -> tuple[Ints, Ints]:
 
 def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     """Steps whose work is not that of the others, by the first item at which they part."""
-    others = sorted(set(range(step.taken)).difference(step.like))
+    others = sorted(set(range(len(step.steps))).difference(step.matching))
     unlike = [index for index in others if len(step.steps[index].gpu_rows)]
     if not unlike:
         return
-    usual = looks_of(trace, step.steps[step.like[0]])
+    usual = work_looks(trace, step.steps[step.matching[0]])
     # The first step may still warm up: a later one shows what the program does.
-    other = looks_of(trace, step.steps[unlike[-1]])
+    other = work_looks(trace, step.steps[unlike[-1]])
     pairs = zip(usual.looks, other.looks, strict=False)
     shorter = min(len(usual.looks), len(other.looks))
     first_difference = next(
@@ -280,7 +288,7 @@ def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     )
     around = other if first_difference < len(other.looks) else usual
     launch = around.launches[first_difference : first_difference + 1]
-    shown = step.steps[unlike[-1] if around is other else step.like[0]]
+    shown = step.steps[unlike[-1] if around is other else step.matching[0]]
     origin = None
     if (launch >= 0).all():
         origin = Origins(near(trace, shown.start, shown.end), launch).origin(0, _METHOD, 1.0)
@@ -293,7 +301,7 @@ def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
         module=origin.module if origin else None,
         source=origin.source if origin else None,
         seen=_difference(
-            usual.looks, other.looks, first_difference, len(unlike), step.taken, only_first
+            usual.looks, other.looks, first_difference, len(unlike), len(step.steps), only_first
         ),
         count=1,
         cpu_ns=0,

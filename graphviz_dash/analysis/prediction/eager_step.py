@@ -41,53 +41,59 @@ _RECORDS: Final = ("cudaEventRecord", "cuEventRecord", "hipEventRecord")
 
 @dataclass(frozen=True)
 class EagerStep:
-    """Parallel arrays over the items (kernels, copies, sets) of the step, as they were launched.
-
-    ``rows`` are rows of ``trace.gpu`` of the first step that is like the others, ``launches`` rows
-    of ``trace.runtime`` (-1: not told). ``duration`` in ns; ``lane`` is a dense number of the
-    stream, 0 the default stream or else the first to be used. ``blocks``, ``threads`` (of a block),
-    ``shared`` (bytes of a block) and ``registers`` (of a thread) are of kernels, else 0; ``size``
-    are bytes of copies and sets, else 0. ``after`` holds for each item those on other streams that
-    it waits for. ``overlapped`` is by how much an item began before the one ahead of it on its
-    stream ended, where it did in every step.
-
-    ``step_ns``, ``busy_ns`` and ``work_ns`` are medians over the like steps: the length of the
-    traced step, the time in which at least one item ran, and the sum of durations. ``like`` of
-    ``taken`` steps ran this work; ``waits`` counts calls that let a stream wait for an event.
-    ``graphed`` counts items that a graph launch started.
-    """
+    """A typical step of an eager trace: parallel arrays over its items (kernels, copies, sets) in
+    the order of launch, shape (items,)."""
 
     method: StepMethod
+    """How the steps of the trace were told apart."""
     steps: tuple[Step, ...]
-    like: tuple[int, ...]
+    """All steps of the trace."""
+    matching: tuple[int, ...]
+    """Indices of the steps that ran this work."""
     rows: Ints
+    """Rows of ``trace.gpu`` of the first matching step."""
     launches: Ints
+    """Rows of ``trace.runtime`` of the launching calls; -1 where the trace does not tell."""
     kind: tuple[str, ...]
+    """kernel, memcpy or memset."""
     name: tuple[str, ...]
+    """Names, as the profiler writes them."""
     duration: Ints
+    """Median durations, in ns."""
     lane: Ints
+    """Dense number of the stream: 0 the default stream, or else the first to be used."""
     blocks: Ints
+    """Blocks of a kernel's grid; 0 for others."""
     threads: Ints
+    """Threads of a block; 0 for others."""
     shared: Ints
+    """Shared memory of a block, in bytes; 0 for others."""
     registers: Ints
+    """Registers of a thread; 0 for others."""
     size: Ints
+    """Bytes of copies and sets; 0 for others."""
     after: tuple[tuple[int, ...], ...]
+    """For each item those on other streams that it waits for."""
     overlapped: Ints
+    """By how much an item began before the one ahead of it on its stream ended, where it did in
+    every step, in ns."""
     begin: Ints
+    """Median begin since the begin of the step, in ns."""
     step_ns: int
+    """Median length of the traced step."""
     busy_ns: int
+    """Median time in which at least one item ran."""
     work_ns: int
+    """Median sum of durations."""
     launch_cpu_ns: int
+    """Median time from the step's begin to the return of its last call that submits work."""
     waits: int
+    """Calls that let a stream wait for an event."""
     graphed: int
+    """Items that a graph launch started."""
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    @property
-    def taken(self) -> int:
-        """How many steps the trace has."""
-        return len(self.steps)
 
     @property
     def streams(self) -> int:
@@ -219,7 +225,7 @@ def _typical(
     return EagerStep(
         method=first.step.method,
         steps=traced_steps,
-        like=tuple(numbers[read.step.index] for read in reads),
+        matching=tuple(numbers[read.step.index] for read in reads),
         rows=rows,
         launches=first.call,
         kind=tuple(gpu["kind"].gather(rows).to_list()),
@@ -404,7 +410,7 @@ def exclusive_of(step: EagerStep) -> Ints:
 
 
 @dataclass(frozen=True)
-class Looks:
+class WorkLooks:
     """What one step launched, in order: kind, name, grid, block and size of each item, and the
     launching rows of ``trace.runtime`` (-1: not told)."""
 
@@ -412,7 +418,7 @@ class Looks:
     launches: Ints
 
 
-def looks_of(trace: Trace, step: Step) -> Looks:
+def work_looks(trace: Trace, step: Step) -> WorkLooks:
     """The work of any step of the trace, to be compared with another one's."""
     read = _Read(_Work(trace), step, _Calls(trace))
     columns = [
@@ -420,4 +426,4 @@ def looks_of(trace: Trace, step: Step) -> Looks:
         trace.gpu["name"].gather(read.rows).to_list(),
         *(column(trace.gpu, name)[read.rows].tolist() for name in (*_SHAPE, "bytes")),
     ]
-    return Looks(list(zip(*columns, strict=True)), read.call)
+    return WorkLooks(list(zip(*columns, strict=True)), read.call)

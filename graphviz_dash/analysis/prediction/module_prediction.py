@@ -11,28 +11,31 @@ import numpy as np
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
 from graphviz_dash.analysis.prediction.replay_model import Term, item_features
-from graphviz_dash.analysis.prediction.step_modules import Parts
+from graphviz_dash.analysis.prediction.step_modules import ItemModules
 from graphviz_dash.analysis.sample_statistics import Floats
 
 
 @dataclass(frozen=True)
-class PartPrediction:
-    """One part; ``name`` is "" for the work that lies in none. Times in ns for each step.
-
-    ``eager_ns`` is its share of the eager step: its work, and the idle time of the GPU before each
-    piece of it; the shares add up to the step. ``busy_ns`` is its work alone. ``graphs`` are how
-    many graphs it would be (forward and backward one each), ``graphed_ns`` what they take, launches
-    included. ``blockers`` are findings inside it that keep it from being captured.
-    """
+class ModulePrediction:
+    """What a graph of one module alone would take; times in ns for each step."""
 
     name: str
+    """Name of the module; "" for the work that lies in none."""
     items: int
+    """Pieces of work."""
     kernels: int
+    """How many of these are kernels."""
     eager_ns: float
+    """Its share of the eager step: its work, and the idle time of the GPU before each piece of it.
+    The shares add up to the step."""
     busy_ns: float
+    """Its work alone."""
     graphs: int
+    """How many graphs it would be: forward and backward one each."""
     graphed_ns: float
+    """What these take, launches included."""
     blockers: int
+    """Certain findings inside it that keep it from being captured."""
 
     @property
     def saving_ns(self) -> float:
@@ -40,15 +43,15 @@ class PartPrediction:
         return self.eager_ns - self.graphed_ns
 
 
-def predict_parts(
+def predict_modules(
     step: EagerStep,
-    parts: Parts,
+    parts: ItemModules,
     exclusive: Floats,
     eager_ns: float,
     terms: dict[str, float],
     multiprocessors: int,
     blockers: tuple[Blocker, ...],
-) -> tuple[PartPrediction, ...]:
+) -> tuple[ModulePrediction, ...]:
     """The parts of ``step``, the largest saving first; what lies in none comes last.
 
     ``exclusive`` (items,) is what each item adds to the busy time. Idle time is scaled so that all
@@ -70,7 +73,7 @@ def predict_parts(
         runs = int(np.count_nonzero(np.diff(mine) > 1)) + 1
         launches = runs * terms[Term.FIXED]
         predictions.append(
-            PartPrediction(
+            ModulePrediction(
                 name=name,
                 items=len(mine),
                 kernels=sum(step.kind[item] == "kernel" for item in mine.tolist()),

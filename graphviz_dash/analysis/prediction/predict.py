@@ -16,9 +16,9 @@ import numpy as np
 
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step, exclusive_of
-from graphviz_dash.analysis.prediction.module_prediction import PartPrediction, predict_parts
+from graphviz_dash.analysis.prediction.module_prediction import ModulePrediction, predict_modules
 from graphviz_dash.analysis.prediction.replay_model import ReplayTime, Term, replay_time
-from graphviz_dash.analysis.prediction.step_modules import step_parts
+from graphviz_dash.analysis.prediction.step_modules import item_modules
 from graphviz_dash.analysis.sample_statistics import summarise
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.doctor import Severity
@@ -48,7 +48,7 @@ class EagerSide(StrEnum):
     """The steps of the trace itself, which the profiler lengthens."""
 
 
-class Outcome(StrEnum):
+class Recommendation(StrEnum):
     """The verdict in a word."""
 
     YES = "yes"
@@ -69,35 +69,48 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is predicted for the step of a trace; times in ns.
-
-    ``step_ns`` is the graphed step from call to completion, ``interval_ns`` the same back to back.
-    ``eager_ns`` is the eager step, as ``eager_side`` says. ``one_off`` are the parts of what a
-    graph costs once, ``break_even`` the replays that pay it back, None with a reason in
-    ``break_even_reason`` where none do. ``busy_share`` is the GPU's busy time over the eager step.
-    ``parts`` are None with a reason in ``parts_reason``. ``warnings`` say what makes this weak.
-    """
+    """What is predicted for the step of a trace; times in ns."""
 
     source: str
+    """Name of the trace's file."""
     calibration: Calibration
+    """What the prediction is calibrated by."""
     step: EagerStep
+    """The typical eager step."""
     replay: ReplayTime
+    """Its replay as one graph, part by part."""
     step_ns: Estimate
+    """The graphed step from call to completion."""
     interval_ns: Estimate
+    """The graphed step back to back."""
     eager_ns: float
+    """The eager step, as ``eager_side`` says."""
     eager_side: EagerSide
+    """What the eager step is measured by."""
     speedup: Estimate
+    """Eager step over graphed step."""
     saving_ns: Estimate
+    """What a replay saves."""
     one_off: tuple[tuple[str, int], ...]
+    """What a graph costs once, by name."""
     break_even: Estimate | None
+    """The replays that pay that back; None with a reason where none do."""
     break_even_reason: str | None
-    outcome: Outcome
+    """Why there is no break-even; None where there is one."""
+    recommendation: Recommendation
+    """Whether a graph of the step is worth it."""
     blockers: tuple[Blocker, ...]
+    """What would stop a capture."""
     unlooked: tuple[str, ...]
-    parts: tuple[PartPrediction, ...] | None
+    """What this trace cannot tell about a capture."""
+    parts: tuple[ModulePrediction, ...] | None
+    """The modules alone; None with a reason where the trace names none."""
     parts_by: str | None
+    """What told the modules; None without any."""
     parts_reason: str | None
+    """Why there are no modules; None where there are."""
     warnings: tuple[str, ...]
+    """What makes the prediction weak."""
 
     @property
     def graphed(self) -> Estimate:
@@ -184,7 +197,7 @@ def predict_step(
     blockers = capture_blockers(trace, step)
     one_off = _one_off(step, calibration, clean)
     even, why_not = _break_even(sum(ns for _, ns in one_off), saving)
-    parts = step_parts(trace, step)
+    parts = item_modules(trace, step)
     return Prediction(
         source=trace.info.source,
         calibration=calibration,
@@ -199,12 +212,12 @@ def predict_step(
         one_off=one_off,
         break_even=even,
         break_even_reason=why_not,
-        outcome=_outcome(speedup, blockers),
+        recommendation=_recommendation(speedup, blockers),
         blockers=blockers,
         unlooked=_unlooked(trace, step),
         parts=None
         if isinstance(parts, str)
-        else predict_parts(
+        else predict_modules(
             step,
             parts,
             exclusive_of(step).astype(np.float64),
@@ -237,7 +250,7 @@ def _eager_side(
     if clean is not None and clean.steps:
         summary, side = summarise([timing.wall_ns for timing in clean.steps]), EagerSide.CLEAN
     else:
-        summary = summarise([step.steps[index].duration_ns for index in step.like])
+        summary = summarise([step.steps[index].duration_ns for index in step.matching])
         side = EagerSide.TRACED
         if step.method is StepMethod.WHOLE:
             summary = summarise([_extent(step)])
@@ -302,21 +315,21 @@ def _break_even(cost: float, saving: Estimate) -> tuple[Estimate | None, str | N
     )
 
 
-def _outcome(speedup: Estimate, blockers: tuple[Blocker, ...]) -> Outcome:
+def _recommendation(speedup: Estimate, blockers: tuple[Blocker, ...]) -> Recommendation:
     if speedup.value < 1:
-        return Outcome.NO
+        return Recommendation.NO
     if speedup.value < _WORTH or speedup.low < 1:
-        return Outcome.HARDLY
+        return Recommendation.HARDLY
     stops = any(
         blocker.certain and blocker.rule.severity is Severity.ILLEGAL for blocker in blockers
     )
-    return Outcome.BLOCKED if stops else Outcome.YES
+    return Recommendation.BLOCKED if stops else Recommendation.YES
 
 
 def _unlooked(trace: Trace, step: EagerStep) -> tuple[str, ...]:
     """What this trace cannot tell about a capture."""
     limits = []
-    if step.taken < 2:
+    if len(step.steps) < 2:
         limits.append("one step alone does not show whether steps differ")
     if not len(trace.python):
         limits.append("no lines of code: the trace has no Python stacks (with_stack=True)")
@@ -349,8 +362,8 @@ def _weak(
         )
     if step.method is StepMethod.WHOLE:
         warnings.append("the trace marks no steps: all of it is taken for one")
-    if len(step.like) < _FEW:
-        steps = counted(len(step.like), "traced step")
+    if len(step.matching) < _FEW:
+        steps = counted(len(step.matching), "traced step")
         warnings.append(f"only {steps} ran the same work; 3 or more tell better")
     if _collectives(step):
         warnings.append("collectives hold the time in which they wait for other ranks, as traced")
@@ -367,14 +380,14 @@ def verdict(prediction: Prediction) -> str:
     times = f"{format_ns(graphed.value)} instead of {format_ns(prediction.eager_ns)}"
     side = "" if prediction.eager_side is EagerSide.CLEAN else f" ({prediction.eager_side.value})"
     gain = f"{ratio} faster ({low} to {high}), {times}{side} per step"
-    match prediction.outcome:
-        case Outcome.YES:
+    match prediction.recommendation:
+        case Recommendation.YES:
             return f"Yes: as one graph the step would be {gain}."
-        case Outcome.BLOCKED:
+        case Recommendation.BLOCKED:
             count = sum(blocker.certain for blocker in prediction.blockers)
             places = "one place stops" if count == 1 else f"{count} places stop"
             return f"Yes, but {places} a capture: without them the step would be {gain}."
-        case Outcome.HARDLY:
+        case Recommendation.HARDLY:
             return f"Hardly: as one graph the step would be {gain}."
     return f"No: as one graph the step would take {times}{side}."
 

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
-from graphviz_dash.analysis.prediction.replay_schedule import schedule
+from graphviz_dash.analysis.prediction.replay_schedule import replay_schedule
 from graphviz_dash.analysis.sample_statistics import Floats
 
 
@@ -58,22 +58,24 @@ _WARP: Final = 32
 
 @dataclass(frozen=True)
 class ReplayTime:
-    """A predicted replay; times in ns.
-
-    ``total_ns`` is ``fixed_ns`` and ``random_ns`` (once), ``work_ns`` (items along the longest way,
-    as traced), ``slowed_ns`` (by which work at the same time lengthens them), ``heat_ns`` (what
-    the power limit adds), and ``gaps``, what passes between nodes along it, by term: how
-    often and how much.
-    """
+    """A predicted replay, by its parts; times in ns."""
 
     total_ns: float
+    """All parts together."""
     fixed_ns: float
+    """Once: launch and return."""
     random_ns: float
+    """Once: seeding of random numbers; 0 where the step draws none."""
     work_ns: float
+    """Items along the longest way, as traced."""
     slowed_ns: float
+    """By how much work at the same time lengthens these."""
     heat_ns: float
+    """What the power limit adds."""
     gaps: tuple[tuple[Term, int, float], ...]
+    """What passes between nodes along the way: term, how often and how much."""
     features: Mapping[str, float]
+    """How often each term counts, by its name: what a calibration is fitted to."""
 
     @property
     def gap_ns(self) -> float:
@@ -155,7 +157,7 @@ def replay_time(step: EagerStep, terms: Mapping[str, float], multiprocessors: in
     # What is launched programmatically begins before the end of what is ahead of it.
     alone = np.maximum(step.duration - step.overlapped, 0).astype(np.float64)
     demand = demand_of(step, multiprocessors, terms[Term.WARPS])
-    timeline = schedule(alone, cost, before_of(step), demand, engines_of(step))
+    timeline = replay_schedule(alone, cost, before_of(step), demand, engines_of(step))
     on_path = {term: counts[timeline.path] for term, counts in features.items()}
     gaps = tuple(
         (term, int(np.count_nonzero(counts)), float(counts.sum() * terms[term]))

@@ -20,7 +20,7 @@ _NEVER = float("inf")
 
 
 @dataclass(frozen=True)
-class Schedule:
+class ReplaySchedule:
     """``total_ns`` is from the begin of the first node to the end of the last. ``path`` are the
     items along the longest way to it, in order; ``slowed_ns`` is by how much sharing lengthened
     those."""
@@ -30,13 +30,13 @@ class Schedule:
     slowed_ns: float
 
 
-def schedule(
+def replay_schedule(
     duration: Floats,
     cost: Floats,
     before: Sequence[Sequence[int]],
     demand: Floats,
     engine: Sequence[int],
-) -> Schedule:
+) -> ReplaySchedule:
     """The replay of items in an order in which each comes after those ``before`` it.
 
     ``duration`` (n,) is what an item takes alone, ``cost`` (n,) what passes between the end of the
@@ -45,14 +45,14 @@ def schedule(
     """
     count = len(duration)
     if not count:
-        return Schedule(0.0, np.zeros(0, dtype=np.int64), 0.0)
+        return ReplaySchedule(0.0, np.zeros(0, dtype=np.int64), 0.0)
     if all(
         len(sources) <= 1 and (not sources or sources[0] == index - 1)
         for index, sources in enumerate(before)
     ):
         total = float(duration.sum() + cost[1:].sum())
         if sum(not sources for sources in before) == 1:
-            return Schedule(total, np.arange(count, dtype=np.int64), 0.0)
+            return ReplaySchedule(total, np.arange(count, dtype=np.int64), 0.0)
     return _shared(duration.tolist(), cost.tolist(), before, demand.tolist(), engine)
 
 
@@ -62,7 +62,7 @@ def _shared(
     before: Sequence[Sequence[int]],
     demand: list[float],
     engine: Sequence[int],
-) -> Schedule:
+) -> ReplaySchedule:
     count = len(duration)
     waiting = [len(set(sources)) for sources in before]
     followers: list[list[int]] = [[] for _ in range(count)]
@@ -112,4 +112,4 @@ def _shared(
         item = last[item]
     path.reverse()
     slowed = sum(end[item] - begin[item] - duration[item] for item in path)
-    return Schedule(total, np.array(path, dtype=np.int64), slowed)
+    return ReplaySchedule(total, np.array(path, dtype=np.int64), slowed)

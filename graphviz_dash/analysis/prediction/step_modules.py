@@ -36,7 +36,7 @@ _MOST_OF_IT: Final = 0.9
 
 
 @dataclass(frozen=True)
-class Parts:
+class ItemModules:
     """The part of each item of a step: a name, or "" for what lies in none. ``by`` says what told
     them."""
 
@@ -44,9 +44,9 @@ class Parts:
     names: tuple[str, ...]
 
 
-def step_parts(trace: Trace, step: EagerStep) -> Parts | str:
+def item_modules(trace: Trace, step: EagerStep) -> ItemModules | str:
     """The parts of the typical step, or why there are none."""
-    first = step.steps[step.like[0]]
+    first = step.steps[step.matching[0]]
     trace = near(trace, first.start, first.end)
     ways = (
         (BY_MARKS, _module_ranges),
@@ -57,7 +57,7 @@ def step_parts(trace: Trace, step: EagerStep) -> Parts | str:
         paths = read(trace, step)
         names = _cut(paths)
         if any(names):
-            return Parts(by, names)
+            return ItemModules(by, names)
     return (
         "the trace tells no modules: record it with_stack=True, or put record_function ranges "
         "around parts of the step"

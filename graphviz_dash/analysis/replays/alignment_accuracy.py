@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.graph.topology import Topology
+from graphviz_dash.analysis.graph.topology import GraphTopology
 from graphviz_dash.analysis.replays.graph_chooser import Known
 from graphviz_dash.analysis.replays.node_id_trace import trace_of
 from graphviz_dash.analysis.replays.replays import (
@@ -106,7 +106,7 @@ class _Twins:
     def alike(self, graph_id: str, one: int, other: int) -> bool:
         if graph_id not in self._known:
             codes = self._signatures.of_graph(graph_id)
-            topology = Topology.of(self._graphs[graph_id], codes >= 0)
+            topology = GraphTopology.of(self._graphs[graph_id], codes >= 0)
             self._known[graph_id] = topology.twin_classes(codes)
         classes = self._known[graph_id]
         return classes[one] == classes[other]
@@ -114,7 +114,7 @@ class _Twins:
     def branches(self, graph: CapturedGraph) -> bool:
         """Whether the graph has work that can run at the same time."""
         codes = self._signatures.of_graph(graph.id)
-        return Topology.of(graph, codes >= 0).chain() is None
+        return GraphTopology.of(graph, codes >= 0).chain() is None
 
 
 def _cause(named: ReplayMatch, aligned: ReplayMatch, row: int, twins: _Twins) -> Miss:

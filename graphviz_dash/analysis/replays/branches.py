@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.graph.topology import Topology
+from graphviz_dash.analysis.graph.topology import GraphTopology
 from graphviz_dash.analysis.trace.signatures import NO_NODE
 
 _LOOK_AHEAD: Final = 64
@@ -41,7 +41,7 @@ class BranchMatcher:
     """Matches replays of one graph. ``codes`` are the signatures of its nodes, ``driver`` the codes
     of the driver's own kernels that may stand for them."""
 
-    def __init__(self, topology: Topology, codes: Ints, driver: Ints) -> None:
+    def __init__(self, topology: GraphTopology, codes: Ints, driver: Ints) -> None:
         self.topology = topology
         self.codes: list[int] = codes.tolist()
         self.driver: list[int] = driver.tolist()

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.graph.topology import Topology
+from graphviz_dash.analysis.graph.topology import GraphTopology
 from graphviz_dash.analysis.replays.branches import BranchMatcher
 from graphviz_dash.analysis.sequence_alignment import align
 from graphviz_dash.analysis.trace.signatures import DRIVER_CODES, NO_NODE
@@ -69,8 +69,8 @@ class GraphMatcher:
         self._known: dict[bytes, tuple[Ints, Floats, str]] = {}
 
     @cached_property
-    def _topology(self) -> Topology:
-        return Topology.of(self._graph, self._codes != NO_NODE)
+    def _topology(self) -> GraphTopology:
+        return GraphTopology.of(self._graph, self._codes != NO_NODE)
 
     @cached_property
     def _chain(self) -> Ints | None:

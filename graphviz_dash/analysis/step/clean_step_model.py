@@ -26,7 +26,7 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.ranks.waits import ALONE
-from graphviz_dash.analysis.step.typical_step import NO_GROUP, StepWork
+from graphviz_dash.analysis.step.typical_step import NO_GROUP, TypicalStep
 from graphviz_dash.analysis.trace.lanes import merge_busy
 from graphviz_dash.analysis.trace.steps import exclusive_ns
 
@@ -38,31 +38,34 @@ _Model: TypeAlias = Generator[_Arrival, int, tuple[Ints, Ints, Ints]]
 
 @dataclass(frozen=True)
 class StepModel:
-    """The modelled clean step; arrays of shape (items,), in ns.
-
-    ``busy`` is what each item adds to the time in which the GPU works: its duration without its
-    wait for other ranks, less what others that began before it cover. ``ranks`` is what its wait
-    for other ranks adds, in which nothing works. ``waiting`` is the idle time before it in which
-    its launch was missing, ``blocked`` that in which the CPU waited in a synchronising call.
-    ``after_ns`` is the time that the CPU needed after the last work had ended, ``return_ns`` the
-    return from the final synchronisation. All of them together are ``end_ns``, the modelled step
-    time. ``scale`` is the factor of the CPU's instants.
-    """
+    """The modelled clean step; arrays of shape (items,), in ns. All of its times together are
+    ``end_ns``."""
 
     start: Ints
+    """When each item begins, since the step's begin."""
     end: Ints
+    """When each item ends, since the step's begin."""
     busy: Ints
+    """What each item adds to the time in which the GPU works: its duration without its wait for
+    other ranks, less what others that began before it cover."""
     ranks: Ints
+    """What its wait for other ranks adds, in which nothing works."""
     waiting: Ints
+    """The idle time before it in which its launch was missing."""
     blocked: Ints
+    """The idle time before it in which the CPU waited in a synchronising call."""
     after_ns: int
+    """The time that the CPU needed after the last work had ended, in ns."""
     return_ns: int
+    """The return from the final synchronisation, in ns."""
     end_ns: int
+    """The modelled step time, in ns."""
     scale: float
+    """The factor by which the traced instants of the CPU were scaled."""
 
 
 def model_step(
-    work: StepWork,
+    work: TypicalStep,
     launch_cpu_ns: float,
     return_ns: int,
     depends: list[list[int]] | None = None,
@@ -96,7 +99,7 @@ def model_step(
     )
 
 
-def last_arrivals(ranks: Sequence[tuple[StepWork, float]]) -> dict[int, int]:
+def last_arrivals(ranks: Sequence[tuple[TypicalStep, float]]) -> dict[int, int]:
     """When the last of the ranks arrives at each collective of all of them, by its number, in ns
     since their steps began together; for each rank its work and its clean launch CPU time in ns."""
     models = [_begin_and_end(work, _scale(work, launch), None) for work, launch in ranks]
@@ -113,7 +116,7 @@ def last_arrivals(ranks: Sequence[tuple[StepWork, float]]) -> dict[int, int]:
     return latest
 
 
-def _scale(work: StepWork, launch_cpu_ns: float) -> float:
+def _scale(work: TypicalStep, launch_cpu_ns: float) -> float:
     return launch_cpu_ns / work.cpu_ns if work.cpu_ns else 1.0
 
 
@@ -125,7 +128,9 @@ def _send(model: _Model, wait: int) -> _Arrival | None:
         return None
 
 
-def _run(model: _Model, work: StepWork, last: Mapping[int, int] | None) -> tuple[Ints, Ints, Ints]:
+def _run(
+    model: _Model, work: TypicalStep, last: Mapping[int, int] | None
+) -> tuple[Ints, Ints, Ints]:
     """A model to its end: start, end, and wait for other ranks of each item."""
     wait: int | None = None
     while True:
@@ -160,7 +165,7 @@ def _only_waiting(start: Ints, arrived: Ints, end: Ints) -> Ints:
     return added
 
 
-def _begin_and_end(work: StepWork, scale: float, depends: list[list[int]] | None) -> _Model:
+def _begin_and_end(work: TypicalStep, scale: float, depends: list[list[int]] | None) -> _Model:
     """When each item begins and ends, and how long it waits for other ranks: at each collective
     yields its number, its place and when it begins, and is sent its wait."""
     takes, meetings = (work.duration - work.rank_wait).tolist(), work.meeting.tolist()
@@ -214,7 +219,7 @@ def _begin_and_end(work: StepWork, scale: float, depends: list[list[int]] | None
     )
 
 
-def _before(work: StepWork, item: int, waits_for: list[int]) -> tuple[int, int]:
+def _before(work: TypicalStep, item: int, waits_for: list[int]) -> tuple[int, int]:
     """How far into its launching call an item was launched, and how long after that, and after all
     of ``waits_for`` had ended, it began: medians over the steps, of each by itself, because what
     was the last to be ready differs from one to another."""
@@ -227,7 +232,7 @@ def _before(work: StepWork, item: int, waits_for: list[int]) -> tuple[int, int]:
     return round(float(np.median(inside))), round(float(np.median(np.maximum(start - ready, 0))))
 
 
-def _same_engine(work: StepWork) -> dict[int, int]:
+def _same_engine(work: TypicalStep) -> dict[int, int]:
     """For each copy between host and device, launched by itself, the one before it in the same
     direction, if it never began before that had ended: one engine does one copy at a time."""
     previous: dict[int, int] = {}
@@ -247,7 +252,7 @@ def _same_engine(work: StepWork) -> dict[int, int]:
 
 
 def _delays_of_branches(
-    work: StepWork, scale: float, inside_group: dict[int, list[int]]
+    work: TypicalStep, scale: float, inside_group: dict[int, list[int]]
 ) -> list[int]:
     """The delays of nodes. A branch that has nothing before it in its graph launch, and begins
     before the launching call has returned, begins as late as that call comes to it: an instant of
@@ -261,7 +266,7 @@ def _delays_of_branches(
     ]
 
 
-def _inside_groups(work: StepWork) -> dict[int, list[int]]:
+def _inside_groups(work: TypicalStep) -> dict[int, list[int]]:
     """For each item those before it in the same graph launch."""
     sources: dict[int, list[int]] = {}
     groups = work.group.tolist()

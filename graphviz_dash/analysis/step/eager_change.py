@@ -30,21 +30,22 @@ class EagerChange(StrEnum):
 
 
 @dataclass(frozen=True)
-class EagerNode:
-    """A node beside its partners in the eager step: ``eager_ns`` is how long they run, ``graph_ns``
-    how long the node and what stands with it do, ``names`` what the partners are called.
-
-    Both times are of traced passes. ``eager_ns`` is None for work that eager code does not do.
-    """
+class EagerCounterpart:
+    """A node beside its partners in the eager step; times are of traced passes."""
 
     change: EagerChange
+    """What became of the eager work in the node."""
     eager_ns: int | None
+    """How long the partners run, in ns; None for work that eager code does not do."""
     graph_ns: int
+    """How long the node runs, with the others of the graph that have the same partners, in ns."""
     names: tuple[str, ...]
+    """The names of the partners, each once."""
     together: int
+    """How many nodes have these partners."""
 
 
-def eager_changes(pairs: WorkPairs, whole: WholeGraph) -> Mapping[int, EagerNode]:
+def eager_changes(pairs: WorkPairs, whole: WholeGraph) -> Mapping[int, EagerCounterpart]:
     """The nodes of ``whole`` that ``pairs`` speaks of, by their place; ``pairs`` is of the eager
     step and of a step that launches the graph."""
     node_index = {name: index for index, name in enumerate(whole.owner)}
@@ -60,10 +61,10 @@ def eager_changes(pairs: WorkPairs, whole: WholeGraph) -> Mapping[int, EagerNode
     return {index: _read(pairs, node_rows[0]) for index, node_rows in rows.items()}
 
 
-def _read(pairs: WorkPairs, row: PairRow) -> EagerNode:
+def _read(pairs: WorkPairs, row: PairRow) -> EagerCounterpart:
     after = sum(int(pairs.after.duration[item_index]) for item_index in row.after)
     if not row.before:
-        return EagerNode(EagerChange.ADDED, None, after, (), len(row.after))
+        return EagerCounterpart(EagerChange.ADDED, None, after, (), len(row.after))
     before = sum(int(pairs.before.duration[item_index]) for item_index in row.before)
     names = tuple(dict.fromkeys(pairs.before.items[item_index].name for item_index in row.before))
     if row.kind is not PairKind.SAME:
@@ -74,4 +75,4 @@ def _read(pairs: WorkPairs, row: PairRow) -> EagerNode:
         change = EagerChange.SLOWER
     else:
         change = EagerChange.ALIKE
-    return EagerNode(change, before, after, names, len(row.after))
+    return EagerCounterpart(change, before, after, names, len(row.after))

@@ -83,22 +83,22 @@ _CERTAIN: Final = 1.0
 
 
 @dataclass(frozen=True)
-class Side:
-    """One side's items in the order of issue; arrays of shape (n,) with codes of both sides' common
-    vocabulary.
-
-    ``key`` stands for all that an item is known by, ``op`` for its operator path and kind (NOTHING:
-    not told), ``name`` for its kind and name. ``edges`` (k, 2) are the places of items that must
-    follow each other, source first; an item with one before and one after lies in a chain.
-    """
+class WorkSequence:
+    """The items of one of two runs in the order of issue; arrays of shape (n,) with codes of a
+    vocabulary that both runs share."""
 
     key: Ints
+    """All that an item is known by."""
     op: Ints
+    """Its operator path and kind; NOTHING where the trace has no operator."""
     name: Ints
+    """Its kind and name."""
     edges: Ints
+    """Items that must follow each other, shape (k, 2), source first; an item with one before and
+    one after lies in a chain."""
 
     @classmethod
-    def in_lanes(cls, key: Ints, op: Ints, name: Ints, lane: Ints) -> Side:
+    def in_lanes(cls, key: Ints, op: Ints, name: Ints, lane: Ints) -> WorkSequence:
         """A side whose items follow each other on their lanes (streams).
 
         Where a lane pauses while others get more than a few items, what goes on after the pause may
@@ -111,28 +111,31 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Pairs as parallel arrays, by ``after``: places in both sides, how they were found (Method),
-    and 0 to 1 how sure that is. An item is in several pairs only where one operator runs another
-    number of kernels on the other side."""
+class ItemPairs:
+    """Pairs as parallel arrays, sorted by ``after``. An item is in several pairs only where one
+    operator runs another number of kernels in the other run."""
 
     before: Ints
+    """Index of the item in the first sequence."""
     after: Ints
+    """Index of the item in the second sequence."""
     method: Ints
+    """How the pair was matched: a Method."""
     confidence: Floats
+    """How sure the pair is, 0 to 1."""
 
 
-def pair(before: Side, after: Side) -> Pairs:
+def pair(before: WorkSequence, after: WorkSequence) -> ItemPairs:
     """Pairs the items of two sides; see the module for the method."""
     if len(before.key) == len(after.key) and np.array_equal(before.key, after.key):
         linear = len(after.edges) >= len(after.key) - 1 and _is_line(after)
         if linear and _is_line(before):
             places = np.arange(len(before.key), dtype=np.int64)
-            return Pairs(places, places, np.zeros_like(places), np.full(len(places), _CERTAIN))
+            return ItemPairs(places, places, np.zeros_like(places), np.full(len(places), _CERTAIN))
     return _Pairing(before, after).pairs()
 
 
-def _is_line(side: Side) -> bool:
+def _is_line(side: WorkSequence) -> bool:
     places = np.arange(len(side.key) - 1, dtype=np.int64)
     return len(side.edges) == len(places) and np.array_equal(
         side.edges, np.stack((places, places + 1), axis=1)
@@ -142,7 +145,7 @@ def _is_line(side: Side) -> bool:
 class _Chains:
     """Neighbours along chains: NOTHING where a side begins or ends, and at forks and joins."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: WorkSequence) -> None:
         count = len(side.key)
         source, target = side.edges[:, 0], side.edges[:, 1]
         single = (np.bincount(source, minlength=count)[source] == 1) & (
@@ -160,7 +163,7 @@ class _Chains:
 class _Pairing:
     """The pairing on its way."""
 
-    def __init__(self, before: Side, after: Side) -> None:
+    def __init__(self, before: WorkSequence, after: WorkSequence) -> None:
         self._sides = before, after
         self._chains = _Chains(before), _Chains(after)
         self._keys: tuple[list[int], list[int]] = before.key.tolist(), after.key.tolist()
@@ -184,7 +187,7 @@ class _Pairing:
         self._before = _Neighbours(target, source, len(after.key))
         self._after = _Neighbours(source, target, len(after.key))
 
-    def pairs(self) -> Pairs:
+    def pairs(self) -> ItemPairs:
         self._by_order()
         self._by_context()
         before, after = self._sides
@@ -202,7 +205,7 @@ class _Pairing:
         methods = np.array(self._method, dtype=np.int64)[paired]
         sure = np.array(self._sure, dtype=np.float64)[paired]
         order = np.argsort(graph_items, kind="stable")
-        return Pairs(
+        return ItemPairs(
             before=np.concatenate((partner[paired], extra[:, 0]))[order],
             after=graph_items[order],
             method=np.concatenate((methods, np.full(len(extra), int(Method.SPLIT))))[order],

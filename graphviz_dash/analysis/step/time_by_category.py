@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Part:
+class CategoryTime:
     """GPU busy time of one category within a step, in ns."""
 
     category: Category
@@ -29,20 +29,20 @@ class Part:
 
 
 @dataclass(frozen=True)
-class WhereTimeGoes:
-    """One step of one run, in ns.
-
-    ``step_ns`` is the clean step time. ``parts`` add up to ``busy_ns``, the median GPU busy time of
-    the traced steps, and are in the order of Category, without those of no time; work on several
-    streams at once counts for what began first. ``idle_ns`` is the rest of the clean step, None
-    when ``excess_ns`` is not None: the traced work is longer than the clean step by that much.
-    """
+class TimeByCategory:
+    """One step of one run, in ns."""
 
     step_ns: float
+    """The clean step time."""
     busy_ns: float
-    parts: tuple[Part, ...]
+    """The median GPU busy time of the traced steps."""
+    parts: tuple[CategoryTime, ...]
+    """Add up to ``busy_ns``, in the order of Category, without those of no time; work on several
+    streams at once counts for what began first."""
     idle_ns: float | None
+    """The rest of the clean step; None when ``excess_ns`` is not None."""
     excess_ns: float | None
+    """By how much the traced work is longer than the clean step; None when it is not."""
 
     @property
     def idle_fraction(self) -> float | None:
@@ -50,17 +50,21 @@ class WhereTimeGoes:
         return None if self.idle_ns is None else self.idle_ns / self.step_ns
 
 
-def where_time_goes(step_ns: float, trace: Trace, traced_steps: tuple[Step, ...]) -> WhereTimeGoes:
+def time_by_category(
+    step_ns: float, trace: Trace, traced_steps: tuple[Step, ...]
+) -> TimeByCategory:
     """Divides a clean step of ``step_ns`` by the GPU work of ``traced_steps`` (one or more). The
     median busy time is divided as all traced steps together are."""
     busy_ns = float(np.median([step.busy_ns for step in traced_steps]))
     sums = _busy_by_category(trace, traced_steps)
     whole = sum(sums.values())
     parts = tuple(
-        Part(category, busy_ns * sums[category] / whole) for category in Category if sums[category]
+        CategoryTime(category, busy_ns * sums[category] / whole)
+        for category in Category
+        if sums[category]
     )
     rest = step_ns - busy_ns
-    return WhereTimeGoes(
+    return TimeByCategory(
         step_ns,
         busy_ns,
         parts,

@@ -35,7 +35,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class StepOf:
+class TracedStep:
     """One step of a run's trace; ``rows`` are its rows of the GPU table in the order of the items
     of the run's typical step."""
 
@@ -45,25 +45,26 @@ class StepOf:
 
 
 @dataclass(frozen=True)
-class Lead:
+class TimeLost:
     """What the first run loses against the other, over its own step; times in ns since the begin of
-    the step of each.
-
-    ``at`` (n,) ascends from 0 to the end of the first run's step: instants at which a shared piece
-    of work ends in it. ``other`` (n,) is when the other run had ended all shared work that ends by
-    then. ``idle`` and ``busy`` (n,) are what was lost up to each, so that ``idle + busy`` is
-    ``at - other``. ``curve`` (3, m) has instants with both losses up to them, straight in between.
-    ``methods`` counts pairs by how they were found; ``alone`` are the pieces of work without a
-    partner, of the first run and of the other.
-    """
+    the step of each."""
 
     at: Ints
+    """Instants at which a shared piece of work ends in the first run, ascending from 0 to the end
+    of its step, shape (n,)."""
     other: Ints
+    """When the other run had ended all shared work that ends by then, shape (n,)."""
     idle: Ints
+    """What was lost up to each instant in idle time; with ``busy`` it adds up to ``at - other``,
+    shape (n,)."""
     busy: Ints
+    """What was lost up to each instant in busy time, shape (n,)."""
     curve: Floats
+    """Instants with the idle and the busy loss up to them, straight in between, shape (3, m)."""
     methods: Mapping[str, int]
+    """Pairs of work by how they were matched."""
     alone: tuple[int, int]
+    """How many pieces of work have no partner, of the first run and of the other."""
 
     def lost_before(self, instants: Ints) -> tuple[Ints, Ints]:
         """Idle and busy loss up to each of ``instants``, in whole ns; before the step nothing."""
@@ -72,7 +73,7 @@ class Lead:
         return losses[0], losses[1]
 
 
-def find_lead(pairs: WorkPairs, first: StepOf, second: StepOf) -> Lead:
+def time_lost(pairs: WorkPairs, first: TracedStep, second: TracedStep) -> TimeLost:
     """What ``first`` loses against ``second``; ``pairs`` are of their runs, baseline first."""
     ends = [_ends(side) for side in (first, second)]
     shared = [row for row in pairs.rows if row.before and row.after]
@@ -90,7 +91,7 @@ def find_lead(pairs: WorkPairs, first: StepOf, second: StepOf) -> Lead:
     worked = [_Worked(side) for side in (first, second)]
     busy = worked[0].before(at) - worked[1].before(other)
     idle = (at - other) - busy
-    return Lead(
+    return TimeLost(
         at=at,
         other=other,
         idle=idle,
@@ -104,7 +105,7 @@ def find_lead(pairs: WorkPairs, first: StepOf, second: StepOf) -> Lead:
     )
 
 
-def _ends(side: StepOf) -> Ints:
+def _ends(side: TracedStep) -> Ints:
     start = side.trace.gpu["ts"].gather(side.rows).to_numpy()
     duration = side.trace.gpu["dur"].gather(side.rows).to_numpy()
     return np.asarray(start + np.maximum(duration, 0) - side.step.start, dtype=np.int64)
@@ -113,7 +114,7 @@ def _ends(side: StepOf) -> Ints:
 class _Worked:
     """How long the GPUs of a step have worked before any instant: all its streams as one."""
 
-    def __init__(self, side: StepOf) -> None:
+    def __init__(self, side: TracedStep) -> None:
         end = _ends(side)
         start = side.trace.gpu["ts"].gather(side.rows).to_numpy() - side.step.start
         self.periods = merge_busy(np.zeros(len(end), dtype=np.int64), start.astype(np.int64), end)

@@ -45,93 +45,103 @@ _KINDS: Final = {NodeKind.KERNEL: "kernel", NodeKind.MEMCPY: "memcpy", NodeKind.
 
 
 @dataclass(frozen=True)
-class Item:
-    """One kernel, copy or set of the step.
-
-    ``kind`` is kernel, memcpy or memset; a small copy that the driver runs as a kernel of its own
-    counts as the copy it is. ``shape`` is grid, block and shared memory of a kernel, -1 where not
-    told, and empty for others; ``size`` the bytes of a copy or set, None for kernels. ``graph`` and
-    ``node`` name the node that ran, None for eager work.
-    """
+class WorkItem:
+    """One kernel, copy or set of the step."""
 
     kind: str
+    """kernel, memcpy or memset; a small copy that the driver runs as a kernel of its own counts as
+    the copy it is."""
     name: str
+    """The kernel's name, or what the profiler calls the copy or set."""
     shape: tuple[int, ...]
+    """Grid, block and shared memory of a kernel, -1 where the trace lacks them; empty for
+    others."""
     size: int | None
+    """Bytes of a copy or set; None for kernels, and where the trace lacks them."""
     origin: NodeOrigin
+    """Operator, module and source line that it comes from."""
     graph: str | None
+    """Id of the graph whose node ran; None for eager work."""
     node: int | None
+    """Index of the node in that graph; None for eager work."""
 
 
 @dataclass(frozen=True)
 class EachStep:
-    """The times of the same items in each step, shape (steps, items): see StepWork."""
+    """The times of the same items in each step, shape (steps, items), in ns."""
 
     launch: Ints
+    """When the launching call began, since the step began."""
     call: Ints
+    """How long the launching call took."""
     start: Ints
+    """When the item began on the GPU, since the step began."""
     duration: Ints
+    """How long it ran."""
 
 
 @dataclass(frozen=True)
-class StepWork:
+class TypicalStep:
     """The items of a typical step in the order of launch (nodes of one graph launch: as captured),
-    with parallel arrays of shape (items,); times in ns.
-
-    ``launch`` is when the launching call began since the step began, ``call`` how long it took,
-    ``start`` when the item began on the GPU since the step began, ``duration`` how long it ran;
-    of this a collective waited ``rank_wait`` for other ranks. ``meeting`` numbers the collectives
-    of all ranks, alike on all of them; ALONE for other work.
-
-    ``lane`` is a dense number of its stream. ``group`` numbers the graph launches (NO_GROUP:
-    launched by itself). ``edges`` (k, 2) are places of items that follow each other in a graph or
-    around one. ``delay`` is, for a node of a graph launch, the least time over the steps between
-    the end of the last node before it in the same launch (the start of the launch's first node,
-    where there is none) and its start; 0 for other items.
-
-    ``each`` has the times of which these are medians, step by step: it is as large as the trace,
-    and has no steps where only the typical one was kept.
-
-    ``cpu_ns`` is from the step's begin to its final synchronisation, ``waits`` (k, 2) are begin and
-    end of other synchronising calls in it, ``return_ns`` the least time over the steps that the
-    final synchronisation took to return after its call and the end of the last work. ``like`` of
-    ``taken`` steps ran this work; ``rows`` has the number of each of them with its rows of the
-    trace's GPU table, shape (items,).
-    """
+    with parallel arrays of shape (items,); times are medians over the matching steps, in ns."""
 
     run: str
-    items: tuple[Item, ...]
+    """Name of the run."""
+    items: tuple[WorkItem, ...]
+    """What ran."""
     launch: Ints
+    """When the launching call began, since the step began."""
     call: Ints
+    """How long the launching call took."""
     start: Ints
+    """When the item began on the GPU, since the step began."""
     duration: Ints
+    """How long it ran."""
     rank_wait: Ints
+    """How much of the duration a collective waited for other ranks."""
     meeting: Ints
+    """Number of the collective, the same on all ranks; ALONE for other work."""
     lane: Ints
+    """Dense number of its stream."""
     group: Ints
+    """Number of the graph launch; NO_GROUP for what was launched by itself."""
     edges: Ints
+    """Items that follow each other in a graph or around one, shape (k, 2), source first."""
     delay: Ints
+    """For a node of a graph launch the least time over the steps between the end of the last node
+    before it in the same launch (the start of the launch's first node, where there is none) and its
+    start; 0 for other items."""
     each: EachStep
+    """The times of which these are medians, step by step: as large as the trace, and without steps
+    where only the typical one was kept."""
     cpu_ns: int
+    """From the step's begin to its final synchronisation."""
     waits: Ints
+    """Begin and end of the other synchronising calls of the step, shape (k, 2)."""
     return_ns: int
-    like: int
-    taken: int
+    """The least time over the steps that the final synchronisation took to return after its call
+    and the end of the last work."""
+    matching_steps: int
+    """How many traced steps ran this work."""
+    traced_steps: int
+    """How many steps the trace has."""
     rows: Mapping[int, Ints]
+    """By number of a matching step, the rows of its items in the trace's GPU table, shape
+    (items,)."""
 
     @property
-    def typical(self) -> StepWork:
+    def typical(self) -> TypicalStep:
         """The same without the times of each step."""
         none = np.zeros((0, len(self.items)), dtype=np.int64)
         return replace(self, each=EachStep(none, none, none, none))
 
 
-def step_work(
+def typical_step(
     run: Run,
     waits: RankWaits | None = None,
     replays: ReplayMatch | None = None,
     traced_steps: tuple[Step, ...] | None = None,
-) -> StepWork | str:
+) -> TypicalStep | str:
     """The work of a typical step of ``run``, or why it cannot be told; ``waits`` are those of its
     collectives for other ranks, ``replays`` its matched replays and ``traced_steps`` the steps
     of its trace, where they are known already."""
@@ -241,7 +251,7 @@ class _Read:
 
 def _typical(
     run: Run, trace: Trace, reads: list[_Read], step_count: int, sources: tuple[_Calls, _Nodes]
-) -> StepWork:
+) -> TypicalStep:
     nodes = sources[1]
     first = reads[0]
     items = _items(run, trace, first, sources)
@@ -254,7 +264,7 @@ def _typical(
             for name in ("launch", "call", "start", "duration")
         )
     )
-    return StepWork(
+    return TypicalStep(
         run=run.name,
         items=items,
         launch=_medians([read.launch for read in reads]),
@@ -271,8 +281,8 @@ def _typical(
         cpu_ns=int(np.median([read.final or 0 for read in reads])),
         waits=_medians([read.waits for read in reads]),
         return_ns=min(read.return_ns for read in reads),
-        like=len(reads),
-        taken=step_count,
+        matching_steps=len(reads),
+        traced_steps=step_count,
         rows={read.index: read.rows for read in reads},
     )
 
@@ -298,7 +308,9 @@ def _medians(series: list[Ints]) -> Ints:
     return np.asarray(np.rint(np.median(np.stack(series), axis=0)), dtype=np.int64)
 
 
-def _items(run: Run, trace: Trace, read: _Read, sources: tuple[_Calls, _Nodes]) -> tuple[Item, ...]:
+def _items(
+    run: Run, trace: Trace, read: _Read, sources: tuple[_Calls, _Nodes]
+) -> tuple[WorkItem, ...]:
     calls, nodes = sources
     kinds = trace.gpu["kind"].gather(read.rows).to_list()
     names = trace.gpu["name"].gather(read.rows).to_list()
@@ -320,7 +332,7 @@ def _items(run: Run, trace: Trace, read: _Read, sources: tuple[_Calls, _Nodes]) 
         if graph is not None and node >= 0:
             kind, name, size = _as_node(graph, node, kind, name, size)
         items.append(
-            Item(
+            WorkItem(
                 kind=kind,
                 name=name or "",
                 shape=tuple(shapes[index]) if kind == "kernel" else (),

@@ -17,7 +17,7 @@ import numpy as np
 
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.step.clean_step_model import StepModel, last_arrivals, model_step
-from graphviz_dash.analysis.step.typical_step import Item, StepWork
+from graphviz_dash.analysis.step.typical_step import TypicalStep, WorkItem
 from graphviz_dash.analysis.step.work_pairs import WorkPairs, pair_work
 from graphviz_dash.model.absence import Fact
 
@@ -49,26 +49,32 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True)
-class Parts:
+class CauseTimes:
     """A time, or a difference of times, by cause, in ns."""
 
     gaps: int = 0
+    """Idle time of the GPU in which a launch was missing."""
     kernels: int = 0
+    """Busy time of kernels."""
     copies: int = 0
+    """Busy time of copies and sets."""
     synchronisation: int = 0
+    """Idle time in synchronising calls, and the return from the last one."""
     ranks: int = 0
+    """Time in which collectives only wait for other ranks."""
     remainder: int = 0
+    """What the model of the step does not explain of its clean time."""
 
     @property
     def total(self) -> int:
         """All parts together."""
         return sum(self._each())
 
-    def __add__(self, other: Parts) -> Parts:
-        return Parts(*map(operator.add, self._each(), other._each()))
+    def __add__(self, other: CauseTimes) -> CauseTimes:
+        return CauseTimes(*map(operator.add, self._each(), other._each()))
 
-    def __sub__(self, other: Parts) -> Parts:
-        return Parts(*map(operator.sub, self._each(), other._each()))
+    def __sub__(self, other: CauseTimes) -> CauseTimes:
+        return CauseTimes(*map(operator.sub, self._each(), other._each()))
 
     def items(self) -> tuple[tuple[Cause, int], ...]:
         """Each cause with its part, in order."""
@@ -84,45 +90,52 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Share:
-    """The step's parts that belong to one module or operator, in both runs, in ns; ``items`` are
-    the pieces of work in the baseline's step and in the run's."""
+class GroupTimes:
+    """The step's times that belong to one module or operator, in both runs."""
 
     label: str
-    before: Parts
-    after: Parts
+    """The module or operator, or STEP_LEVEL."""
+    before: CauseTimes
+    """Its times in the baseline's step."""
+    after: CauseTimes
+    """Its times in the run's step."""
     items: tuple[int, int]
+    """How many pieces of work it has in the baseline's step and in the run's."""
 
     @property
-    def saved(self) -> Parts:
+    def saved(self) -> CauseTimes:
         """What the run takes less than the baseline; negative where it takes more."""
         return self.before - self.after
 
 
 @dataclass(frozen=True)
 class Waterfall:
-    """The equation of one run and its baseline, in ns.
-
-    ``before_ns`` and ``after_ns`` are the clean step times (medians, rounded to whole ns);
-    ``before`` and ``after`` are their parts. ``saved`` are the differences, positive where the run
-    takes less; their total is ``before_ns - after_ns``. ``modules`` and ``operators`` divide both
-    steps, each wholly, the largest saving first. ``scales`` are the factors by which the traced
-    instants of the CPU were scaled, of the baseline and the run.
-    """
+    """The equation of one run and its baseline, in ns."""
 
     run: str
+    """Name of the run."""
     baseline: str
+    """Name of the baseline."""
     before_ns: int
+    """Clean step time of the baseline: the median, rounded to whole ns."""
     after_ns: int
-    before: Parts
-    after: Parts
-    modules: tuple[Share, ...]
-    operators: tuple[Share, ...]
+    """Clean step time of the run: the median, rounded to whole ns."""
+    before: CauseTimes
+    """Parts of the baseline's step time."""
+    after: CauseTimes
+    """Parts of the run's step time."""
+    modules: tuple[GroupTimes, ...]
+    """Both steps divided by module, each wholly, the largest saving first."""
+    operators: tuple[GroupTimes, ...]
+    """Both steps divided by operator, each wholly, the largest saving first."""
     pairs: WorkPairs
+    """Which work of the run stands for which of the baseline."""
     scales: tuple[float, float]
+    """The factors by which the traced instants of the CPU were scaled, of the baseline and the
+    run."""
 
     @property
-    def saved(self) -> Parts:
+    def saved(self) -> CauseTimes:
         """The differences by cause."""
         return self.before - self.after
 
@@ -146,7 +159,7 @@ class Waterfall:
         return abs(self.saved.remainder) / self.before_ns if self.before_ns else 0.0
 
 
-def arrivals(runs: Sequence[tuple[Run, StepWork | str]]) -> dict[int, int] | None:
+def arrivals(runs: Sequence[tuple[Run, TypicalStep | str]]) -> dict[int, int] | None:
     """When the last of the ranks of one mode arrives at each of their collectives in a clean step;
     None where one of them has no clean pass or no typical step, or there is one only."""
     ranks = [
@@ -160,8 +173,8 @@ def arrivals(runs: Sequence[tuple[Run, StepWork | str]]) -> dict[int, int] | Non
 def waterfall(
     run: Run,
     baseline: Run,
-    work: StepWork | str,
-    base: StepWork | str,
+    work: TypicalStep | str,
+    base: TypicalStep | str,
     return_ns: int,
     last: tuple[dict[int, int] | None, dict[int, int] | None] = (None, None),
 ) -> Waterfall | str:
@@ -221,9 +234,9 @@ def _depends(pairs: WorkPairs) -> list[list[int]]:
     return earlier
 
 
-def _item_parts(work: StepWork, model: StepModel) -> list[Parts]:
+def _item_parts(work: TypicalStep, model: StepModel) -> list[CauseTimes]:
     return [
-        Parts(
+        CauseTimes(
             gaps=waiting,
             kernels=busy if item.kind == "kernel" else 0,
             copies=0 if item.kind == "kernel" else busy,
@@ -241,22 +254,22 @@ def _item_parts(work: StepWork, model: StepModel) -> list[Parts]:
     ]
 
 
-def _parts(work: StepWork, model: StepModel, step_ns: int) -> Parts:
-    explained = Parts(gaps=model.after_ns, synchronisation=model.return_ns)
+def _parts(work: TypicalStep, model: StepModel, step_ns: int) -> CauseTimes:
+    explained = CauseTimes(gaps=model.after_ns, synchronisation=model.return_ns)
     for part in _item_parts(work, model):
         explained += part
-    return explained + Parts(remainder=step_ns - explained.total)
+    return explained + CauseTimes(remainder=step_ns - explained.total)
 
 
 def _shares(
     pairs: WorkPairs,
     models: tuple[StepModel, StepModel],
-    wholes: tuple[Parts, Parts],
-    label: Callable[[Item, Item], str],
-) -> tuple[Share, ...]:
+    wholes: tuple[CauseTimes, CauseTimes],
+    label: Callable[[WorkItem, WorkItem], str],
+) -> tuple[GroupTimes, ...]:
     """Both steps divided by ``label`` of each item and its partner in the run (itself without)."""
     sides = (pairs.before, pairs.after)
-    sums: list[dict[str, Parts]] = [{}, {}]
+    sums: list[dict[str, CauseTimes]] = [{}, {}]
     counts: list[dict[str, int]] = [{}, {}]
     for side, (work, model) in enumerate(zip(sides, models, strict=True)):
         rows = pairs.of_before if side == 0 else pairs.of_after
@@ -264,15 +277,15 @@ def _shares(
             item = work.items[index]
             others = pairs.rows[rows[index]].after
             name = label(item, pairs.after.items[others[0]] if others else item)
-            sums[side][name] = sums[side].get(name, Parts()) + part
+            sums[side][name] = sums[side].get(name, CauseTimes()) + part
             counts[side][name] = counts[side].get(name, 0) + 1
         rest = wholes[side] - _sum(sums[side].values())
         sums[side][STEP_LEVEL] = rest
     shares = [
-        Share(
+        GroupTimes(
             name,
-            sums[0].get(name, Parts()),
-            sums[1].get(name, Parts()),
+            sums[0].get(name, CauseTimes()),
+            sums[1].get(name, CauseTimes()),
             (counts[0].get(name, 0), counts[1].get(name, 0)),
         )
         for name in dict.fromkeys((*sums[0], *sums[1]))
@@ -280,19 +293,19 @@ def _shares(
     return tuple(sorted(shares, key=lambda share: (-abs(share.saved.total), share.label)))
 
 
-def _sum(parts: Iterable[Parts]) -> Parts:
-    whole = Parts()
+def _sum(parts: Iterable[CauseTimes]) -> CauseTimes:
+    whole = CauseTimes()
     for part in parts:
         whole += part
     return whole
 
 
-def _module(item: Item, partner: Item) -> str:
+def _module(item: WorkItem, partner: WorkItem) -> str:
     """The module of the node, which eager traces do not tell; else the phase in brackets."""
     return partner.origin.module or item.origin.module or f"({partner.origin.phase})"
 
 
-def _operator(item: Item, partner: Item) -> str:
+def _operator(item: WorkItem, partner: WorkItem) -> str:
     # The outermost operator that is not the engine's: what the user or autograd called.
     for candidate in (item, partner):
         path = [name.removeprefix(_ENGINE) for name in candidate.origin.op_path]

@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.step.pairing import METHOD_NAMES, NOTHING, Pairs, Side, pair
-from graphviz_dash.analysis.step.typical_step import Item, StepWork
+from graphviz_dash.analysis.step.pairing import METHOD_NAMES, NOTHING, ItemPairs, WorkSequence, pair
+from graphviz_dash.analysis.step.typical_step import TypicalStep, WorkItem
 from graphviz_dash.analysis.trace.signatures import normalised
 
 
@@ -53,27 +53,29 @@ _BACKWARD: Final = "backward"
 
 @dataclass(frozen=True)
 class PairRow:
-    """What belongs together: places in the baseline's step and in the run's, either of which may be
-    empty; more than one where an operator runs another number of kernels.
-
-    ``confidence`` is 0 to 1; ``launch_differs`` says that the same kernel has another grid, block
-    or shared memory, or a copy another size.
-    """
+    """Pieces of work of both steps that stand for each other."""
 
     kind: PairKind
+    """What became of the work."""
     before: tuple[int, ...]
+    """Indices of items of the baseline's step, ascending; may be empty. More than one where an
+    operator runs another number of kernels."""
     after: tuple[int, ...]
+    """Indices of items of the run's step, ascending; may be empty."""
     method: str
+    """How the pair was matched; ALONE for work without a partner."""
     confidence: float
+    """How sure the pair is, 0 to 1."""
     launch_differs: bool = False
+    """Whether the same kernel has another grid, block or shared memory, or a copy another size."""
 
 
 @dataclass(frozen=True)
 class WorkPairs:
     """All rows: by the run's order, then what only the baseline has, by its order."""
 
-    before: StepWork
-    after: StepWork
+    before: TypicalStep
+    after: TypicalStep
     rows: tuple[PairRow, ...]
 
     @cached_property
@@ -108,14 +110,16 @@ class WorkPairs:
         return tuple(rows)
 
 
-def pair_work(before: StepWork, after: StepWork) -> WorkPairs:
+def pair_work(before: TypicalStep, after: TypicalStep) -> WorkPairs:
     """Pairs the work of the baseline's step with that of the run's."""
     codes = _Codes()
     key, op, name = codes.of(before.items)
     other, other_op, other_name = codes.of(after.items)
-    lanes = Side.in_lanes(key, op, name, before.lane)
-    first = Side(key, op, name, before.edges) if before.group.max(initial=-1) >= 0 else lanes
-    matches = pair(first, Side(other, other_op, other_name, after.edges))
+    lanes = WorkSequence.in_lanes(key, op, name, before.lane)
+    first = (
+        WorkSequence(key, op, name, before.edges) if before.group.max(initial=-1) >= 0 else lanes
+    )
+    matches = pair(first, WorkSequence(other, other_op, other_name, after.edges))
     return WorkPairs(before, after, _rows(before, after, matches))
 
 
@@ -125,13 +129,13 @@ class _Codes:
     def __init__(self) -> None:
         self._known: dict[object, int] = {}
 
-    def of(self, items: tuple[Item, ...]) -> tuple[Ints, Ints, Ints]:
+    def of(self, items: tuple[WorkItem, ...]) -> tuple[Ints, Ints, Ints]:
         """Key, operator and name of each item."""
         codes = [self._item(item) for item in items]
         table = np.array(codes, dtype=np.int64).reshape(-1, 3)
         return table[:, 0], table[:, 1], table[:, 2]
 
-    def _item(self, item: Item) -> tuple[int, int, int]:
+    def _item(self, item: WorkItem) -> tuple[int, int, int]:
         name = (item.kind, _name(item))
         family = operator_family(item)
         backward = item.origin.phase == _BACKWARD
@@ -145,7 +149,7 @@ class _Codes:
         return self._known.setdefault(key, len(self._known))
 
 
-def operator_family(item: Item) -> str | None:
+def operator_family(item: WorkItem) -> str | None:
     """The innermost operator without namespace, overload and in-place mark, those that stand for
     one another under one name; None where none is told."""
     op = item.origin.op
@@ -155,12 +159,12 @@ def operator_family(item: Item) -> str | None:
     return _FAMILIES.get(word, word)
 
 
-def _name(item: Item) -> str:
+def _name(item: WorkItem) -> str:
     # Profilers know the memory of copies and sets in eager mode and not in a replay.
     return normalised(item.name) if item.kind == "kernel" else ""
 
 
-def _rows(before: StepWork, after: StepWork, matches: Pairs) -> tuple[PairRow, ...]:
+def _rows(before: TypicalStep, after: TypicalStep, matches: ItemPairs) -> tuple[PairRow, ...]:
     """Pairs that share an item as one row, and a row for what is left on either side."""
     members: dict[int, tuple[list[int], list[int], list[tuple[str, float]]]] = {}
     owner_before: dict[int, int] = {}
@@ -208,8 +212,8 @@ def _rows(before: StepWork, after: StepWork, matches: Pairs) -> tuple[PairRow, .
 
 
 def _row(
-    before: StepWork,
-    after: StepWork,
+    before: TypicalStep,
+    after: TypicalStep,
     eager_items: tuple[int, ...],
     graph_items: tuple[int, ...],
     how: list[tuple[str, float]],
@@ -241,7 +245,7 @@ def _row(
     )
 
 
-def _fused(before: StepWork, after: StepWork, matches: Pairs) -> list[tuple[int, int]]:
+def _fused(before: TypicalStep, after: TypicalStep, matches: ItemPairs) -> list[tuple[int, int]]:
     """Eager kernels without a partner and the generated kernel whose name lists their operators,
     between the partners of its neighbours in the order of launch."""
     generated = {

@@ -90,17 +90,16 @@ def message_bytes(name: str, input_dims: str | None) -> int | None:
 
 @dataclass(frozen=True)
 class StepCommunication:
-    """The communication of one step on one rank.
-
-    ``rows`` are rows of ``trace.gpu`` by start, shape (n,). ``total_ns`` is the union of their
-    intervals; of this ``exposed_ns`` is the time in which nothing else ran on the rank's GPU.
-    ``compute_ns`` is the union of all other GPU work. All of the traced pass.
-    """
+    """The communication of one step on one rank, of the traced pass."""
 
     rows: Ints
+    """Rows of ``trace.gpu`` by start, shape (n,)."""
     total_ns: int
+    """Union of their intervals, in ns."""
     exposed_ns: int
+    """Time of ``total_ns`` in which nothing else ran on the rank's GPU, in ns."""
     compute_ns: int
+    """Union of all other GPU work, in ns."""
 
 
 def communication(trace: Trace, traced_steps: tuple[Step, ...]) -> tuple[StepCommunication, ...]:

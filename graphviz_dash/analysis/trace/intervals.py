@@ -15,19 +15,20 @@ NONE = -1
 
 @dataclass(frozen=True)
 class Nesting:
-    """Intervals of several threads that nest within each thread.
-
-    ``start``, ``end`` (exclusive) and ``thread`` have a value for each interval; ``parent`` is the
-    interval directly around it on its thread, or NONE, and ``depth`` counts those around it.
-    ``order`` sorts by thread, then from outside to inside.
-    """
+    """Intervals of several threads that nest within each thread; arrays of shape (intervals,)."""
 
     start: Ints
+    """Begin of each interval."""
     end: Ints
+    """Its end, exclusive."""
     thread: Ints
+    """Its thread."""
     parent: Ints
+    """The interval directly around it on its thread, or NONE."""
     depth: Ints
+    """How many intervals are around it."""
     order: Ints
+    """Sorts by thread, then from outside to inside."""
 
     @classmethod
     def build(cls, start: Ints, duration: Ints, thread: Ints) -> Nesting:

@@ -44,22 +44,24 @@ calls and event bookkeeping are left out: they are many, short, and launch nothi
 
 @dataclass(frozen=True)
 class LaneSet:
-    """Lanes packed one after another; lane ``i`` is ``bounds[i]:bounds[i + 1]`` of the slices.
-
-    ``owner`` is the device (GPU) or process (CPU), ``track`` the stream or thread, ``sub`` counts
-    the sub-lanes of one track from 0; all three have a value for each lane. ``row`` is the slice's
-    row in its table of the trace, or -1 where a slice is no single row. ``busy[k]`` is the
-    time of the first ``k`` slices together, over all lanes.
-    """
+    """Lanes packed one after another; lane ``i`` is ``bounds[i]:bounds[i + 1]`` of the slices."""
 
     owner: Ints
+    """Device (GPU) or process (CPU) of each lane."""
     track: Ints
+    """Stream or thread of each lane."""
     sub: Ints
+    """Number of each lane among the sub-lanes of its track, from 0."""
     bounds: Ints
+    """Where the slices of each lane begin, and the end of the last one, shape (lanes + 1,)."""
     row: Ints
+    """Row of each slice in its table of the trace, or -1 where a slice is no single row."""
     start: Ints
+    """Begin of each slice, in ns."""
     end: Ints
+    """End of each slice, in ns."""
     busy: Ints
+    """Time of the first ``k`` slices together, over all lanes, in ns, shape (slices + 1,)."""
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -111,16 +113,16 @@ class Links:
 
 @dataclass(frozen=True)
 class TraceLanes:
-    """The lanes of one trace.
-
-    ``gpu``: by (device, stream, sub-lane). ``cpu``: by (process, thread, sub-lane), the calls of
-    SHOWN_CALLS only. ``device``: for each device one lane of its busy periods, all streams merged.
-    """
+    """The lanes of one trace."""
 
     gpu: LaneSet
+    """By (device, stream, sub-lane)."""
     cpu: LaneSet
+    """By (process, thread, sub-lane), the calls of SHOWN_CALLS only."""
     device: LaneSet
+    """For each device one lane of its busy periods, all streams merged."""
     links: Links
+    """Which CPU call launched which GPU rows."""
 
 
 def trace_lanes(trace: Trace) -> TraceLanes:

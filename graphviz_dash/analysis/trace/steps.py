@@ -41,29 +41,37 @@ class StepMethod(StrEnum):
 
 @dataclass(frozen=True)
 class Step:
-    """One step; times in ns since the trace's origin.
-
-    ``gpu_rows`` are rows of ``trace.gpu`` by start time, shape (n,); of these ``unlinked`` have no
-    known launch and were given to the step in which they began. ``busy_ns`` is the union of their
-    intervals over all streams, ``work_ns`` the sum of their durations. ``kernels``, ``copies`` and
-    ``sets`` count GPU rows; ``kernel_launches``, ``graph_launches`` and ``copy_calls`` count calls
-    on the CPU that began within the step, of any thread (backward has its own).
-    """
+    """One step; instants in ns since the trace's origin."""
 
     index: int
+    """Number of the step in the trace, from 0."""
     start: int
+    """Begin of the step on the CPU."""
     end: int
+    """End of the step on the CPU."""
     method: StepMethod
+    """How the steps of the trace were told apart."""
     gpu_rows: Ints
+    """Its rows of ``trace.gpu`` by start time, shape (n,)."""
     unlinked: int
+    """How many of these have no known launch, and were given to the step in which they began."""
     busy_ns: int
+    """Union of their intervals over all streams."""
     work_ns: int
+    """Sum of their durations."""
     kernels: int
+    """How many of the rows are kernels."""
     copies: int
+    """How many are copies."""
     sets: int
+    """How many are sets."""
     kernel_launches: int
+    """Kernel launches on the CPU that began within the step, on any thread (backward has its
+    own)."""
     graph_launches: int
+    """Graph launches on the CPU that began within it, on any thread."""
     copy_calls: int
+    """Copying and setting calls on the CPU that began within it, on any thread."""
 
     @property
     def duration_ns(self) -> int:

@@ -15,7 +15,7 @@ from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.diff.graph_diff import Change
 from graphviz_dash.analysis.diff.graph_union import GraphUnion
 from graphviz_dash.analysis.nodes.node_table import NodeRow
-from graphviz_dash.analysis.step.eager_change import EagerChange, EagerNode
+from graphviz_dash.analysis.step.eager_change import EagerChange, EagerCounterpart
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.dag.path import NOT_MEASURED, SLACK_LABELS, PathMarks
 from graphviz_dash.charts.palette import CATEGORY, CHANGE, EAGER, KIND, MODULES, PHASE, SLACK, TIME
@@ -99,7 +99,7 @@ def node_colours(
     path: PathMarks,
     union: GraphUnion | None,
     order: Ints,
-    eager: Mapping[int, EagerNode],
+    eager: Mapping[int, EagerCounterpart],
 ) -> NodeColours:
     """The colours of the nodes of ``rows``, which the fold puts into ``order``; ``eager`` is what
     those are to eager code that were compared with it."""

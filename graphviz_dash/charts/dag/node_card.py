@@ -10,7 +10,7 @@ import numpy as np
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
-from graphviz_dash.analysis.step.eager_change import EagerChange, EagerNode
+from graphviz_dash.analysis.step.eager_change import EagerChange, EagerCounterpart
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import (
@@ -62,7 +62,7 @@ def node_card(
     index: int,
     samples: Ints,
     measured: MeasuredGraph | None = None,
-    eager: EagerNode | None = None,
+    eager: EagerCounterpart | None = None,
 ) -> NodeCard:
     """The card of node ``index`` (IndexError if there is none); ``samples`` are its durations in
     ns, shape (replays,); ``measured`` is the graph that is launched, which tells its slack;
@@ -233,7 +233,7 @@ def _slack(table: NodeTable, index: int, measured: MeasuredGraph | None) -> tupl
     )
 
 
-def _eager(found: EagerNode | None) -> tuple[Field, ...]:
+def _eager(found: EagerCounterpart | None) -> tuple[Field, ...]:
     """The eager work in the node's place."""
     if found is None:
         return ()

@@ -33,7 +33,7 @@ from graphviz_dash.analysis.fold.tree import (
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.analysis.step.eager_change import EagerNode
+from graphviz_dash.analysis.step.eager_change import EagerCounterpart
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.charts.dag.colours import ColourBy, LegendEntry, NodeColours, node_colours
 from graphviz_dash.charts.dag.layout import ALL, Placed, Shown, place, shown_children
@@ -151,7 +151,7 @@ class FoldedGraph:
     groups: dict[str, Group]
     path: PathMarks
     union: GraphUnion | None = None
-    eager: Callable[[], Mapping[int, EagerNode]] = dict
+    eager: Callable[[], Mapping[int, EagerCounterpart]] = dict
     complete: bool = True
     _colours: dict[ColourBy, NodeColours] = field(default_factory=dict, compare=False, repr=False)
     repeats: dict[str, RepeatFacts] = field(default_factory=dict, compare=False, repr=False)
@@ -202,7 +202,7 @@ def folded(
     whole: WholeGraph,
     measured: MeasuredGraph | None = None,
     union: GraphUnion | None = None,
-    eager: Callable[[], Mapping[int, EagerNode]] = dict,
+    eager: Callable[[], Mapping[int, EagerCounterpart]] = dict,
     by: FoldBy = FoldBy.ORDER,
 ) -> FoldedGraph:
     """Folds a graph with all that it holds; ``measured`` tells its critical path, ``union``, whose
@@ -221,7 +221,7 @@ def timed(
     graph: FoldedGraph,
     whole: WholeGraph,
     measured: MeasuredGraph | None,
-    eager: Callable[[], Mapping[int, EagerNode]],
+    eager: Callable[[], Mapping[int, EagerCounterpart]],
 ) -> FoldedGraph:
     """An untimed graph with its times: ``whole`` has the same nodes with what was seen of them."""
     return FoldedGraph(whole, graph.root, graph.groups, path_marks(whole, measured), None, eager)

@@ -8,21 +8,21 @@ from typing import Final
 import plotly.graph_objects as go
 
 from graphviz_dash.analysis.comparison.memory import MemoryComparison
-from graphviz_dash.analysis.memory.pools import PoolMap, Use
-from graphviz_dash.analysis.memory.report import MemoryReport, Part, signed_bytes
+from graphviz_dash.analysis.memory.pools import ByteUse, PoolMap
+from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
 from graphviz_dash.charts.figures.theme import dress, dress_bars, label_end
 from graphviz_dash.charts.palette import MEMORY
 from graphviz_dash.charts.shades import Theme, shade
-from graphviz_dash.units import format_bytes, format_percent
+from graphviz_dash.units import format_bytes, format_percent, format_signed_bytes
 
-_PATTERN: Final = {Part.SHARED: "x", Part.UNUSED: "/", Part.CACHE: "\\"}
+_PATTERN: Final = {MemoryPart.SHARED: "x", MemoryPart.UNUSED: "/", MemoryPart.CACHE: "\\"}
 """Reserved, and used by nothing at the moment that is shown."""
 
 _USES: Final = {
-    Use.ONE: Part.EXCLUSIVE,
-    Use.SHARED: Part.SHARED,
-    Use.WORKSPACE: Part.WORKSPACES,
-    Use.MODEL: Part.GRADIENTS,
+    ByteUse.ONE: MemoryPart.EXCLUSIVE,
+    ByteUse.SHARED: MemoryPart.SHARED,
+    ByteUse.WORKSPACE: MemoryPart.WORKSPACES,
+    ByteUse.MODEL: MemoryPart.GRADIENTS,
 }
 """In whose colour a use of a pool is drawn; in pools the model's tensors are gradients, mostly."""
 
@@ -45,7 +45,7 @@ def memory_chart(result: MemoryComparison, theme: Theme, *, outside: bool) -> go
     reports = result.reports
     if not reports:
         return None
-    parts = [part for part in Part if outside or part is not Part.OUTSIDE]
+    parts = [part for part in MemoryPart if outside or part is not MemoryPart.OUTSIDE]
     longest = max(_sum(report, parts) for report in reports)
     size, unit = (1 << 30, "GiB") if longest >= 4 << 30 else (1 << 20, "MiB")
     labels = [escape(report.run) for report in reports]
@@ -77,14 +77,14 @@ def memory_chart(result: MemoryComparison, theme: Theme, *, outside: bool) -> go
     return dress_bars(figure, theme, 130 + 44 * len(reports), title, longest / size * 1.1, labels)
 
 
-def _sum(report: MemoryReport, parts: list[Part]) -> int:
+def _sum(report: MemoryReport, parts: list[MemoryPart]) -> int:
     return sum(report.parts[part] for part in parts)
 
 
-def _hover(part: Part, report: MemoryReport, result: MemoryComparison) -> str:
+def _hover(part: MemoryPart, report: MemoryReport, result: MemoryComparison) -> str:
     change = result.difference(report.run)
     against = (
-        f"<br>{signed_bytes(change.parts[part])} against {escape(change.baseline)}"
+        f"<br>{format_signed_bytes(change.parts[part])} against {escape(change.baseline)}"
         if change
         else ""
     )

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.step.time_lost import Lead, StepOf, find_lead
-from graphviz_dash.analysis.step.typical_step import StepWork
+from graphviz_dash.analysis.step.time_lost import TimeLost, TracedStep, time_lost
+from graphviz_dash.analysis.step.typical_step import TypicalStep
 from graphviz_dash.analysis.step.work_pairs import WorkPairs
 from graphviz_dash.analysis.trace.steps import Step
 from graphviz_dash.charts.timeline.lanes import Frame, bin_edges
@@ -31,7 +31,7 @@ class RunLead:
 
     run: str
     mode: str
-    lead: Lead | str
+    lead: TimeLost | str
     begin: int = 0
 
     def lost_before(self, instants: Ints) -> tuple[Ints, Ints]:
@@ -43,25 +43,25 @@ class RunLead:
 
 def chosen_lead(
     pairs: WorkPairs, first: tuple[Run, ChosenRun], second: tuple[Run, ChosenRun]
-) -> Lead | str:
+) -> TimeLost | str:
     """The lead of the chosen steps of two runs whose work is paired in ``pairs``, or why there is
     none."""
     sides = [_side(work, *one) for work, one in ((pairs.before, first), (pairs.after, second))]
     for one in sides:
         if isinstance(one, str):
             return one
-    before, after = (one for one in sides if isinstance(one, StepOf))
-    return find_lead(pairs, before, after)
+    before, after = (one for one in sides if isinstance(one, TracedStep))
+    return time_lost(pairs, before, after)
 
 
-def _side(work: StepWork, run: Run, chosen: ChosenRun) -> StepOf | str:
+def _side(work: TypicalStep, run: Run, chosen: ChosenRun) -> TracedStep | str:
     step: Step | None = chosen.step
     if run.replay_trace is None or step is None:
         return f"{run.name} marks no step"
     rows = work.rows.get(step.index)
     if rows is None:
         return f"step {step.index} of {run.name} ran other work than its typical step"
-    return StepOf(run.replay_trace, step, rows)
+    return TracedStep(run.replay_trace, step, rows)
 
 
 def difference(one: RunLead, frame: Frame, lanes: int) -> Difference:
@@ -84,7 +84,7 @@ def difference(one: RunLead, frame: Frame, lanes: int) -> Difference:
     )
 
 
-def _told(lead: Lead) -> str:
+def _told(lead: TimeLost) -> str:
     """How the work was paired, in words."""
     pairs = sum(lead.methods.values())
     how = ", ".join(f"{format_count(many)} by {what}" for what, many in lead.methods.items())

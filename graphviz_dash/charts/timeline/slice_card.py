@@ -20,7 +20,7 @@ from graphviz_dash.units import counted, format_bytes, format_count, format_ns, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphviz_dash.analysis.step.typical_step import StepWork
+    from graphviz_dash.analysis.step.typical_step import TypicalStep
     from graphviz_dash.analysis.step.work_pairs import WorkPairs
     from graphviz_dash.model.trace import Trace
 
@@ -233,7 +233,7 @@ def counterpart(
     )
 
 
-def _place_of(work: StepWork, own: ChosenRun, row: int) -> tuple[int, int] | None:
+def _place_of(work: TypicalStep, own: ChosenRun, row: int) -> tuple[int, int] | None:
     """Which item of its step a GPU row is, and that step's origin; None for one of no such step."""
     for step in own.timeline.steps:
         rows = work.rows.get(step.index)

@@ -9,10 +9,10 @@ import click
 
 from graphviz_dash import __version__
 from graphviz_dash.analysis.prediction.calibration import (
-    Provenance,
-    Recorded,
+    CalibrationSource,
+    RecordedWorkload,
     calibrate,
-    recorded_of,
+    recorded_workload,
 )
 from graphviz_dash.bundle.calibration import write_calibration
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
@@ -38,11 +38,11 @@ def calibrate_command(folder: Path, output: Path) -> None:
     eager and a graph run of one machine. Prints how far each workload is off when it is predicted
     from the others.
     """
-    recorded: list[Recorded] = []
+    recorded: list[RecordedWorkload] = []
     machines, dates = [], []
     for path in find_experiments(folder):
         experiment = load_experiment(path)
-        found = recorded_of(experiment)
+        found = recorded_workload(experiment)
         if isinstance(found, str):
             click.echo(printable(f"Left out: {path.name}: {found}"), err=True)
             continue
@@ -62,7 +62,9 @@ def calibrate_command(folder: Path, output: Path) -> None:
     if gpu is None:
         raise InputError(folder, "recordings that do not say of which GPU", "ones that do")
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    calibration = calibrate(recorded, Provenance(gpu, machines[0], max(dates), __version__, now))
+    calibration = calibrate(
+        recorded, CalibrationSource(gpu, machines[0], max(dates), __version__, now)
+    )
     write_calibration(output, calibration)
     _print(calibration)
     click.echo(f"Written to {output}", err=True)

@@ -9,15 +9,16 @@ import click
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.memory import MemoryComparison, compare_memory
-from graphviz_dash.analysis.memory.pools import PoolUse
-from graphviz_dash.analysis.memory.report import PUBLISHED, MemoryReport, Part, signed_bytes
+from graphviz_dash.analysis.memory.pools import PoolBreakdown
+from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
 from graphviz_dash.cli.loading import loaded_experiment
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_json, print_table
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.documents.memory import memory_document
 from graphviz_dash.exports.documents.values import shown
 from graphviz_dash.model.run import ExecutionMode
-from graphviz_dash.units import counted, format_bytes, format_count
+from graphviz_dash.narrative.memory import PUBLISHED_OVERHEAD
+from graphviz_dash.units import counted, format_bytes, format_count, format_signed_bytes
 
 SCHEMA_VERSION: Final = 1
 
@@ -61,7 +62,7 @@ def _print(result: MemoryComparison, count: int) -> None:
         change.run in by_layer and change.activation_overhead is not None
         for change in result.differences
     ):
-        click.echo(f"{PUBLISHED}.")
+        click.echo(f"{PUBLISHED_OVERHEAD}.")
     if result.reports:
         _print_parts(result)
         _print_stages(result)
@@ -84,14 +85,14 @@ def _print_parts(result: MemoryComparison) -> None:
         if result.difference(report.run):
             headings.append("change")
     table = plain_table(*headings, right=range(1, len(headings)))
-    for part in Part:
+    for part in MemoryPart:
         if not any(report.parts[part] for report in result.reports):
             continue
         cells = [cell(part.value)]
         for report in result.reports:
             cells.append(cell(format_bytes(report.parts[part])))
             if change := result.difference(report.run):
-                cells.append(cell(signed_bytes(change.parts[part]), "dim"))
+                cells.append(cell(format_signed_bytes(change.parts[part]), "dim"))
         table.add_row(*cells)
     table.add_section()
     for title in ("reserved", "device memory"):
@@ -101,7 +102,7 @@ def _print_parts(result: MemoryComparison) -> None:
             cells.append(cell(format_bytes(size), "bold"))
             if change := result.difference(report.run):
                 grown = change.reserved if title == "reserved" else change.total
-                cells.append(cell(signed_bytes(grown), "bold"))
+                cells.append(cell(format_signed_bytes(grown), "bold"))
         table.add_row(*cells)
     print_table(table)
     click.echo()
@@ -126,7 +127,7 @@ def _print_stages(result: MemoryComparison) -> None:
     print_table(table)
 
 
-def _print_pool(report: MemoryReport, pool: PoolUse) -> None:
+def _print_pool(report: MemoryReport, pool: PoolBreakdown) -> None:
     print_heading(
         f"{report.run}, pool {pool.id[0]}-{pool.id[1]}: {format_bytes(pool.reserved)} in "
         f"{counted(pool.segments, 'segment')} for {counted(len(pool.graphs), 'graph')}"

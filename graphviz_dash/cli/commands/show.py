@@ -15,7 +15,7 @@ from graphviz_dash.analysis.comparison.relative_metrics import EQUATION, PREDICT
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.diff.graph_pair import check_device_launch
 from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.analysis.nodes.concurrency import Concurrency, run_concurrency, spread_of
+from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack, run_concurrency
 from graphviz_dash.analysis.nodes.node_table import NodeTable, longest_first, node_table
 from graphviz_dash.cli.loading import loaded_run
 from graphviz_dash.cli.text.agreement import agreement_lines
@@ -255,7 +255,7 @@ def _print_graph(run: Run, table: NodeTable, found: Concurrency | str | None, co
         right=(0, 2, 3, 4),
     )
     for row in longest:
-        p99, slack = spread_of(found, table, row)
+        p99, slack = p99_and_slack(found, table, row)
         nodes.add_row(
             cell(row.node.index),
             cell(shorten(row.node.label, _NAME_LENGTH)),

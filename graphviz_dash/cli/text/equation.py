@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.step.waterfall import Cause, Parts, Share, Waterfall
+from graphviz_dash.analysis.step.waterfall import Cause, CauseTimes, GroupTimes, Waterfall
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table, shorten
 from graphviz_dash.units import format_count, format_ns, format_percent
 
@@ -66,7 +66,7 @@ def signed_ns(value: int) -> str:
     return f"+{format_ns(-value)}" if value < 0 else f"-{format_ns(value)}" if value else "0 ns"
 
 
-def _print_shares(found: Waterfall, title: str, shares: tuple[Share, ...], count: int) -> None:
+def _print_shares(found: Waterfall, title: str, shares: tuple[GroupTimes, ...], count: int) -> None:
     shown = shares[:count]
     print_heading(
         f"{found.run} by {title}, {len(shown)} of {len(shares)}, largest difference first"
@@ -81,7 +81,7 @@ def _print_shares(found: Waterfall, title: str, shares: tuple[Share, ...], count
     print_table(table)
 
 
-def _cells(saved: Parts, causes: Sequence[Cause]) -> list[Text]:
+def _cells(saved: CauseTimes, causes: Sequence[Cause]) -> list[Text]:
     values = dict(saved.items())
     shown = (*(values[cause] for cause in causes), saved.total)
     return [cell(signed_ns(value) if value else "") for value in shown]

@@ -12,8 +12,8 @@ from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
 from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable
 from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.analysis.step.time_by_category import WhereTimeGoes
-from graphviz_dash.analysis.step.waterfall import Share, Waterfall
+from graphviz_dash.analysis.step.time_by_category import TimeByCategory
+from graphviz_dash.analysis.step.waterfall import GroupTimes, Waterfall
 from graphviz_dash.exports.documents.values import number, shown
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.answer import answer_text
@@ -141,7 +141,7 @@ def weaknesses_document(run: RunComparison) -> list[dict[str, object]]:
     ]
 
 
-def where_document(where: WhereTimeGoes) -> dict[str, object]:
+def where_document(where: TimeByCategory) -> dict[str, object]:
     """Where the time of a clean step goes, in ns."""
     return {
         "step": number(where.step_ns),
@@ -228,14 +228,18 @@ def waterfall_document(found: Waterfall) -> dict[str, object]:
             "counts": {kind.value: count for kind, count in found.pairs.counts.items()},
             "methods": found.pairs.methods,
             "steps": {
-                side: {"like": work.like, "taken": work.taken, "work": len(work.items)}
+                side: {
+                    "like": work.matching_steps,
+                    "taken": work.traced_steps,
+                    "work": len(work.items),
+                }
                 for side, work in (("before", found.pairs.before), ("after", found.pairs.after))
             },
         },
     }
 
 
-def _share_document(share: Share) -> dict[str, object]:
+def _share_document(share: GroupTimes) -> dict[str, object]:
     return {
         "label": share.label,
         "saved": {"total": share.saved.total, **asdict(share.saved)},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphviz_dash.analysis.comparison.memory import MemoryComparison
-from graphviz_dash.analysis.memory.pools import GraphShare, PoolUse
+from graphviz_dash.analysis.memory.pools import GraphMemory, PoolBreakdown
 from graphviz_dash.analysis.memory.report import MemoryReport
 from graphviz_dash.model.memory import MemoryStage
 
@@ -53,7 +53,7 @@ def _stage(stage: MemoryStage) -> dict[str, object]:
     }
 
 
-def _pool(pool: PoolUse) -> dict[str, object]:
+def _pool(pool: PoolBreakdown) -> dict[str, object]:
     return {
         "id": list(pool.id),
         "segments": pool.segments,
@@ -67,7 +67,7 @@ def _pool(pool: PoolUse) -> dict[str, object]:
     }
 
 
-def _graph(graph: GraphShare) -> dict[str, object]:
+def _graph(graph: GraphMemory) -> dict[str, object]:
     return {
         "id": graph.graph,
         "pool": list(graph.pool) if graph.pool is not None else None,

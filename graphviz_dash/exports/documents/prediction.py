@@ -12,7 +12,7 @@ def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:
     return {
         "trace": found.source,
         "verdict": verdict(found),
-        "outcome": found.outcome.value,
+        "outcome": found.recommendation.value,
         "calibration": {
             "shipped": shipped,
             "gpu": found.calibration.gpu.name,
@@ -38,8 +38,8 @@ def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:
             "copies": step.count("memcpy"),
             "sets": step.count("memset"),
             "streams": step.streams,
-            "steps": step.taken,
-            "like_steps": len(step.like),
+            "steps": len(step.steps),
+            "like_steps": len(step.matching),
             "step_method": step.method.value,
             "traced_step": step.step_ns,
             "busy": step.busy_ns,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from graphviz_dash.analysis.diff.graph_pair import check_device_launch
-from graphviz_dash.analysis.nodes.concurrency import Concurrency, spread_of
+from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack
 from graphviz_dash.analysis.nodes.node_table import NodeTable, longest_first
 from graphviz_dash.exports.documents.graph import concurrency_document
 from graphviz_dash.exports.documents.values import number
@@ -123,7 +123,7 @@ def graph_document(
                 "source": row.origin.source,
             }
             for row, spread in (
-                (row, spread_of(found, table, row)) for row in longest_first(table)[:count]
+                (row, p99_and_slack(found, table, row)) for row in longest_first(table)[:count]
             )
         ],
     }

@@ -8,7 +8,7 @@ from typing import Final
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.failures import cause_text, when
 from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.analysis.step.time_by_category import WhereTimeGoes
+from graphviz_dash.analysis.step.time_by_category import TimeByCategory
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import CATEGORY
 from graphviz_dash.charts.shades import Theme, shade
@@ -60,7 +60,7 @@ def waiting_bars(comparison: Comparison) -> str:
     return element("div", "".join(cells), "bars") + element("div", key, "key")
 
 
-def _bar(run: RunComparison, where: WhereTimeGoes, longest: float, theme: Theme) -> str:
+def _bar(run: RunComparison, where: TimeByCategory, longest: float, theme: Theme) -> str:
     parts = [
         _piece(
             part.ns / longest,
@@ -80,7 +80,7 @@ def _bar(run: RunComparison, where: WhereTimeGoes, longest: float, theme: Theme)
     return element("div", "".join(parts), "bar", role="img", **{"aria-label": label})
 
 
-def _piece(share: float, name: str, ns: float, where: WhereTimeGoes, colour: str) -> str:
+def _piece(share: float, name: str, ns: float, where: TimeByCategory, colour: str) -> str:
     title = f"{name}: {format_ns(ns)}, {format_percent(ns / where.step_ns)} of the step"
     return element("i", "", style=f"width:{share * 100:.3f}%;background:{colour}", title=title)
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison, Evidence, Piece, RunComparison
-from graphviz_dash.analysis.step.typical_step import StepWork
-from graphviz_dash.analysis.step.waterfall import Cause, Share, Waterfall
+from graphviz_dash.analysis.step.typical_step import TypicalStep
+from graphviz_dash.analysis.step.waterfall import Cause, GroupTimes, Waterfall
 from graphviz_dash.analysis.step.work_pairs import PairKind, PairRow
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.charts.figures.waterfall import waterfall_chart
@@ -66,7 +66,7 @@ def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
     _pairs(waterfall)
 
 
-def _shares(shares: tuple[Share, ...], by: str) -> None:
+def _shares(shares: tuple[GroupTimes, ...], by: str) -> None:
     data: dict[str, list[Any]] = {
         by.capitalize(): [short_name(printable(share.label)) for share in shares],
         "Difference, us": [-share.saved.total / 1e3 for share in shares],
@@ -100,10 +100,11 @@ def _method(waterfall: Waterfall) -> str:
     scale_before, scale_after = waterfall.scales
     return (
         "Clean medians are the whole, in integer nanoseconds; the parts add up to the difference "
-        f"exactly. {before.like} of {before.taken} traced steps of {base} and "
-        f"{after.like} of {after.taken} of {run} divide it: GPU work as traced, instants of the "
-        f"CPU scaled by {scale_before:.2f} and {scale_after:.2f} (clean over traced launch CPU "
-        f"time). The remainder, {format_percent(waterfall.remainder_share)} of the step of {base}, "
+        f"exactly. {before.matching_steps} of {before.traced_steps} traced steps of {base} and "
+        f"{after.matching_steps} of {after.traced_steps} of {run} divide it: GPU work as "
+        f"traced, instants of the CPU scaled by {scale_before:.2f} and {scale_after:.2f} (clean "
+        "over traced launch CPU time). "
+        f"The remainder, {format_percent(waterfall.remainder_share)} of the step of {base}, "
         f"is what that does not explain. {waterfall.ranks_method}".rstrip()
     )
 
@@ -165,27 +166,27 @@ def _pair_table(waterfall: Waterfall, rows: list[PairRow]) -> None:
     )
 
 
-def _names(work: StepWork, places: tuple[int, ...]) -> str | None:
+def _names(work: TypicalStep, places: tuple[int, ...]) -> str | None:
     if not places:
         return None
     return " + ".join(short_name(printable(work.items[item].name)) for item in places)
 
 
-def _took(work: StepWork, places: tuple[int, ...]) -> float | None:
+def _took(work: TypicalStep, places: tuple[int, ...]) -> float | None:
     return sum(int(work.duration[item]) for item in places) / 1e3 if places else None
 
 
-def _node(after: StepWork, row: PairRow) -> str | None:
+def _node(after: TypicalStep, row: PairRow) -> str | None:
     nodes = [after.items[item_index] for item_index in row.after]
     named = [f"{item.graph}#{item.node}" for item in nodes if item.graph is not None]
     return ", ".join(named) or None
 
 
-def _operator(before: StepWork, after: StepWork, row: PairRow) -> str:
+def _operator(before: TypicalStep, after: TypicalStep, row: PairRow) -> str:
     items = [after.items[item] for item in row.after] or [before.items[item] for item in row.before]
     return printable(items[0].origin.op or "")
 
 
-def _module(before: StepWork, after: StepWork, row: PairRow) -> str:
+def _module(before: TypicalStep, after: TypicalStep, row: PairRow) -> str:
     items = [after.items[item] for item in row.after] or [before.items[item] for item in row.before]
     return printable(items[0].origin.module or "")

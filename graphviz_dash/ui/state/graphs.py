@@ -8,12 +8,12 @@ from typing import TypeAlias
 from graphviz_dash.analysis.diff.graph_pair import GraphPair, check_device_launch, pair_graphs
 from graphviz_dash.analysis.diff.graph_union import GraphUnion, unite
 from graphviz_dash.analysis.graph.device_launch import DeviceLaunch
-from graphviz_dash.analysis.nodes.concurrency import Concurrency, concurrency_of
+from graphviz_dash.analysis.nodes.concurrency import Concurrency, graph_concurrency
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph, measure_graph
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, assemble
 from graphviz_dash.analysis.origins.attribution import Attribution, attribute
-from graphviz_dash.analysis.step.eager_change import EagerNode, eager_changes
+from graphviz_dash.analysis.step.eager_change import EagerCounterpart, eager_changes
 from graphviz_dash.ui.state.results import comparison, node_replays
 from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 
@@ -79,7 +79,7 @@ def concurrency(key: str, run_name: str, graph_id: str) -> Concurrency | str:
     return STORE.derived(
         key,
         ("concurrency", run_name, graph_id),
-        lambda _: concurrency_of(
+        lambda _: graph_concurrency(
             measured_graph, {graph.id: nodes(key, run_name, graph.id) for graph in run.graphs}
         ),
     )
@@ -97,7 +97,7 @@ def whole(key: str, run_name: str, graph_id: str) -> WholeGraph:
     )
 
 
-def eager_nodes(key: str, run_name: str, graph_id: str) -> Mapping[int, EagerNode]:
+def eager_nodes(key: str, run_name: str, graph_id: str) -> Mapping[int, EagerCounterpart]:
     """What the nodes of a graph are to the baseline's eager step, by place; none where the steps
     cannot be paired (UnknownKeyError: no such run or graph)."""
     whole_graph = whole(key, run_name, graph_id)

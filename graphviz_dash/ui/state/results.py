@@ -16,7 +16,7 @@ from graphviz_dash.analysis.replays.replays import (
     match_replays,
     timed_replays,
 )
-from graphviz_dash.analysis.step.typical_step import StepWork, step_work
+from graphviz_dash.analysis.step.typical_step import TypicalStep, typical_step
 from graphviz_dash.analysis.step.work_pairs import WorkPairs, pair_work
 from graphviz_dash.analysis.trace.steps import Step, steps
 from graphviz_dash.model.absence import Missing
@@ -139,11 +139,11 @@ def work_pairs(key: str, first: str, second: str) -> WorkPairs | str:
     for name, work in zip((first, second), works, strict=True):
         if isinstance(work, str):
             return f"{name}: {work}"
-    before, after = (work for work in works if isinstance(work, StepWork))
+    before, after = (work for work in works if isinstance(work, TypicalStep))
     return STORE.derived(key, ("pairs", first, second), lambda _: pair_work(before, after))
 
 
-def _step_work(key: str, run_name: str) -> StepWork | str:
+def _step_work(key: str, run_name: str) -> TypicalStep | str:
     """The work of a run's typical step; the comparison has that of most runs."""
     for compared in comparison(key).runs:
         if compared.waterfall is not None and run_name in (
@@ -156,7 +156,7 @@ def _step_work(key: str, run_name: str) -> StepWork | str:
     return STORE.derived(
         key,
         ("work", run_name),
-        lambda _: step_work(run, None, replays(key, run_name), traced_steps(key, run_name)),
+        lambda _: typical_step(run, None, replays(key, run_name), traced_steps(key, run_name)),
     )
 
 

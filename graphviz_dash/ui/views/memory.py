@@ -7,26 +7,25 @@ from typing import Any, Final
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.memory import MemoryComparison
-from graphviz_dash.analysis.memory.pools import PoolUse, pool_map
-from graphviz_dash.analysis.memory.report import (
-    MEANINGS,
-    PUBLISHED,
-    MemoryDifference,
-    MemoryReport,
-    Part,
-    signed_bytes,
-    signed_percent,
-)
+from graphviz_dash.analysis.memory.pools import PoolBreakdown, pool_map
+from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryPart, MemoryReport
 from graphviz_dash.charts.figures.memory import memory_chart, pool_map_chart
 from graphviz_dash.errors import printable
 from graphviz_dash.model.memory import Stage
 from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.narrative.memory import PART_MEANINGS, PUBLISHED_OVERHEAD
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, empty, theme
 from graphviz_dash.ui.page.markup import element, plain, show, table, text
 from graphviz_dash.ui.page.widgets import failure_notes, tiles
 from graphviz_dash.ui.state.results import comparison, memory
-from graphviz_dash.units import counted, format_bytes, format_count
+from graphviz_dash.units import (
+    counted,
+    format_bytes,
+    format_count,
+    format_signed_bytes,
+    format_signed_percent,
+)
 
 _ALLOCATOR, _DEVICE = "allocator", "whole device"
 _MIB: Final = 1 << 20
@@ -54,7 +53,7 @@ def render() -> None:
     show(_tiles(result, report))
     change = result.difference(report.run)
     if report.mode is ExecutionMode.PARTIAL and change and change.activation_overhead is not None:
-        st.caption(plain(f"{PUBLISHED}."))
+        st.caption(plain(f"{PUBLISHED_OVERHEAD}."))
     _parts(result)
     _pools(chosen, report)
     _stages(result)
@@ -124,7 +123,7 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
         (
             "Device memory" if report.alone else "Reserved",
             format_bytes(report.own),
-            f"{signed_bytes(change.own)} against {change.baseline}" if change else "",
+            f"{format_signed_bytes(change.own)} against {change.baseline}" if change else "",
         ),
         (
             "Private pools",
@@ -135,7 +134,7 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
         ),
         (
             "Activations",
-            format_bytes(report.parts[Part.ACTIVATIONS]),
+            format_bytes(report.parts[MemoryPart.ACTIVATIONS]),
             "at the peak, in the default pool",
         ),
         ("Peak during setup", format_bytes(prepare), "reserved, captures included"),
@@ -145,7 +144,7 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
             3,
             (
                 "Activation overhead",
-                signed_percent(change.activation_overhead),
+                format_signed_percent(change.activation_overhead),
                 f"of the activations of {change.baseline}",
             ),
         )
@@ -173,13 +172,13 @@ def _part_table(result: MemoryComparison) -> str:
     head = ["", *(text(report.run) for report in result.reports)]
     rows = [
         [
-            element("abbr", text(part.value), title=MEANINGS[part], tabindex="0"),
+            element("abbr", text(part.value), title=PART_MEANINGS[part], tabindex="0"),
             *(
                 _cell(report.parts[part], change.parts[part] if change else None)
                 for report, change in _changes(result)
             ),
         ]
-        for part in Part
+        for part in MemoryPart
         if any(report.parts[part] for report in result.reports)
     ]
     totals = [
@@ -209,7 +208,7 @@ def _changes(
 
 def _cell(size: int, change: int | None) -> str:
     value = element("span", text(format_bytes(size)), "num")
-    return value + (element("span", text(signed_bytes(change)), "spread") if change else "")
+    return value + (element("span", text(format_signed_bytes(change)), "spread") if change else "")
 
 
 def _pools(chosen: Chosen, report: MemoryReport) -> None:
@@ -237,11 +236,11 @@ def _pools(chosen: Chosen, report: MemoryReport) -> None:
     _graphs(report)
 
 
-def _pool_name(pool: PoolUse) -> str:
+def _pool_name(pool: PoolBreakdown) -> str:
     return f"{pool.id[0]}-{pool.id[1]}"
 
 
-def _pool_sentence(pool: PoolUse) -> str:
+def _pool_sentence(pool: PoolBreakdown) -> str:
     parts = {
         "of one graph": pool.exclusive,
         "shared": pool.shared,
@@ -328,7 +327,7 @@ def _terms(report: MemoryReport) -> None:
                 "ul",
                 "".join(
                     element("li", element("b", text(part.value)) + text(f": {meaning}"))
-                    for part, meaning in MEANINGS.items()
+                    for part, meaning in PART_MEANINGS.items()
                 ),
             ),
             element("p", text(f"How it was read: {report.method}."), "muted"),

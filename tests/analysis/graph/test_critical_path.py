@@ -13,8 +13,8 @@ from graphviz_dash.analysis.graph.critical_path import (
     CriticalPath,
     Dependencies,
     critical_path,
-    enough_streams,
-    schedule,
+    list_schedule,
+    stream_schedules,
 )
 
 
@@ -64,18 +64,18 @@ def test_nothing_has_no_path() -> None:
 def test_two_streams_are_enough_for_a_diamond() -> None:
     depend, found = _found([5, 10, 3, 2], *DIAMOND)
     duration = np.array([5, 10, 3, 2])
-    lengths = [(one.streams, one.length) for one in enough_streams(depend, duration, found)]
+    lengths = [(one.streams, one.length) for one in stream_schedules(depend, duration, found)]
     assert lengths == [(1, 20), (2, 17)]
 
 
 def test_a_line_needs_one() -> None:
     depend, found = _found([5, 10], (0, 1))
-    assert [one.streams for one in enough_streams(depend, np.array([5, 10]), found)] == [1]
+    assert [one.streams for one in stream_schedules(depend, np.array([5, 10]), found)] == [1]
 
 
 def test_independent_nodes_need_as_many_streams_as_they_are() -> None:
     depend, found = _found([7] * 9)
-    shown = enough_streams(depend, np.full(9, 7), found)
+    shown = stream_schedules(depend, np.full(9, 7), found)
     assert (shown[-1].streams, shown[-1].length) == (9, 7)
     assert shown[0].length == 63
 
@@ -126,9 +126,9 @@ def test_a_schedule_keeps_its_bounds(
 ) -> None:
     duration, pairs = made
     depend, found = _found(duration, *pairs)
-    length = schedule(depend, np.array(duration), found, streams).length
+    length = list_schedule(depend, np.array(duration), found, streams).length
     work = sum(duration)
     assert max(found.length, -(-work // streams)) <= length
     # Graham (1969).
     assert length <= found.length + (work - found.length) * (streams - 1) / streams + work / streams
-    assert enough_streams(depend, np.array(duration), found)[-1].length == found.length
+    assert stream_schedules(depend, np.array(duration), found)[-1].length == found.length

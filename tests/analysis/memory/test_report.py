@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.memory import compare_memory
-from graphviz_dash.analysis.memory.pools import graph_shares, pool_uses, stretches
-from graphviz_dash.analysis.memory.report import MEANINGS, MemoryReport, Part, memory_report
+from graphviz_dash.analysis.memory.pools import graph_memory, pool_breakdowns, segment_spans
+from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport, memory_report
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.memory import (
@@ -28,6 +28,7 @@ from graphviz_dash.model.memory import (
     Stage,
 )
 from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.narrative.memory import PART_MEANINGS
 from tests.experiments import make_experiment
 
 MIB = 1 << 20
@@ -125,26 +126,26 @@ def test_the_parts_add_up_to_the_device(experiment: Experiment) -> None:
     assert eager.total == 600 * MIB
     assert graph.total == 624 * MIB
     assert {part: size // MIB for part, size in eager.parts.items() if size} == {
-        Part.WEIGHTS: 10,
-        Part.OPTIMIZER: 20,
-        Part.WORKSPACES: 8,
-        Part.ACTIVATIONS: 40,
-        Part.CACHE: 22,
-        Part.OUTSIDE: 500,
+        MemoryPart.WEIGHTS: 10,
+        MemoryPart.OPTIMIZER: 20,
+        MemoryPart.WORKSPACES: 8,
+        MemoryPart.ACTIVATIONS: 40,
+        MemoryPart.CACHE: 22,
+        MemoryPart.OUTSIDE: 500,
     }
     assert {part: size // MIB for part, size in graph.parts.items() if size} == {
-        Part.WEIGHTS: 10,
-        Part.GRADIENTS: 5,
-        Part.OPTIMIZER: 20,
-        Part.TENSORS: 2,
-        Part.WORKSPACES: 16,
-        Part.ACTIVATIONS: 4,
+        MemoryPart.WEIGHTS: 10,
+        MemoryPart.GRADIENTS: 5,
+        MemoryPart.OPTIMIZER: 20,
+        MemoryPart.TENSORS: 2,
+        MemoryPart.WORKSPACES: 16,
+        MemoryPart.ACTIVATIONS: 4,
         # 15 of graph-0 (5 to 20), 6 (30 to 36) and 20 of graph-1 less its workspace.
-        Part.EXCLUSIVE: 41,
-        Part.SHARED: 10,
-        Part.UNUSED: 6,
-        Part.CACHE: 6,
-        Part.OUTSIDE: 504,
+        MemoryPart.EXCLUSIVE: 41,
+        MemoryPart.SHARED: 10,
+        MemoryPart.UNUSED: 6,
+        MemoryPart.CACHE: 6,
+        MemoryPart.OUTSIDE: 504,
     }
 
 
@@ -180,14 +181,14 @@ def test_without_the_process_only_what_the_allocator_holds_is_compared(
 
 
 def test_each_graph_has_its_share_of_the_pool() -> None:
-    first, second = graph_shares(GRAPHED)
+    first, second = graph_memory(GRAPHED)
     assert (first.footprint, first.exclusive, first.shared) == (30 * MIB, 20 * MIB, 10 * MIB)
     assert (second.footprint, second.exclusive, second.shared) == (44 * MIB, 34 * MIB, 10 * MIB)
     assert (second.kept, second.peak, second.instantiate_device) == (9 * MIB, 20 * MIB, 2 * MIB)
 
 
 def test_a_pool_adds_up_to_what_it_reserved() -> None:
-    (pool,) = pool_uses(GRAPHED)
+    (pool,) = pool_breakdowns(GRAPHED)
     assert (pool.id, pool.segments, pool.reserved) == (POOL, 2, 70 * MIB)
     assert pool.graphs == {"graph-0", "graph-1"}
     parts = (pool.exclusive, pool.shared, pool.unused, pool.workspaces, *pool.owned.values())
@@ -208,7 +209,7 @@ def test_stretches_divide_a_segment_without_gap_or_overlap(
         for number, one in enumerate(drawn)
     )
     found = MemoryPass("", 1, (), (), (), (PoolSegment(POOL, 100),), (), graphs)
-    pieces = list(stretches(found))
+    pieces = list(segment_spans(found))
     assert [piece.begin for piece in pieces] == [0, *(piece.end for piece in pieces)][:-1]
     assert pieces[-1].end == 100
     for piece in pieces:
@@ -274,4 +275,4 @@ def test_figures_come_with_reasons(experiment: Experiment) -> None:
 
 
 def test_every_part_is_explained() -> None:
-    assert set(MEANINGS) == set(Part)
+    assert set(PART_MEANINGS) == set(MemoryPart)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphviz_dash.analysis.graph.topology import visible_edges
-from graphviz_dash.analysis.nodes.concurrency import concurrency_of, run_concurrency
+from graphviz_dash.analysis.nodes.concurrency import graph_concurrency, run_concurrency
 from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph, measure_graph
 from graphviz_dash.analysis.nodes.needless_edges import needless_edges
 from graphviz_dash.analysis.nodes.node_table import node_table
@@ -189,7 +189,7 @@ def test_of_a_graph_of_one_node_nothing_is_said_of_dependencies() -> None:
         scene.work(graph.nodes[0], start + 10, scene.call("cudaGraphLaunch", start), dur=30)
     measured = _measured(graph, scene)
     run = make_run("graph", graphs=(graph,))
-    found = concurrency_of(measured, {"graph-0": node_table(run, "graph-0")})
+    found = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")})
     assert found.sentences == (
         "The graph is one node, which nothing waits for. A replay took 30 ns from its first "
         "start to its last end (median of 2 replays of the traced pass).",
@@ -199,7 +199,7 @@ def test_of_a_graph_of_one_node_nothing_is_said_of_dependencies() -> None:
 def test_sentences() -> None:
     measured = _forked()
     run = make_run("graph", graphs=(FORK,))
-    said = concurrency_of(measured, {"graph-0": node_table(run, "graph-0")}).sentences
+    said = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")}).sentences
     assert "critical path takes 60 ns, over 3 of 4 nodes" in said[0]
     assert "1.33x run at once" in said[1]
     assert "reaches the critical path on 2 streams; it takes 80 ns on 1" in said[1]

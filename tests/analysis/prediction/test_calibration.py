@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from graphviz_dash.analysis.prediction.calibration import (
-    Provenance,
-    Recorded,
+    CalibrationSource,
+    RecordedWorkload,
     calibrate,
-    predicted_of,
-    recorded_of,
+    predicted_times,
+    recorded_workload,
 )
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
 from graphviz_dash.analysis.prediction.replay_model import Term, replay_time
@@ -24,10 +24,10 @@ from graphviz_dash.ingest.load import load_experiment
 from tests.analysis.predictions import CALIBRATION, GPU, TERMS, line_trace
 from tests.experiments import make_experiment, make_run
 
-SOURCE = Provenance(GPU, CALIBRATION.environment, "2026-11-21", "0", "2026-11-21")
+SOURCE = CalibrationSource(GPU, CALIBRATION.environment, "2026-11-21", "0", "2026-11-21")
 
 
-def recordings(folder: Path, noise: float = 0.0) -> list[Recorded]:
+def recordings(folder: Path, noise: float = 0.0) -> list[RecordedWorkload]:
     """Lines of kernels of many lengths, with the replays that TERMS would make of them."""
     found = []
     generator = np.random.default_rng(4)
@@ -39,7 +39,7 @@ def recordings(folder: Path, noise: float = 0.0) -> list[Recorded]:
         total = replay_time(step, CALIBRATION.terms, GPU.multiprocessors).total_ns
         total *= 1 + noise * generator.standard_normal()
         found.append(
-            Recorded(
+            RecordedWorkload(
                 name=f"line-{place}",
                 step=step,
                 nodes=count,
@@ -74,7 +74,7 @@ def test_its_error_is_that_of_workloads_it_was_made_without(tmp_path: Path) -> N
     off = [abs(one.predicted_ns / one.step_ns - 1) for one in found.samples]
     assert found.error == pytest.approx(float(np.quantile(off, 0.9)))
     # Of the workloads themselves it is closer: it has seen them.
-    own = [abs(predicted_of(one, found)[0] / one.step_ns - 1) for one in recorded]
+    own = [abs(predicted_times(one, found)[0] / one.step_ns - 1) for one in recorded]
     assert np.mean(own) < np.mean(off)
 
 
@@ -84,8 +84,8 @@ def test_too_few_workloads_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_experiment_tells_what_it_recorded(tmp_path: Path) -> None:
-    found = recorded_of(load_experiment(make_experiment(tmp_path / "toy")))
-    assert isinstance(found, Recorded)
+    found = recorded_workload(load_experiment(make_experiment(tmp_path / "toy")))
+    assert isinstance(found, RecordedWorkload)
     assert found.name == "toy"
     assert found.step_ns == 100_000
     assert found.eager_ns == 400_000
@@ -93,7 +93,7 @@ def test_an_experiment_tells_what_it_recorded(tmp_path: Path) -> None:
 
 def test_an_experiment_without_a_graph_says_so(tmp_path: Path) -> None:
     make_run(tmp_path / "toy", "eager")
-    assert recorded_of(load_experiment(tmp_path / "toy")) == "it has no eager and graph run"
+    assert recorded_workload(load_experiment(tmp_path / "toy")) == "it has no eager and graph run"
 
 
 class TestFile:

@@ -52,13 +52,13 @@ class TestLikeSteps:
     def test_durations_are_medians_over_the_steps_that_are_alike(self, tmp_path: Path) -> None:
         found = step_of(tmp_path, ONE, ONE, ONE, slow=(0, 100, 900))
         assert found.duration.tolist() == [2_100, 3_100, 4_100]
-        assert found.like == (0, 1, 2)
+        assert found.matching == (0, 1, 2)
         assert found.method is StepMethod.MARKED
 
     def test_a_step_with_other_work_is_counted_and_left_out(self, tmp_path: Path) -> None:
         other = [*ONE, ("d", 7, 1_000)]
         found = step_of(tmp_path, other, ONE, ONE)
-        assert (found.like, found.taken, len(found)) == ((1, 2), 3, 3)
+        assert (found.matching, len(found.steps), len(found)) == ((1, 2), 3, 3)
 
     def test_busy_and_work_count_what_overlaps_once_and_twice(self, tmp_path: Path) -> None:
         found = step_of(tmp_path, [("a", 7, 50_000), ("b", 8, 50_000)])
@@ -150,7 +150,7 @@ class TestNoStep:
         assert told == "its steps capture graphs: what a capture launches does not run in it"
         # A capture before the steps, such as that of another part of the program, is none of them.
         found = step_of(tmp_path, capturing[1:], ONE, ONE)
-        assert found.like == (1, 2)
+        assert found.matching == (1, 2)
 
     def test_without_marks_the_whole_trace_is_the_step(self, tmp_path: Path) -> None:
         trace = TraceBuilder()

@@ -8,8 +8,8 @@ import pytest
 
 from graphviz_dash.analysis.prediction.predict import (
     EagerSide,
-    Outcome,
     Prediction,
+    Recommendation,
     predict,
     reasons,
     verdict,
@@ -91,16 +91,16 @@ class TestEagerSide:
 class TestVerdict:
     def test_launch_bound_is_a_yes(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, gap=20_000))
-        assert found.outcome is Outcome.YES
+        assert found.recommendation is Recommendation.YES
         assert verdict(found).startswith("Yes: as one graph the step would be ")
 
     def test_compute_bound_is_hardly_worth_it(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, duration=9_600, gap=10_000))
-        assert found.outcome is Outcome.HARDLY
+        assert found.recommendation is Recommendation.HARDLY
 
     def test_a_step_that_a_replay_would_not_beat_is_a_no(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, duration=9_600), with_terms(kernel=3_000.0))
-        assert found.outcome is Outcome.NO
+        assert found.recommendation is Recommendation.NO
         assert found.break_even is None
         assert found.break_even_reason == "a replay would save nothing"
 

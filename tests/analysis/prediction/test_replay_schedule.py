@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.prediction.replay_schedule import schedule
+from graphviz_dash.analysis.prediction.replay_schedule import replay_schedule
 
 
 def run(
@@ -18,7 +18,7 @@ def run(
     engines: list[int] | None = None,
 ) -> tuple[float, list[int], float]:
     engine = [0] * len(duration) if engines is None else engines
-    found = schedule(np.array(duration), np.array(cost), before, np.array(demand), engine)
+    found = replay_schedule(np.array(duration), np.array(cost), before, np.array(demand), engine)
     return found.total_ns, found.path.tolist(), found.slowed_ns
 
 

@@ -9,7 +9,7 @@ import pytest
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.nodes.source_lines import source_lines
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
-from graphviz_dash.analysis.step.eager_change import EagerChange, EagerNode, eager_changes
+from graphviz_dash.analysis.step.eager_change import EagerChange, EagerCounterpart, eager_changes
 from graphviz_dash.analysis.step.work_pairs import PairKind, WorkPairs
 from graphviz_dash.ingest.load import load_experiment, load_run
 
@@ -34,7 +34,7 @@ def test_every_node_of_a_recorded_step_is_compared(name: str) -> None:
         check(one)
 
 
-def check(one: EagerNode) -> None:
+def check(one: EagerCounterpart) -> None:
     match one.change:
         case EagerChange.FASTER:
             assert one.eager_ns is not None

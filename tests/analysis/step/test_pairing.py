@@ -6,18 +6,20 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.step.pairing import NOTHING, Method, Pairs, Side, pair
+from graphviz_dash.analysis.step.pairing import NOTHING, ItemPairs, Method, WorkSequence, pair
 from graphviz_dash.analysis.unique_context import unique_pairs
 from tests.analysis.programs import program
 
 
-def _found(pairs: Pairs) -> set[tuple[int, int]]:
+def _found(pairs: ItemPairs) -> set[tuple[int, int]]:
     return set(zip(pairs.before.tolist(), pairs.after.tolist(), strict=True))
 
 
-def _line(key: list[int], op: list[int] | None = None, name: list[int] | None = None) -> Side:
+def _line(
+    key: list[int], op: list[int] | None = None, name: list[int] | None = None
+) -> WorkSequence:
     codes = [np.array(key if one is None else one, dtype=np.int64) for one in (key, op, name)]
-    return Side.in_lanes(*codes, np.zeros(len(key), dtype=np.int64))
+    return WorkSequence.in_lanes(*codes, np.zeros(len(key), dtype=np.int64))
 
 
 @settings(max_examples=20, deadline=None)
@@ -46,7 +48,7 @@ def test_a_program_against_itself_is_paired_whole(seed: int) -> None:
     assert found.confidence.min() >= 0.9
 
 
-def _renumbered(side: Side) -> tuple[Side, list[int]]:
+def _renumbered(side: WorkSequence) -> tuple[WorkSequence, list[int]]:
     """A side whose items stand in another topological order, which takes branches in turn and
     backwards where they stood one after another; and which item stands at each place."""
     depth = [0] * len(side.key)
@@ -55,7 +57,7 @@ def _renumbered(side: Side) -> tuple[Side, list[int]]:
     order = sorted(range(len(depth)), key=lambda place: (depth[place], -place))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    moved = Side(side.key[order], side.op[order], side.name[order], rank[side.edges])
+    moved = WorkSequence(side.key[order], side.op[order], side.name[order], rank[side.edges])
     return moved, order
 
 
@@ -132,7 +134,7 @@ def test_a_missing_repeat_does_not_shift_the_rest() -> None:
 def test_twins_are_paired_with_a_confidence_that_says_so() -> None:
     """A fork into two branches that nothing tells apart."""
     edges = [(0, 1), (1, 2), (0, 3), (3, 4), (2, 5), (4, 5)]
-    after = Side(
+    after = WorkSequence(
         np.array([1, 2, 3, 2, 3, 4]),
         np.array([1, 2, 3, 2, 3, 4]),
         np.array([1, 2, 3, 2, 3, 4]),

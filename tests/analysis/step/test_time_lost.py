@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from graphviz_dash.analysis.step.time_lost import Lead, StepOf, find_lead
+from graphviz_dash.analysis.step.time_lost import TimeLost, TracedStep, time_lost
 from graphviz_dash.analysis.step.work_pairs import PairKind, PairRow, WorkPairs
 from graphviz_dash.analysis.trace.steps import steps
 from tests.charts.frames import call, kernel, step, trace
@@ -15,14 +15,14 @@ from tests.charts.frames import call, kernel, step, trace
 Slices = list[tuple[int, int]]
 
 
-def _side(slices: Slices, length: int, begin: int = 0, streams: int = 1) -> StepOf:
+def _side(slices: Slices, length: int, begin: int = 0, streams: int = 1) -> TracedStep:
     rows = [
         kernel(begin + start, end - start, stream=place % streams, correlation=place + 1)
         for place, (start, end) in enumerate(slices)
     ]
     calls = [call(begin + place, 1, correlation=place + 1) for place in range(len(slices))]
     made = trace(rows, calls, [step(0, begin, length)])
-    return StepOf(made, steps(made)[0], np.arange(len(slices), dtype=np.int64))
+    return TracedStep(made, steps(made)[0], np.arange(len(slices), dtype=np.int64))
 
 
 def _pairs(*rows: tuple[tuple[int, ...], tuple[int, ...]]) -> WorkPairs:
@@ -33,9 +33,9 @@ def _pairs(*rows: tuple[tuple[int, ...], tuple[int, ...]]) -> WorkPairs:
     return WorkPairs(cast(Any, None), cast(Any, None), made)
 
 
-def _lead(first: StepOf, second: StepOf) -> Lead:
+def _lead(first: TracedStep, second: TracedStep) -> TimeLost:
     count = len(first.rows)
-    return find_lead(_pairs(*(((place,), (place,)) for place in range(count))), first, second)
+    return time_lost(_pairs(*(((place,), (place,)) for place in range(count))), first, second)
 
 
 def test_a_step_by_hand() -> None:
@@ -66,13 +66,13 @@ def test_a_run_that_is_faster_gains() -> None:
 def test_what_only_one_run_does_is_its_work() -> None:
     first = _side([(0, 10), (10, 60), (60, 70)], 70)
     second = _side([(0, 10), (10, 20)], 20)
-    lead = find_lead(_pairs(((0,), (0,)), ((1,), ()), ((2,), (1,))), first, second)
+    lead = time_lost(_pairs(((0,), (0,)), ((1,), ()), ((2,), (1,))), first, second)
     assert (int(lead.idle[-1]), int(lead.busy[-1])) == (0, 50)
     assert lead.alone == (1, 0)
 
 
 def test_nothing_in_common_still_adds_up() -> None:
-    lead = find_lead(_pairs(((0,), ())), _side([(5, 9)], 30), _side([(1, 2)], 10))
+    lead = time_lost(_pairs(((0,), ())), _side([(5, 9)], 30), _side([(1, 2)], 10))
     assert lead.at.tolist() == [0, 30]
     assert (int(lead.idle[-1]), int(lead.busy[-1])) == (17, 3)
 

@@ -8,8 +8,14 @@ import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.analysis.step.typical_step import StepWork, step_work
-from graphviz_dash.analysis.step.waterfall import STEP_LEVEL, Cause, Parts, Waterfall, waterfall
+from graphviz_dash.analysis.step.typical_step import TypicalStep, typical_step
+from graphviz_dash.analysis.step.waterfall import (
+    STEP_LEVEL,
+    Cause,
+    CauseTimes,
+    Waterfall,
+    waterfall,
+)
 from graphviz_dash.analysis.step.work_pairs import PairKind, pair_work
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Run
@@ -30,9 +36,9 @@ COMPARED = (
 )
 
 
-def _work(run: Run) -> StepWork:
-    found = step_work(run)
-    assert isinstance(found, StepWork), found
+def _work(run: Run) -> TypicalStep:
+    found = typical_step(run)
+    assert isinstance(found, TypicalStep), found
     return found
 
 
@@ -78,10 +84,10 @@ class TestParts:
         # The first launch at 2,000, scaled by a half, its kernel 2 ns of the call and 8 later; the
         # second at 8,000 ends at 4,000 + 1 + 8 + 300; the CPU returns at 5,000.
         gaps = 1_009 + (4_009 - 1_509) + (5_000 - 4_309)
-        assert found.before == Parts(gaps, 800, 0, 10, 0, 5_200 - gaps - 800 - 10)
+        assert found.before == CauseTimes(gaps, 800, 0, 10, 0, 5_200 - gaps - 800 - 10)
         # Launched at 10 (0 when scaled by 20 over 990), begun 88 after the call had begun to
         # return, and 10 between the two.
-        assert found.after == Parts(98, 810, 0, 10, 0, 950 - 98 - 810 - 10)
+        assert found.after == CauseTimes(98, 810, 0, 10, 0, 950 - 98 - 810 - 10)
         assert found.scales == (0.5, 20 / 990)
         assert found.saved.kernels == -10
         assert found.saved.total == 5_200 - 950
@@ -102,7 +108,7 @@ class TestParts:
         found = _waterfall(_graph(), _eager(extra=True))
         for shares in (found.modules, found.operators):
             for side in ("before", "after"):
-                whole = Parts()
+                whole = CauseTimes()
                 for share in shares:
                     whole += getattr(share, side)
                 assert whole == getattr(found, side)
@@ -111,18 +117,18 @@ class TestParts:
 
     def test_a_run_against_itself_saves_nothing(self) -> None:
         found = _waterfall(_eager(), _eager())
-        assert found.saved == Parts()
+        assert found.saved == CauseTimes()
 
 
 class TestReasons:
     def test_without_marked_steps(self) -> None:
         frames = Frames()
         frames.kernel("gemm", 10, 20, 5)
-        assert "marks no steps" in str(step_work(make_run("eager", trace=frames.trace())))
+        assert "marks no steps" in str(typical_step(make_run("eager", trace=frames.trace())))
 
     def test_without_a_trace(self) -> None:
         bare = make_run("eager", clean=clean_timings([100]))
-        said = waterfall(_graph(), bare, _work(_graph()), step_work(bare), 0)
+        said = waterfall(_graph(), bare, _work(_graph()), typical_step(bare), 0)
         assert said == "the baseline eager: the bundle has no traced pass"
 
     def test_without_a_clean_pass(self) -> None:
@@ -134,7 +140,7 @@ class TestReasons:
         frames = Frames()
         frames.step(0, 0, 100)
         frames.kernel("gemm", 10, 20, 5)
-        said = step_work(make_run("eager", trace=frames.trace()))
+        said = typical_step(make_run("eager", trace=frames.trace()))
         assert said == "the trace shows no synchronisation at the end of a step"
 
 
@@ -149,7 +155,7 @@ class TestWork:
                 frames.kernel("fill", begin + 100, begin + 110, 5)
             frames.call("cudaDeviceSynchronize", begin + 800)
         found = _work(make_run("eager", trace=frames.trace()))
-        assert (found.like, found.taken) == (4, 5)
+        assert (found.matching_steps, found.traced_steps) == (4, 5)
         assert [item.name for item in found.items] == ["gemm"]
         assert found.duration.tolist() == [52]  # of 51 to 54, rounded to even
 

@@ -9,8 +9,8 @@ import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.memory import MemoryComparison, compare_memory
-from graphviz_dash.analysis.memory.pools import Use, pool_map
-from graphviz_dash.analysis.memory.report import Part
+from graphviz_dash.analysis.memory.pools import ByteUse, pool_map
+from graphviz_dash.analysis.memory.report import MemoryPart
 from graphviz_dash.charts.figures.memory import memory_chart, pool_map_chart
 from graphviz_dash.ingest.load import load_experiment
 from tests.analysis.memory.test_report import EAGER, GRAPHED, MIB, POOL
@@ -33,8 +33,8 @@ def test_the_bars_add_up(result: MemoryComparison) -> None:
         assert sum(bar.x[place] for bar in whole.data) == pytest.approx(report.total / MIB)
     assert sum(bar.x[0] for bar in inside.data) == pytest.approx(100)
     names = [bar.name for bar in whole.data]
-    assert names == [part.value for part in Part if part.value in names]
-    assert Part.OUTSIDE.value not in [bar.name for bar in inside.data]
+    assert names == [part.value for part in MemoryPart if part.value in names]
+    assert MemoryPart.OUTSIDE.value not in [bar.name for bar in inside.data]
 
 
 def test_no_chart_without_a_pass(tmp_path: Path) -> None:
@@ -48,16 +48,16 @@ def test_the_map_has_a_row_for_each_graph() -> None:
     assert (found.size, found.starts) == (70 * MIB, (0, 40 * MIB))
     spans = {row.graph: row.spans for row in found.rows}
     assert spans["graph-0"] == (
-        (0, 5 * MIB, Use.MODEL),
-        (5 * MIB, 20 * MIB, Use.ONE),
-        (20 * MIB, 30 * MIB, Use.SHARED),
+        (0, 5 * MIB, ByteUse.MODEL),
+        (5 * MIB, 20 * MIB, ByteUse.ONE),
+        (20 * MIB, 30 * MIB, ByteUse.SHARED),
     )
     # It goes on where the next segment begins.
     assert spans["graph-1"] == (
-        (20 * MIB, 30 * MIB, Use.SHARED),
-        (30 * MIB, 36 * MIB, Use.ONE),
-        (40 * MIB, 60 * MIB, Use.ONE),
-        (60 * MIB, 68 * MIB, Use.WORKSPACE),
+        (20 * MIB, 30 * MIB, ByteUse.SHARED),
+        (30 * MIB, 36 * MIB, ByteUse.ONE),
+        (40 * MIB, 60 * MIB, ByteUse.ONE),
+        (60 * MIB, 68 * MIB, ByteUse.WORKSPACE),
     )
     chart = pool_map_chart(found, "light")
     assert chart is not None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphviz_dash.analysis.step.time_lost import Lead
+from graphviz_dash.analysis.step.time_lost import TimeLost
 from graphviz_dash.charts.timeline.difference import MOST_BINS, RunLead, difference
 from graphviz_dash.charts.timeline.lanes import Frame
 
-LEAD = Lead(
+LEAD = TimeLost(
     at=np.array([0, 200, 500]),
     other=np.array([0, 150, 230]),
     idle=np.array([0, 50, 250]),

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from graphviz_dash.analysis.ranks.shared_steps import shared_steps
-from graphviz_dash.analysis.step.time_lost import Lead
+from graphviz_dash.analysis.step.time_lost import TimeLost
 from graphviz_dash.charts.timeline.difference import RunLead, chosen_lead
 from graphviz_dash.charts.timeline.ruler import measure
 from graphviz_dash.charts.timeline.run import (
@@ -242,7 +242,7 @@ def _leads(key: str, runs: Sequence[ChosenRun]) -> list[RunLead]:
     return leads
 
 
-def _lead(key: str, first: ChosenRun, other: ChosenRun) -> Lead | str:
+def _lead(key: str, first: ChosenRun, other: ChosenRun) -> TimeLost | str:
     names = first.timeline.run, other.timeline.run
     pairs = work_pairs(key, *names)
     if isinstance(pairs, str):
