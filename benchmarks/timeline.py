@@ -25,7 +25,7 @@ from pages import SHOWN
 from playwright.sync_api import Browser, Page, sync_playwright
 from timeline_traces import large_experiment
 
-from graphviz_dash.analysis.replays.replays import known_of, match_replays
+from graphviz_dash.analysis.replays.replays import identities_of, match_replays
 from graphviz_dash.analysis.trace.lanes import trace_lanes
 from graphviz_dash.charts.timeline.run import ChosenRun, choose, run_timeline
 from graphviz_dash.charts.timeline.view import timeline_view
@@ -82,7 +82,7 @@ def on_the_server(sample: Path, slices: int, synthetic: bool) -> list[Row]:
         _timed(f"{graph.name} made ready", lambda: run_timeline(graph)),
         _timed(
             f"slices of {graph.name} matched with nodes",
-            lambda: match_replays(graph.graphs, _trace(graph), known_of(graph)),
+            lambda: match_replays(graph.graphs, _trace(graph), identities_of(graph)),
         ),
     ]
     runs = [choose(run_timeline(run), None) for run in (eager, graph)]

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from graphviz_dash.analysis.replays.inferred_graphs import captured_launches, captured_order
+from graphviz_dash.analysis.replays.inferred_graphs import captured_launches, infer_graphs
 from graphviz_dash.importers.group import SourceGroup, SourcePart
 from graphviz_dash.ingest.kineto.launch_arguments import launched_kernels
 from graphviz_dash.ingest.limits import Limits
@@ -93,15 +93,15 @@ def _inferred_graphs(
         reason = "no trace of replays was imported beside that of the capture"
         return (), [Absent(Fact.GRAPHS, reason)]
     rows = [row for launches, _ in captured_launches(made) for row in launches.tolist()]
-    order = captured_order(made, replay, launched_kernels(made, rows, limits))
-    absent = [Absent(Fact.GRAPHS, reason) for reason in order.missing]
-    if order.graphs:
+    inferred = infer_graphs(made, replay, launched_kernels(made, rows, limits))
+    absent = [Absent(Fact.GRAPHS, reason) for reason in inferred.missing]
+    if inferred.graphs:
         reason = (
             "no debug DOT was imported: nodes are the launches of the capture in their order, and "
             "edges only say that replays ran them one after another on one stream"
         )
         absent.append(Absent("dependencies between nodes", reason))
-    return order.graphs, absent
+    return inferred.graphs, absent
 
 
 def _roots(graphs: Sequence[CapturedGraph]) -> list[CapturedGraph]:

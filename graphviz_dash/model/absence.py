@@ -17,6 +17,7 @@ class Fact(StrEnum):
     CLEAN_PASS = "clean pass"
     CAPTURE_PASS = "capture pass"
     TRACED_PASS = "traced pass"
+    TRACED_STEPS = "traced steps"
     MEMORY_PASS = "memory pass"
     NODE_IDS_PASS = "node-ids pass"
     OBSERVERS_PASS = "observers pass"

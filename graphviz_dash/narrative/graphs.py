@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from statistics import median
 
-from graphviz_dash.analysis.diff.graph_diff import Change, GraphDiff
+from graphviz_dash.analysis.diff.creation_order import OrderEffect
+from graphviz_dash.analysis.diff.graph_diff import Change, GraphDiff, NodeDiff
 from graphviz_dash.analysis.diff.update_prediction import UpdatePrediction, UpdateResult
 from graphviz_dash.analysis.graph.device_launch import DeviceLaunch, Launchable
 from graphviz_dash.model.graph import DriverAnswer
 from graphviz_dash.model.run import GraphUpdate
-from graphviz_dash.units import format_count, format_ns
+from graphviz_dash.units import format_count, format_ns, format_percent
 
 
 def diff_sentence(diff: GraphDiff) -> str:
@@ -30,14 +31,14 @@ def diff_sentence(diff: GraphDiff) -> str:
 
 
 def _counted(what: str, counts: dict[Change, int]) -> str:
-    known = [
+    shown = [
         f"{format_count(count)} {change.value}"
         for change, count in counts.items()
         if count and change is not Change.SAME
     ]
-    if not known:
+    if not shown:
         return ""
-    first, *others = known
+    first, *others = shown
     number, _, verb = first.partition(" ")
     plural = "" if number == "1" else "s"
     return ", ".join([f"{number} {what}{plural} {verb}", *others])
@@ -45,10 +46,10 @@ def _counted(what: str, counts: dict[Change, int]) -> str:
 
 def prediction_sentence(prediction: UpdatePrediction) -> str:
     """What cudaGraphExecUpdate would answer by its documented rules."""
-    offence = prediction.offence
-    if offence is not None:
-        where = "" if offence.node is None else f" at node {offence.node} of {offence.graph}"
-        return f"refused, {offence.result.value}{where}: {offence.reason}"
+    violation = prediction.violation
+    if violation is not None:
+        where = "" if violation.node is None else f" at node {violation.node} of {violation.graph}"
+        return f"refused, {violation.result.value}{where}: {violation.reason}"
     if prediction.unknown:
         return f"accepted, unless: {'; '.join(prediction.unknown)}"
     return "accepted"
@@ -65,18 +66,18 @@ def answer_sentence(update: GraphUpdate) -> str:
     return f"{said}{detail}; {cost} (medians of {format_count(len(update.update_ns))})"
 
 
-def launch_sentence(found: DeviceLaunch) -> str:
+def launch_sentence(check: DeviceLaunch) -> str:
     """Whether a graph could be launched from the device, with the first reason why not."""
-    match found.verdict:
+    match check.verdict:
         case Launchable.YES:
             return "yes"
         case Launchable.NO:
-            first, more = found.violations[0], len(found.violations) - 1
+            first, more = check.violations[0], len(check.violations) - 1
         case Launchable.UNKNOWN:
-            first, more = found.unknown[0], len(found.unknown) - 1
+            first, more = check.unknown[0], len(check.unknown) - 1
     where = f"{first.graph}" if first.node is None else f"node {first.node} of {first.graph}"
     others = f", and {format_count(more)} more" if more else ""
-    return f"{found.verdict.value}, {where}: {first.reason}{others}"
+    return f"{check.verdict.value}, {where}: {first.reason}{others}"
 
 
 def launch_answer(answer: DriverAnswer) -> str:
@@ -85,5 +86,24 @@ def launch_answer(answer: DriverAnswer) -> str:
 
 
 def _where(answer: DriverAnswer) -> str:
-    place = "" if answer.node is None else f" at node {answer.node} of {answer.graph}"
-    return f"{answer.result}{place}"
+    node = "" if answer.node is None else f" at node {answer.node} of {answer.graph}"
+    return f"{answer.result}{node}"
+
+
+def node_changes(node: NodeDiff) -> str:
+    """The parameters that differ and whether it moved, in one line; empty where nothing does."""
+    changed = [f"{change.field} {change.before} to {change.after}" for change in node.fields]
+    return ", ".join([*changed, *(["depends on other nodes"] if node.moved else [])])
+
+
+def order_sentence(effect: OrderEffect) -> str:
+    """What the order of creation alone does to the step."""
+    before, after = effect.step_ns
+    text = (
+        f"{effect.slower} and {effect.faster} hold the same graph, created in another order: "
+        f"{format_ns(before)} against {format_ns(after)} per step (clean)"
+    )
+    if effect.hidden is None:
+        return f"{text}."
+    least, most = (format_percent(share) for share in effect.hidden)
+    return f"{text}, with {least} against {most} of the copies' time behind kernels (traced)."

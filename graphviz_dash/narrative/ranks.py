@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from graphviz_dash.analysis.metrics.registry import FEW_TRACED_STEPS
+from graphviz_dash.analysis.ranks.graphs import GraphAspect, GraphDifference
 from graphviz_dash.analysis.ranks.ranks import CollectiveRow, Lateness, ModeRanks, RankRow
 from graphviz_dash.errors import printable
+from graphviz_dash.model.graph import GraphNode, KernelParams
 from graphviz_dash.narrative.numbers import same_unit
 from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
@@ -17,19 +19,19 @@ _MOSTLY: Final = 0.6
 """What makes up at least this part is named alone: a rank of all lateness, a cause of a rank's."""
 
 
-def rank_sentence(found: ModeRanks) -> str:
+def rank_sentence(mode: ModeRanks) -> str:
     """The outcome for the ranks of one mode in one sentence."""
-    if found.reason is not None or found.skew is None:
-        return printable(f"{found.name}: {_steps(found)}; no skew: {found.reason}")
-    return printable(f"{found.name}: {_steps(found)}; {_skew(found)}")
+    if mode.reason is not None or mode.skew is None:
+        return printable(f"{mode.name}: {_steps(mode)}; no skew: {mode.reason}")
+    return printable(f"{mode.name}: {_steps(mode)}; {_skew(mode)}")
 
 
-def _steps(found: ModeRanks) -> str:
-    timed = [row for row in found.ranks if row.step_time.value]
+def _steps(mode: ModeRanks) -> str:
+    timed = [row for row in mode.ranks if row.step_time.value]
     if not timed:
-        return f"{counted(len(found.ranks), 'rank')} without a clean step time"
+        return f"{counted(len(mode.ranks), 'rank')} without a clean step time"
     fastest = min(timed, key=lambda row: row.step_time.value or 0.0)
-    slowest = found.slowest or fastest
+    slowest = mode.slowest or fastest
     low, high = fastest.step_time.value or 0.0, slowest.step_time.value or 0.0
     if len(timed) == 1:
         return f"rank {slowest.rank} takes {format_ns(high)} per step"
@@ -40,10 +42,10 @@ def _steps(found: ModeRanks) -> str:
     return f"rank {slowest.rank} is the slowest: {second} per step against {first}"
 
 
-def _skew(found: ModeRanks) -> str:
-    uncertainty = found.uncertainty or 0.0
-    worst = widest(found)
-    last = latest(found)
+def _skew(mode: ModeRanks) -> str:
+    uncertainty = mode.uncertainty or 0.0
+    worst = widest(mode)
+    last = latest(mode)
     if worst is None or last is None or worst.skew.median <= uncertainty:
         apart = format_ns(round(worst.skew.median if worst is not None else 0.0))
         return (
@@ -51,29 +53,29 @@ def _skew(found: ModeRanks) -> str:
             f"can tell: at most {apart} apart (median)"
         )
     most = (
-        f"most at number {worst.place + 1} of {len(found.collectives)}, by "
+        f"most at number {worst.ordinal + 1} of {len(mode.collectives)}, by "
         f"{format_ns(round(worst.skew.median))} (median)"
     )
-    lost = sum(one.total for one in found.lateness)
+    lost = sum(late.total for late in mode.lateness)
     if last.total < _MOSTLY * lost:
         return (
             "no rank is late as a rule: in all they come "
             f"{format_ns(round(lost))} per traced step after each other; {most}"
         )
-    whole = sum(one.count for one in found.lateness)
+    whole = sum(late.count for late in mode.lateness)
     share = format_percent(last.count / whole)
     return f"rank {last.rank} comes last to {share} of the collectives and {cause(last)}; {most}"
 
 
-def widest(found: ModeRanks) -> CollectiveRow | None:
+def widest(mode: ModeRanks) -> CollectiveRow | None:
     """The collective of the step with the largest median skew; None without any."""
-    return max(found.collectives, key=lambda row: row.skew.median, default=None)
+    return max(mode.collectives, key=lambda row: row.skew.median, default=None)
 
 
-def latest(found: ModeRanks) -> Lateness | None:
+def latest(mode: ModeRanks) -> Lateness | None:
     """The rank whose late arrivals cost the others most; None without a collective."""
-    costly = [one for one in found.lateness if one.total > 0]
-    return max(costly, key=lambda one: one.total, default=None)
+    costly = [late for late in mode.lateness if late.total > 0]
+    return max(costly, key=lambda late: late.total, default=None)
 
 
 def cause(late: Lateness) -> str:
@@ -95,30 +97,57 @@ def within(ns: float) -> str:
     return f"\N{PLUS-MINUS SIGN}{format_ns(round(ns))}"
 
 
-def rank_notes(found: ModeRanks) -> tuple[str, ...]:
+def rank_notes(mode: ModeRanks) -> tuple[str, ...]:
     """What makes the figures of the ranks weak, or must be known to read them."""
     notes = []
-    if found.missing:
-        listed = ", ".join(map(str, found.missing[:8])) + (" ..." if found.missing[8:] else "")
-        word = "rank" if len(found.missing) == 1 else "ranks"
+    if mode.missing:
+        listed = ", ".join(map(str, mode.missing[:8])) + (" ..." if mode.missing[8:] else "")
+        word = "rank" if len(mode.missing) == 1 else "ranks"
         notes.append(f"No run of {word} {listed} is here: who waits for it cannot be told.")
     notes += [
-        f"The graphs of rank {one.rank} differ from those of rank {found.ranks[0].rank}: {one.text}"
-        for one in found.graphs
-        if one.text is not None
+        f"The graphs of rank {other.rank} differ from those of rank {mode.ranks[0].rank}: {text}"
+        for other in mode.graphs
+        if (text := difference_text(other)) is not None
     ]
-    if found.unmatched:
+    if mode.unmatched:
         notes.append(
-            f"{counted(found.unmatched, 'collective')} of the traced steps have no partner on "
+            f"{counted(mode.unmatched, 'collective')} of the traced steps have no partner on "
             "another rank and are left out."
         )
-    if 0 < found.steps < FEW_TRACED_STEPS:
+    if 0 < mode.steps < FEW_TRACED_STEPS:
         notes.append(
-            f"Only {counted(found.steps, 'traced step')}: collect with --traced-iterations "
+            f"Only {counted(mode.steps, 'traced step')}: collect with --traced-iterations "
             f"{2 * FEW_TRACED_STEPS} or more."
         )
-    notes += [text for row in found.ranks if (text := _uneven(row)) is not None]
+    notes += [text for row in mode.ranks if (text := _uneven(row)) is not None]
     return tuple(printable(note) for note in notes)
+
+
+def difference_text(against_first: GraphDifference) -> str | None:
+    """The first difference of a rank's graphs; None where they agree."""
+    difference = against_first.first
+    if difference is None:
+        return None
+    before, after = difference.counts or (0, 0)
+    graph = difference.graph.id if difference.graph is not None else ""
+    match difference.aspect:
+        case GraphAspect.GRAPHS:
+            return f"{after} graphs instead of {before}"
+        case GraphAspect.NODES:
+            return f"{graph} has {after:,} nodes instead of {before:,}"
+        case GraphAspect.EDGES:
+            return f"the edges of {graph}"
+        case GraphAspect.NODE:
+            assert difference.nodes is not None
+            first, other = difference.nodes
+            return f"node {other.index} of {graph}: {_node(other)} instead of {_node(first)}"
+
+
+def _node(node: GraphNode) -> str:
+    if isinstance(node.params, KernelParams):
+        grid, block = node.params.grid, node.params.block
+        return f"{node.label[:60]} with grid {grid} and block {block}"
+    return node.label
 
 
 def _uneven(row: RankRow) -> str | None:
@@ -128,9 +157,9 @@ def _uneven(row: RankRow) -> str | None:
     return f"Rank {row.rank} spends {share} of its communication waiting for others to arrive."
 
 
-def clock_sentence(found: ModeRanks) -> str:
+def clock_sentence(mode: ModeRanks) -> str:
     """How the clocks were aligned and how far that can be trusted; empty without collectives."""
-    others = found.clocks[1:]
+    others = mode.clocks[1:]
     if not others:
         return ""
     parts = [

@@ -149,7 +149,7 @@ def test_a_kernel_that_launches_kernels_is_told_from_one_that_does_not(
         for of, by in permutations(handles, 2):
             said = ask_update((of, handles[of]), (by, handles[by]), graphs[by][1], 1)
             found = predict_update(graphs[of][0], graphs[by][0])
-            assert (found.offence.result if found.offence else "SUCCESS") == said.answer.result
+            assert (found.violation.result if found.violation else "SUCCESS") == said.answer.result
 
 
 class Handles:
@@ -184,10 +184,10 @@ def test_every_pair_of_variants_is_predicted_as_the_driver_answers() -> None:
         assert found.accepted is (said.answer.result == "SUCCESS"), (of, by, said, found)
         results.add(said.answer.result)
         assert len(said.update_ns) == len(said.instantiate_ns) == 2
-        if found.offence is not None:
-            offence = found.offence
+        if found.violation is not None:
+            violation = found.violation
             told = said.answer
-            assert (offence.result, offence.node, offence.from_node) == (
+            assert (violation.result, violation.node, violation.from_node) == (
                 told.result,
                 told.node,
                 told.from_node,

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from collectors.workloads import BUILT_IN
-from graphviz_dash.analysis.replays.executable_numbering import exec_numbers
+from graphviz_dash.analysis.replays.executable_numbering import executable_numbers
 from graphviz_dash.bundle.read import BundleContents, read_bundle
 from graphviz_dash.model.graph import KernelParams, MemcpyParams, MemsetParams
 from graphviz_dash.model.node_ids import NodeIdPass, NodeLook
@@ -62,7 +62,7 @@ def named(run: BundleContents) -> tuple[NodeIdPass, set[tuple[str, int]]]:
     by_id = {graph.id: graph for graph in run.graphs}
     ids = {ident: one for one in found.graphs for ident in one.launched_as}
     numbers = {
-        ident: exec_numbers(by_id[one.graph], by_id, one.nodes) for ident, one in ids.items()
+        ident: executable_numbers(by_id[one.graph], by_id, one.nodes) for ident, one in ids.items()
     }
     seen = set()
     for row in found.rows:

@@ -18,34 +18,23 @@ from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns
 from graphviz_dash.analysis.trace.steps import exclusive_ns, steps
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Experiment, Run
-from graphviz_dash.units import format_ns, format_percent
 
 _COPY: Final = "memcpy"
 
 
 @dataclass(frozen=True)
 class OrderEffect:
-    """Two runs whose graphs differ in the order of creation only. ``step_ns``: clean step times,
-    of ``slower`` and ``faster``. ``hidden``: the share of their copies' time in which a kernel ran
-    too, over all traced steps; None where a run has no trace or no copies."""
+    """Two runs whose graphs differ in the order of creation only."""
 
     slower: str
+    """Name of the run with the longer step."""
     faster: str
+    """Name of the other run."""
     step_ns: tuple[float, float]
+    """Clean step times of the slower and of the faster run, in ns."""
     hidden: tuple[float, float] | None
-
-    @property
-    def sentence(self) -> str:
-        """The effect in words."""
-        before, after = self.step_ns
-        text = (
-            f"{self.slower} and {self.faster} hold the same graph, created in another order: "
-            f"{format_ns(before)} against {format_ns(after)} per step (clean)"
-        )
-        if self.hidden is None:
-            return f"{text}."
-        least, most = (format_percent(share) for share in self.hidden)
-        return f"{text}, with {least} against {most} of the copies' time behind kernels (traced)."
+    """Of both runs the share of their copies' time in which a kernel ran too, over all traced
+    steps, 0 to 1; None where a run has no trace or no copies."""
 
 
 def order_effects(experiment: Experiment) -> tuple[OrderEffect, ...]:
@@ -96,7 +85,10 @@ def hidden_copies(run: Run) -> float | None:
     for step in steps(trace):
         rows = step.gpu_rows
         copies, others = rows[copy[rows]], rows[~copy[rows]]
-        alone = [int(exclusive_ns(begin[one], end[one]).sum()) for one in (copies, others, rows)]
+        alone = [
+            int(exclusive_ns(begin[selected], end[selected]).sum())
+            for selected in (copies, others, rows)
+        ]
         copied += alone[0]
         hidden += alone[0] + alone[1] - alone[2]
     return hidden / copied if copied else None

@@ -49,17 +49,19 @@ class FieldChange:
 
 @dataclass(frozen=True)
 class NodeDiff:
-    """One node. ``a`` and ``b`` are its indices, None where it is not in that graph.
-
-    ``fields`` are the parameters that differ. ``moved``: of the nodes that both graphs have, it
-    depends on others than before; nodes that are new, gone or moved themselves are looked through.
-    """
+    """One node of two graphs that are compared."""
 
     a: int | None
+    """Its index in the first graph; None where it is not in it."""
     b: int | None
+    """Its index in the second graph; None where it is not in it."""
     label: str
+    """What it does, as its graph says."""
     fields: tuple[FieldChange, ...] = ()
+    """The parameters that differ."""
     moved: bool = False
+    """Of the nodes that both graphs have, whether it depends on others than before; nodes that are
+    new, gone or moved themselves are looked through."""
 
     @property
     def change(self) -> Change:
@@ -75,13 +77,16 @@ class NodeDiff:
 
 @dataclass(frozen=True)
 class EdgeDiff:
-    """One dependency: as (source, target) in each graph, None where it is not there. CHANGED when
-    its ports or type differ, which ``before`` and ``after`` tell."""
+    """One dependency of two graphs that are compared."""
 
     a: tuple[int, int] | None
+    """Source and target in the first graph; None where it is not in it."""
     b: tuple[int, int] | None
+    """Source and target in the second graph; None where it is not in it."""
     before: tuple[EdgeData, ...] = ()
+    """Ports and type in the first graph."""
     after: tuple[EdgeData, ...] = ()
+    """Ports and type in the second graph."""
 
     @property
     def change(self) -> Change:
@@ -95,43 +100,47 @@ class EdgeDiff:
 
 @dataclass(frozen=True)
 class GraphDiff:
-    """Two graphs compared. ``nodes``: those of the second graph by index, then those that only the
-    first has. ``bodies``: the graphs inside matched nodes, where both have one at that place."""
+    """Two graphs compared."""
 
     a: CapturedGraph
+    """The first graph."""
     b: CapturedGraph
+    """The second graph."""
     nodes: tuple[NodeDiff, ...]
+    """Nodes of the second graph by index, then those that only the first has."""
     edges: tuple[EdgeDiff, ...]
+    """Dependencies of the second graph, then those that only the first has."""
     bodies: tuple[GraphDiff, ...] = ()
+    """The graphs inside matched nodes, where both have one there."""
 
     @property
     def whole(self) -> tuple[GraphDiff, ...]:
         """This comparison and those of all bodies, from the outside in."""
-        return (self, *(one for body in self.bodies for one in body.whole))
+        return (self, *(inner for body in self.bodies for inner in body.whole))
 
     @property
     def same(self) -> bool:
         """Whether nothing differs, bodies included."""
         return all(
-            all(node.change is Change.SAME for node in one.nodes)
-            and all(edge.change is Change.SAME for edge in one.edges)
-            for one in self.whole
+            all(node.change is Change.SAME for node in level.nodes)
+            and all(edge.change is Change.SAME for edge in level.edges)
+            for level in self.whole
         )
 
     @property
     def reordered(self) -> bool:
         """Whether nothing differs but the order in which nodes were created, bodies included."""
-        return self.same and any(node.a != node.b for one in self.whole for node in one.nodes)
+        return self.same and any(node.a != node.b for level in self.whole for node in level.nodes)
 
     def node_counts(self) -> dict[Change, int]:
         """How many nodes of each change, bodies not counted; all changes are keys."""
-        found = Counter(node.change for node in self.nodes)
-        return {change: found[change] for change in Change}
+        counts = Counter(node.change for node in self.nodes)
+        return {change: counts[change] for change in Change}
 
     def edge_counts(self) -> dict[Change, int]:
         """How many edges of each change, bodies not counted; all changes are keys."""
-        found = Counter(edge.change for edge in self.edges)
-        return {change: found[change] for change in Change}
+        counts = Counter(edge.change for edge in self.edges)
+        return {change: counts[change] for change in Change}
 
 
 def diff_graphs(a: Sequence[CapturedGraph], b: Sequence[CapturedGraph]) -> GraphDiff:
@@ -140,7 +149,7 @@ def diff_graphs(a: Sequence[CapturedGraph], b: Sequence[CapturedGraph]) -> Graph
     Matching: graphviz_dash.analysis.diff.node_match. Two equal graphs, or one whose independent
     branches were created in another order, differ in nothing.
     """
-    return _diff(a[0], b[0], {one.id: one for one in a}, {one.id: one for one in b})
+    return _diff(a[0], b[0], {graph.id: graph for graph in a}, {graph.id: graph for graph in b})
 
 
 def _diff(a: CapturedGraph, b: CapturedGraph, inside_a: Graphs, inside_b: Graphs) -> GraphDiff:
@@ -205,7 +214,10 @@ def _bodies_key(node: GraphNode, inside: Graphs) -> Hashable:
     are found equal when they are compared themselves."""
     return tuple(
         (
-            tuple((one.kind, _exact(one), _bodies_key(one, inside)) for one in inside[body].nodes),
+            tuple(
+                (inner.kind, _exact(inner), _bodies_key(inner, inside))
+                for inner in inside[body].nodes
+            ),
             tuple(sorted((edge.source, edge.target) for edge in inside[body].edges)),
         )
         for body in node.bodies
@@ -260,28 +272,29 @@ def _edge_diffs(
     a: CapturedGraph, b: CapturedGraph, partner: list[int], of_b: dict[int, int]
 ) -> tuple[EdgeDiff, ...]:
     first, second = _edge_data(a), _edge_data(b)
-    found = []
+    differences = []
     for (source, target), data in second.items():
         own = of_b.get(source), of_b.get(target)
         if own[0] is not None and own[1] is not None and own in first:
-            found.append(EdgeDiff((own[0], own[1]), (source, target), first[own[0], own[1]], data))
+            before = first[own[0], own[1]]
+            differences.append(EdgeDiff((own[0], own[1]), (source, target), before, data))
         else:
-            found.append(EdgeDiff(None, (source, target), (), data))
-    found += [
+            differences.append(EdgeDiff(None, (source, target), (), data))
+    differences += [
         EdgeDiff((source, target), None, data, ())
         for (source, target), data in first.items()
         if (partner[source], partner[target]) not in second
     ]
-    return tuple(found)
+    return tuple(differences)
 
 
 def _edge_data(graph: CapturedGraph) -> dict[tuple[int, int], tuple[EdgeData, ...]]:
-    found: dict[tuple[int, int], list[GraphEdge]] = {}
+    between: dict[tuple[int, int], list[GraphEdge]] = {}
     for edge in graph.edges:
-        found.setdefault((edge.source, edge.target), []).append(edge)
+        between.setdefault((edge.source, edge.target), []).append(edge)
     return {
         ends: tuple(sorted((edge.from_port, edge.to_port, edge.type) for edge in edges))
-        for ends, edges in sorted(found.items())
+        for ends, edges in sorted(between.items())
     }
 
 
@@ -306,10 +319,10 @@ def _moved(a: GraphTopology, b: GraphTopology, partner: list[int]) -> set[int]:
             moved.add(best)
             left = explained[best]
         return moved
-    place = {node: at for at, node in enumerate(b.order)}
+    position = {node: index for index, node in enumerate(b.order)}
     matched = [node for node in a.order if partner[node] != UNMATCHED]
-    steady = set(longest_ascending([place[partner[node]] for node in matched]))
-    moved = left & {node for at, node in enumerate(matched) if at not in steady}
+    steady = set(longest_ascending([position[partner[node]] for node in matched]))
+    moved = left & {node for index, node in enumerate(matched) if index not in steady}
     return moved | _depending_otherwise(a, b, partner, moved)
 
 
@@ -322,17 +335,17 @@ def _depending_otherwise(
     return {
         node
         for node in kept_a
-        if {partner[one] for one in before_a[node]} != before_b[partner[node]]
+        if {partner[before] for before in before_a[node]} != before_b[partner[node]]
     }
 
 
 def _nearest(topology: GraphTopology, kept: set[int]) -> dict[int, frozenset[int]]:
     """For each node the nearest kept nodes before it, through those that are not kept."""
-    found: dict[int, frozenset[int]] = {}
+    nearest: dict[int, frozenset[int]] = {}
     for node in topology.order:
-        found[node] = frozenset(
-            one
+        nearest[node] = frozenset(
+            ancestor
             for before in topology.predecessors[node]
-            for one in ((before,) if before in kept else found[before])
+            for ancestor in ((before,) if before in kept else nearest[before])
         )
-    return found
+    return nearest

@@ -33,10 +33,10 @@ class GraphPair:
         where there is nothing to compare."""
         if self.recorded is None or self.prediction.accepted is None:
             return None
-        offence, answer = self.prediction.offence, self.recorded.answer
-        if offence is None:
+        violation, answer = self.prediction.violation, self.recorded.answer
+        if violation is None:
             return answer.result == UpdateResult.SUCCESS
-        said = (offence.result, offence.node, offence.from_node)
+        said = (violation.result, violation.node, violation.from_node)
         return said == (answer.result, answer.node, answer.from_node)
 
 
@@ -50,7 +50,12 @@ def pair_graphs(run_a: Run, graph_a: str, run_b: Run, graph_b: str) -> GraphPair
     recorded = None
     if run_a.path == run_b.path and run_a.updates is not None:
         recorded = next(
-            (one for one in run_a.updates.pairs if (one.of, one.by) == (graph_a, graph_b)), None
+            (
+                update
+                for update in run_a.updates.pairs
+                if (update.of, update.by) == (graph_a, graph_b)
+            ),
+            None,
         )
     return GraphPair(diff_graphs(first, second), predict_update(first, second), recorded)
 
@@ -58,15 +63,12 @@ def pair_graphs(run_a: Run, graph_a: str, run_b: Run, graph_b: str) -> GraphPair
 def with_bodies(graphs: Sequence[CapturedGraph], graph_id: str) -> tuple[CapturedGraph, ...]:
     """The graph of that id, then the graphs in it, from the outside in (KeyError: none)."""
     by_id = {graph.id: graph for graph in graphs}
-    found = [by_id[graph_id]]
-    for graph in found:
-        found += [by_id[body] for node in graph.nodes for body in node.bodies if body in by_id]
-    return tuple(found)
+    nested = [by_id[graph_id]]
+    for graph in nested:
+        nested += [by_id[body] for node in graph.nodes for body in node.bodies if body in by_id]
+    return tuple(nested)
 
 
 def check_device_launch(run: Run, graph_id: str) -> DeviceLaunch:
     """Whether a graph of ``run`` could be launched from the device (KeyError: no such graph)."""
     return device_launch(with_bodies(run.graphs, graph_id), run.manifest.environment)
-
-
-# -- in words ------------------------------------------------------------------------------------

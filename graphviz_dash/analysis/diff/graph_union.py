@@ -15,14 +15,14 @@ from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
 from graphviz_dash.model.graph import GraphEdge
 
 FIRST: Final = "the other graph"
-"""What the first graph is called in the owners of places."""
+"""What the first graph is called among the owners of nodes."""
 
 
 @dataclass(frozen=True)
 class GraphUnion:
     """``whole`` has the nodes of the second graph at their indices, then those that only the first
-    has; ``nodes[place]`` says what became of each, ``edges`` what became of each dependency
-    between two places. Bodies are left out."""
+    has; ``nodes`` says what became of each by its index, ``edges`` what became of each dependency
+    between two of them. Bodies are left out."""
 
     whole: WholeGraph
     nodes: tuple[NodeDiff, ...]
@@ -36,19 +36,19 @@ def unite(diff: GraphDiff, first: NodeTable, second: NodeTable) -> GraphUnion:
     would close a cycle with the second graph's, only those that lead to them are.
     """
     count = len(diff.b.nodes)
-    place_of = {node.a: place for place, node in enumerate(diff.nodes) if node.a is not None}
+    index_of = {node.a: index for index, node in enumerate(diff.nodes) if node.a is not None}
     rows = list(second.rows)
     owner = [(diff.b.id, index) for index in range(count)]
-    for place in range(count, len(diff.nodes)):
-        index = diff.nodes[place].a or 0
-        row = first.rows[index]
-        node = msgspec.structs.replace(row.node, index=place, bodies=())
+    for index in range(count, len(diff.nodes)):
+        first_index = diff.nodes[index].a or 0
+        row = first.rows[first_index]
+        node = msgspec.structs.replace(row.node, index=index, bodies=())
         rows.append(msgspec.structs.replace(row, node=node))
-        owner.append((FIRST, index))
+        owner.append((FIRST, first_index))
     gone = [
-        msgspec.structs.replace(edge, source=place_of[edge.source], target=place_of[edge.target])
+        msgspec.structs.replace(edge, source=index_of[edge.source], target=index_of[edge.target])
         for edge in diff.a.edges
-        if max(place_of[edge.source], place_of[edge.target]) >= count
+        if max(index_of[edge.source], index_of[edge.target]) >= count
     ]
     edges = (*diff.b.edges, *gone)
     if not _acyclic(edges):
@@ -72,9 +72,3 @@ def _acyclic(edges: tuple[GraphEdge, ...]) -> bool:
     except CycleError:
         return False
     return True
-
-
-def what_differs(node: NodeDiff) -> str:
-    """The parameters that differ and whether it moved, in one line; empty where nothing does."""
-    changed = [f"{one.field} {one.before} to {one.after}" for one in node.fields]
-    return ", ".join([*changed, *(["depends on other nodes"] if node.moved else [])])

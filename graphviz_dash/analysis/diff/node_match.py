@@ -71,11 +71,11 @@ class _Match:
     def __init__(self, a: Side, b: Side) -> None:
         self._a, self._b = a.topology, b.topology
         self.partner = [UNMATCHED] * len(self._a.order)
-        self._taken = [UNMATCHED] * len(self._b.order)
+        self._owner = [UNMATCHED] * len(self._b.order)
 
     def level(self, left: Keys, right: Keys, anywhere: bool) -> None:
         """Matches what is equal by these keys; ``anywhere``: also what moved far."""
-        if UNMATCHED not in self.partner or UNMATCHED not in self._taken:
+        if UNMATCHED not in self.partner or UNMATCHED not in self._owner:
             return
         up_a, up_b = _context(self._a, left, up=True), _context(self._b, right, up=True)
         down_a, down_b = _context(self._a, left, up=False), _context(self._b, right, up=False)
@@ -101,22 +101,22 @@ class _Match:
         after = self._b.successors if down else self._b.predecessors
         pools: dict[Hashable, deque[int]] = defaultdict(deque)
         for node in self._b.order if down else self._b.order[::-1]:
-            if self._taken[node] == UNMATCHED:
+            if self._owner[node] == UNMATCHED:
                 pools[right[node]].append(node)
         wanted: dict[Hashable, int] = defaultdict(int)
         for node in order:
             if self.partner[node] == UNMATCHED:
                 wanted[left[node]] += 1
         chosen = {key for key in wanted if key in pools and free(wanted[key], len(pools[key]))}
-        beside: dict[int, dict[Hashable, deque[int]]] = {}
+        pools_beside: dict[int, dict[Hashable, deque[int]]] = {}
         for node in order:
             if self.partner[node] != UNMATCHED or left[node] not in pools:
                 continue
-            found = self._beside(node, left[node], right, before, after, beside)
-            if found is None and left[node] in chosen:
-                found = self._next(pools[left[node]])
-            if found is not None:
-                self.partner[node], self._taken[found] = found, node
+            partner = self._beside(node, left[node], right, before, after, pools_beside)
+            if partner is None and left[node] in chosen:
+                partner = self._next(pools[left[node]])
+            if partner is not None:
+                self.partner[node], self._owner[partner] = partner, node
 
     def _beside(
         self,
@@ -125,40 +125,40 @@ class _Match:
         right: Keys,
         before: list[list[int]],
         after: list[list[int]],
-        known: dict[int, dict[Hashable, deque[int]]],
+        pools: dict[int, dict[Hashable, deque[int]]],
     ) -> int | None:
         """A free node of ``key`` that comes after the partner of one that ``node`` comes after."""
-        for one in before[node]:
-            other = self.partner[one]
+        for neighbour in before[node]:
+            other = self.partner[neighbour]
             if other == UNMATCHED:
                 continue
-            if other not in known:
-                known[other] = defaultdict(deque)
+            if other not in pools:
+                pools[other] = defaultdict(deque)
                 for follower in after[other]:
-                    if self._taken[follower] == UNMATCHED:
-                        known[other][right[follower]].append(follower)
-            found = self._next(known[other].get(key, deque()))
-            if found is not None:
-                return found
+                    if self._owner[follower] == UNMATCHED:
+                        pools[other][right[follower]].append(follower)
+            free = self._next(pools[other].get(key, deque()))
+            if free is not None:
+                return free
         return None
 
     def _next(self, pool: deque[int]) -> int | None:
         while pool:
             node = pool.popleft()
-            if self._taken[node] == UNMATCHED:
+            if self._owner[node] == UNMATCHED:
                 return node
         return None
 
     def _align(self, left: Keys, right: Keys) -> None:
         """Aligns the unmatched nodes between matched ones that come in the same order in both."""
-        place = {node: at for at, node in enumerate(self._b.order)}
+        position = {node: index for index, node in enumerate(self._b.order)}
         anchors = [
-            (at, place[self.partner[node]])
-            for at, node in enumerate(self._a.order)
+            (index, position[self.partner[node]])
+            for index, node in enumerate(self._a.order)
             if self.partner[node] != UNMATCHED
         ]
         in_order = longest_ascending([second for _, second in anchors])
-        stops = [*(anchors[at] for at in in_order), (len(self._a.order), len(self._b.order))]
+        stops = [*(anchors[index] for index in in_order), (len(self._a.order), len(self._b.order))]
         codes: dict[Hashable, int] = {}
         begin = (-1, -1)
         for stop in stops:
@@ -166,21 +166,21 @@ class _Match:
                 n for n in self._a.order[begin[0] + 1 : stop[0]] if self.partner[n] == UNMATCHED
             ]
             others = [
-                n for n in self._b.order[begin[1] + 1 : stop[1]] if self._taken[n] == UNMATCHED
+                n for n in self._b.order[begin[1] + 1 : stop[1]] if self._owner[n] == UNMATCHED
             ]
             begin = stop
             if not nodes or not others:
                 continue
             first = [codes.setdefault(left[node], len(codes)) for node in nodes]
             second = [codes.setdefault(right[node], len(codes)) for node in others]
-            found = partners(
+            aligned = partners(
                 np.array(first, dtype=np.int64), np.array(second, dtype=np.int64), _MOST_DIFFERENCES
             )
-            if found is None:
+            if aligned is None:
                 continue
-            for node, at in zip(nodes, found.tolist(), strict=True):
-                if at >= 0:
-                    self.partner[node], self._taken[others[at]] = others[at], node
+            for node, index in zip(nodes, aligned.tolist(), strict=True):
+                if index >= 0:
+                    self.partner[node], self._owner[others[index]] = others[index], node
 
     @staticmethod
     def _as_many(wanted: int, offered: int) -> bool:
@@ -203,32 +203,32 @@ def _context(topology: GraphTopology, keys: Keys, up: bool) -> list[int]:
     """A hash of each node with all that lies before it (``up``) or after it."""
     order = topology.order if up else topology.order[::-1]
     beside = topology.predecessors if up else topology.successors
-    found = [0] * len(order)
+    hashes = [0] * len(order)
     for node in order:
-        found[node] = hash((keys[node], *sorted(found[other] for other in beside[node])))
-    return found
+        hashes[node] = hash((keys[node], *sorted(hashes[other] for other in beside[node])))
+    return hashes
 
 
 def _near(topology: GraphTopology, keys: Keys, radius: int) -> list[tuple[int, int]]:
     """Hashes of each node with what lies at most ``radius`` steps before and after it."""
     pair = []
     for beside in (topology.predecessors, topology.successors):
-        found = [hash(key) for key in keys]
+        hashes = [hash(key) for key in keys]
         for _ in range(radius):
-            found = [
-                hash((key, *sorted(found[other] for other in others)))
+            hashes = [
+                hash((key, *sorted(hashes[other] for other in others)))
                 for key, others in zip(keys, beside, strict=True)
             ]
-        pair.append(found)
+        pair.append(hashes)
     return list(zip(*pair, strict=True))
 
 
 def longest_ascending(values: Sequence[int]) -> list[int]:
-    """The places of a longest ascending subsequence of different values, in order."""
+    """The indices of a longest ascending subsequence of different values, in order."""
     tails: list[int] = []
     ends: list[int] = []
     before = [UNMATCHED] * len(values)
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         low, high = 0, len(tails)
         while low < high:
             middle = (low + high) // 2
@@ -236,15 +236,15 @@ def longest_ascending(values: Sequence[int]) -> list[int]:
                 low = middle + 1
             else:
                 high = middle
-        before[place] = ends[low - 1] if low else UNMATCHED
+        before[index] = ends[low - 1] if low else UNMATCHED
         if low == len(tails):
             tails.append(value)
-            ends.append(place)
+            ends.append(index)
         else:
-            tails[low], ends[low] = value, place
+            tails[low], ends[low] = value, index
     chain = []
-    at = ends[-1] if ends else UNMATCHED
-    while at != UNMATCHED:
-        chain.append(at)
-        at = before[at]
+    last = ends[-1] if ends else UNMATCHED
+    while last != UNMATCHED:
+        chain.append(last)
+        last = before[last]
     return chain[::-1]

@@ -51,31 +51,34 @@ _PARAMETERS: Final = UpdateResult.PARAMETERS_CHANGED
 
 
 @dataclass(frozen=True)
-class Offence:
-    """Why an update is refused. ``graph`` and ``node`` name the offending node in the second graph
-    or one of its bodies; ``node`` is None where no node alone is to blame. ``from_node``: the
-    dependency of it that does not match."""
+class UpdateViolation:
+    """Why an update is refused."""
 
     result: UpdateResult
+    """What the driver answers."""
     reason: str
+    """The rule that is broken, in words."""
     graph: str
+    """Id of the second graph or of the body in it that is to blame."""
     node: int | None = None
+    """Index of the node there that is to blame; None where no node alone is."""
     from_node: int | None = None
+    """The dependency of it that does not match; None for other reasons."""
 
 
 @dataclass(frozen=True)
 class UpdatePrediction:
-    """What the driver would answer: ``offence`` is the first one it would report, None when it
+    """What the driver would answer: ``violation`` is the first one it would report, None when it
     would accept. ``unknown``: what could still make it refuse and is not in the bundles; with an
-    offence it stays empty."""
+    violation it stays empty."""
 
-    offence: Offence | None
+    violation: UpdateViolation | None
     unknown: tuple[str, ...] = ()
 
     @property
     def accepted(self) -> bool | None:
         """Whether the update would be accepted; None when that cannot be known."""
-        if self.offence is not None:
+        if self.violation is not None:
             return False
         return None if self.unknown else True
 
@@ -84,10 +87,10 @@ def predict_update(a: Sequence[CapturedGraph], b: Sequence[CapturedGraph]) -> Up
     """Whether an executable of the first graph of ``a`` could be updated to the first of ``b``;
     the others are their bodies. The executable is taken to be one for launches from the host,
     instantiated without flags."""
-    inside_a, inside_b = {one.id: one for one in a}, {one.id: one for one in b}
+    inside_a, inside_b = {graph.id: graph for graph in a}, {graph.id: graph for graph in b}
     unknown: dict[str, None] = {}
-    offence = _update(a[0], b[0], inside_a, inside_b, unknown)
-    return UpdatePrediction(offence, () if offence else tuple(unknown))
+    violation = _update(a[0], b[0], inside_a, inside_b, unknown)
+    return UpdatePrediction(violation, () if violation else tuple(unknown))
 
 
 def _update(
@@ -96,10 +99,10 @@ def _update(
     inside_a: Graphs,
     inside_b: Graphs,
     unknown: dict[str, None],
-) -> Offence | None:
-    """The first offence, as the driver comes upon it: from the sinks up, breadth first."""
+) -> UpdateViolation | None:
+    """The first violation, as the driver comes upon it: from the sinks up, breadth first."""
     sinks = _sinks(a, b)
-    if isinstance(sinks, Offence):
+    if isinstance(sinks, UpdateViolation):
         return sinks
     before_a, before_b = _dependencies(a), _dependencies(b)
     _note_order(a, b, before_b, unknown)
@@ -108,14 +111,14 @@ def _update(
     queue = deque(sinks)
     while queue:
         x, y = queue.popleft()
-        wanted, found = before_a[x], before_b[y]
-        if len(wanted) != len(found):
-            nodes = counted(len(found), "node")
+        wanted, offered = before_a[x], before_b[y]
+        if len(wanted) != len(offered):
+            nodes = counted(len(offered), "node")
             counts = f"it depends on {nodes} instead of {format_count(len(wanted))}"
-            return Offence(UpdateResult.TOPOLOGY_CHANGED, counts, b.id, y)
+            return UpdateViolation(UpdateResult.TOPOLOGY_CHANGED, counts, b.id, y)
         refused = _refusal(a.nodes[x], b.nodes[y], b.id, unknown)
         if refused is not None:
-            return Offence(refused[0], refused[1], b.id, y)
+            return UpdateViolation(refused[0], refused[1], b.id, y)
         for first, second in zip(a.nodes[x].bodies, b.nodes[y].bodies, strict=False):
             if first not in inside_a or second not in inside_b:
                 unknown[f"the body of node {y} of {b.id} is not in the bundle"] = None
@@ -123,7 +126,7 @@ def _update(
             inner = _update(inside_a[first], inside_b[second], inside_a, inside_b, unknown)
             if inner is not None:
                 return inner
-        for (p, data_p), (q, data_q) in zip(wanted, found, strict=True):
+        for (p, data_p), (q, data_q) in zip(wanted, offered, strict=True):
             if partner.get(p, q) != q or owner.get(q, p) != p:
                 reason = f"it depends on node {q}, its partner (node {x} of {a.id}) on another"
             elif data_p != data_q:
@@ -133,19 +136,19 @@ def _update(
                     partner[p], owner[q] = q, p
                     queue.append((p, q))
                 continue
-            return Offence(UpdateResult.TOPOLOGY_CHANGED, reason, b.id, y, q)
+            return UpdateViolation(UpdateResult.TOPOLOGY_CHANGED, reason, b.id, y, q)
     return None
 
 
 # -- topology ------------------------------------------------------------------------------------
 
 
-def _sinks(a: CapturedGraph, b: CapturedGraph) -> list[tuple[int, int]] | Offence:
+def _sinks(a: CapturedGraph, b: CapturedGraph) -> list[tuple[int, int]] | UpdateViolation:
     """The nodes on which nothing depends in pairs, the last created first."""
     changed = UpdateResult.TOPOLOGY_CHANGED
     if len(a.nodes) != len(b.nodes):
         counts = f"{counted(len(b.nodes), 'node')} instead of {format_count(len(a.nodes))}"
-        return Offence(changed, counts, b.id)
+        return UpdateViolation(changed, counts, b.id)
     pair = []
     for graph in (a, b):
         sources = {edge.source for edge in graph.edges}
@@ -157,21 +160,23 @@ def _sinks(a: CapturedGraph, b: CapturedGraph) -> list[tuple[int, int]] | Offenc
         f"nothing depends on {counted(len(second), 'node')} instead of {format_count(len(first))}"
     )
     # With more of them the driver names the first that has no partner, with fewer none.
-    return Offence(changed, counts, b.id, second[len(first)] if len(second) > len(first) else None)
+    return UpdateViolation(
+        changed, counts, b.id, second[len(first)] if len(second) > len(first) else None
+    )
 
 
 def _dependencies(graph: CapturedGraph) -> list[list[tuple[int, tuple[int, int, EdgeType]]]]:
-    found: list[list[tuple[int, tuple[int, int, EdgeType]]]] = [[] for _ in graph.nodes]
+    dependencies: list[list[tuple[int, tuple[int, int, EdgeType]]]] = [[] for _ in graph.nodes]
     for edge in graph.edges:
-        found[edge.target].append((edge.source, (edge.from_port, edge.to_port, edge.type)))
-    return found
+        dependencies[edge.target].append((edge.source, (edge.from_port, edge.to_port, edge.type)))
+    return dependencies
 
 
 def _note_order(
     a: CapturedGraph, b: CapturedGraph, before: Sequence[Sequence[object]], unknown: dict[str, None]
 ) -> None:
     """Old bundles hold edges in an order that is not that of each node's dependencies."""
-    if any(len(one) > 1 for one in before):
+    if any(len(sources) > 1 for sources in before):
         for graph in (a, b):
             if DEPENDENCY_ORDER not in graph.read_by:
                 text = f"the order of each node's dependencies was not read for {graph.id}"
@@ -258,7 +263,7 @@ def _memcpy(
             f"{before.source} to {before.target}"
         )
         return _PARAMETERS, text
-    if all(one.height <= 1 and one.depth <= 1 for one in (before, after)):
+    if all(copy.height <= 1 and copy.depth <= 1 for copy in (before, after)):
         return None
     shape = (before.width, before.height, before.depth)
     if shape != (after.width, after.height, after.depth):

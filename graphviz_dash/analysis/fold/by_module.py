@@ -42,7 +42,7 @@ class ModuleFolder(OrderFolder):
             0,
         )
         # One phase alone need not be told.
-        return list(row[0].children) if [one.kind for one in row] == [FoldKind.MODULE] else row
+        return list(row[0].children) if [item.kind for item in row] == [FoldKind.MODULE] else row
 
     def tangled(self, items: list[Draft]) -> list[Draft]:
         """Modules stay in their row, one after another, however they depend on each other."""
@@ -92,20 +92,20 @@ class ModuleFolder(OrderFolder):
         neighbours have in common.
         """
         origins = [self.rows[node].origin for node in order]
-        known: list[Path | None] = []
+        own_paths: list[Path | None] = []
         for node, origin in zip(order, origins, strict=True):
             if origin.module is not None:
-                known.append(self.paths[node])
+                own_paths.append(self.paths[node])
             elif origin.method == NOT_ATTRIBUTED or origin.phase == _BACKWARD:
-                known.append(None)
+                own_paths.append(None)
             else:
-                known.append((origin.phase,))
-        found = []
-        places = _between(known, [one.phase for one in origins])
-        for place, origin in zip(places, origins, strict=True):
+                own_paths.append((origin.phase,))
+        paths = []
+        inherited_paths = _between(own_paths, [origin.phase for origin in origins])
+        for inherited, origin in zip(inherited_paths, origins, strict=True):
             apart = () if origin.module else (f"{_NO_MODULE}: {self._reason(origin)}",)
-            found.append(place + apart)
-        return found
+            paths.append(inherited + apart)
+        return paths
 
     # -- groups ----------------------------------------------------------------------------------
 
@@ -144,32 +144,34 @@ class ModuleFolder(OrderFolder):
         return group
 
 
-def _between(known: list[Path | None], phases: Sequence[str]) -> list[Path]:
+def _between(own_paths: list[Path | None], phases: Sequence[str]) -> list[Path]:
     """``known`` with the paths that are not known taken from the neighbours: what the nearest ones
     before and after have in common, those of the same phase where there is one in backward."""
-    if None not in known:
-        return [path for path in known if path is not None]
-    before = _nearest(known, phases, 1)
-    after = _nearest(known, phases, -1)
-    found = []
-    for path, one, other, phase in zip(known, before, after, phases, strict=True):
+    if None not in own_paths:
+        return [path for path in own_paths if path is not None]
+    before = _nearest(own_paths, phases, 1)
+    after = _nearest(own_paths, phases, -1)
+    paths = []
+    for path, earlier, later, phase in zip(own_paths, before, after, phases, strict=True):
         own = (_BACKWARD,) if phase == _BACKWARD else ()
-        inferred = own if one is None or other is None else shared(one, other) or own
-        found.append(inferred if path is None else path)
-    return found
+        inferred = own if earlier is None or later is None else shared(earlier, later) or own
+        paths.append(inferred if path is None else path)
+    return paths
 
 
-def _nearest(known: Sequence[Path | None], phases: Sequence[str], step: int) -> list[Path | None]:
+def _nearest(
+    own_paths: Sequence[Path | None], phases: Sequence[str], step: int
+) -> list[Path | None]:
     """For each place the known path nearest before it (after it for a ``step`` of -1)."""
-    found: list[Path | None] = [None] * len(known)
+    nearest: list[Path | None] = [None] * len(own_paths)
     last: Path | None = None
     last_backward: Path | None = None
-    for at in range(len(known))[::step]:
-        path = known[at]
+    for index in range(len(own_paths))[::step]:
+        path = own_paths[index]
         if path is None:
-            found[at] = last_backward if phases[at] == _BACKWARD else last
+            nearest[index] = last_backward if phases[index] == _BACKWARD else last
         else:
             last = path
-            if phases[at] == _BACKWARD:
+            if phases[index] == _BACKWARD:
                 last_backward = path
-    return found
+    return nearest

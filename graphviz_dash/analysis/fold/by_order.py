@@ -43,8 +43,11 @@ class OrderFolder(FoldRows):
     def row_of(self, nodes: Sequence[int]) -> list[Draft]:
         """The items along the spine, modules grouped."""
         order = self.topological(nodes)
-        place = {node: at for at, node in enumerate(order)}
-        after = [[place[one] for one in self._after[node] if one in place] for node in order]
+        position = {node: index for index, node in enumerate(order)}
+        after = [
+            [position[successor] for successor in self._after[node] if successor in position]
+            for node in order
+        ]
         return self.joined(self.series([self.leaf(node) for node in order], after))
 
     def joined(self, items: list[Draft]) -> list[Draft]:
@@ -128,8 +131,11 @@ class OrderFolder(FoldRows):
         self, row: Sequence[Draft], after: Sequence[Sequence[int]], places: list[int]
     ) -> Draft:
         own = [row[at] for at in places]
-        place = {at: number for number, at in enumerate(places)}
-        inner = [[place[one] for one in after[at] if one in place] for at in places]
+        position = {at: number for number, at in enumerate(places)}
+        inner = [
+            [position[successor] for successor in after[at] if successor in position]
+            for at in places
+        ]
         items = self.series(own, inner)
         if len(items) > 1:
             items = self.joined(items)
@@ -179,9 +185,9 @@ class OrderFolder(FoldRows):
         return ".".join(common[1:]) or (phase if phase != "other" else "branch")
 
 
-def shared(one: Path, other: Path) -> Path:
+def shared(first: Path, second: Path) -> Path:
     """What two paths begin with."""
-    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
     return tuple(part for part, _ in pairs)
 
 
@@ -200,10 +206,10 @@ def _components(after: Sequence[Sequence[int]], places: list[int]) -> list[list[
     """Weakly connected parts, each in the order given, the first to begin first."""
     near: dict[int, list[int]] = {at: [] for at in places}
     for at in places:
-        for one in after[at]:
-            if one in near:
-                near[at].append(one)
-                near[one].append(at)
+        for successor in after[at]:
+            if successor in near:
+                near[at].append(successor)
+                near[successor].append(at)
     part_of: dict[int, int] = {}
     for start in places:
         if start in part_of:
@@ -231,15 +237,15 @@ def _after(count: int, source: Ints, target: Ints) -> list[tuple[int, ...]]:
 
 def _module_paths(rows: Sequence[NodeRow]) -> list[Path]:
     """The path of each node, one object for all that are equal."""
-    known: dict[tuple[str, str | None, bool], Path] = {}
-    found = []
+    by_origin: dict[tuple[str, str | None, bool], Path] = {}
+    paths = []
     for row in rows:
         key = (row.origin.phase, row.origin.module, row.origin.op is None)
-        path = known.get(key)
+        path = by_origin.get(key)
         if path is None:
-            path = known[key] = _module_path(row)
-        found.append(path)
-    return found
+            path = by_origin[key] = _module_path(row)
+        paths.append(path)
+    return paths
 
 
 def _module_path(row: NodeRow) -> Path:

@@ -21,15 +21,18 @@ from graphviz_dash.analysis.fold.by_order import Path
 
 @dataclass(frozen=True)
 class _Level:
-    """One depth of the tree. By leaf: ``until``, where its group ends, and the ``name`` of that
-    group. ``visits`` has those groups, by their first leaf, that are one of several of a name.
-    ``after`` the rows that are more than one after another, by their first leaf: what each item
-    leads to."""
+    """One depth of the tree. What is by leaf is a list with an item for each leaf."""
 
     until: list[int]
+    """Where the group of each leaf ends."""
     name: list[int]
+    """Index of the path of each leaf's group."""
     visits: dict[int, tuple[int, int]]
+    """Of groups of which one row has several of a name, by their first leaf: the number of this
+    one, and how many there are."""
     after: dict[int, list[list[int]]]
+    """What each item leads to, of rows that are more than one item after another, by the first leaf
+    of the row."""
 
 
 class Levels:
@@ -43,9 +46,9 @@ class Levels:
         dependencies; ``paths`` are the names of the groups around each, outermost first, ``source``
         and ``target`` (edges,) the edges of all."""
         count = len(order)
-        place = np.full(nodes, -1, dtype=np.int64)
-        place[np.asarray(order, dtype=np.int64)] = np.arange(count)
-        source, target = place[source], place[target]
+        position = np.full(nodes, -1, dtype=np.int64)
+        position[np.asarray(order, dtype=np.int64)] = np.arange(count)
+        source, target = position[source], position[target]
         inside = (source >= 0) & (target >= 0)
         edges = (source[inside], target[inside])
         keys, self._names = _keys(paths)
@@ -149,11 +152,11 @@ def _enter_again(number: Ints, first: Ints, source: Ints, target: Ints, visit: I
     begun = first.tolist()
     by = np.argsort(source, kind="stable")
     ends = zip(source[by].tolist(), target[by].tolist(), strict=True)
-    for (begin, end), one, other in zip(
+    for (begin, end), child, next_child in zip(
         ends, number[source[by]].tolist(), number[target[by]].tolist(), strict=True
     ):
-        if one in circle and circle.get(other) == circle[one]:
-            visit[end] = max(visit[end], visit[begin] + (begun[one] > begun[other]))
+        if child in circle and circle.get(next_child) == circle[child]:
+            visit[end] = max(visit[end], visit[begin] + (begun[child] > begun[next_child]))
 
 
 def _circles(source: list[int], target: list[int]) -> dict[int, int]:
@@ -165,14 +168,14 @@ def _circles(source: list[int], target: list[int]) -> dict[int, int]:
         after.setdefault(begin, []).append(end)
         before.setdefault(end, []).append(begin)
     seen: set[int] = set()
-    order = [place for start in after for place in _reached(start, after, seen)]
+    order = [member for start in after for member in _reached(start, after, seen)]
     seen = set()
-    found: dict[int, int] = {}
+    circles: dict[int, int] = {}
     for start in reversed(order):
         members = _reached(start, before, seen)
         if len(members) > 1:
-            found.update(dict.fromkeys(members, start))
-    return found
+            circles.update(dict.fromkeys(members, start))
+    return circles
 
 
 def _reached(start: int, near: Mapping[int, list[int]], seen: set[int]) -> list[int]:
@@ -184,14 +187,14 @@ def _reached(start: int, near: Mapping[int, list[int]], seen: set[int]) -> list[
     path = [(start, iter(near.get(start, ())))]
     done = []
     while path:
-        here, others = path[-1]
-        other = next((one for one in others if one not in seen), None)
-        if other is None:
+        node, neighbours = path[-1]
+        unseen = next((neighbour for neighbour in neighbours if neighbour not in seen), None)
+        if unseen is None:
             path.pop()
-            done.append(here)
+            done.append(node)
         else:
-            seen.add(other)
-            path.append((other, iter(near.get(other, ()))))
+            seen.add(unseen)
+            path.append((unseen, iter(near.get(unseen, ()))))
     return done
 
 
@@ -248,9 +251,9 @@ def _visits(begins: Ints, group: Ints, name: Ints, visit: Ints) -> dict[int, tup
         if key in wanted:
             rows.setdefault(key, []).append(begin)
     return {
-        begin: (number + 1, len(found))
-        for found in rows.values()
-        for number, begin in enumerate(found)
+        begin: (number + 1, len(begins_of_name))
+        for begins_of_name in rows.values()
+        for number, begin in enumerate(begins_of_name)
     }
 
 
@@ -282,12 +285,13 @@ def _rows_apart(
         np.add.at(over, closed, -1)
     passed = np.cumsum(over)[:-1] > 0
     apart = np.unique(row_at[passed])
-    found: dict[int, list[list[int]]] = {}
-    for one in apart.tolist():
-        found[one] = [[] for _ in range(int(first[one]), int(last[one]))]
+    leads_to: dict[int, list[list[int]]] = {
+        number: [[] for _ in range(int(first[number]), int(last[number]))]
+        for number in apart.tolist()
+    }
     pairs = np.unique(begin * size + end)
     for pair in pairs[np.isin(row_at[pairs // size], apart)].tolist():
         opened, closed = divmod(pair, size)
-        one = int(row_at[opened])
-        found[one][opened - int(first[one])].append(closed - int(first[one]))
-    return {int(begins[first[one]]): after for one, after in found.items()}
+        number = int(row_at[opened])
+        leads_to[number][opened - int(first[number])].append(closed - int(first[number]))
+    return {int(begins[first[number]]): after for number, after in leads_to.items()}

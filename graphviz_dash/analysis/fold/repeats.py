@@ -38,13 +38,16 @@ class Variant:
 
 @dataclass(frozen=True)
 class LaunchDifference:
-    """A node that in some blocks is launched in another way: its number within the block, its name,
-    how most are launched and how often which other way occurs."""
+    """A node that in some blocks is launched in another way."""
 
     offset: int
+    """Its number within the block."""
     name: str
+    """Short name of its kernel, or its label."""
     usual: str
+    """How most are launched."""
     others: tuple[tuple[str, int], ...]
+    """Each other way, and how often it occurs."""
 
 
 @dataclass(frozen=True)
@@ -65,28 +68,30 @@ def repeat_facts(whole: WholeGraph, repeat: Group) -> RepeatFacts:
     groups: dict[tuple[_Look, ...], list[int]] = {}
     for number, look in enumerate(looks):
         groups.setdefault(look, []).append(number)
-    often = sorted(groups.items(), key=lambda one: -len(one[1]))
+    often = sorted(groups.items(), key=lambda item: -len(item[1]))
     usual, members = often[0]
     variants = [Variant(tuple(members), "")]
-    variants += [Variant(tuple(found), _difference(usual, look)) for look, found in often[1:]]
+    variants += [Variant(tuple(numbers), _difference(usual, look)) for look, numbers in often[1:]]
     times = np.array([_time(rows, nodes) for nodes in blocks])
-    return RepeatFacts(times, tuple(variants), _launches(rows, [blocks[one] for one in members]))
+    return RepeatFacts(
+        times, tuple(variants), _launches(rows, [blocks[number] for number in members])
+    )
 
 
 def unlike_most(whole: WholeGraph, repeat: Group, block: int) -> tuple[int, ...]:
     """The nodes (places) of one block that most blocks do not have in that place."""
     rows = whole.table.rows
-    nodes = [_nodes(one) for one in repeat.blocks]
-    looks = [tuple(_look(rows[node]) for node in one) for one in nodes]
+    nodes = [_nodes(repeated) for repeated in repeat.blocks]
+    looks = [tuple(_look(rows[node]) for node in members) for members in nodes]
     usual = Counter(looks).most_common(1)[0][0]
     own = looks[block]
     if own == usual or max(len(own), len(usual)) > _MOST_ALIGNED:
         return ()
-    found: list[int] = []
+    unlike: list[int] = []
     for what, _, _, begin, end in SequenceMatcher(None, usual, own, autojunk=False).get_opcodes():
         if what != "equal":
-            found += nodes[block][begin:end]
-    return tuple(found)
+            unlike += nodes[block][begin:end]
+    return tuple(unlike)
 
 
 def _nodes(block: Fold) -> tuple[int, ...]:
@@ -111,21 +116,21 @@ def _difference(usual: Sequence[_Look], other: Sequence[_Look]) -> str:
 
 def _time(rows: Sequence[NodeRow], nodes: Sequence[int]) -> float:
     seen = [rows[node].times.median_ns for node in nodes]
-    known = [time for time in seen if time is not None]
-    return float(sum(known)) if known else float("nan")
+    medians = [time for time in seen if time is not None]
+    return float(sum(medians)) if medians else float("nan")
 
 
 def _launches(
     rows: Sequence[NodeRow], blocks: list[tuple[int, ...]]
 ) -> tuple[LaunchDifference, ...]:
-    found = []
+    differences = []
     for offset, nodes in enumerate(zip(*blocks, strict=True)):
         ways = Counter(_launch(rows[node]) for node in nodes)
         if len(ways) > 1:
             (usual, _), *others = ways.most_common()
             name = short_name(rows[nodes[0]].node.label)
-            found.append(LaunchDifference(offset, name, usual, tuple(others)))
-    return tuple(found)
+            differences.append(LaunchDifference(offset, name, usual, tuple(others)))
+    return tuple(differences)
 
 
 def _launch(row: NodeRow) -> str:

@@ -52,14 +52,23 @@ class Draft:
     """A group before it has its id; a leaf has a node and no children."""
 
     kind: FoldKind
+    """What the group is."""
     title: str
+    """Title of the group; empty for a leaf."""
     children: Sequence[Draft]
+    """What lies in it, in order."""
     node: int = -1
+    """Index of a leaf's node; -1 for a group."""
     size: int = 1
+    """Nodes in all that lies in it."""
     shape: int = 0
+    """Number of its look: equal for equal groups."""
     repeats: int = 0
+    """Blocks of a REPEAT; 0 for other groups."""
     part: bool = False
+    """Whether it is some of the blocks of the REPEAT around it."""
     note: str = ""
+    """What is said beside the title; empty where there is nothing to say."""
 
 
 class FoldRows(ABC):
@@ -70,7 +79,7 @@ class FoldRows(ABC):
         self._bodies = whole.bodies
         self._codes: dict[object, int] = {}
         # Blocks of a repeat are rows of the same shapes, over and over.
-        self._known_borders: dict[tuple[int, ...], list[list[tuple[int, int]]]] = {}
+        self._borders_of: dict[tuple[int, ...], list[list[tuple[int, int]]]] = {}
 
     @abstractmethod
     def row_of(self, nodes: Sequence[int]) -> list[Draft]:
@@ -103,20 +112,20 @@ class FoldRows(ABC):
 
     def _families(self, items: list[Draft]) -> list[int]:
         """A number for each item, the same for neighbours that belong to one repeat."""
-        found = [0]
+        families = [0]
         for before, item in pairwise(items):
-            found.append(found[-1] if self._akin(before, item) else found[-1] + 1)
-        return found
+            families.append(families[-1] if self._akin(before, item) else families[-1] + 1)
+        return families
 
-    def _akin(self, one: Draft, other: Draft) -> bool:
-        if one.shape == other.shape:
+    def _akin(self, earlier: Draft, later: Draft) -> bool:
+        if earlier.shape == later.shape:
             return True
-        if one.node >= 0 or other.node >= 0:
+        if earlier.node >= 0 or later.node >= 0:
             return False
-        first, second = _NUMBERED.fullmatch(one.title), _NUMBERED.fullmatch(other.title)
+        first, second = _NUMBERED.fullmatch(earlier.title), _NUMBERED.fullmatch(later.title)
         if first is None or second is None or first[1] != second[1]:
             return False
-        return alike(self._inside(one), self._inside(other))
+        return alike(self._inside(earlier), self._inside(later))
 
     def _inside(self, draft: Draft) -> Counter[int]:
         """What the nodes of a group look like."""
@@ -153,12 +162,12 @@ class FoldRows(ABC):
         # As wide on each level, so that no level has two parts and the next one sixty.
         wide = min(most, math.ceil(len(items) ** (1 / levels)))
         size = -(-len(items) // wide)
-        found = []
-        for at in range(0, len(items), size):
-            part = items[at : at + size]
-            inside = self._even(part, group, begin + at, most)
-            found.append(group(inside, begin + at, begin + at + len(part)))
-        return found
+        parts = []
+        for start in range(0, len(items), size):
+            part = items[start : start + size]
+            inside = self._even(part, group, begin + start, most)
+            parts.append(group(inside, begin + start, begin + start + len(part)))
+        return parts
 
     def _repeat(self, title: str, blocks: list[Draft]) -> Draft:
         """Blocks in a row that are equal or alike."""
@@ -193,25 +202,25 @@ class FoldRows(ABC):
     def _borders(self, row: tuple[int, ...]) -> list[list[tuple[int, int]]]:
         """Where the blocks of repeats in a row of shapes begin and end: tandem repeats, those that
         cover most first; of blocks that are only alike, where that leaves a much shorter row."""
-        known = self._known_borders.get(row)
-        if known is not None:
-            return known
+        cached = self._borders_of.get(row)
+        if cached is not None:
+            return cached
         shapes = np.array(row, dtype=np.int64)
-        taken = np.zeros(len(row), dtype=bool)
+        covered_items = np.zeros(len(row), dtype=bool)
         chosen: list[list[tuple[int, int]]] = []
         for covered, start, period in _tandem(shapes):
-            if not taken[start : start + covered].any():
-                taken[start : start + covered] = True
-                places = range(start, start + covered, period)
-                chosen.append([(place, place + period) for place in places])
-        left = len(row) - int(taken.sum()) + len(chosen)
+            if not covered_items[start : start + covered].any():
+                covered_items[start : start + covered] = True
+                starts = range(start, start + covered, period)
+                chosen.append([(begin, begin + period) for begin in starts])
+        left = len(row) - int(covered_items.sum()) + len(chosen)
         if left > _SHORT:
             covered, blocks = alike_blocks(shapes)
             runs = runs_of(blocks)
             if 2 * (len(row) - covered + len(runs)) <= left:
                 chosen = runs
-        self._known_borders[row] = sorted(chosen)
-        return self._known_borders[row]
+        self._borders_of[row] = sorted(chosen)
+        return self._borders_of[row]
 
     def _long_runs(self, items: list[Draft]) -> list[Draft]:
         result: list[Draft] = []
@@ -292,12 +301,12 @@ class FoldRows(ABC):
     def _numbered(self, draft: Draft, ident: str, first: int, order: Order) -> Group:
         children: list[Fold] = []
         at = first
-        for place, child in enumerate(draft.children):
+        for position, child in enumerate(draft.children):
             if child.node >= 0:
                 children.append(Leaf(f"n{child.node}", child.node))
                 at += 1
             else:
-                group = self._numbered(child, f"{ident}.{place}", at, order)
+                group = self._numbered(child, f"{ident}.{position}", at, order)
                 children.append(group)
                 at += group.count
         return Group(
@@ -356,13 +365,13 @@ def _span_title(first: str, last: str) -> str:
 def _tandem(shapes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[tuple[int, int, int]]:
     """Blocks that repeat directly: (items covered, start, period), those that cover most first and
     of these the shortest period first. A period of one must repeat often to count."""
-    found = []
+    tandems = []
     for period in range(1, min(_LONGEST_PERIOD, len(shapes) // 2) + 1):
         equal = shapes[:-period] == shapes[period:]
         edges = np.flatnonzero(np.diff(np.concatenate(([False], equal, [False])).astype(np.int8)))
         for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             covered = (end - start) // period * period + period
             if covered >= 2 * period and (period > 1 or covered >= _SHORTEST_RUN):
-                found.append((covered, start, period))
-    found.sort(key=lambda one: (-one[0], one[2], one[1]))
-    return found
+                tandems.append((covered, start, period))
+    tandems.sort(key=lambda tandem: (-tandem[0], tandem[2], tandem[1]))
+    return tandems

@@ -32,10 +32,10 @@ _SHORTEST: Final = 3
 """Items of a block; shorter ones are alike by chance."""
 
 
-def alike(one: Counter[int], other: Counter[int]) -> bool:
+def alike(first: Counter[int], second: Counter[int]) -> bool:
     """Whether two blocks, as counts of what is in them, are blocks of one repeat."""
-    longer = max(one.total(), other.total())
-    return longer > 0 and (one & other).total() >= ALIKE * longer
+    longer = max(first.total(), second.total())
+    return longer > 0 and (first & second).total() >= ALIKE * longer
 
 
 def alike_blocks(shapes: Ints) -> tuple[int, list[tuple[int, int]]]:
@@ -49,9 +49,9 @@ def alike_blocks(shapes: Ints) -> tuple[int, list[tuple[int, int]]]:
     values, counts = np.unique(shapes, return_counts=True)
     often = (counts >= _FEWEST) & (counts * _SHORTEST <= len(shapes))
     for landmark in values[often][np.argsort(counts[often], kind="stable")][:_LANDMARKS].tolist():
-        found = _cut(shapes, landmark)
-        if found[0] > best[0]:
-            best = found
+        cut = _cut(shapes, landmark)
+        if cut[0] > best[0]:
+            best = cut
         if best[0] >= _NEARLY_ALL * len(shapes):
             break
     return best
@@ -59,13 +59,13 @@ def alike_blocks(shapes: Ints) -> tuple[int, list[tuple[int, int]]]:
 
 def runs_of(blocks: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     """Blocks that follow one another without a gap, together."""
-    found: list[list[tuple[int, int]]] = []
+    runs: list[list[tuple[int, int]]] = []
     for block in blocks:
-        if found and found[-1][-1][1] == block[0]:
-            found[-1].append(block)
+        if runs and runs[-1][-1][1] == block[0]:
+            runs[-1].append(block)
         else:
-            found.append([block])
-    return found
+            runs.append([block])
+    return runs
 
 
 def _cut(shapes: Ints, landmark: int) -> tuple[int, list[tuple[int, int]]]:
@@ -96,8 +96,8 @@ def _common(shapes: Ints, begins: Ints, ends: Ints) -> Ints:
     order = np.lexsort((block, shapes[inside]))
     shape, block = shapes[inside][order], block[order]
     fresh = np.append(True, (shape[1:] != shape[:-1]) | (block[1:] != block[:-1]))
-    place = np.arange(len(shape))
-    nth = place - np.maximum.accumulate(np.where(fresh, place, 0))
+    position = np.arange(len(shape))
+    nth = position - np.maximum.accumulate(np.where(fresh, position, 0))
     by = np.lexsort((block, nth, shape))
     shape, block, nth = shape[by], block[by], nth[by]
     shared = (shape[1:] == shape[:-1]) & (nth[1:] == nth[:-1]) & (block[1:] == block[:-1] + 1)

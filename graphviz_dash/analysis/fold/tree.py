@@ -62,39 +62,43 @@ class Order:
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes that belong together.
-
-    ``children`` follow one another, except those of a PARALLEL group, which stand side by side,
-    and of a TANGLE, whose order is given by the edges alone. Its ``count`` leaves are those of
-    ``order`` from ``first`` on. A REPEAT is ``repeats`` blocks that are equal or alike: its
-    children, or what lies in them where they are parts of it, REPEATs again. A HOLDER has the node
-    that holds graphs, and then their BODY groups, which stand side by side. Groups of one ``shape``
-    hold equal nodes, put together alike.
-    ``part``: it is some of the blocks of the REPEAT around it. ``note`` is said of it beside its
-    title, where there is something to say.
-    """
+    """Nodes that belong together."""
 
     id: str
+    """Unique among leaves and groups of the tree."""
     kind: FoldKind
+    """What the group is."""
     title: str
+    """What it is called."""
     children: tuple[Fold, ...]
+    """They follow one another, except those of a PARALLEL group, which stand side by side, and of a
+    TANGLE, whose order is given by the edges alone. A HOLDER has the node that holds graphs, and
+    then their BODY groups, which stand side by side."""
     first: int
+    """The first of its leaves in ``order``."""
     count: int
+    """Leaves from there on."""
     order: Order = field(repr=False, compare=False)
+    """The leaves of the whole tree."""
     repeats: int = 0
+    """Blocks of a REPEAT, which are equal or alike: its children, or what lies in them where they
+    are parts of it, REPEATs again. 0 for other groups."""
     shape: int = 0
+    """Number of its look: groups of one shape hold equal nodes, put together alike."""
     part: bool = False
+    """Whether it is some of the blocks of the REPEAT around it."""
     note: str = ""
+    """What is said of it beside its title; empty where there is nothing to say."""
 
     @cached_property
     def blocks(self) -> tuple[Fold, ...]:
         """Of a REPEAT the blocks, those of its parts included; none of other groups."""
         if self.kind is not FoldKind.REPEAT:
             return ()
-        found: list[Fold] = []
+        blocks: list[Fold] = []
         for child in self.children:
-            found += child.blocks if isinstance(child, Group) and child.part else (child,)
-        return tuple(found)
+            blocks += child.blocks if isinstance(child, Group) and child.part else (child,)
+        return tuple(blocks)
 
     @cached_property
     def block_starts(self) -> tuple[int, ...]:
@@ -131,21 +135,21 @@ def block_of(repeat: Group, at: int) -> int:
 def _inner_at(children: Sequence[Fold], at: int) -> Group | None:
     """The group among ``children`` that holds the leaf number ``at``."""
     inner = [child for child in children if isinstance(child, Group)]
-    place = bisect_right(inner, at, key=lambda child: child.first) - 1
-    if place < 0 or at >= inner[place].first + inner[place].count:
+    index = bisect_right(inner, at, key=lambda child: child.first) - 1
+    if index < 0 or at >= inner[index].first + inner[index].count:
         return None
-    return inner[place]
+    return inner[index]
 
 
 def groups(root: Group) -> dict[str, Group]:
     """All groups of the tree by id."""
-    found: dict[str, Group] = {}
+    by_id: dict[str, Group] = {}
     pending = [root]
     while pending:
         group = pending.pop()
-        found[group.id] = group
+        by_id[group.id] = group
         pending.extend(child for child in group.children if isinstance(child, Group))
-    return found
+    return by_id
 
 
 def mirrored(
@@ -153,21 +157,21 @@ def mirrored(
 ) -> set[str]:
     """Ids of groups, those inside a block of a REPEAT as they are called in the block that is shown
     for all (the first unless ``shown`` tells; -1: all are); those that it lacks are left out."""
-    found = set()
+    ids = set()
     for ident in wanted:
-        here: str | None = ident
+        current: str | None = ident
         depth, of_parts = 1, False
-        while here is not None and depth < here.count(".") + 1:
-            outer = by_id[".".join(here.split(".")[:depth])]
+        while current is not None and depth < current.count(".") + 1:
+            outer = by_id[".".join(current.split(".")[:depth])]
             # Where one block stands for all, the parts of the repeat are not seen.
             of_parts = of_parts and outer.part
             if outer.kind is FoldKind.REPEAT and shown.get(outer.id, 0) >= 0 and not of_parts:
-                here = _in_block(outer, by_id[here], shown.get(outer.id, 0), by_id)
+                current = _in_block(outer, by_id[current], shown.get(outer.id, 0), by_id)
                 of_parts = True
             depth += 1
-        if here is not None:
-            found.add(here)
-    return found
+        if current is not None:
+            ids.add(current)
+    return ids
 
 
 def _in_block(repeat: Group, group: Group, block: int, by_id: Mapping[str, Group]) -> str | None:

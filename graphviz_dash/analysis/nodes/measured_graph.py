@@ -28,7 +28,7 @@ from graphviz_dash.analysis.graph.flatten import flatten
 from graphviz_dash.analysis.graph.topology import visible_edges
 from graphviz_dash.analysis.replays.replays import (
     ReplayMatch,
-    known_of,
+    identities_of,
     match_replays,
     timed_replays,
 )
@@ -131,7 +131,7 @@ def run_replays(run: Run) -> ReplayMatch | None:
     if not run.graphs:
         return None
     trace = run.replay_trace
-    traced = None if trace is None else match_replays(run.graphs, trace, known_of(run))
+    traced = None if trace is None else match_replays(run.graphs, trace, identities_of(run))
     return timed_replays(run, traced)
 
 

@@ -20,7 +20,7 @@ from graphviz_dash.analysis.replays.replays import (
     UNMATCHED,
     Narrow,
     ReplayMatch,
-    known_of,
+    identities_of,
     match_replays,
     timed_replays,
 )
@@ -110,7 +110,7 @@ def node_table(run: Run, graph_id: str) -> NodeTable:
     if graph is None:
         raise KeyError(graph_id)
     trace = run.replay_trace
-    traced = None if trace is None else match_replays(run.graphs, trace, known_of(run))
+    traced = None if trace is None else match_replays(run.graphs, trace, identities_of(run))
     matched = timed_replays(run, traced)
     return build_node_table(graph, attribute(graph, run.capture_trace), matched, run.graphs)
 

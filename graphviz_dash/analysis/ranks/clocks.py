@@ -30,31 +30,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RankTrace:
-    """One rank's traced pass: its steps, and the communication of each."""
+    """One rank's traced pass."""
 
     rank: int
+    """Number of the rank."""
     trace: Trace
+    """Its trace."""
     steps: tuple[Step, ...]
+    """The steps that it marks."""
     communication: tuple[StepCommunication, ...]
+    """The communication of each step."""
 
 
 @dataclass(frozen=True)
 class Instances:
-    """Collectives that were found on all ranks, in the order of steps.
-
-    ``step`` is the index of the step and ``place`` counts the collectives within it, shape (n,).
-    ``row`` (rows of each rank's ``trace.gpu``), ``start`` and ``end`` have shape (n, ranks); times
-    are in ns of each rank's own clock. ``unmatched`` counts, over all ranks, collectives that have
-    no partner on another.
-    """
+    """Collectives that were matched on all ranks, n of them, in the order of steps. Times are in ns
+    of each rank's own clock."""
 
     kinds: tuple[Collective, ...]
+    """The kind of each."""
     step: Ints
-    place: Ints
+    """Index of its step, shape (n,)."""
+    ordinal: Ints
+    """Its number within the step, from 0, shape (n,)."""
     row: Ints
+    """Row of each rank's ``trace.gpu``, shape (n, ranks)."""
     start: Ints
+    """Begin in ns, shape (n, ranks)."""
     end: Ints
+    """End in ns, shape (n, ranks)."""
     unmatched: int
+    """Collectives of all ranks that have no partner on another."""
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -62,19 +68,20 @@ class Instances:
 
 @dataclass(frozen=True)
 class Clock:
-    """How one rank's times are brought to the first rank's clock; all in ns.
-
-    ``offset`` is added to its Unix times. ``spread`` is how far the ends of collectives still lie
-    apart afterwards: half the range from the 5th to the 95th percentile. ``bound`` is how far the
-    offset could be wrong at most: beyond it some rank would have finished a collective before the
-    last had begun. ``samples`` is the number of ends it rests on.
-    """
+    """How one rank's times are brought to the first rank's clock."""
 
     rank: int
+    """Number of the rank."""
     offset: int
+    """What is added to its Unix times, in ns."""
     spread: float
+    """How far the ends of collectives still lie apart afterwards, in ns: half the range from the
+    5th to the 95th percentile."""
     bound: float
+    """How far the offset could be wrong at most, in ns: beyond it some rank would have finished a
+    collective before the last had begun."""
     samples: int
+    """Ends that it rests on."""
 
 
 def match_instances(ranks: Sequence[RankTrace]) -> Instances:
@@ -84,40 +91,40 @@ def match_instances(ranks: Sequence[RankTrace]) -> Instances:
     equally many of it on every rank.
     """
     rows_of = [
-        {step.index: found.rows for step, found in zip(rank.steps, rank.communication, strict=True)}
+        {step.index: part.rows for step, part in zip(rank.steps, rank.communication, strict=True)}
         for rank in ranks
     ]
     common = sorted(set.intersection(*(set(rows) for rows in rows_of)))
     kinds: list[Collective] = []
     step_of: list[int] = []
-    place_of: list[int] = []
+    ordinal_of: list[int] = []
     rows: list[Ints] = []
-    total = sum(len(found) for rank in rows_of for found in rank.values())
+    total = sum(len(of_step) for rank in rows_of for of_step in rank.values())
     for index in common:
         own = [rank[index] for rank in rows_of]
         named = [
-            collective_kinds(rank.trace, found) for rank, found in zip(ranks, own, strict=True)
+            collective_kinds(rank.trace, of_step) for rank, of_step in zip(ranks, own, strict=True)
         ]
         pairs = _matched(named)
-        for place, (kind, members) in enumerate(pairs):
+        for ordinal, (kind, members) in enumerate(pairs):
             kinds.append(kind)
             step_of.append(index)
-            place_of.append(place)
+            ordinal_of.append(ordinal)
             rows.append(
-                np.array([found[at] for found, at in zip(own, members, strict=True)], np.int64)
+                np.array([of_step[at] for of_step, at in zip(own, members, strict=True)], np.int64)
             )
     table = np.array(rows, dtype=np.int64).reshape(len(rows), len(ranks))
     start = np.empty_like(table)
     end = np.empty_like(table)
-    for place, rank in enumerate(ranks):
+    for number, rank in enumerate(ranks):
         gpu = rank.trace.gpu
         begins = column(gpu, "ts")
-        start[:, place] = begins[table[:, place]]
-        end[:, place] = (begins + np.maximum(column(gpu, "dur"), 0))[table[:, place]]
+        start[:, number] = begins[table[:, number]]
+        end[:, number] = (begins + np.maximum(column(gpu, "dur"), 0))[table[:, number]]
     return Instances(
         kinds=tuple(kinds),
         step=np.array(step_of, dtype=np.int64),
-        place=np.array(place_of, dtype=np.int64),
+        ordinal=np.array(ordinal_of, dtype=np.int64),
         row=table,
         start=start,
         end=end,
@@ -126,14 +133,14 @@ def match_instances(ranks: Sequence[RankTrace]) -> Instances:
 
 
 def _matched(named: list[list[Collective]]) -> list[tuple[Collective, tuple[int, ...]]]:
-    """Kind and, for each rank, place in its list of each collective of a step."""
+    """Kind and, for each rank, index in its list of each collective of a step."""
     first = named[0]
     if all(other == first for other in named[1:]):
-        return [(kind, (place,) * len(named)) for place, kind in enumerate(first)]
+        return [(kind, (index,) * len(named)) for index, kind in enumerate(first)]
     pairs: list[tuple[Collective, tuple[int, ...]]] = []
     for kind in dict.fromkeys(first):
-        places = [[at for at, one in enumerate(names) if one is kind] for names in named]
-        if len({len(found) for found in places}) == 1:
+        places = [[index for index, name in enumerate(names) if name is kind] for names in named]
+        if len({len(indices) for indices in places}) == 1:
             pairs += [(kind, members) for members in zip(*places, strict=True)]
     return sorted(pairs, key=lambda pair: pair[1][0])
 
@@ -148,18 +155,18 @@ def align_clocks(ranks: Sequence[RankTrace], instances: Instances) -> tuple[Cloc
     if not meets.any():
         return ()
     clocks = [Clock(ranks[0].rank, 0, 0.0, 0.0, int(meets.sum()))]
-    for place in range(1, len(ranks)):
-        start = instances.start[meets][:, (0, place)]
-        end = instances.end[meets][:, (0, place)]
-        late = end[:, 1] - end[:, 0] + ahead[place]
+    for index in range(1, len(ranks)):
+        start = instances.start[meets][:, (0, index)]
+        end = instances.end[meets][:, (0, index)]
+        late = end[:, 1] - end[:, 0] + ahead[index]
         offset = -round(float(np.median(late)))
         low, high = np.percentile(late + offset, (5, 95))
         # Each rank ends after the other has begun, whatever the clocks say.
-        least = int((start[:, 0] - end[:, 1]).max() - ahead[place])
-        most = int((end[:, 0] - start[:, 1]).min() - ahead[place])
+        least = int((start[:, 0] - end[:, 1]).max() - ahead[index])
+        most = int((end[:, 0] - start[:, 1]).min() - ahead[index])
         clocks.append(
             Clock(
-                rank=ranks[place].rank,
+                rank=ranks[index].rank,
                 offset=offset,
                 spread=float(high - low) / 2,
                 bound=float(max(offset - least, most - offset, 0)),

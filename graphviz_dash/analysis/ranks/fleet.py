@@ -85,64 +85,79 @@ KERNELS: Final = pl.Schema(
 
 TABLES: Final = {"ranks": RANKS, "graphs": GRAPHS, "kernels": KERNELS}
 
-Rows = list[dict[str, Any]]
+TableRows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class RankSummary:
     """The rows of one rank, by table."""
 
-    ranks: Rows
-    graphs: Rows
-    kernels: Rows
+    ranks: TableRows
+    graphs: TableRows
+    kernels: TableRows
 
 
 @dataclass(frozen=True)
 class SlowRank:
-    """A rank that takes longer for what it does itself: its ``compute_ns``, that of the median
-    rank, and the kernel that takes most of the difference."""
+    """A rank that takes longer for what it does itself."""
 
     name: str
+    """Name of its run."""
     rank: int | None
+    """Number of the rank; None where the trace does not tell."""
     compute_ns: float
+    """Its own work in a step, in ns."""
     median_ns: float
+    """The same of the median rank, in ns."""
     kernel: str | None
+    """The kernel that takes most of the difference; None where none takes longer."""
     kernel_ns: float
+    """How much longer that kernel takes in a step, in ns."""
 
 
 @dataclass(frozen=True)
 class OddGraph:
-    """A graph that not all ranks replay: what it looks like, how many have it, and the names of
-    those that do, or where they are the most of those that do not (``lacking``)."""
+    """A graph that not all ranks replay."""
 
     graph: str
+    """What its replays look like, as a digest."""
     first: str
+    """Name of the first kernel, copy or set of a replay."""
     kernels: int
+    """Rows of a replay."""
     owners: int
+    """How many ranks replay it."""
     lacking: bool
+    """Whether ``ranks`` are those without it, because most have it."""
     ranks: tuple[str, ...]
+    """Names of the runs that have it, or of those that lack it."""
 
 
 @dataclass(frozen=True)
 class FleetAnswer:
-    """What the tables say of the ``ranks`` ranks that ran in one ``mode`` (None: not told).
-
-    ``step_ns`` is the median of the ranks' steps. ``launch_bound`` are the shares of a step at the
-    least, the median, the 95th percentile and the greatest of all ranks; ``launch_bound_worst``
-    names the last. ``odd`` are graphs that some ranks have and others do not, of ``graphs`` in all.
-    ``unmarked`` and ``incomplete`` count ranks whose figures are of a whole trace or of a part.
-    """
+    """What the tables say of the ranks that ran in one mode."""
 
     mode: str | None
+    """The execution mode; None where the traces do not tell."""
     ranks: int
+    """How many there are."""
     step_ns: float | None
+    """Median of the ranks' steps in ns; None without steps."""
     slow: tuple[SlowRank, ...]
+    """Ranks whose own work takes longer than that of most."""
     graphs: int
+    """Graphs that look different, in all."""
     odd: tuple[OddGraph, ...]
+    """Those of them that some ranks have and others do not."""
     launch_bound: tuple[float, float, float, float] | None
+    """Share of a step in which the GPU waited for launches: the least, the median, the 95th
+    percentile and the greatest of all ranks; None without steps."""
     launch_bound_worst: str | None
+    """Name of the rank with the greatest share; None without steps."""
     unmarked: int
+    """Ranks whose figures are of a whole trace, for it marks no steps."""
     incomplete: int
+    """Ranks whose trace is a part of one."""
 
 
 def summarise(
@@ -154,15 +169,15 @@ def summarise(
     mode: str | None = None,
 ) -> RankSummary:
     """The summary of one rank's trace."""
-    found = steps(trace)
+    traced_steps = steps(trace)
     gpu = trace.gpu
     begin = column(gpu, "ts")
     end = begin + np.maximum(column(gpu, "dur"), 0)
     communicates = _communicates(trace)
-    bound = _launch_bound(trace, begin, end, found)
-    rows: Rows = []
+    bound = _launch_bound(trace, begin, end, traced_steps)
+    rows: TableRows = []
     compute, exposed = [], []
-    for step in found:
+    for step in traced_steps:
         own = step.gpu_rows
         computing = own[~communicates[own]]
         busy = int(exclusive_ns(begin[computing], end[computing]).sum())
@@ -179,22 +194,22 @@ def summarise(
             "world_size": world_size,
             "gpu": names[0] if names else None,
             "events": trace.info.events,
-            "steps": len(found),
-            "marked": bool(found) and found[0].method is not StepMethod.WHOLE,
-            "step_ns": _median([step.duration_ns for step in found]),
-            "step_p95_ns": _p95([step.duration_ns for step in found]),
-            "busy_ns": _median([step.busy_ns for step in found]),
+            "steps": len(traced_steps),
+            "marked": bool(traced_steps) and traced_steps[0].method is not StepMethod.WHOLE,
+            "step_ns": _median([step.duration_ns for step in traced_steps]),
+            "step_p95_ns": _p95([step.duration_ns for step in traced_steps]),
+            "busy_ns": _median([step.busy_ns for step in traced_steps]),
             "compute_ns": _median(compute),
             "communication_ns": _median(exposed),
             "launch_bound_ns": _median(bound),
-            "kernels": _median([step.kernels for step in found]),
-            "graph_launches": _median([step.graph_launches for step in found]),
-            "other_launches": _median([s.kernel_launches + s.copy_calls for s in found]),
+            "kernels": _median([step.kernels for step in traced_steps]),
+            "graph_launches": _median([step.graph_launches for step in traced_steps]),
+            "other_launches": _median([s.kernel_launches + s.copy_calls for s in traced_steps]),
             "incomplete": bool(trace.info.incomplete),
             "problems": " ".join(problems),
         }
     )
-    return RankSummary(rows, _graphs(trace, name, rank), _kernels(trace, found, name, rank))
+    return RankSummary(rows, _graphs(trace, name, rank), _kernels(trace, traced_steps, name, rank))
 
 
 def _median(values: list[int]) -> float | None:
@@ -207,17 +222,17 @@ def _p95(values: list[int]) -> float | None:
 
 def _communicates(trace: Trace) -> np.ndarray[Any, np.dtype[np.bool_]]:
     codes, names = encode(trace.gpu["name"])
-    known = np.array([collective_of(name) is not None for name in names], dtype=np.bool_)
-    return known[codes] if len(names) else np.zeros(trace.gpu.height, np.bool_)
+    is_collective = np.array([collective_of(name) is not None for name in names], dtype=np.bool_)
+    return is_collective[codes] if len(names) else np.zeros(trace.gpu.height, np.bool_)
 
 
-def _launch_bound(trace: Trace, begin: Ints, end: Ints, found: Sequence[Step]) -> list[int]:
+def _launch_bound(trace: Trace, begin: Ints, end: Ints, traced_steps: Sequence[Step]) -> list[int]:
     """For each step how long the GPU was idle in it while the call that launched the next work had
     not ended. Of a graph's rows the first alone waits for it; rows whose call is not known wait
     for none."""
-    if not found or not len(begin) or not trace.runtime.height:
-        return [0] * len(found)
-    first = min(int(begin[0]), found[0].start)
+    if not traced_steps or not len(begin) or not trace.runtime.height:
+        return [0] * len(traced_steps)
+    first = min(int(begin[0]), traced_steps[0].start)
     reach = np.concatenate(([first], np.maximum.accumulate(end)[:-1]))
     link = link_launches(
         column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
@@ -233,11 +248,11 @@ def _launch_bound(trace: Trace, begin: Ints, end: Ints, found: Sequence[Step]) -
         begun = np.append(starts, moments.max(initial=0))[over]
         return np.asarray(before[over] + np.maximum(moments - begun, 0), dtype=np.int64)
 
-    edges = np.array([(step.start, step.end) for step in found], np.int64).reshape(-1, 2)
+    edges = np.array([(step.start, step.end) for step in traced_steps], np.int64).reshape(-1, 2)
     return [int(each) for each in idle_until(edges[:, 1]) - idle_until(edges[:, 0])]
 
 
-def _graphs(trace: Trace, name: str, rank: int | None) -> Rows:
+def _graphs(trace: Trace, name: str, rank: int | None) -> TableRows:
     launches, _ = launched_rows(trace)
     if not launches:
         return []
@@ -258,11 +273,11 @@ def _graphs(trace: Trace, name: str, rank: int | None) -> Rows:
             "rank": rank,
             "graph": ident,
             "kernels": len(first[ident]),
-            "replays": len(found),
-            "span_ns": _median(found),
+            "replays": len(durations),
+            "span_ns": _median(durations),
             "first": names[int(first[ident][0])],
         }
-        for ident, found in spans.items()
+        for ident, durations in spans.items()
     ]
 
 
@@ -271,7 +286,7 @@ def _looks(trace: Trace) -> np.ndarray[Any, np.dtype[np.uint64]]:
     gpu = trace.gpu
     kinds, kind_names = encode(gpu["kind"])
     names, name_texts = encode(gpu["name"])
-    shapes = [column(gpu, one) for one in _SHAPE]
+    shapes = [column(gpu, dimension) for dimension in _SHAPE]
     table = np.stack([kinds.astype(np.int64), names.astype(np.int64), *shapes], axis=1)
     distinct, which = np.unique(table, axis=0, return_inverse=True)
     numbers = [
@@ -284,10 +299,12 @@ def _looks(trace: Trace) -> np.ndarray[Any, np.dtype[np.uint64]]:
 _SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "bytes")
 
 
-def _kernels(trace: Trace, found: tuple[Step, ...], name: str, rank: int | None) -> Rows:
-    if not found:
+def _kernels(
+    trace: Trace, traced_steps: tuple[Step, ...], name: str, rank: int | None
+) -> TableRows:
+    if not traced_steps:
         return []
-    uses = kernel_uses(trace, found)
+    uses = kernel_uses(trace, traced_steps)
     longest = sorted(uses.items(), key=lambda item: -item[1].total_ns)[:MOST_KERNELS]
     return [
         {
@@ -307,11 +324,11 @@ def fleet_answers(
     """What the tables of a fleet say, of each mode by itself: only ranks that ran alike can be held
     against each other. Each of the three questions is one query over them."""
     modes = ranks.select(pl.col("mode").unique(maintain_order=True)).collect()["mode"].to_list()
-    found = []
+    answers = []
     for mode in modes:
         own = ranks.filter(pl.col("mode").eq_missing(mode))
         names = own.select("name")
-        found.append(
+        answers.append(
             _answer(
                 mode,
                 own,
@@ -319,7 +336,7 @@ def fleet_answers(
                 kernels.join(names, on="name", how="semi"),
             )
         )
-    return tuple(found)
+    return tuple(answers)
 
 
 def _answer(
@@ -341,7 +358,7 @@ def _answer(
     ).collect().row(0, named=True)  # fmt: skip
     odd, count = _odd(ranks, graphs)
     bound = tuple(overall[key] for key in ("least", "half", "most", "worst"))
-    known = len(bound) == 4 and None not in bound
+    is_timed = len(bound) == 4 and None not in bound
     return FleetAnswer(
         mode=mode,
         ranks=overall["count"],
@@ -349,8 +366,8 @@ def _answer(
         slow=_slow(ranks, kernels),
         graphs=count,
         odd=odd,
-        launch_bound=(bound[0], bound[1], bound[2], bound[3]) if known else None,
-        launch_bound_worst=overall["worst_name"] if known else None,
+        launch_bound=(bound[0], bound[1], bound[2], bound[3]) if is_timed else None,
+        launch_bound_worst=overall["worst_name"] if is_timed else None,
         unmarked=overall["unmarked"] or 0,
         incomplete=overall["incomplete"] or 0,
     )
@@ -376,7 +393,7 @@ def _slow(ranks: pl.LazyFrame, kernels: pl.LazyFrame) -> tuple[SlowRank, ...]:
         .group_by("name")
         .agg(kernel=pl.col("kernel").first(), more=pl.col("more").first())
     )
-    found = slow.join(more, on="name", how="left").sort(
+    by_rank = slow.join(more, on="name", how="left").sort(
         "compute_ns", "name", descending=[True, False]
     )
     return tuple(
@@ -388,7 +405,7 @@ def _slow(ranks: pl.LazyFrame, kernels: pl.LazyFrame) -> tuple[SlowRank, ...]:
             row["kernel"] if (row["more"] or 0) > 0 else None,
             max(row["more"] or 0.0, 0.0),
         )
-        for row in found.collect().iter_rows(named=True)
+        for row in by_rank.collect().iter_rows(named=True)
     )
 
 
@@ -398,15 +415,15 @@ def _odd(ranks: pl.LazyFrame, graphs: pl.LazyFrame) -> tuple[tuple[OddGraph, ...
         first=pl.col("first").first(),
         kernels=pl.col("kernels").first(),
     )
-    found = (
+    counted = (
         by_graph.join(ranks.select(all=pl.len()), how="cross")
         .with_columns(count=pl.col("owners").list.len())
         .sort("count", "graph")
         .collect()
     )
-    odd = found.filter(pl.col("count") < pl.col("all"))
+    odd = counted.filter(pl.col("count") < pl.col("all"))
     every = set(ranks.select("name").collect()["name"].to_list()) if odd.height else set()
-    return tuple(_odd_graph(row, every) for row in odd.iter_rows(named=True)), found.height
+    return tuple(_odd_graph(row, every) for row in odd.iter_rows(named=True)), counted.height
 
 
 def _odd_graph(row: dict[str, Any], every: set[str]) -> OddGraph:

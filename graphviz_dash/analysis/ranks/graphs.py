@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.origins.attribution import attribute
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins
-from graphviz_dash.analysis.replays.replays import METHODS, known_of, match_replays
+from graphviz_dash.analysis.replays.replays import METHODS, identities_of, match_replays
 from graphviz_dash.analysis.trace.collectives import message_bytes
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.signatures import normalised
@@ -22,28 +23,56 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 
+class GraphAspect(StrEnum):
+    """What graphs of two ranks can differ in."""
+
+    GRAPHS = "graphs"
+    NODES = "nodes"
+    NODE = "node"
+    EDGES = "edges"
+
+
+@dataclass(frozen=True)
+class FirstDifference:
+    """The first thing in which the graphs of a rank differ from those of the first rank."""
+
+    aspect: GraphAspect
+    """The number of graphs, the number of a graph's nodes, one node, or a graph's edges."""
+    graph: CapturedGraph | None = None
+    """The rank's graph; None where the number of graphs differs."""
+    counts: tuple[int, int] | None = None
+    """Number of graphs or nodes on the first rank and on this one; None for the other aspects."""
+    nodes: tuple[GraphNode, GraphNode] | None = None
+    """The node on the first rank and on this one; None for the other aspects."""
+
+
 @dataclass(frozen=True)
 class GraphDifference:
-    """The graphs of ``rank`` against those of the first rank: ``text`` says the first difference,
-    and is None where kinds, names, launch shapes, sizes and edges of all nodes agree."""
+    """The graphs of ``rank`` against those of the first rank: ``first`` is None where kinds, names,
+    launch shapes, sizes and edges of all nodes agree."""
 
     rank: int
-    text: str | None
+    first: FirstDifference | None
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Where a collective's kernel comes from. ``method`` says how that is known; ``graph`` and
-    ``node`` are None where it was launched by a call of its own. ``bytes`` is what the first rank
-    gives to it, None where that is not told."""
+class CollectiveOrigin:
+    """Where a collective's kernel comes from."""
 
     method: str
+    """How that is known."""
     graph: str | None
+    """Id of the graph that holds it; None where it was launched by a call of its own."""
     node: int | None
+    """Index of its node there; None where it was launched by a call of its own."""
     op: str | None
+    """The operator that launched it; None where the trace does not tell."""
     module: str | None
+    """Path of the module that launched it; None where the trace does not tell."""
     source: str | None
+    """``file:line`` of the launch; None where the trace does not tell."""
     bytes: int | None = None
+    """What the first rank gives to it, in bytes; None where that is not told."""
 
 
 def differences(runs: Sequence[Run]) -> tuple[GraphDifference, ...]:
@@ -56,17 +85,20 @@ def differences(runs: Sequence[Run]) -> tuple[GraphDifference, ...]:
     )
 
 
-def _difference(first: tuple[CapturedGraph, ...], other: tuple[CapturedGraph, ...]) -> str | None:
+def _difference(
+    first: tuple[CapturedGraph, ...], other: tuple[CapturedGraph, ...]
+) -> FirstDifference | None:
     if len(first) != len(other):
-        return f"{len(other)} graphs instead of {len(first)}"
-    for one, two in zip(first, other, strict=True):
-        if len(one.nodes) != len(two.nodes):
-            return f"{two.id} has {len(two.nodes):,} nodes instead of {len(one.nodes):,}"
-        for mine, theirs in zip(one.nodes, two.nodes, strict=True):
-            if _look(mine) != _look(theirs):
-                return f"node {theirs.index} of {two.id}: {_told(theirs)} instead of {_told(mine)}"
-        if set(one.edges) != set(two.edges):
-            return f"the edges of {two.id}"
+        return FirstDifference(GraphAspect.GRAPHS, counts=(len(first), len(other)))
+    for expected, graph in zip(first, other, strict=True):
+        if len(expected.nodes) != len(graph.nodes):
+            counts = (len(expected.nodes), len(graph.nodes))
+            return FirstDifference(GraphAspect.NODES, graph, counts=counts)
+        for before, after in zip(expected.nodes, graph.nodes, strict=True):
+            if _look(before) != _look(after):
+                return FirstDifference(GraphAspect.NODE, graph, nodes=(before, after))
+        if set(expected.edges) != set(graph.edges):
+            return FirstDifference(GraphAspect.EDGES, graph)
     return None
 
 
@@ -80,14 +112,7 @@ def _look(node: GraphNode) -> object:
             return (node.kind, params, node.bodies)
 
 
-def _told(node: GraphNode) -> str:
-    if isinstance(node.params, KernelParams):
-        grid, block = node.params.grid, node.params.block
-        return f"{node.label[:60]} with grid {grid} and block {block}"
-    return node.label
-
-
-def origins(run: Run, rows: Ints) -> list[Origin]:
+def origins(run: Run, rows: Ints) -> list[CollectiveOrigin]:
     """Where each of ``rows`` of the run's replay trace comes from, in their order.
 
     A replayed kernel leads to its node and that to the launch of the capture; an eager one to its
@@ -101,37 +126,38 @@ def origins(run: Run, rows: Ints) -> list[Origin]:
     return [nodes.get(row) or eager[row] for row in rows.tolist()]
 
 
-def _nodes(run: Run, trace: Trace, rows: Ints) -> dict[int, Origin]:
-    matched = match_replays(run.graphs, trace, known_of(run))
+def _nodes(run: Run, trace: Trace, rows: Ints) -> dict[int, CollectiveOrigin]:
+    matched = match_replays(run.graphs, trace, identities_of(run))
     by_graph = {graph.id: attribute(graph, run.capture_trace).origins for graph in run.graphs}
     wanted = np.flatnonzero(np.isin(matched.gpu_row, rows) & (matched.node >= 0))
-    found: dict[int, Origin] = {}
-    for place in wanted.tolist():
-        graph = matched.graphs[int(matched.graph[place])]
-        node = int(matched.node[place])
+    by_row: dict[int, CollectiveOrigin] = {}
+    for index in wanted.tolist():
+        graph = matched.graphs[int(matched.graph[index])]
+        node = int(matched.node[index])
         origin = by_graph[graph][node]
-        method = f"{METHODS[int(matched.method[place])]}; {origin.method}"
-        row = int(matched.gpu_row[place])
-        found[row] = _origin(str(trace.gpu["name"][row]), method, graph, node, origin)
-    return found
+        method = f"{METHODS[int(matched.method[index])]}; {origin.method}"
+        row = int(matched.gpu_row[index])
+        by_row[row] = _origin(str(trace.gpu["name"][row]), method, graph, node, origin)
+    return by_row
 
 
-def _eager(trace: Trace, rows: list[int]) -> dict[int, Origin]:
+def _eager(trace: Trace, rows: list[int]) -> dict[int, CollectiveOrigin]:
     launch = link_launches(
         column(trace.gpu, "correlation")[rows], column(trace.runtime, "correlation")
     ).launch
     linked = [row for row, call in zip(rows, launch.tolist(), strict=True) if call >= 0]
-    told = Origins(trace, launch[launch >= 0]) if linked else None
-    found = {row: Origin("none", None, None, None, None, None) for row in rows}
-    for place, row in enumerate(linked):
-        if told is not None:
+    launched_by = Origins(trace, launch[launch >= 0]) if linked else None
+    by_row = {row: CollectiveOrigin("none", None, None, None, None, None) for row in rows}
+    for index, row in enumerate(linked):
+        if launched_by is not None:
             name = str(trace.gpu["name"][row])
-            found[row] = _origin(name, "launch", None, None, told.origin(place, "launch", 1.0))
-    return found
+            origin = launched_by.origin(index, "launch", 1.0)
+            by_row[row] = _origin(name, "launch", None, None, origin)
+    return by_row
 
 
 def _origin(
     name: str, method: str, graph: str | None, node: int | None, origin: NodeOrigin
-) -> Origin:
+) -> CollectiveOrigin:
     size = message_bytes(name, origin.input_dims)
-    return Origin(method, graph, node, origin.op, origin.module, origin.source, size)
+    return CollectiveOrigin(method, graph, node, origin.op, origin.module, origin.source, size)

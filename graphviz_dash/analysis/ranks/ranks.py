@@ -1,8 +1,9 @@
 """The ranks of an experiment side by side: who waits for whom at the collectives, and why.
 
 A collective's time on one rank is, up to the arrival of the last rank, waiting; the rest is
-transfer. Starts of different ranks are compared on one clock (:mod:`analysis.rank_clocks`), spans
-within a rank on its own. All of it is of the traced pass, except step time and launch CPU time.
+transfer. Starts of different ranks are compared on one clock
+(:mod:`graphviz_dash.analysis.ranks.clocks`), spans within a rank on its own. All of it is of the
+traced pass, except step time and launch CPU time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ from graphviz_dash.analysis.ranks.clocks import (
     match_instances,
     on_one_clock,
 )
-from graphviz_dash.analysis.ranks.graphs import GraphDifference, Origin, differences, origins
+from graphviz_dash.analysis.ranks.graphs import (
+    CollectiveOrigin,
+    GraphDifference,
+    differences,
+    origins,
+)
 from graphviz_dash.analysis.sample_statistics import Summary, summarise
 from graphviz_dash.analysis.trace.collectives import (
     Collective,
@@ -35,8 +41,8 @@ from graphviz_dash.analysis.trace.collectives import (
     is_communication,
 )
 from graphviz_dash.analysis.trace.lanes import LaneSet, merge_busy
-from graphviz_dash.analysis.trace.steps import StepMethod, steps
-from graphviz_dash.model.absence import Fact
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import ExecutionMode
 
 if TYPE_CHECKING:
@@ -49,29 +55,35 @@ _NO_SUMS: Final = (None, None, None)
 
 @dataclass(frozen=True)
 class RankRow:
-    """One rank in one mode. ``device`` is the index of its GPU; None for a bundle that lacks it.
-
-    ``step_time`` and ``launch_cpu_time`` are of the clean pass. The others are medians over the
-    traced steps in ns, None without them: ``step`` from its begin to its end on the CPU,
-    ``communication`` the union of its collectives, ``exposed`` the part in which its GPU ran
-    nothing else, ``compute`` the union of all other work, ``busy`` both together. ``wait`` are its
-    collectives until the last rank arrived (``exposed_wait``: while its GPU ran nothing else),
-    ``transfer`` the rest of them, summed over those that all ranks have.
-    """
+    """One rank in one mode. Fields without a pass of their own are medians over the traced steps,
+    None without them."""
 
     run: Run
+    """Its run."""
     rank: int
+    """Number of the rank."""
     device: int | None
+    """Index of its GPU; None for a bundle that lacks it."""
     step_time: Figure
+    """Step of the clean pass."""
     launch_cpu_time: Figure
+    """CPU time of the launches of a step, of the clean pass."""
     step: float | None = None
+    """From begin to end of a step on the CPU, in ns."""
     communication: float | None = None
+    """Union of its collectives, in ns."""
     exposed: float | None = None
+    """The part of ``communication`` in which its GPU ran nothing else, in ns."""
     compute: float | None = None
+    """Union of all other work, in ns."""
     busy: float | None = None
+    """``compute`` and ``exposed`` together, in ns."""
     wait: float | None = None
+    """Its collectives until the last rank arrived, summed over those that all ranks have, in ns."""
     exposed_wait: float | None = None
+    """The part of ``wait`` in which its GPU ran nothing else, in ns."""
     transfer: float | None = None
+    """The rest of the same collectives, in ns."""
 
     @property
     def name(self) -> str:
@@ -81,40 +93,44 @@ class RankRow:
 
 @dataclass(frozen=True)
 class Lateness:
-    """What one rank's late arrivals cost, in ns per traced step (means).
-
-    ``count`` collectives of all traced steps it reached last, by ``total`` after the first rank.
-    Of this ``work`` is due to GPU work since the collective before that took longer than the first
-    rank's, ``idle`` to more idle GPU time in between (launched later), and the remainder to ends of
-    the collective before that lay apart. ``clear`` counts those that are beyond the clocks' spread.
-    """
+    """What one rank's late arrivals cost. Times are means per traced step."""
 
     rank: int
+    """Number of the rank."""
     count: int
+    """Collectives of all traced steps that it reached last."""
     clear: int
+    """Those of them that are beyond the clocks' spread."""
     total: float
+    """How long after the first rank it reached them, in ns."""
     work: float
+    """What of that is due to GPU work since the collective before that took longer than the first
+    rank's, in ns."""
     idle: float
+    """What of that is due to more idle GPU time in between (launched later), in ns. The remainder
+    is due to ends of the collective before that lay apart."""
 
 
 @dataclass(frozen=True)
 class CollectiveRow:
-    """One collective of the step, over the traced steps; times in ns.
+    """One collective of the step, over the traced steps."""
 
-    ``arrival`` and ``wait`` have a summary for each rank: its start after that of the rank that
-    came first, and its wait for the last. ``skew`` is from the first to the last start,
-    ``transfer`` from the last start to the last end. ``last`` counts how often each rank was the
-    last. ``origin`` is where it comes from on the first rank.
-    """
-
-    place: int
+    ordinal: int
+    """Its number within the step, from 0."""
     kind: Collective
-    origin: Origin
+    """What it does."""
+    origin: CollectiveOrigin
+    """Where it comes from on the first rank."""
     skew: Summary
+    """From the first to the last start, in ns."""
     transfer: Summary
+    """From the last start to the last end, in ns."""
     arrival: tuple[Summary, ...]
+    """For each rank its start after that of the rank that came first, in ns."""
     wait: tuple[Summary, ...]
+    """For each rank its wait for the last, in ns."""
     last: tuple[int, ...]
+    """For each rank how often it was the last."""
 
     @property
     def bandwidth(self) -> float | None:
@@ -127,26 +143,34 @@ class CollectiveRow:
 
 @dataclass(frozen=True)
 class ModeRanks:
-    """The ranks of one mode (or one recorded program, by its ``name``), by rank. ``missing`` are
-    ranks of the world that have no run here.
-
-    Without ``collectives`` ``reason`` says why. ``clocks`` are empty then, ``skew`` is None.
-    ``graphs`` tells where the captured graphs of ranks differ from the first rank's.
-    """
+    """The ranks of one mode, or of one recorded program."""
 
     name: str
+    """The mode, or the program's name."""
     mode: ExecutionMode
+    """How the step was run."""
     ranks: tuple[RankRow, ...]
+    """By rank."""
     missing: tuple[int, ...]
+    """Ranks of the world that have no run here."""
     graphs: tuple[GraphDifference, ...]
+    """Where the captured graphs of later ranks differ from the first rank's."""
     clocks: tuple[Clock, ...]
+    """A clock for each rank; empty without ``collectives``."""
     collectives: tuple[CollectiveRow, ...]
+    """Those that all ranks have, by their number within the step."""
     kinds: dict[Collective, int]
+    """Collectives of the first rank's first step, by kind."""
     unmatched: int
+    """Collectives of the traced steps without a partner on another rank."""
     steps: int
+    """Traced steps that all ranks have."""
     skew: Summary | None
+    """From the first to the last start of all collectives, in ns; None without ``collectives``."""
     lateness: tuple[Lateness, ...]
+    """For each rank what its late arrivals cost; empty without ``collectives``."""
     reason: str | None
+    """Why there are no ``collectives``; None where there are."""
 
     @property
     def uncertainty(self) -> float | None:
@@ -171,25 +195,25 @@ def rank_comparison(experiment: Experiment) -> tuple[ModeRanks, ...]:
 def families(experiment: Experiment) -> dict[str, list[Run]]:
     """The runs that are ranks, by rank, for each family (a mode, or a recorded program) in the
     order of the experiment."""
-    found: dict[str, list[Run]] = {}
+    by_name: dict[str, list[Run]] = {}
     for run in experiment.runs:
         if run.manifest.rank is not None:
-            found.setdefault(family(run), []).append(run)
+            by_name.setdefault(family(run), []).append(run)
     return {
-        name: sorted(runs, key=lambda run: run.manifest.rank or 0) for name, runs in found.items()
+        name: sorted(runs, key=lambda run: run.manifest.rank or 0) for name, runs in by_name.items()
     }
 
 
 def _mode_ranks(name: str, runs: list[Run]) -> ModeRanks:
-    traces = [trace_of(run) for run in runs]
+    traces = [rank_trace(run) for run in runs]
     present = [trace for trace in traces if isinstance(trace, RankTrace)]
     reason = _why_no_skew(runs, traces)
     measured = _Measured(present) if reason is None else None
     if measured is not None and not measured.clocks:
         reason, measured = _why_no_clocks(present, measured.instances), None
     rows = tuple(
-        _row(run, trace, measured.sums(place) if measured else _NO_SUMS)
-        for place, (run, trace) in enumerate(zip(runs, traces, strict=True))
+        _row(run, trace, measured.sums(index) if measured else _NO_SUMS)
+        for index, (run, trace) in enumerate(zip(runs, traces, strict=True))
     )
     return ModeRanks(
         name=name,
@@ -208,21 +232,23 @@ def _mode_ranks(name: str, runs: list[Run]) -> ModeRanks:
     )
 
 
-def trace_of(run: Run) -> RankTrace | str:
-    """The run's traced steps with their communication, or why there are none."""
+def rank_trace(run: Run) -> RankTrace | Missing:
+    """The run's traced steps with their communication."""
     trace = run.replay_trace
     if trace is None:
-        return why_missing(run, Fact.TRACED_PASS).reason
-    taken = steps(trace)
-    if not taken or taken[0].method is StepMethod.WHOLE:
-        return "the trace marks no steps"
-    return RankTrace(run.manifest.rank or 0, trace, taken, communication(trace, taken))
+        return why_missing(run, Fact.TRACED_PASS)
+    traced_steps = steps(trace)
+    if not traced_steps or traced_steps[0].method is StepMethod.WHOLE:
+        return Missing(Fact.TRACED_STEPS, "the trace marks no steps")
+    return RankTrace(
+        run.manifest.rank or 0, trace, traced_steps, communication(trace, traced_steps)
+    )
 
 
-def _why_no_skew(runs: list[Run], traces: list[RankTrace | str]) -> str | None:
+def _why_no_skew(runs: list[Run], traces: list[RankTrace | Missing]) -> str | None:
     for run, trace in zip(runs, traces, strict=True):
-        if isinstance(trace, str):
-            return f"{run.name}: {trace}"
+        if isinstance(trace, Missing):
+            return f"{run.name}: {trace.reason}"
     if len(runs) < 2:
         group = runs[0].manifest.group
         if group is not None and group.world_size == 1:
@@ -234,7 +260,7 @@ def _why_no_skew(runs: list[Run], traces: list[RankTrace | str]) -> str | None:
 def _why_no_clocks(ranks: list[RankTrace], instances: Instances) -> str:
     if len(instances):
         return "no collective ends on all ranks together, so that their clocks cannot be aligned"
-    if any(len(found.rows) for rank in ranks for found in rank.communication):
+    if any(len(communicated.rows) for rank in ranks for communicated in rank.communication):
         return "the ranks' traced steps have no collective in common"
     return "no communication kernel ran in the traced steps"
 
@@ -255,20 +281,23 @@ def _kinds(ranks: list[RankTrace]) -> dict[Collective, int]:
     return counts
 
 
-def _row(run: Run, trace: RankTrace | str, sums: Sums) -> RankRow:
+def _row(run: Run, trace: RankTrace | Missing, sums: Sums) -> RankRow:
     figures = {figure.metric.id: figure for figure in step_figures(run)}
-    found: tuple[StepCommunication, ...] = () if isinstance(trace, str) else trace.communication
+    traced_steps: tuple[Step, ...] = ()
+    parts: tuple[StepCommunication, ...] = ()
+    if isinstance(trace, RankTrace):
+        traced_steps, parts = trace.steps, trace.communication
     return RankRow(
         run=run,
         rank=run.manifest.rank or 0,
         device=run.manifest.group.device if run.manifest.group is not None else None,
         step_time=figures["step_time"],
         launch_cpu_time=figures["launch_cpu_time"],
-        step=_median([] if isinstance(trace, str) else [one.duration_ns for one in trace.steps]),
-        communication=_median([one.total_ns for one in found]),
-        exposed=_median([one.exposed_ns for one in found]),
-        compute=_median([one.compute_ns for one in found]),
-        busy=_median([one.compute_ns + one.exposed_ns for one in found]),
+        step=_median([step.duration_ns for step in traced_steps]),
+        communication=_median([part.total_ns for part in parts]),
+        exposed=_median([part.exposed_ns for part in parts]),
+        compute=_median([part.compute_ns for part in parts]),
+        busy=_median([part.compute_ns + part.exposed_ns for part in parts]),
         wait=sums[0],
         exposed_wait=sums[1],
         transfer=sums[2],
@@ -301,43 +330,44 @@ class _Measured:
         self._last = self._start.argmax(axis=1)
         self.steps = len(np.unique(self.instances.step))
 
-    def sums(self, place: int) -> Sums:
-        """Wait, exposed wait and transfer of a rank: the median over the steps of the sums."""
+    def sums(self, rank: int) -> Sums:
+        """Wait, exposed wait and transfer of the rank with this index: medians of the sums by
+        step."""
         _, step = np.unique(self.instances.step, return_inverse=True)
         wait, exposed, transfer = (
-            float(np.median(np.bincount(step.ravel(), weights=values[:, place])))
+            float(np.median(np.bincount(step.ravel(), weights=values[:, rank])))
             for values in (self.waits, self.exposed_waits, self.transfers)
         )
         return wait, exposed, transfer
 
     def _hidden(self, waits: Ints) -> Ints:
         """How much of each wait the rank's GPU spent on other work."""
-        found = np.zeros_like(waits)
-        for place, lane in enumerate(self._compute):
+        hidden = np.zeros_like(waits)
+        for index, lane in enumerate(self._compute):
             if len(lane):
-                begin = self.instances.start[:, place]
-                until = lane.busy_before(0, begin + waits[:, place])
-                found[:, place] = until - lane.busy_before(0, begin)
-        return found
+                begin = self.instances.start[:, index]
+                until = lane.busy_before(0, begin + waits[:, index])
+                hidden[:, index] = until - lane.busy_before(0, begin)
+        return hidden
 
     def first_step(self) -> Ints:
         """The rows of the first rank's trace for the collectives of the first common step."""
         first = self.instances.step == self.instances.step[0]
         return np.asarray(self.instances.row[first, 0], dtype=np.int64)
 
-    def rows(self, found: list[Origin]) -> tuple[CollectiveRow, ...]:
-        """Each collective of the step over the steps; ``found`` are those of the first step."""
+    def rows(self, step_origins: list[CollectiveOrigin]) -> tuple[CollectiveRow, ...]:
+        """Each collective over the steps; ``step_origins`` are those of the first step."""
         rows = []
-        nowhere = Origin("none", None, None, None, None, None)
-        for place in range(int(self.instances.place.max()) + 1):
-            at = np.flatnonzero(self.instances.place == place)
+        nowhere = CollectiveOrigin("none", None, None, None, None, None)
+        for ordinal in range(int(self.instances.ordinal.max()) + 1):
+            at = np.flatnonzero(self.instances.ordinal == ordinal)
             summaries = [summarise(values) for values in (self.skew[at], self._transfer(at))]
             skew, transfer = (_known(summary) for summary in summaries)
             rows.append(
                 CollectiveRow(
-                    place=place,
+                    ordinal=ordinal,
                     kind=self.instances.kinds[int(at[0])],
-                    origin=found[place] if place < len(found) else nowhere,
+                    origin=step_origins[ordinal] if ordinal < len(step_origins) else nowhere,
                     skew=skew,
                     transfer=transfer,
                     arrival=self._by_rank(self._arrival[at]),
@@ -371,8 +401,8 @@ class _Measured:
                 work=float(more_work[mine].sum()) / self.steps,
                 idle=float(more_idle[mine].sum()) / self.steps,
             )
-            for place, rank in enumerate(self._ranks)
-            for mine in [self._last == place]
+            for index, rank in enumerate(self._ranks)
+            for mine in [self._last == index]
         )
 
     def _before(self) -> tuple[Ints, Ints]:
@@ -381,12 +411,12 @@ class _Measured:
         start, end = self.instances.start, self.instances.end
         work, idle = np.zeros_like(start), np.zeros_like(start)
         clear = np.append(False, (start[1:] >= end[:-1]).all(axis=1))
-        for place, busy in enumerate(self._compute):
+        for index, busy in enumerate(self._compute):
             # Instances by the first rank's order need not ascend on another.
-            before = busy.busy_before(0, end[:-1, place]) if len(busy) else np.zeros(len(start) - 1)
-            until = busy.busy_before(0, start[1:, place]) if len(busy) else before
-            work[1:, place] = until - before
-            idle[1:, place] = start[1:, place] - end[:-1, place] - work[1:, place]
+            before = busy.busy_before(0, end[:-1, index]) if len(busy) else np.zeros(len(start) - 1)
+            until = busy.busy_before(0, start[1:, index]) if len(busy) else before
+            work[1:, index] = until - before
+            idle[1:, index] = start[1:, index] - end[:-1, index] - work[1:, index]
         work[~clear], idle[~clear] = 0, 0
         return work, idle
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.ranks.clocks import RankTrace, align_clocks, match_instances
-from graphviz_dash.analysis.ranks.ranks import families, trace_of
+from graphviz_dash.analysis.ranks.ranks import families, rank_trace
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment
@@ -15,26 +15,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SharedSteps:
-    """One rank's steps on the clock of its mode's first rank.
-
-    ``delta`` is added to the times of its trace (ns since its origin) to bring them to those of the
-    first rank's trace, whose run is called ``first``. ``begins`` has, for each step that all ranks
-    have, when the first of them begins it, in ns of this rank's own trace. ``typical`` is the step
-    of median length, a step being as long as on the rank that takes longest.
-    """
+    """One rank's steps on the clock of its mode's first rank."""
 
     first: str
+    """Name of that rank's run."""
     delta: int
+    """What is added to the times of this rank's trace (ns since its origin) to bring them to those
+    of the first rank's trace, in ns."""
     begins: Mapping[int, int]
+    """When the first of the ranks begins each step that all have, by its index, in ns of this
+    rank's own trace."""
     typical: int
+    """Index of the step of median length, a step being as long as on the rank that takes longest.
+    """
 
 
 def shared_steps(experiment: Experiment) -> dict[str, SharedSteps]:
     """By the run's name; only of modes whose ranks are all traced and have collectives in common:
     without these their clocks cannot be aligned."""
-    found: dict[str, SharedSteps] = {}
+    by_run: dict[str, SharedSteps] = {}
     for runs in families(experiment).values():
-        traces = [trace for run in runs if isinstance(trace := trace_of(run), RankTrace)]
+        traces = [trace for run in runs if isinstance(trace := rank_trace(run), RankTrace)]
         if len(traces) < max(len(runs), 2):
             continue
         instances = match_instances(traces)
@@ -49,8 +50,8 @@ def shared_steps(experiment: Experiment) -> dict[str, SharedSteps]:
         begins, typical = _common(traces, deltas)
         for run, delta in zip(runs, deltas, strict=True):
             own = {index: begin - delta for index, begin in begins.items()}
-            found[run.name] = SharedSteps(runs[0].name, delta, own, typical)
-    return found
+            by_run[run.name] = SharedSteps(runs[0].name, delta, own, typical)
+    return by_run
 
 
 def _common(traces: list[RankTrace], deltas: list[int]) -> tuple[dict[int, int], int]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.ranks.clocks import RankTrace, match_instances
-from graphviz_dash.analysis.ranks.ranks import families, trace_of
+from graphviz_dash.analysis.ranks.ranks import families, rank_trace
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment
@@ -39,18 +39,18 @@ class RankWaits:
 
 def rank_waits(experiment: Experiment) -> dict[str, RankWaits]:
     """By the run's name; of modes of which all ranks are traced, two at the least."""
-    found: dict[str, RankWaits] = {}
+    by_run: dict[str, RankWaits] = {}
     for runs in families(experiment).values():
-        traces = [(run, trace_of(run)) for run in runs]
+        traces = [(run, rank_trace(run)) for run in runs]
         ranks = [trace for _, trace in traces if isinstance(trace, RankTrace)]
         if len(ranks) < len(runs) or len(ranks) < 2:
             continue
         instances = match_instances(ranks)
         took = instances.end - instances.start
-        for place, (run, rank) in enumerate(zip(runs, ranks, strict=True)):
+        for index, (run, rank) in enumerate(zip(runs, ranks, strict=True)):
             waits = RankWaits.none(rank.trace.gpu.height)
-            rows = instances.row[:, place]
-            waits.waited[rows] = took[:, place] - took.min(axis=1)
-            waits.meeting[rows] = instances.place
-            found[run.name] = waits
-    return found
+            rows = instances.row[:, index]
+            waits.waited[rows] = took[:, index] - took.min(axis=1)
+            waits.meeting[rows] = instances.ordinal
+            by_run[run.name] = waits
+    return by_run

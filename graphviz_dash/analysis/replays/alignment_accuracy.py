@@ -11,8 +11,8 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.topology import GraphTopology
-from graphviz_dash.analysis.replays.graph_chooser import Known
-from graphviz_dash.analysis.replays.node_id_trace import trace_of
+from graphviz_dash.analysis.replays.graph_chooser import GraphIdentities
+from graphviz_dash.analysis.replays.node_id_trace import node_id_trace
 from graphviz_dash.analysis.replays.replays import (
     BY_ID,
     METHODS,
@@ -36,20 +36,22 @@ class Miss(StrEnum):
 
 @dataclass(frozen=True)
 class Agreement:
-    """Alignment against ids, over the rows whose id names a node that they look like.
-
-    ``unnamed`` rows have an id that does not, and are in no other count. ``by_method`` has the rows
-    and those that agree by rung, ``by_confidence`` by what confidence alignment gave, ``misses``
-    the others by their cause. ``fork_join``: some launched graph has parallel branches.
-    """
+    """Alignment against ids, over the rows whose id names a node that they look like."""
 
     rows: int
+    """Rows that are compared."""
     agreeing: int
+    """Rows that alignment gave to the node that their id names."""
     unnamed: int
+    """Rows whose id names no node that they look like; they are in no other count."""
     by_method: dict[str, tuple[int, int]]
+    """Rows, and those that agree, by the method of alignment."""
     by_confidence: dict[float, tuple[int, int]]
+    """Rows, and those that agree, by the confidence that alignment gave them."""
     misses: dict[Miss, int]
+    """Rows that do not agree, by the cause."""
     fork_join: bool
+    """Whether some launched graph has parallel branches."""
 
     @property
     def share(self) -> float | None:
@@ -64,11 +66,11 @@ GOAL_FORK_JOIN: Final = 0.98
 
 def agreement(run: Run) -> Agreement | None:
     """How alignment fares on the node-id pass of ``run``; None where it has none."""
-    found = run.node_ids
-    if found is None or not found.rows:
+    node_ids = run.node_ids
+    if node_ids is None or not node_ids.rows:
         return None
-    named = match_replays(run.graphs, trace_of(found), Known(found.graphs))
-    aligned = match_replays(run.graphs, trace_of(found, with_ids=False))
+    named = match_replays(run.graphs, node_id_trace(node_ids), GraphIdentities(node_ids.graphs))
+    aligned = match_replays(run.graphs, node_id_trace(node_ids, with_ids=False))
     # Both go through the same launches of the same rows.
     truth = (named.node >= 0) & (named.method == METHODS.index(BY_ID))
     same = truth & (aligned.node == named.node) & (aligned.graph == named.graph)
@@ -89,9 +91,9 @@ def agreement(run: Run) -> Agreement | None:
 
 
 def _counts(values: Ints, same: Ints) -> list[tuple[int, tuple[int, int]]]:
-    kinds, place = np.unique(values, return_inverse=True)
-    all_of = np.bincount(place, minlength=len(kinds))
-    agree = np.bincount(place, weights=same, minlength=len(kinds)).astype(np.int64)
+    kinds, inverse = np.unique(values, return_inverse=True)
+    all_of = np.bincount(inverse, minlength=len(kinds))
+    agree = np.bincount(inverse, weights=same, minlength=len(kinds)).astype(np.int64)
     return list(zip(kinds.tolist(), zip(all_of.tolist(), agree.tolist(), strict=True), strict=True))
 
 
@@ -101,15 +103,15 @@ class _Twins:
     def __init__(self, graphs: tuple[CapturedGraph, ...]) -> None:
         self._graphs = {graph.id: graph for graph in graphs}
         self._signatures = Signatures(graphs)
-        self._known: dict[str, list[tuple[int, int]]] = {}
+        self._classes: dict[str, list[tuple[int, int]]] = {}
 
-    def alike(self, graph_id: str, one: int, other: int) -> bool:
-        if graph_id not in self._known:
+    def alike(self, graph_id: str, node: int, other: int) -> bool:
+        if graph_id not in self._classes:
             codes = self._signatures.of_graph(graph_id)
             topology = GraphTopology.of(self._graphs[graph_id], codes >= 0)
-            self._known[graph_id] = topology.twin_classes(codes)
-        classes = self._known[graph_id]
-        return classes[one] == classes[other]
+            self._classes[graph_id] = topology.twin_classes(codes)
+        classes = self._classes[graph_id]
+        return classes[node] == classes[other]
 
     def branches(self, graph: CapturedGraph) -> bool:
         """Whether the graph has work that can run at the same time."""

@@ -47,11 +47,11 @@ class BranchMatcher:
         self.driver: list[int] = driver.tolist()
         self.twin_class = topology.twin_classes(codes)
         sizes = Counter(self.twin_class)
-        self.twins = [sizes[one] for one in self.twin_class]
+        self.twins = [sizes[node_class] for node_class in self.twin_class]
         self.of_code: dict[int, list[int]] = {}
         for node, (code, other) in enumerate(zip(self.codes, self.driver, strict=True)):
-            for one in {code, other} - {NO_NODE}:
-                self.of_code.setdefault(one, []).append(node)
+            for seen_as in {code, other} - {NO_NODE}:
+                self.of_code.setdefault(seen_as, []).append(node)
 
     def match(self, codes: list[int], lanes: list[int]) -> tuple[Ints, npt.NDArray[np.float64]]:
         """Node (-1: none) and confidence of each row of one replay, given by start."""
@@ -75,23 +75,23 @@ class BranchMatcher:
         """Whether ``node`` depends on ``before`` directly, or through nodes without a row."""
         pending = list(self.topology.predecessors[node])
         while pending:
-            one = pending.pop()
-            if one == before:
+            ancestor = pending.pop()
+            if ancestor == before:
                 return True
-            if not self.topology.visible[one]:
-                pending.extend(self.topology.predecessors[one])
+            if not self.topology.visible[ancestor]:
+                pending.extend(self.topology.predecessors[ancestor])
         return False
 
     def visible_before(self, node: int) -> list[int]:
         """The nearest visible nodes that ``node`` depends on."""
-        found, pending = [], list(self.topology.predecessors[node])
+        nodes, pending = [], list(self.topology.predecessors[node])
         while pending:
-            one = pending.pop()
-            if self.topology.visible[one]:
-                found.append(one)
+            ancestor = pending.pop()
+            if self.topology.visible[ancestor]:
+                nodes.append(ancestor)
             else:
-                pending.extend(self.topology.predecessors[one])
-        return found
+                pending.extend(self.topology.predecessors[ancestor])
+        return nodes
 
 
 class _Replay:
@@ -108,7 +108,7 @@ class _Replay:
         self._last: list[int | None] = [None] * len(self._stream)
         self._lane_of: dict[int, int] = {}
         self._waiting = [len(before) for before in graph.topology.predecessors]
-        self._taken = [False] * len(graph.codes)
+        self._begun = [False] * len(graph.codes)
         self._ready: dict[int, list[int]] = {}
         self._doubt = [1.0] * len(graph.codes)
         self._limit = [1.0] * len(graph.codes)
@@ -130,13 +130,13 @@ class _Replay:
                 self._last[lane] = node
                 self._lane_of[node] = lane
                 nodes[row] = node
-        sure = [
-            self._sureness(node, code) if node >= 0 else 0.0
+        confidence = [
+            self._confidence_of(node, code) if node >= 0 else 0.0
             for node, code in zip(nodes.tolist(), self._row_codes, strict=True)
         ]
-        return nodes, np.array(sure, dtype=np.float64)
+        return nodes, np.array(confidence, dtype=np.float64)
 
-    def _sureness(self, node: int, code: int) -> float:
+    def _confidence_of(self, node: int, code: int) -> float:
         if len(self._graph.of_code[code]) == 1:
             return 1.0
         twins = self._graph.twins[node]
@@ -154,10 +154,10 @@ class _Replay:
             pool = [n for n in ready if not self._expected_elsewhere(n, lane)] or list(ready)
         if len(pool) > 1:
             pool = self._likest(pool, lane)
-        place = self._place_by_stream(pool, code, lane)
-        chosen = pool[place or 0]
+        branch = self._place_by_stream(pool, code, lane)
+        chosen = pool[branch or 0]
         twin_class = self._graph.twin_class[chosen]
-        if place is not None:
+        if branch is not None:
             self._ordered.add(twin_class)
         if twin_class in self._ordered:
             self._by_stream.add(chosen)
@@ -193,7 +193,7 @@ class _Replay:
         of one, or goes on into the fork itself."""
         last = self._last[lane]
         if last is None or all(
-            self._taken[after] for after in self._graph.topology.successors[last]
+            self._begun[after] for after in self._graph.topology.successors[last]
         ):
             return True
         return any(self._graph.follows(node, last) for node in pool)
@@ -225,13 +225,13 @@ class _Replay:
         """For how many rows the stream, ``skip`` rows on, goes on as the graph does at ``node``."""
         coming = self._stream[lane]
         at = self._position[lane] + skip
-        one: int | None = node
+        expected: int | None = node
         for length in range(_LOOK_AHEAD):
-            if one is None or at + length >= len(coming):
+            if expected is None or at + length >= len(coming):
                 return length
-            if not self._graph.looks_like(one, coming[at + length]):
+            if not self._graph.looks_like(expected, coming[at + length]):
                 return length
-            one = self._graph.next_visible(one)
+            expected = self._graph.next_visible(expected)
         return _LOOK_AHEAD
 
     def _resume(self, code: int, lane: int) -> int | None:
@@ -239,7 +239,7 @@ class _Replay:
         nodes before its own are missing. What the stream does next decides."""
         best: tuple[int, int, int] | None = None
         skipped: list[int] = []
-        for node in self._untaken(code):
+        for node in self._not_begun(code):
             missing = self._missing_before(node)
             if missing is None:
                 continue
@@ -251,7 +251,7 @@ class _Replay:
         last = self._last[lane]
         if last is not None:
             following = self._graph.next_visible(last)
-            if following is not None and not self._taken[following]:
+            if following is not None and not self._begun[following]:
                 as_new = self._agreement(following, lane, skip=1)
                 if as_new >= best[0]:
                     return None
@@ -262,14 +262,14 @@ class _Replay:
         self._limit[chosen] = _SKIPPED_TO
         return chosen
 
-    def _untaken(self, code: int) -> list[int]:
+    def _not_begun(self, code: int) -> list[int]:
         """The first nodes of a signature that have not begun, in creation order."""
         nodes = self._graph.of_code.get(code, [])
-        place = self._next_place.get(code, 0)
-        while place < len(nodes) and self._taken[nodes[place]]:
-            place += 1
-        self._next_place[code] = place
-        return [n for n in nodes[place : place + 2 * _CONSIDERED] if not self._taken[n]]
+        first = self._next_place.get(code, 0)
+        while first < len(nodes) and self._begun[nodes[first]]:
+            first += 1
+        self._next_place[code] = first
+        return [n for n in nodes[first : first + 2 * _CONSIDERED] if not self._begun[n]]
 
     def _missing_before(self, node: int) -> list[int] | None:
         """The visible nodes that must be missing if ``node`` begins now, or None if too many."""
@@ -278,7 +278,7 @@ class _Replay:
         pending = [node]
         while pending:
             for before in self._graph.topology.predecessors[pending.pop()]:
-                if before in seen or self._taken[before]:
+                if before in seen or self._begun[before]:
                     continue
                 seen.add(before)
                 pending.append(before)
@@ -298,31 +298,31 @@ class _Replay:
 
     def _take(self, node: int) -> None:
         """Marks a node as begun, which makes its successors ready once all of theirs have."""
-        self._taken[node] = True
+        self._begun[node] = True
         for code in {self._graph.codes[node], self._graph.driver[node]}:
             ready = self._ready.get(code, [])
-            place = bisect_left(ready, node)
-            if place < len(ready) and ready[place] == node:
-                del ready[place]
+            position = bisect_left(ready, node)
+            if position < len(ready) and ready[position] == node:
+                del ready[position]
         self._count_down(node)
 
     def _count_down(self, node: int) -> None:
         for after in self._graph.topology.successors[node]:
             self._waiting[after] -= 1
-            if self._waiting[after] == 0 and not self._taken[after]:
+            if self._waiting[after] == 0 and not self._begun[after]:
                 self._release(after)
 
     def _release(self, node: int) -> None:
         """Makes a node ready; one that has no row begins by itself."""
         pending = [node]
         while pending:
-            one = pending.pop()
-            if self._graph.topology.visible[one]:
-                for code in {self._graph.codes[one], self._graph.driver[one]} - {NO_NODE}:
-                    insort(self._ready.setdefault(code, []), one)
+            released = pending.pop()
+            if self._graph.topology.visible[released]:
+                for code in {self._graph.codes[released], self._graph.driver[released]} - {NO_NODE}:
+                    insort(self._ready.setdefault(code, []), released)
                 continue
-            self._taken[one] = True
-            for after in self._graph.topology.successors[one]:
+            self._begun[released] = True
+            for after in self._graph.topology.successors[released]:
                 self._waiting[after] -= 1
-                if self._waiting[after] == 0 and not self._taken[after]:
+                if self._waiting[after] == 0 and not self._begun[after]:
                     pending.append(after)

@@ -13,19 +13,19 @@ from collections.abc import Mapping
 
 from graphviz_dash.model.graph import CapturedGraph
 
-Place = tuple[str, int]
+NodeKey = tuple[str, int]
 
 
-def exec_numbers(
+def executable_numbers(
     root: CapturedGraph, by_id: Mapping[str, CapturedGraph], own: tuple[int, ...] | None = None
-) -> dict[int, Place]:
+) -> dict[int, NodeKey]:
     """Number in the executable graph -> (graph id, node index), for all that ``root`` holds.
 
     ``own``: the numbers of the root's own nodes, in creation order, where they are known; without
     them the place in creation order is the number, which holds unless nodes were removed.
     """
     numbers = own if own is not None else tuple(range(len(root.nodes)))
-    found: dict[int, Place] = {
+    nodes_by_number: dict[int, NodeKey] = {
         number: (root.id, node.index) for number, node in zip(numbers, root.nodes, strict=True)
     }
     following = max(numbers, default=-1) + 1
@@ -37,7 +37,7 @@ def exec_numbers(
                 if body is None:
                     continue
                 for inner in body.nodes:
-                    found[following + inner.index] = (name, inner.index)
+                    nodes_by_number[following + inner.index] = (name, inner.index)
                 following += len(body.nodes)
                 pending.append(body)
-    return found
+    return nodes_by_number

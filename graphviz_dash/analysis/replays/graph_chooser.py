@@ -31,7 +31,7 @@ LIKE_ENOUGH: Final = 0.5
 
 
 @dataclass(frozen=True)
-class Known:
+class GraphIdentities:
     """What is known of the graphs besides what they look like.
 
     ``ids`` are those of the process that the trace is of. ``order`` are the graphs that a step
@@ -42,7 +42,7 @@ class Known:
     order: tuple[str, ...] = ()
 
 
-NOTHING_KNOWN: Final = Known()
+NO_IDENTITIES: Final = GraphIdentities()
 
 
 class Launch(NamedTuple):
@@ -63,15 +63,15 @@ class Choice(NamedTuple):
     ways: int = 1
 
 
-def launch_order(found: NodeIdPass | None) -> tuple[str, ...]:
+def launch_order(node_ids: NodeIdPass | None) -> tuple[str, ...]:
     """The graphs that a step of the node-id pass launches, in turn; empty where steps differ or an
     id is of no known graph."""
-    if found is None or not found.launch_steps:
+    if node_ids is None or not node_ids.launch_steps:
         return ()
-    name_of = {ident: ids.graph for ids in found.graphs for ident in ids.launched_as}
-    graph_of = {row.launch: name_of.get(row.graph) for row in found.rows}
+    name_of = {ident: ids.graph for ids in node_ids.graphs for ident in ids.launched_as}
+    graph_of = {row.launch: name_of.get(row.graph) for row in node_ids.rows}
     steps: dict[int, list[str | None]] = {}
-    for launch, step in enumerate(found.launch_steps):
+    for launch, step in enumerate(node_ids.launch_steps):
         steps.setdefault(step, []).append(graph_of.get(launch))
     first, *others = steps.values()
     if any(other != first for other in others) or None in first:
@@ -86,61 +86,63 @@ def steps_of(times: Ints, trace: Trace, prefix: str) -> Ints:
     if not len(begins):
         return np.full(len(times), -1, dtype=np.int64)
     ends = begins + ranges["dur"].to_numpy().astype(np.int64)
-    place = np.searchsorted(begins, times, "right") - 1
-    return np.where((place >= 0) & (times <= ends[place]), place, -1)
+    range_index = np.searchsorted(begins, times, "right") - 1
+    return np.where((range_index >= 0) & (times <= ends[range_index]), range_index, -1)
 
 
 class GraphChooser:
     """Chooses for launches. ``roots`` names the graph of each matcher; a graph may have several,
     one for each way in which it can run."""
 
-    def __init__(self, matchers: Sequence[GraphMatcher], roots: Sequence[str], known: Known):
+    def __init__(
+        self, matchers: Sequence[GraphMatcher], roots: Sequence[str], identities: GraphIdentities
+    ):
         self._matchers = matchers
         self._roots = roots
-        self._known = known
-        self._named = {ident: ids.graph for ids in known.ids for ident in ids.launched_as}
+        self._identities = identities
+        self._named = {ident: ids.graph for ids in identities.ids for ident in ids.launched_as}
         self._likest_of: dict[bytes, tuple[int, ...]] = {}
 
     def choose(self, launches: Sequence[Launch]) -> list[Choice]:
         """The choice for each launch of a trace, in the order of time."""
         candidates = [self._candidates(launch) for launch in launches]
         chosen: list[Choice | None] = [None] * len(launches)
-        for place, (launch, best) in enumerate(zip(launches, candidates, strict=True)):
+        for number, (launch, best) in enumerate(zip(launches, candidates, strict=True)):
             if not best:
-                chosen[place] = Choice(-1, 0.0)
+                chosen[number] = Choice(-1, 0.0)
             elif len(self._graphs(best)) == 1:
-                chosen[place] = self._of_graph(self._roots[best[0]], best, 1.0)
+                chosen[number] = self._of_graph(self._roots[best[0]], best, 1.0)
             elif (name := self._named.get(launch.exec_id)) in self._graphs(best):
-                chosen[place] = self._of_graph(name, best, 1.0)
-        sections = list(_sections(launches, len(self._known.order)))
+                chosen[number] = self._of_graph(name, best, 1.0)
+        sections = list(_sections(launches, len(self._identities.order)))
         for section in sections:
             self._in_order(section, candidates, chosen)
         self._in_turn(sections, launches, candidates, chosen)
-        return [one or Choice(-1, 0.0) for one in chosen]
+        return [choice or Choice(-1, 0.0) for choice in chosen]
 
     def _candidates(self, launch: Launch) -> tuple[int, ...]:
         """The matchers of the graph that the ids name, or else those that look most like it."""
         name = self._named.get(launch.exec_id)
         key = np.append(np.sort(launch.codes), hash(name)).tobytes()
         if key not in self._likest_of:
-            own = [place for place, root in enumerate(self._roots) if root == name]
-            found = self._likest(launch.codes, own) if own else ()
-            self._likest_of[key] = found or self._likest(launch.codes, range(len(self._roots)))
+            own = [index for index, root in enumerate(self._roots) if root == name]
+            likest = self._likest(launch.codes, own) if own else ()
+            self._likest_of[key] = likest or self._likest(launch.codes, range(len(self._roots)))
         return self._likest_of[key]
 
     def _likest(self, codes: Ints, among: Sequence[int]) -> tuple[int, ...]:
         seen = Counter(codes.tolist())
-        scores = {place: self._matchers[place].likeness(seen, len(codes)) for place in among}
+        scores = {index: self._matchers[index].likeness(seen, len(codes)) for index in among}
         highest = max(scores.values(), default=0.0)
         if highest < LIKE_ENOUGH:
             return ()
-        return tuple(place for place, score in scores.items() if score == highest)
+        return tuple(index for index, score in scores.items() if score == highest)
 
     def _graphs(self, matchers: tuple[int, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self._roots[place] for place in matchers))
+        return tuple(dict.fromkeys(self._roots[index] for index in matchers))
 
     def _of_graph(self, name: str, matchers: tuple[int, ...], share: float) -> Choice:
-        own = [place for place in matchers if self._roots[place] == name]
+        own = [index for index in matchers if self._roots[index] == name]
         return Choice(own[0], share, len(own))
 
     def _in_order(
@@ -150,16 +152,16 @@ class GraphChooser:
         chosen: list[Choice | None],
     ) -> None:
         """By the order of launches that the node-id pass saw, if the section fits it."""
-        order = self._known.order
+        order = self._identities.order
         fits = len(section) == len(order) and all(
-            name in self._graphs(candidates[place])
-            for place, name in zip(section, order, strict=True)
+            name in self._graphs(candidates[number])
+            for number, name in zip(section, order, strict=True)
         )
         if not fits:
             return
-        for place, name in zip(section, order, strict=True):
-            if chosen[place] is None:
-                chosen[place] = self._of_graph(name, candidates[place], 1.0)
+        for number, name in zip(section, order, strict=True):
+            if chosen[number] is None:
+                chosen[number] = self._of_graph(name, candidates[number], 1.0)
 
     def _in_turn(
         self,
@@ -168,26 +170,26 @@ class GraphChooser:
         candidates: list[tuple[int, ...]],
         chosen: list[Choice | None],
     ) -> None:
-        left = [place for place, one in enumerate(chosen) if one is None]
+        left = [number for number, choice in enumerate(chosen) if choice is None]
         share = {best: 1 / len(self._graphs(best)) for best in {candidates[p] for p in left}}
         for best in share:
             if self._once_a_step(best, sections, launches, candidates):
                 share[best] = IN_TURN
         shown: dict[tuple[int, ...], set[int]] = {}
-        for place in left:
-            shown.setdefault(candidates[place], set()).add(launches[place].exec_id)
+        for number in left:
+            shown.setdefault(candidates[number], set()).add(launches[number].exec_id)
         turns: Counter[tuple[int, ...]] = Counter()
-        for place in left:
-            best = candidates[place]
+        for number in left:
+            best = candidates[number]
             names = self._graphs(best)
             if len(shown[best]) == len(names):
                 # Executable graphs are numbered as they are made, which follows their capture.
-                name = names[sorted(shown[best]).index(launches[place].exec_id)]
-                chosen[place] = self._of_graph(name, best, IN_TURN)
+                name = names[sorted(shown[best]).index(launches[number].exec_id)]
+                chosen[number] = self._of_graph(name, best, IN_TURN)
                 continue
             name = names[turns[best] % len(names)]
             turns[best] += 1
-            chosen[place] = self._of_graph(name, best, share[best])
+            chosen[number] = self._of_graph(name, best, share[best])
 
     def _once_a_step(
         self,
@@ -201,7 +203,7 @@ class GraphChooser:
         steps = [section for section in sections if launches[section[0]].step >= 0]
         if not steps:
             return self._equally_often(candidates)
-        before = sum(candidates[p] == best for p, one in enumerate(launches) if one.step < 0)
+        before = sum(candidates[p] == best for p, launch in enumerate(launches) if launch.step < 0)
         return before % count == 0 and all(
             sum(candidates[p] == best for p in section) == count for section in steps
         )
@@ -225,12 +227,12 @@ def _sections(launches: Sequence[Launch], length: int) -> Iterator[list[int]]:
     """The launches of each step; those outside of steps in portions of ``length``, if they come
     out even, else each run of them as it is."""
     begin = 0
-    for place in range(1, len(launches) + 1):
-        if place < len(launches) and launches[place].step == launches[begin].step:
+    for number in range(1, len(launches) + 1):
+        if number < len(launches) and launches[number].step == launches[begin].step:
             continue
-        run = list(range(begin, place))
+        run = list(range(begin, number))
         if launches[begin].step < 0 and length and len(run) % length == 0:
             yield from (run[first : first + length] for first in range(0, len(run), length))
         else:
             yield run
-        begin = place
+        begin = number

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.replays.executable_numbering import Place, exec_numbers
+from graphviz_dash.analysis.replays.executable_numbering import NodeKey, executable_numbers
 from graphviz_dash.analysis.trace.signatures import DRIVER_CODES, NO_NODE
 from graphviz_dash.model.graph import CapturedGraph, MemcpyParams, MemsetParams, NodeKind
 
@@ -25,18 +25,18 @@ class IdMatcher:
         root: CapturedGraph,
         by_id: Mapping[str, CapturedGraph],
         own: tuple[int, ...] | None,
-        code_of: Mapping[Place, int],
+        code_of: Mapping[NodeKey, int],
         graphs: Sequence[str],
     ) -> None:
-        numbers = exec_numbers(root, by_id, own)
+        numbers = executable_numbers(root, by_id, own)
         size = max(numbers, default=-1) + 1
-        place = {name: at for at, name in enumerate(graphs)}
+        graph_index = {name: index for index, name in enumerate(graphs)}
         self._graph, self._index = (np.full(size, -1, dtype=np.int64) for _ in range(2))
         self._code, self._driver = (np.full(size, NO_NODE, dtype=np.int64) for _ in range(2))
         self._repeats = np.zeros(size, dtype=bool)
         for number, (name, index) in numbers.items():
             node = by_id[name].nodes[index]
-            self._graph[number], self._index[number] = place[name], index
+            self._graph[number], self._index[number] = graph_index[name], index
             self._code[number] = code_of.get((name, index), NO_NODE)
             if isinstance(node.params, MemcpyParams | MemsetParams):
                 self._driver[number] = DRIVER_CODES[node.kind]
@@ -54,15 +54,15 @@ class IdMatcher:
             return None
         number = ident & 0xFFFF_FFFF
         inside = (ident >= 0) & (number < len(self._code))
-        at = np.where(inside, number, 0)
-        looks = (self._code[at] == codes) | (self._driver[at] == codes)
+        slot = np.where(inside, number, 0)
+        looks = (self._code[slot] == codes) | (self._driver[slot] == codes)
         agree = inside & looks & (codes != NO_NODE)
         if np.count_nonzero(agree) < _AGREE * len(codes):
             return None
-        again = np.ones(len(at), dtype=bool)
-        again[np.unique(np.where(agree, at, -1), return_index=True)[1]] = False
-        sure = agree & (~again | self._repeats[at])
-        return np.where(sure, self._graph[at], -1), np.where(sure, self._index[at], -1)
+        again = np.ones(len(slot), dtype=bool)
+        again[np.unique(np.where(agree, slot, -1), return_index=True)[1]] = False
+        sure = agree & (~again | self._repeats[slot])
+        return np.where(sure, self._graph[slot], -1), np.where(sure, self._index[slot], -1)
 
 
 def _in_conditional(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> bool:

@@ -40,7 +40,7 @@ _KIND_OF: Final = {kind.value.lower(): kind for kind in _SHOWN}
 
 
 @dataclass(frozen=True)
-class CapturedOrder:
+class InferredGraphs:
     """``graphs`` in the order of their captures; ``missing`` says of captures that no graph was
     told of why, a sentence each."""
 
@@ -53,57 +53,57 @@ def captured_launches(capture: Trace) -> list[tuple[Ints, list[NodeKind]]]:
     the kinds of the nodes."""
     rows, kinds = launch_rows(capture)
     times = column(capture.runtime, "ts")[rows]
-    found = []
+    launches = []
     for begin, end in capture_windows("", capture):
         first, last = np.searchsorted(times, [begin, end])
-        found.append((rows[first:last], kinds[first:last]))
-    return found
+        launches.append((rows[first:last], kinds[first:last]))
+    return launches
 
 
-def captured_order(
+def infer_graphs(
     capture: Trace, replay: Trace, kernels: Mapping[int, KernelParams]
-) -> CapturedOrder:
+) -> InferredGraphs:
     """The graph of each capture in ``capture`` that ``replay`` shows replays of. ``kernels`` are
     those that rows of the capture's runtime table are known to have launched."""
     windows = captured_launches(capture)
     replays = _Replays(replay)
     if not windows:
-        return CapturedOrder((), ("the capture's trace shows no capture",))
+        return InferredGraphs((), ("the capture's trace shows no capture",))
     if not replays.shapes:
-        return CapturedOrder((), ("no replay with work on the GPU is in the replays' trace",))
+        return InferredGraphs((), ("no replay with work on the GPU is in the replays' trace",))
     if replays.streams > 1:
         reason = (
             f"replays run on up to {replays.streams} streams, and traces do not tell which kernel "
             "waits for which; the driver's debug DOT does"
         )
-        return CapturedOrder((), (reason,))
+        return InferredGraphs((), (reason,))
     chosen = _chosen(windows, replays)
     graphs: list[CapturedGraph] = []
     missing: list[str] = []
     for number, (rows, kinds) in enumerate(windows):
         shape = chosen[number]
-        told = [kernels.get(row) for row in rows.tolist()]
-        known = all(
-            one or kind is not NodeKind.KERNEL for one, kind in zip(told, kinds, strict=True)
+        named = [kernels.get(row) for row in rows.tolist()]
+        all_named = all(
+            kernel or kind is not NodeKind.KERNEL for kernel, kind in zip(named, kinds, strict=True)
         )
         if not len(rows):
             missing.append(f"capture {number} shows no launch")
-        elif shape is None and not (known and _replayed(kinds, replays)):
+        elif shape is None and not (all_named and _replayed(kinds, replays)):
             missing.append(
                 f"the {len(rows):,} launches of capture {number} do not fit any replay, or fit "
                 "several that differ"
             )
         else:
-            method = BY_ARGUMENTS if known else BY_REPLAYS
+            method = BY_ARGUMENTS if all_named else BY_REPLAYS
             seen = iter(replays.nodes(shape)) if shape is not None else iter(())
             nodes = tuple(
-                _node(place, kind, one, next(seen, None) if kind in _SHOWN else None)
-                for place, (kind, one) in enumerate(zip(kinds, told, strict=True))
+                _node(index, kind, kernel, next(seen, None) if kind in _SHOWN else None)
+                for index, (kind, kernel) in enumerate(zip(kinds, named, strict=True))
             )
-            edges = tuple(GraphEdge(place, place + 1) for place in range(len(nodes) - 1))
+            edges = tuple(GraphEdge(index, index + 1) for index in range(len(nodes) - 1))
             ident = f"graph-{len(graphs)}"
             graphs.append(CapturedGraph(ident, nodes, edges, method, captured_as=number))
-    return CapturedOrder(tuple(graphs), tuple(missing))
+    return InferredGraphs(tuple(graphs), tuple(missing))
 
 
 def _replayed(kinds: list[NodeKind], replays: _Replays) -> bool:
@@ -132,13 +132,13 @@ def _chosen(
         order = replays.by_kinds.get(kinds_key, [])
         if not order:
             continue
-        in_turn = [order[place % len(numbers)] for place in range(len(order))]
+        in_turn = [order[position % len(numbers)] for position in range(len(order))]
         if len(set(order)) == 1:
             for number in numbers:
                 chosen[number] = order[0]
         elif len(order) >= len(numbers) and order == in_turn:
-            for place, number in enumerate(numbers):
-                chosen[number] = order[place]
+            for position, number in enumerate(numbers):
+                chosen[number] = order[position]
     return chosen
 
 
@@ -207,8 +207,8 @@ _DIRECTIONS: Final = ("HtoD", "DtoH", "DtoD", "HtoH")
 
 
 def _node(
-    place: int, kind: NodeKind, kernel: KernelParams | None, seen: GraphNode | None
+    index: int, kind: NodeKind, kernel: KernelParams | None, seen: GraphNode | None
 ) -> GraphNode:
     if kind is NodeKind.KERNEL and kernel is not None:
-        return GraphNode(place, kind, kernel)
-    return GraphNode(place, kind, seen.params if seen is not None and seen.kind is kind else None)
+        return GraphNode(index, kind, kernel)
+    return GraphNode(index, kind, seen.params if seen is not None and seen.kind is kind else None)

@@ -28,8 +28,8 @@ BESIDE_GAPS: Final = 0.9
 
 
 @dataclass(frozen=True)
-class Matched:
-    """``node`` (index or -1) and ``confidence`` of each row of a replay, and the rung."""
+class MatchedRows:
+    """``node`` (index or -1) and ``confidence`` of each row of a replay, and the method."""
 
     node: Ints
     confidence: Floats
@@ -37,7 +37,7 @@ class Matched:
 
 
 @dataclass(frozen=True)
-class Rows:
+class ReplayRows:
     """The rows of one replay, by start: parallel arrays of shape (rows,).
 
     ``code`` is of the signature, ``lane`` a dense number of the stream, ``start`` in ns.
@@ -66,7 +66,7 @@ class GraphMatcher:
         }
         self._graph = graph
         self._branches: BranchMatcher | None = None
-        self._known: dict[bytes, tuple[Ints, Floats, str]] = {}
+        self._matched_before: dict[bytes, tuple[Ints, Floats, str]] = {}
 
     @cached_property
     def _topology(self) -> GraphTopology:
@@ -85,7 +85,7 @@ class GraphMatcher:
             common += min(left, seen.get(driver, 0))
         return common / max(rows, self._visible, 1)
 
-    def match(self, rows: Rows) -> Matched:
+    def match(self, rows: ReplayRows) -> MatchedRows:
         """The nodes of the rows of one replay.
 
         A graph runs on the same streams in each replay, however they interleave: a replay that has
@@ -93,28 +93,28 @@ class GraphMatcher:
         """
         by_lane = np.argsort(rows.lane, kind="stable")
         key = np.concatenate((rows.code, rows.lane)).reshape(2, -1)[:, by_lane]
-        found = self._known.get(key.tobytes())
-        if found is not None:
+        cached = self._matched_before.get(key.tobytes())
+        if cached is not None:
             node = np.empty(len(by_lane), dtype=np.int64)
             confidence = np.empty(len(by_lane), dtype=np.float64)
-            node[by_lane], confidence[by_lane] = found[0], found[1]
-            if found[2] != BY_BRANCH or self._topology.in_order(node, rows.start):
-                return Matched(node, confidence, found[2])
+            node[by_lane], confidence[by_lane] = cached[0], cached[1]
+            if cached[2] != BY_BRANCH or self._topology.in_order(node, rows.start):
+                return MatchedRows(node, confidence, cached[2])
         matched = self._match(rows)
-        if found is None:
+        if cached is None:
             parts = matched.node[by_lane], matched.confidence[by_lane], matched.method
-            self._known[key.tobytes()] = parts
+            self._matched_before[key.tobytes()] = parts
         return matched
 
-    def _match(self, rows: Rows) -> Matched:
+    def _match(self, rows: ReplayRows) -> MatchedRows:
         if self._chain is not None:
-            return Matched(*self._in_order(rows.code, self._chain), BY_ORDER)
+            return MatchedRows(*self._in_order(rows.code, self._chain), BY_ORDER)
         if self._branches is None:
             self._branches = BranchMatcher(self._topology, self._codes, self._driver)
         node, confidence = self._branches.match(rows.code.tolist(), rows.lane.tolist())
         if np.count_nonzero(node >= 0) < max(self._visible, len(node)):
             confidence = np.minimum(confidence, BESIDE_GAPS)
-        return Matched(node, confidence, BY_BRANCH)
+        return MatchedRows(node, confidence, BY_BRANCH)
 
     def _looks_like(self, nodes: Ints, codes: Ints) -> npt.NDArray[np.bool_]:
         same = (self._codes[nodes] == codes) | (self._driver[nodes] == codes)
@@ -141,11 +141,11 @@ class GraphMatcher:
         """Codes in which copies and sets are equal to the kernels that the driver has for them."""
         if nodes is not None:
             return np.where(self._driver[nodes] != NO_NODE, self._driver[nodes], codes)
-        found = codes.copy()
+        comparable = codes.copy()
         for own, driver in {
             (code, driver)
             for code, driver in zip(self._codes.tolist(), self._driver.tolist(), strict=True)
             if driver != NO_NODE
         }:
-            found[codes == own] = driver
-        return found
+            comparable[codes == own] = driver
+        return comparable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from graphviz_dash.model.trace import (
 if TYPE_CHECKING:
     import polars as pl
 
-    from graphviz_dash.model.node_ids import NodeIdPass
+    from graphviz_dash.model.node_ids import NodeIdPass, NodeIdRow
 
 _TYPES = {
     "int64": "Int64",
@@ -33,43 +33,23 @@ _TYPES = {
 """The names in polars, which is imported with the first trace: what needs none comes sooner."""
 
 
-def trace_of(found: NodeIdPass, with_ids: bool = True) -> Trace:
+def node_id_trace(node_ids: NodeIdPass, with_ids: bool = True) -> Trace:
     """The records as a trace: GPU rows by start, a launch call and a step range for each of theirs.
 
     The pass does not time the call of a launch: it stands before its first row and those of later
     calls. ``with_ids`` False leaves out what names graphs and nodes, as traces of torch before
     2.12 do.
     """
-    rows = sorted(found.rows, key=lambda row: row.start_ns)
-    looks = [found.looks[row.look] for row in rows]
+    rows = sorted(node_ids.rows, key=lambda row: row.start_ns)
     launch = np.array([row.launch for row in rows], dtype=np.int64)
     start = np.array([row.start_ns for row in rows], dtype=np.int64)
     end = start + np.array([row.duration_ns for row in rows], dtype=np.int64)
-    grids = [look.grid or (None, None, None) for look in looks]
-    blocks = [look.block or (None, None, None) for look in looks]
-    gpu = {
-        "ts": start,
-        "dur": end - start,
-        "kind": [look.kind for look in looks],
-        "name": [look.name for look in looks],
-        "device": [row.device for row in rows],
-        "stream": [row.stream for row in rows],
-        "correlation": launch,
-        "external_id": [None] * len(rows),
-        **{f"grid_{axis}": [grid[place] for grid in grids] for place, axis in enumerate("xyz")},
-        **{f"block_{axis}": [one[place] for one in blocks] for place, axis in enumerate("xyz")},
-        "shared": [look.shared for look in looks],
-        "registers": [look.registers for look in looks],
-        "bytes": [look.bytes for look in looks],
-        "graph_id": [row.graph if with_ids else None for row in rows],
-        "graph_node_id": [row.node if with_ids else None for row in rows],
-    }
     seen, first = np.unique(launch, return_index=True)
     launched = np.minimum.accumulate(start[first][::-1])[::-1]
-    step_of = np.array(found.launch_steps, dtype=np.int64)[seen]
+    step_of = np.array(node_ids.launch_steps, dtype=np.int64)[seen]
     steps, first_of_step = np.unique(step_of, return_index=True)
     begins = launched[first_of_step]
-    ends = np.array([end[step_of[np.searchsorted(seen, launch)] == one].max() for one in steps])
+    ends = np.array([end[step_of[np.searchsorted(seen, launch)] == step].max() for step in steps])
     calls = {
         "ts": launched,
         "dur": np.zeros(len(seen), dtype=np.int64),
@@ -82,18 +62,43 @@ def trace_of(found: NodeIdPass, with_ids: bool = True) -> Trace:
     ranges = {
         "ts": begins,
         "dur": ends - begins if len(steps) else [],
-        "name": [f"{STEP}{one}" for one in steps.tolist()],
+        "name": [f"{STEP}{step}" for step in steps.tolist()],
         "pid": [0] * len(steps),
         "tid": [0] * len(steps),
     }
     return Trace(
-        info=_info(found, int(end.max(initial=0))),
-        gpu=_table(gpu, GPU_COLUMNS),
+        info=_info(node_ids, int(end.max(initial=0))),
+        gpu=_table(_gpu_columns(node_ids, rows, with_ids), GPU_COLUMNS),
         runtime=_table(calls, RUNTIME_COLUMNS),
         ops=_table({}, OP_COLUMNS),
         annotations=_table(ranges, ANNOTATION_COLUMNS),
         python=_table({}, PYTHON_COLUMNS),
     )
+
+
+def _gpu_columns(
+    node_ids: NodeIdPass, rows: Sequence[NodeIdRow], with_ids: bool
+) -> dict[str, list[Any]]:
+    looks = [node_ids.looks[row.look] for row in rows]
+    grids = [look.grid or (None, None, None) for look in looks]
+    blocks = [look.block or (None, None, None) for look in looks]
+    return {
+        "ts": [row.start_ns for row in rows],
+        "dur": [row.duration_ns for row in rows],
+        "kind": [look.kind for look in looks],
+        "name": [look.name for look in looks],
+        "device": [row.device for row in rows],
+        "stream": [row.stream for row in rows],
+        "correlation": [row.launch for row in rows],
+        "external_id": [None] * len(rows),
+        **{f"grid_{axis}": [grid[index] for grid in grids] for index, axis in enumerate("xyz")},
+        **{f"block_{axis}": [block[index] for block in blocks] for index, axis in enumerate("xyz")},
+        "shared": [look.shared for look in looks],
+        "registers": [look.registers for look in looks],
+        "bytes": [look.bytes for look in looks],
+        "graph_id": [row.graph if with_ids else None for row in rows],
+        "graph_node_id": [row.node if with_ids else None for row in rows],
+    }
 
 
 def _table(columns: Mapping[str, Any], declared: dict[str, str]) -> pl.DataFrame:
@@ -109,10 +114,10 @@ def _table(columns: Mapping[str, Any], declared: dict[str, str]) -> pl.DataFrame
     )
 
 
-def _info(found: NodeIdPass, end: int) -> TraceInfo:
+def _info(node_ids: NodeIdPass, end: int) -> TraceInfo:
     return TraceInfo(
-        source=found.source,
-        events=len(found.rows),
+        source=node_ids.source,
+        events=len(node_ids.rows),
         skipped={},
         origin_ns=0,
         end_ns=end,

@@ -1,4 +1,4 @@
-"""Which row of a replay's trace is which node of the graph: a ladder, and each row says its rung.
+"""Which row of a replay's trace is which node of the graph, by the first method that fits.
 
 1. "graph node id": the trace names the node (newer torch and CUPTI).
 2. "alignment: order": the nodes that a trace shows depend on each other one after another, so the
@@ -20,17 +20,23 @@ import numpy.typing as npt
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.graph.flatten import variants
 from graphviz_dash.analysis.replays.graph_chooser import (
-    NOTHING_KNOWN,
+    NO_IDENTITIES,
     Choice,
     GraphChooser,
-    Known,
+    GraphIdentities,
     Launch,
     launch_order,
     steps_of,
 )
 from graphviz_dash.analysis.replays.id_matcher import IdMatcher
-from graphviz_dash.analysis.replays.matching import BY_BRANCH, BY_ID, BY_ORDER, GraphMatcher, Rows
-from graphviz_dash.analysis.replays.node_id_trace import trace_of
+from graphviz_dash.analysis.replays.matching import (
+    BY_BRANCH,
+    BY_ID,
+    BY_ORDER,
+    GraphMatcher,
+    ReplayRows,
+)
+from graphviz_dash.analysis.replays.node_id_trace import node_id_trace
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.signatures import Signatures
 from graphviz_dash.model.graph import CapturedGraph
@@ -57,27 +63,32 @@ class ReplayMatch:
     """All rows of all replays, as parallel arrays of shape (rows,).
 
     There may be millions, of which a server keeps these, so they are as narrow as what they hold.
-
-    ``roots`` are the launched graphs that ``graphs`` are or lie in. ``replay`` numbers the graph
-    launches of the trace by time, ``graph`` indexes ``graphs`` (-1: a graph that no captured one
-    looks like), ``gpu_row`` is the row of ``trace.gpu``, ``node`` the
-    node index or -1, ``method`` indexes METHODS, ``confidence`` is 0 to 1, ``start`` (ns since its
-    replay's first row), ``duration`` (ns) and ``stream`` are the trace's. ``source`` is the pass
-    that the trace is of.
     """
 
     graphs: tuple[str, ...]
+    """Ids of the captured graphs, those in nodes included."""
     roots: tuple[str, ...]
+    """For each of ``graphs`` the launched graph that it is or lies in."""
     replay: Narrow
+    """Number of the graph launch, by time."""
     graph: Narrow
+    """Index in ``graphs``; -1: a graph that no captured one looks like."""
     gpu_row: Narrow
+    """Row of ``trace.gpu``."""
     node: Narrow
+    """Index of the node; -1: of none."""
     method: npt.NDArray[np.int8]
+    """Index in METHODS."""
     confidence: Floats
+    """How sure graph and node are, 0 to 1."""
     start: Ints
+    """Begin since the first row of the replay, in ns."""
     duration: Ints
+    """Duration in ns."""
     stream: Ints
+    """Number of the stream."""
     source: str = TRACED_PASS
+    """The pass that the trace is of."""
 
     @property
     def matched(self) -> int:
@@ -100,7 +111,7 @@ class ReplayMatch:
         if graph_id not in self.graphs:
             return 0
         root = self.roots[self.graphs.index(graph_id)]
-        family = [place for place, other in enumerate(self.roots) if other == root]
+        family = [index for index, other in enumerate(self.roots) if other == root]
         return len(np.unique(self.replay[np.isin(self.graph, family)]))
 
     def rows_of(self, graph_id: str, node: int) -> Ints:
@@ -124,18 +135,20 @@ class ReplayMatch:
         return rows[order], keys[order]
 
 
-def known_of(run: Run) -> Known:
+def identities_of(run: Run) -> GraphIdentities:
     """What the bundle of ``run`` tells of the graphs in its traced pass."""
-    return Known(run.replay_ids, launch_order(run.node_ids))
+    return GraphIdentities(run.replay_ids, launch_order(run.node_ids))
 
 
 def match_node_ids(run: Run) -> ReplayMatch | None:
     """The replays of a run's node-id pass; None where it has none. ``gpu_row`` is a row of what
-    :func:`graphviz_dash.analysis.replays.node_id_trace.trace_of` makes of it."""
+    :func:`graphviz_dash.analysis.replays.node_id_trace.node_id_trace` makes of it."""
     if run.node_ids is None:
         return None
-    found = match_replays(run.graphs, trace_of(run.node_ids), Known(run.node_ids.graphs))
-    return replace(found, source=NODE_ID_PASS)
+    match = match_replays(
+        run.graphs, node_id_trace(run.node_ids), GraphIdentities(run.node_ids.graphs)
+    )
+    return replace(match, source=NODE_ID_PASS)
 
 
 def timed_replays(run: Run, traced: ReplayMatch | None) -> ReplayMatch | None:
@@ -150,7 +163,7 @@ def timed_replays(run: Run, traced: ReplayMatch | None) -> ReplayMatch | None:
 
 
 def match_replays(
-    graphs: tuple[CapturedGraph, ...], trace: Trace, known: Known = NOTHING_KNOWN
+    graphs: tuple[CapturedGraph, ...], trace: Trace, identities: GraphIdentities = NO_IDENTITIES
 ) -> ReplayMatch:
     """Matches the GPU rows of every graph launch in ``trace`` with the nodes of ``graphs``.
 
@@ -161,7 +174,7 @@ def match_replays(
     of them ran is told by what the launch shows. Near-linear in the rows.
     """
     launches, called = launched_rows(trace)
-    catalogue = _Catalogue(graphs, known, shapes=_tells_shapes(trace, launches))
+    catalogue = _Catalogue(graphs, identities, shapes=_tells_shapes(trace, launches))
     codes = catalogue.signatures.of_trace(trace)
     begin, stream = column(trace.gpu, "ts"), column(trace.gpu, "stream")
     # A stream's number is its own device's.
@@ -169,7 +182,7 @@ def match_replays(
     ident, executed = _ids(trace, "graph_node_id"), _ids(trace, "graph_id")
     exec_ids = [int(executed[rows].max()) for rows in launches]
     steps = steps_of(called, trace, STEP).tolist()
-    choices = GraphChooser(catalogue.matchers, catalogue.roots, known).choose(
+    choices = GraphChooser(catalogue.matchers, catalogue.roots, identities).choose(
         [
             Launch(codes[rows], step, exec_id)
             for rows, step, exec_id in zip(launches, steps, exec_ids, strict=True)
@@ -190,9 +203,9 @@ def match_replays(
         if choice.matcher < 0:
             continue
         lanes = np.unique(lane[rows], return_inverse=True)[1].reshape(-1)
-        shown = Rows(codes[rows], lanes, start[part])
-        found = catalogue.matched(choice, shown, ident[rows], exec_ids[number])
-        graph[part], node[part], confidence[part], method[part] = found
+        shown = ReplayRows(codes[rows], lanes, start[part])
+        matched = catalogue.matched(choice, shown, ident[rows], exec_ids[number])
+        graph[part], node[part], confidence[part], method[part] = matched
     return ReplayMatch(
         graphs=catalogue.graphs,
         roots=catalogue.root_of,
@@ -211,7 +224,9 @@ def match_replays(
 class _Catalogue:
     """The graphs of a run, made ready for matching: each launched graph in the ways it can run."""
 
-    def __init__(self, graphs: tuple[CapturedGraph, ...], known: Known, *, shapes: bool) -> None:
+    def __init__(
+        self, graphs: tuple[CapturedGraph, ...], identities: GraphIdentities, *, shapes: bool
+    ) -> None:
         by_id = {graph.id: graph for graph in graphs}
         top = [graph for graph in graphs if graph.parent is None]
         flats = [flat for graph in top for flat in variants(graph, by_id)]
@@ -233,33 +248,34 @@ class _Catalogue:
             for flat, code in zip(flats, codes, strict=True)
             for owner, index, value in zip(flat.owner, flat.index, code.tolist(), strict=True)
         }
-        own = {ids.graph: ids.nodes for ids in known.ids}
+        own = {ids.graph: ids.nodes for ids in identities.ids}
         self._by_ids = {
             graph.id: IdMatcher(graph, by_id, own.get(graph.id), code_of, self.graphs)
             for graph in top
         }
 
     def matched(
-        self, choice: Choice, rows: Rows, ident: Ints, exec_id: int
+        self, choice: Choice, rows: ReplayRows, ident: Ints, exec_id: int
     ) -> tuple[Ints, Ints, Floats, Ints]:
         """Graph, node, confidence and method of the rows of one launch."""
         which = choice.matcher
         root = self.roots[which]
         if by_ids := self._by_ids[root].match(rows.code, ident, exec_id):
             owner, node = by_ids
-            rung, sure = BY_ID, np.where(node >= 0, choice.share, 0.0)
+            method, confidence = BY_ID, np.where(node >= 0, choice.share, 0.0)
         else:
             aligned = self.matchers[which].match(rows)
-            known = aligned.node >= 0
+            is_matched = aligned.node >= 0
             owner = self._owner[which][aligned.node]
-            node = np.where(known, self._index[which][aligned.node], -1)
-            rung, sure = aligned.method, aligned.confidence * choice.share / choice.ways
-        found = node >= 0
+            node = np.where(is_matched, self._index[which][aligned.node], -1)
+            method = aligned.method
+            confidence = aligned.confidence * choice.share / choice.ways
+        is_matched = node >= 0
         return (
-            np.where(found, owner, self._place[root]),
+            np.where(is_matched, owner, self._place[root]),
             node,
-            sure,
-            np.where(found, METHODS.index(rung), METHODS.index(UNMATCHED)),
+            confidence,
+            np.where(is_matched, METHODS.index(method), METHODS.index(UNMATCHED)),
         )
 
 
@@ -273,10 +289,10 @@ def _root(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> str:
 def _ids(trace: Trace, name: str) -> Ints:
     """The graph or graph node id of each row, -1 where there is none."""
     ids = trace.gpu[name]
-    told = ids.is_not_null().to_numpy()
+    present = ids.is_not_null().to_numpy()
     # The upper half may be any graph id, so that the sign bit is no sign.
     values = ids.fill_null(0).to_numpy() & np.uint64((1 << 63) - 1)
-    return np.where(told, values.astype(np.int64), -1)
+    return np.where(present, values.astype(np.int64), -1)
 
 
 def _tells_shapes(trace: Trace, launches: list[Ints]) -> bool:

@@ -52,12 +52,12 @@ def conditionals_around(
 ) -> tuple[ConditionalType | None, ...]:
     """The types of the conditional nodes that a graph lies in, from inside out; None for one whose
     type was not read."""
-    found: list[ConditionalType | None] = []
+    types: list[ConditionalType | None] = []
     while graph.parent is not None and graph.parent[0] in by_id:
         holder, index = by_id[graph.parent[0]], graph.parent[1]
         node = holder.nodes[index]
         if node.kind is NodeKind.CONDITIONAL:
             params = node.params
-            found.append(params.type if isinstance(params, ConditionalParams) else None)
+            types.append(params.type if isinstance(params, ConditionalParams) else None)
         graph = holder
-    return tuple(found)
+    return tuple(types)

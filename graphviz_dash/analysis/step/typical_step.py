@@ -22,7 +22,7 @@ from graphviz_dash.analysis.graph.topology import visible_edges
 from graphviz_dash.analysis.origins.attribution import attribute
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
 from graphviz_dash.analysis.ranks.waits import RankWaits
-from graphviz_dash.analysis.replays.replays import ReplayMatch, known_of, match_replays
+from graphviz_dash.analysis.replays.replays import ReplayMatch, identities_of, match_replays
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
@@ -199,7 +199,7 @@ class _Nodes:
         self.graph = np.full(trace.gpu.height, -1, dtype=np.int64)
         self.node = np.full(trace.gpu.height, -1, dtype=np.int64)
         if run.graphs:
-            matched = replays or match_replays(run.graphs, trace, known_of(run))
+            matched = replays or match_replays(run.graphs, trace, identities_of(run))
             self.graph[matched.gpu_row] = matched.graph
             self.node[matched.gpu_row] = matched.node
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.diff.graph_diff import Change
-from graphviz_dash.analysis.diff.graph_union import GraphUnion, what_differs
+from graphviz_dash.analysis.diff.graph_union import GraphUnion
 from graphviz_dash.analysis.fold.fold import FoldBy, fold
 from graphviz_dash.analysis.fold.repeats import RepeatFacts
 from graphviz_dash.analysis.fold.tree import (
@@ -42,6 +42,7 @@ from graphviz_dash.charts.dag.node_note import node_note
 from graphviz_dash.charts.dag.path import PathMarks, path_marks
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import KernelParams
+from graphviz_dash.narrative.graphs import node_changes
 from graphviz_dash.units import counted, format_ns
 
 __all__ = [
@@ -504,7 +505,7 @@ def _state(graph: FoldedGraph, place: int) -> dict[str, Any]:
     if graph.union is not None:
         node = graph.union.nodes[place]
         gone = node.change is Change.REMOVED
-        said = what_differs(node) or node.change.value
+        said = node_changes(node) or node.change.value
         return {"off": gone} if node.change is Change.SAME else {"off": gone, "note": said[:_LABEL]}
     row = graph.rows[place]
     if row.node.enabled is not False:

@@ -163,7 +163,7 @@ def arrivals_chart(found: ModeRanks, theme: Theme) -> go.Figure | None:
     figure.update_xaxes(
         title_text="collective of the step",
         tickvals=ticks,
-        ticktext=[str(row.place + 1) for row in rows],
+        ticktext=[str(row.ordinal + 1) for row in rows],
         showgrid=False,
         range=[-0.6, len(rows) - 0.4],
     )
@@ -183,7 +183,7 @@ def arrivals_chart(found: ModeRanks, theme: Theme) -> go.Figure | None:
 def drawn_collectives(found: ModeRanks) -> list[CollectiveRow]:
     """Those that are drawn: all, or the MOST_COLLECTIVES of largest skew."""
     widest = sorted(found.collectives, key=lambda row: -row.skew.median)[:MOST_COLLECTIVES]
-    return sorted(widest, key=lambda row: row.place)
+    return sorted(widest, key=lambda row: row.ordinal)
 
 
 def _above(row: CollectiveRow, place: int) -> float:
@@ -199,7 +199,7 @@ def _below(row: CollectiveRow, place: int) -> float:
 def _arrival(found: ModeRanks, row: CollectiveRow, place: int) -> str:
     origin = row.origin.module or row.origin.op or ""
     lines = [
-        f"{row.kind.value} {row.place + 1}" + (f", {escape(origin[:80])}" if origin else ""),
+        f"{row.kind.value} {row.ordinal + 1}" + (f", {escape(origin[:80])}" if origin else ""),
         f"arrives {format_ns(round(row.arrival[place].median))} after the first",
         f"waits {format_ns(round(row.wait[place].median))}, then "
         f"{format_ns(round(row.transfer.median))} of transfer",

@@ -9,7 +9,6 @@ import click
 
 from graphviz_dash.analysis.diff.graph_diff import Change, EdgeDiff, GraphDiff
 from graphviz_dash.analysis.diff.graph_pair import GraphPair, pair_graphs
-from graphviz_dash.analysis.diff.graph_union import what_differs
 from graphviz_dash.analysis.nodes.node_table import NodeTable, node_table
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.cli.loading import loaded_run
@@ -31,7 +30,12 @@ from graphviz_dash.exports.documents.diff import (
     update_document,
 )
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.graphs import answer_sentence, diff_sentence, prediction_sentence
+from graphviz_dash.narrative.graphs import (
+    answer_sentence,
+    diff_sentence,
+    node_changes,
+    prediction_sentence,
+)
 from graphviz_dash.units import counted, format_count, format_ns
 
 SCHEMA_VERSION: Final = 1
@@ -146,7 +150,7 @@ def _print_nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, co
             cell(shorten(node.label, _NAME_LENGTH)),
             cell(format_ns(before)),
             cell(format_ns(after)),
-            cell(what_differs(node)),
+            cell(node_changes(node)),
         )
     if nodes[:count]:
         print_table(table)

@@ -91,15 +91,15 @@ def diff_document(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None) -
 
 def update_document(pair: GraphPair) -> dict[str, object]:
     """Whether one graph could be updated to the other: predicted, and as recorded."""
-    offence, recorded = pair.prediction.offence, pair.recorded
+    violation, recorded = pair.prediction.violation, pair.recorded
     return {
         "predicted": {
             "accepted": pair.prediction.accepted,
-            "result": offence.result.value if offence else None,
-            "graph": offence.graph if offence else None,
-            "node": offence.node if offence else None,
-            "from_node": offence.from_node if offence else None,
-            "reason": offence.reason if offence else None,
+            "result": violation.result.value if violation else None,
+            "graph": violation.graph if violation else None,
+            "node": violation.node if violation else None,
+            "from_node": violation.from_node if violation else None,
+            "reason": violation.reason if violation else None,
             "unknown": list(pair.prediction.unknown),
         },
         "recorded": {

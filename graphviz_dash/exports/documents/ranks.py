@@ -9,7 +9,7 @@ from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
 from graphviz_dash.analysis.sample_statistics import Summary
 from graphviz_dash.exports.documents.comparison import figure_document
 from graphviz_dash.exports.documents.values import number
-from graphviz_dash.narrative.ranks import rank_notes, rank_sentence
+from graphviz_dash.narrative.ranks import difference_text, rank_notes, rank_sentence
 
 
 def ranks_document(modes: Sequence[ModeRanks]) -> list[dict[str, object]]:
@@ -28,7 +28,9 @@ def ranks_document(modes: Sequence[ModeRanks]) -> list[dict[str, object]]:
             "skew": _summary(found.skew),
             "uncertainty": number(found.uncertainty),
             "clocks": [_clock(clock) for clock in found.clocks],
-            "graphs": [{"rank": one.rank, "difference": one.text} for one in found.graphs],
+            "graphs": [
+                {"rank": other.rank, "difference": difference_text(other)} for other in found.graphs
+            ],
             "ranks": [_rank(found, row) for row in found.ranks],
             "collectives": [_collective(found, row) for row in found.collectives],
         }
@@ -64,7 +66,7 @@ def _rank(found: ModeRanks, row: RankRow) -> dict[str, object]:
 
 def _collective(found: ModeRanks, row: CollectiveRow) -> dict[str, object]:
     return {
-        "place": row.place,
+        "place": row.ordinal,
         "kind": row.kind.value,
         "graph": row.origin.graph,
         "node": row.origin.node,

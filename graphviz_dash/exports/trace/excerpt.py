@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from graphviz_dash.analysis.arrays import Ints, column
-from graphviz_dash.analysis.replays.replays import known_of, match_replays
+from graphviz_dash.analysis.replays.replays import identities_of, match_replays
 from graphviz_dash.analysis.trace.lanes import trace_links
 from graphviz_dash.analysis.trace.steps import StepMethod, steps
 from graphviz_dash.errors import InputError
@@ -95,7 +95,7 @@ def _of_graph(run: Run, trace: Trace, graph_id: str) -> tuple[Run, Trace]:
     if not family:
         graph_ids = ", ".join(graph.id for graph in run.graphs) or "none"
         raise InputError(run.path, f"no graph {graph_id!r}", f"one of its graphs: {graph_ids}")
-    match = match_replays(run.graphs, trace, known_of(run))
+    match = match_replays(run.graphs, trace, identities_of(run))
     wanted = [graph_index for graph_index, name in enumerate(match.graphs) if name in family]
     launched = np.unique(match.replay[np.isin(match.graph, wanted)])
     rows: Ints = np.sort(match.gpu_row[np.isin(match.replay, launched)])

@@ -10,7 +10,7 @@ import polars as pl
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.origins.attribution import attribute
-from graphviz_dash.analysis.replays.replays import METHODS, known_of, match_replays
+from graphviz_dash.analysis.replays.replays import METHODS, identities_of, match_replays
 from graphviz_dash.analysis.replays.visibility import conditionals_around, what_is_left_out
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.exports.trace.slices import Arg, column_arg, count_arg, number_arg, text_arg
@@ -114,7 +114,7 @@ def _from_nodes(
     by_id = {captured_graph.id: captured_graph for captured_graph in run.graphs}
     names: tuple[str, ...] = ()
     if run.graphs:
-        match = match_replays(run.graphs, trace, known_of(run))
+        match = match_replays(run.graphs, trace, identities_of(run))
         names = match.graphs
         method[match.gpu_row] = match.method
         matched = match.node >= 0

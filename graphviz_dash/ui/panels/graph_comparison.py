@@ -9,13 +9,17 @@ import streamlit as st
 
 from graphviz_dash.analysis.diff.graph_diff import Change, GraphDiff
 from graphviz_dash.analysis.diff.graph_pair import GraphPair
-from graphviz_dash.analysis.diff.graph_union import what_differs
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.graphs import answer_sentence, diff_sentence, prediction_sentence
+from graphviz_dash.narrative.graphs import (
+    answer_sentence,
+    diff_sentence,
+    node_changes,
+    prediction_sentence,
+)
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.state.graphs import GraphAddress
@@ -94,7 +98,7 @@ def _nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, identity
             "Earlier": [node.a for node in nodes],
             "This": [node.b for node in nodes],
             "Node": [short_name(printable(node.label)) for node in nodes],
-            "What differs": [printable(what_differs(node)) for node in nodes],
+            "What differs": [printable(node_changes(node)) for node in nodes],
             "Earlier, us": [None if median is None else median / 1e3 for median in before],
             "This, us": [None if median is None else median / 1e3 for median in after],
         },

@@ -12,7 +12,7 @@ from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns, traced_slo
 from graphviz_dash.analysis.ranks.ranks import ModeRanks, rank_comparison
 from graphviz_dash.analysis.replays.replays import (
     ReplayMatch,
-    known_of,
+    identities_of,
     match_replays,
     timed_replays,
 )
@@ -119,7 +119,7 @@ def replays(key: str, run_name: str) -> ReplayMatch | None:
     if trace is None or not run.graphs:
         return None
     return STORE.derived(
-        key, ("replays", run_name), lambda _: match_replays(run.graphs, trace, known_of(run))
+        key, ("replays", run_name), lambda _: match_replays(run.graphs, trace, identities_of(run))
     )
 
 

@@ -141,7 +141,7 @@ def _tiles(mode: ModeRanks) -> str:
             (
                 "Skew of a collective",
                 format_ns(round(mode.skew.median)),
-                f"median; number {worst.place + 1} has {format_ns(round(worst.skew.median))}",
+                f"median; number {worst.ordinal + 1} has {format_ns(round(worst.skew.median))}",
             )
         )
     if late is not None:
@@ -169,7 +169,7 @@ def _notes(mode: ModeRanks) -> str:
     if mode.reason is not None:
         notes.insert(0, f"No skew: {mode.reason}.")
     listed = "".join(element("li", text(note)) for note in notes)
-    same = [graph for graph in mode.graphs if graph.text is None]
+    same = [graph for graph in mode.graphs if graph.first is None]
     agree = ""
     if same and len(same) == len(mode.graphs):
         agree = element(
@@ -215,7 +215,7 @@ def _collectives(mode: ModeRanks) -> None:
     rows = mode.collectives
     st.dataframe(
         {
-            "Number": [row.place + 1 for row in rows],
+            "Number": [row.ordinal + 1 for row in rows],
             "Kind": [row.kind.value for row in rows],
             "Skew, us": [row.skew.median / 1e3 for row in rows],
             "p75, us": [
@@ -269,6 +269,7 @@ def _links(chosen: Chosen, mode: ModeRanks) -> None:
                 "graph": worst.origin.graph,
                 "node": str(worst.origin.node),
             }
-            link("graph", f"Number {worst.place + 1}, the most uneven, in the graph", query | node)
+            title = f"Number {worst.ordinal + 1}, the most uneven, in the graph"
+            link("graph", title, query | node)
         names = [row.name for row in mode.ranks[:_MOST_IN_TIMELINE]]
         link("timeline", "These ranks in the timeline", query | {"runs": names})

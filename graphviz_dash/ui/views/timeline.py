@@ -11,6 +11,7 @@ from graphviz_dash.analysis.trace.steps import StepMethod
 from graphviz_dash.charts.timeline.run import choose
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import ExecutionMode, Run
+from graphviz_dash.narrative.graphs import order_sentence
 from graphviz_dash.ui.components.perfetto import TracePart, perfetto_button
 from graphviz_dash.ui.components.timeline import timeline_view
 from graphviz_dash.ui.components.timeline.api import make_ready, timeline_of
@@ -68,7 +69,7 @@ def render() -> None:
         )
     _perfetto(chosen, shown, step)
     for effect in creation_orders(chosen.key):
-        show(element("p", text(effect.sentence)))
+        show(element("p", text(order_sentence(effect))))
     show(element("p", text(_note(chosen)), "muted"))
 
 

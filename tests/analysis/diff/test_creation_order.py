@@ -12,6 +12,7 @@ from graphviz_dash.analysis.diff.creation_order import hidden_copies, order_effe
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge
 from graphviz_dash.model.run import Experiment
+from graphviz_dash.narrative.graphs import order_sentence
 
 SAMPLE = Path("sample_traces/creation-order")
 
@@ -29,7 +30,7 @@ def test_the_sample_shows_the_effect(recorded: Experiment) -> None:
     assert effect.hidden is not None
     least, most = effect.hidden
     assert least < 0.5 < most
-    assert "same graph, created in another order" in effect.sentence
+    assert "same graph, created in another order" in order_sentence(effect)
 
 
 def test_hidden_time_is_what_copies_and_kernels_share(recorded: Experiment) -> None:

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphviz_dash.analysis.diff.graph_diff import Change, diff_graphs
-from graphviz_dash.analysis.diff.graph_union import FIRST, unite, what_differs
+from graphviz_dash.analysis.diff.graph_union import FIRST, unite
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
 from graphviz_dash.analysis.origins.attribution import attribute
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, KernelParams, NodeKind
+from graphviz_dash.narrative.graphs import node_changes
 
 
 def _node(index: int, name: str) -> GraphNode:
@@ -73,5 +74,5 @@ def test_a_difference_is_told_in_one_line() -> None:
         a, nodes=(a.nodes[0], msgspec.structs.replace(a.nodes[1], params=wider)), edges=()
     )
     first, second = diff_graphs([a], [b]).nodes
-    assert what_differs(first) == ""
-    assert what_differs(second) == "grid 1x1x1 to 8x1x1, depends on other nodes"
+    assert node_changes(first) == ""
+    assert node_changes(second) == "grid 1x1x1 to 8x1x1, depends on other nodes"

@@ -95,13 +95,13 @@ def test_every_answer_of_the_driver_is_predicted_to_the_offending_node() -> None
     wrong = []
     for first, second, result, node, from_node in ANSWERS:
         found = predict_update(_graphs(first, "a"), _graphs(second, "b"))
-        offence = found.offence
-        if offence is None:
+        violation = found.violation
+        if violation is None:
             said: tuple[Any, ...] = ("SUCCESS", None, None)
         else:
-            at = None if offence.node is None else (offence.graph, offence.node)
-            back = None if offence.from_node is None else (offence.graph, offence.from_node)
-            said = (offence.result.value, at, back)
+            at = None if violation.node is None else (violation.graph, violation.node)
+            back = None if violation.from_node is None else (violation.graph, violation.from_node)
+            said = (violation.result.value, at, back)
         if said != (result, _path("b", node), _path("b", from_node)):
             wrong.append((first, second, result, node, said))
     assert wrong == []
@@ -159,7 +159,7 @@ SIGNAL, CONDITION = NodeKind.SEMAPHORE_SIGNAL, NodeKind.CONDITIONAL
 )
 def test_a_rule(kind: NodeKind, before: Params, after: Params, result: UpdateResult | None) -> None:
     found = predict_update(_one(kind, before), _one(kind, after))
-    assert (found.offence.result if found.offence else None) is result
+    assert (found.violation.result if found.violation else None) is result
     assert found.accepted is (result is None)
 
 
@@ -195,9 +195,9 @@ def test_an_old_bundle_does_not_tell_the_order_of_dependencies() -> None:
 def test_an_edge_of_another_type_is_another_topology() -> None:
     a = _graphs([["K", []], ["K", [0]]], "a")[0]
     b = msgspec.structs.replace(a, edges=(GraphEdge(0, 1, 1, 0, EdgeType.PROGRAMMATIC),))
-    offence = predict_update([a], [b]).offence
-    assert offence is not None
-    assert (offence.result, offence.node, offence.from_node) == (
+    violation = predict_update([a], [b]).violation
+    assert violation is not None
+    assert (violation.result, violation.node, violation.from_node) == (
         UpdateResult.TOPOLOGY_CHANGED,
         1,
         0,

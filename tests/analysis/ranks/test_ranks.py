@@ -13,7 +13,7 @@ from graphviz_dash.analysis.ranks.ranks import ModeRanks, rank_comparison
 from graphviz_dash.analysis.ranks.shared_steps import shared_steps
 from graphviz_dash.analysis.trace.collectives import Collective, collective_of, message_bytes
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.narrative.ranks import rank_sentence
+from graphviz_dash.narrative.ranks import rank_notes, rank_sentence
 from tests.ranks import ALL_REDUCE, SLOW_RANK_1, Truth, make_ranks
 
 
@@ -150,13 +150,16 @@ def test_a_collective_leads_to_its_node_module_and_line(tmp_path: Path) -> None:
 def test_graphs_of_ranks_are_held_against_the_first(tmp_path: Path) -> None:
     make_ranks(tmp_path / "tp", "graph", SLOW_RANK_1)
     (same,) = rank_comparison(load_experiment(tmp_path / "tp"))
-    assert [one.text for one in same.graphs] == [None]
+    assert [one.first for one in same.graphs] == [None]
     make_ranks(tmp_path / "x", "graph", SLOW_RANK_1, only=[0])
     gather = replace(SLOW_RANK_1, collective="ncclDevKernel_AllGather_RING_LL(x)")
     make_ranks(tmp_path / "x", "graph", gather, only=[1])
     (other,) = rank_comparison(load_experiment(tmp_path / "x"))
     assert other.graphs[0].rank == 1
-    assert "node 1 of graph-0: ncclDevKernel_AllGather" in (other.graphs[0].text or "")
+    difference = other.graphs[0].first
+    assert difference is not None
+    assert (difference.aspect, difference.nodes and difference.nodes[1].index) == ("node", 1)
+    assert "node 1 of graph-0: ncclDevKernel_AllGather" in " ".join(rank_notes(other))
     assert other.reason == "the ranks' traced steps have no collective in common"
 
 
@@ -292,7 +295,7 @@ def test_two_h200s() -> None:
     # Launched one by one under the profiler the ranks drift apart; one launch keeps them together.
     assert max(row.skew.median for row in graph.collectives) < 2_000
     assert min(row.skew.median for row in eager.collectives) > 100_000
-    assert [one.text for one in graph.graphs] == [None]
+    assert [one.first for one in graph.graphs] == [None]
     modules = [row.origin.module for row in graph.collectives]
     forward = [
         f"Transformer.layers.{layer}.{part}"

@@ -10,9 +10,9 @@ import pytest
 from graphviz_dash.analysis.nodes.node_table import build_node_table
 from graphviz_dash.analysis.origins.attribution import attribute
 from graphviz_dash.analysis.replays.alignment_accuracy import Miss, agreement
-from graphviz_dash.analysis.replays.executable_numbering import exec_numbers
-from graphviz_dash.analysis.replays.graph_chooser import IN_TURN, Known, launch_order
-from graphviz_dash.analysis.replays.node_id_trace import trace_of
+from graphviz_dash.analysis.replays.executable_numbering import executable_numbers
+from graphviz_dash.analysis.replays.graph_chooser import IN_TURN, GraphIdentities, launch_order
+from graphviz_dash.analysis.replays.node_id_trace import node_id_trace
 from graphviz_dash.analysis.replays.replays import (
     BY_ID,
     BY_ORDER,
@@ -45,18 +45,18 @@ class TestNumbers:
 
     def test_a_plain_graph_is_numbered_in_creation_order(self) -> None:
         graph = graph_of([kernel(0), kernel(1)])
-        assert exec_numbers(graph, {}) == {0: ("graph-0", 0), 1: ("graph-0", 1)}
+        assert executable_numbers(graph, {}) == {0: ("graph-0", 0), 1: ("graph-0", 1)}
 
     def test_a_removed_node_leaves_its_number_free(self) -> None:
         graph = graph_of([kernel(0), kernel(1), kernel(2)])
-        found = exec_numbers(graph, {}, own=(0, 2, 3))
+        found = executable_numbers(graph, {}, own=(0, 2, 3))
         assert found == {0: ("graph-0", 0), 2: ("graph-0", 1), 3: ("graph-0", 2)}
 
     def test_child_graphs_follow_in_the_order_of_their_nodes(self) -> None:
         root = graph_of([holder(0, "a"), holder(1, "b"), memset(2), holder(3, "c")])
         five = [kernel(i) for i in range(5)]
         by_id = {name: graph_of(five, name=name) for name in "abc"}
-        found = exec_numbers(root, by_id)
+        found = executable_numbers(root, by_id)
         assert found[2] == ("graph-0", 2)
         assert [found[number] for number in (4, 8, 9, 13, 14, 18)] == [
             ("a", 0), ("a", 4), ("b", 0), ("b", 4), ("c", 0), ("c", 4)
@@ -68,7 +68,7 @@ class TestNumbers:
             "g": graph_of([holder(0, "a"), holder(1, "b"), memset(2), holder(3, "c")], name="g"),
             **{name: graph_of([kernel(i) for i in range(5)], name=name) for name in "abc"},
         }
-        found = exec_numbers(root, by_id)
+        found = executable_numbers(root, by_id)
         assert (found[1], found[4]) == (("graph-0", 1), ("g", 2))
         assert [found[number] for number in (6, 11, 16)] == [("a", 0), ("b", 0), ("c", 0)]
 
@@ -79,7 +79,7 @@ class TestNumbers:
             "else": graph_of([memset(0), holder(1, "y")], name="else"),
             **{name: graph_of([kernel(i) for i in range(5)], name=name) for name in "xy"},
         }
-        found = exec_numbers(root, by_id)
+        found = executable_numbers(root, by_id)
         assert (found[1], found[3]) == (("then", 0), ("else", 0))
         assert (found[5], found[10]) == (("y", 0), ("x", 0))
 
@@ -119,13 +119,13 @@ class TestWhichGraph:
         assert set(found.confidence.tolist()) == {1 / 3}
 
     def test_the_order_that_the_node_id_pass_saw_decides(self) -> None:
-        known = Known(order=("graph-2", "graph-0", "graph-0", "graph-1"))
+        known = GraphIdentities(order=("graph-2", "graph-0", "graph-0", "graph-1"))
         found = match_replays(layers(), in_steps([[2, 0, 0, 1]] * 2).trace(), known)
         assert found.graph.tolist() == [2, 2, 0, 0, 0, 0, 1, 1] * 2
         assert set(found.confidence.tolist()) == {1.0}
 
     def test_an_order_that_does_not_fit_is_not_used(self) -> None:
-        known = Known(order=("graph-2", "graph-0"))
+        known = GraphIdentities(order=("graph-2", "graph-0"))
         found = match_replays(layers(), in_steps([[0, 1, 2]] * 2).trace(), known)
         assert found.graph.tolist() == [0, 0, 1, 1, 2, 2] * 2
         assert set(found.confidence.tolist()) == {IN_TURN}
@@ -133,7 +133,7 @@ class TestWhichGraph:
     def test_the_ids_of_executables_decide_where_it_is_known_whose_they_are(self) -> None:
         ids = tuple(GraphIds(f"graph-{i}", (20 - i,), (0, 1)) for i in range(3))
         scene = in_steps([[1, 0], [2, 2]], {0: 20, 1: 19, 2: 18})
-        found = match_replays(layers(), scene.trace(), Known(ids))
+        found = match_replays(layers(), scene.trace(), GraphIdentities(ids))
         assert found.graph.tolist() == [1, 1, 0, 0, 2, 2, 2, 2]
         assert {METHODS[m] for m in found.method} == {BY_ID}
         assert set(found.confidence.tolist()) == {1.0}
@@ -149,7 +149,9 @@ class TestWhichGraph:
         scene = Scene()
         scene.work(graph.nodes[0], 110, scene.call("cudaGraphLaunch", 100), graph_id=3,
                    graph_node_id=0)  # fmt: skip
-        found = match_replays((graph,), scene.trace(), Known((GraphIds("graph-0", (3,), (0,)),)))
+        found = match_replays(
+            (graph,), scene.trace(), GraphIdentities((GraphIds("graph-0", (3,), (0,)),))
+        )
         assert METHODS[found.method[0]] == BY_ID
 
 
@@ -174,13 +176,13 @@ def a_pass(*steps: list[int]) -> NodeIdPass:
 class TestThePassAsATrace:
     def test_with_ids_every_row_is_named(self) -> None:
         found = a_pass([2, 0], [1, 0])
-        matched = match_replays(layers(), trace_of(found), Known(found.graphs))
+        matched = match_replays(layers(), node_id_trace(found), GraphIdentities(found.graphs))
         assert matched.graph.tolist() == [2, 2, 0, 0, 1, 1, 0, 0]
         assert matched.node.tolist() == [0, 1] * 4
         assert {METHODS[m] for m in matched.method} == {BY_ID}
 
     def test_hidden_ids_leave_it_to_the_alignment(self) -> None:
-        trace = trace_of(a_pass([0, 1, 2], [0, 1, 2]), with_ids=False)
+        trace = node_id_trace(a_pass([0, 1, 2], [0, 1, 2]), with_ids=False)
         assert trace.gpu["graph_id"].null_count() == len(trace.gpu)
         matched = match_replays(layers(), trace)
         assert {METHODS[m] for m in matched.method} == {BY_ORDER}
@@ -190,13 +192,13 @@ class TestThePassAsATrace:
         found = a_pass([0, 1], [2])
         late = msgspec.structs.replace(found.rows[0], start_ns=15)
         found = msgspec.structs.replace(found, rows=(late, *found.rows[1:]))
-        trace = trace_of(found)
+        trace = node_id_trace(found)
         assert trace.runtime["ts"].is_sorted()
         assert trace.runtime["correlation"].to_list() == [0, 1, 2]
         assert trace.annotations["name"].to_list() == [f"{STEP}0", f"{STEP}1"]
 
     def test_a_pass_without_rows(self) -> None:
-        trace = trace_of(NodeIdPass("a test", 3, 0, 7, (), (), (), ()))
+        trace = node_id_trace(NodeIdPass("a test", 3, 0, 7, (), (), (), ()))
         assert len(trace.gpu) == len(trace.runtime) == len(trace.annotations) == 0
         assert match_replays(layers(), trace).matched == 0
 
@@ -277,7 +279,7 @@ class TestTimes:
     def test_the_traced_pass_where_there_is_no_other_or_no_doubt(self) -> None:
         run, traced = self._run(None)
         assert timed_replays(run, traced) is traced
-        known = Known(order=("graph-1", "graph-0", "graph-2"))
+        known = GraphIdentities(order=("graph-1", "graph-0", "graph-2"))
         sure = match_replays(layers(), in_steps([[1, 0, 2]]).trace(), known)
         run, _ = self._run(a_pass([1, 0, 2]))
         assert timed_replays(run, sure) is sure

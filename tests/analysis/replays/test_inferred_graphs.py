@@ -9,7 +9,7 @@ from graphviz_dash.analysis.replays.inferred_graphs import (
     BY_ARGUMENTS,
     BY_REPLAYS,
     captured_launches,
-    captured_order,
+    infer_graphs,
 )
 from graphviz_dash.analysis.replays.replays import match_replays
 from graphviz_dash.ingest.kineto.launch_arguments import launched_kernels
@@ -71,7 +71,7 @@ class TestByReplays:
     def test_nodes_are_what_the_replays_show(self, tmp_path: Path) -> None:
         capture = captures(tmp_path, ["fill", COPY, "gemm"])
         replay = replays(tmp_path, *[["fill", COPY, "gemm"]] * 2)
-        found = captured_order(capture, replay, {})
+        found = infer_graphs(capture, replay, {})
         (graph,) = found.graphs
         assert found.missing == ()
         assert graph.read_by == BY_REPLAYS
@@ -90,7 +90,7 @@ class TestByReplays:
     def test_replayed_kernels_lead_to_operators(self, tmp_path: Path) -> None:
         capture = captures(tmp_path, ["fill", "gemm"])
         replay = replays(tmp_path, ["fill", "gemm"])
-        (graph,) = captured_order(capture, replay, {}).graphs
+        (graph,) = infer_graphs(capture, replay, {}).graphs
         ops = [origin.op for origin in attribute(graph, capture).origins]
         assert ops == ["aten::fill", "aten::gemm"]
         matched = match_replays((graph,), replay)
@@ -100,14 +100,14 @@ class TestByReplays:
     def test_captures_of_one_length_in_the_order_of_a_step(self, tmp_path: Path) -> None:
         capture = captures(tmp_path, ["a1", "a2"], ["b1", "b2"])
         replay = replays(tmp_path, *[["x1", "x2"], ["y1", "y2"]] * 3)
-        graphs = captured_order(capture, replay, {}).graphs
+        graphs = infer_graphs(capture, replay, {}).graphs
         assert [graph.nodes[0].label for graph in graphs] == ["x1", "y1"]
         assert [graph.captured_as for graph in graphs] == [0, 1]
 
     def test_another_order_fits_none(self, tmp_path: Path) -> None:
         capture = captures(tmp_path, ["a1", "a2"], ["b1", "b2"])
         replay = replays(tmp_path, ["x1", "x2"], ["y1", "y2"], ["y1", "y2"])
-        found = captured_order(capture, replay, {})
+        found = infer_graphs(capture, replay, {})
         assert found.graphs == ()
         assert len(found.missing) == 2
         assert "do not fit any replay, or fit several" in found.missing[0]
@@ -123,7 +123,7 @@ class TestByArguments:
     def test_nodes_are_what_the_launches_say(self, tmp_path: Path) -> None:
         capture = captures(tmp_path, ["fill", "gemm"], told=True)
         replay = replays(tmp_path, ["fill", "gemm"], shapes=False)
-        (graph,) = captured_order(capture, replay, self._kernels(capture)).graphs
+        (graph,) = infer_graphs(capture, replay, self._kernels(capture)).graphs
         assert graph.read_by == BY_ARGUMENTS
         kernel = graph.nodes[1].params
         assert isinstance(kernel, KernelParams)
@@ -135,7 +135,7 @@ class TestByArguments:
         layers = [["embed"], ["norm", "gemm"], ["norm", "gemm"], ["norm", "gemm"]]
         capture = captures(tmp_path, *layers, told=True)
         replay = replays(tmp_path, *layers, shapes=False)
-        graphs = captured_order(capture, replay, self._kernels(capture)).graphs
+        graphs = infer_graphs(capture, replay, self._kernels(capture)).graphs
         matched = match_replays(graphs, replay)
         assert matched.graph.tolist() == [0, 1, 1, 2, 2, 3, 3]
         # The first graph looks like no other and was launched as often as each of them would be.
@@ -152,18 +152,16 @@ class TestByArguments:
 class TestNothing:
     def test_several_streams_tell_no_dependencies(self, tmp_path: Path) -> None:
         capture = captures(tmp_path, ["fill", "gemm"])
-        found = captured_order(capture, replays(tmp_path, ["fill", "gemm"], streams=2), {})
+        found = infer_graphs(capture, replays(tmp_path, ["fill", "gemm"], streams=2), {})
         assert found.graphs == ()
         assert "run on up to 2 streams" in found.missing[0]
 
     def test_no_capture_and_no_replay(self, tmp_path: Path) -> None:
         capture, replay = captures(tmp_path, ["fill"]), replays(tmp_path, ["fill"])
-        assert captured_order(replay, replay, {}).missing == (
-            "the capture's trace shows no capture",
-        )
-        assert captured_order(capture, capture, {}).graphs == ()
+        assert infer_graphs(replay, replay, {}).missing == ("the capture's trace shows no capture",)
+        assert infer_graphs(capture, capture, {}).graphs == ()
 
     def test_an_empty_capture(self, tmp_path: Path) -> None:
-        found = captured_order(captures(tmp_path, [], ["fill"]), replays(tmp_path, ["fill"]), {})
+        found = infer_graphs(captures(tmp_path, [], ["fill"]), replays(tmp_path, ["fill"]), {})
         assert [graph.captured_as for graph in found.graphs] == [1]
         assert found.missing == ("capture 0 shows no launch",)

@@ -61,7 +61,7 @@ def test_of_many_collectives_the_most_uneven_are_drawn_in_order(tmp_path: Path) 
     found = ranks_of(tmp_path / "tp", Truth(((1_000,) * count, slow), transfer=1_000, steps=1))
     drawn = drawn_collectives(found)
     assert len(drawn) == MOST_COLLECTIVES
-    assert [row.place for row in drawn] == sorted(row.place for row in drawn)
+    assert [row.ordinal for row in drawn] == sorted(row.ordinal for row in drawn)
     # Six of the ten without any skew are left out.
     assert sum(row.skew.median == 0 for row in drawn) == 4
 
