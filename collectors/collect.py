@@ -71,7 +71,7 @@ from graphviz_dash.units import format_bytes
 
 Report = Callable[[str], None]
 
-SUPPORTED = tuple(mode for mode in ExecutionMode if mode.value != "recorded")
+SUPPORTED = tuple(mode for mode in ExecutionMode if not mode.is_recorded)
 
 
 _RANKS_TIMEOUT_S = 900
@@ -105,7 +105,7 @@ class Collection:
     def passes(self, mode: ExecutionMode) -> tuple[Pass, ...]:
         """The passes of a mode, in their order."""
         watching = (Pass.OBSERVERS,) if self.observers else ()
-        if mode is ExecutionMode.EAGER:
+        if mode.is_baseline:
             return (Pass.CLEAN, Pass.TRACED, Pass.MEMORY, *watching)
         naming = (Pass.NODE_IDS,) if self.node_ids else ()
         return (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY, *naming, *watching)
@@ -264,7 +264,7 @@ def _collect_mode(
             absent += read_result(folder / ABSENT_FILE, tuple[Absent, ...])
     facts = _workload_facts(scratch / f"{mode.value}-{passes[0].value}")
     doctor: DoctorReport | None = None
-    if mode is ExecutionMode.GRAPH and failures and peers is None:
+    if mode.captures_whole_step and failures and peers is None:
         doctor = _examined(what, factory, scratch, progress)
     target = what.output / _run_name(what, mode, peers.place if peers else None)
     manifest = Manifest(
@@ -321,7 +321,7 @@ def _write(
 
 
 def _absent_facts(mode: ExecutionMode) -> tuple[Absent, ...]:
-    if mode is ExecutionMode.EAGER:
+    if mode.is_baseline:
         return (Absent("graphs", "mode eager captures none"),)
     return ()
 

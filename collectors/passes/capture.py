@@ -27,7 +27,7 @@ from collectors.process.requests import ABSENT_FILE, GRAPHS_FILE, TRACE_FILE, Pa
 from collectors.workloads import Step
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.marks import CAPTURE
-from graphviz_dash.model.run import Absent, ExecutionMode
+from graphviz_dash.model.run import Absent
 
 
 class _Topologies:
@@ -109,13 +109,13 @@ def run(request: PassRequest) -> None:
         with_stack=True,
     )
     topologies = _Topologies(profiler)
-    if request.mode is ExecutionMode.COMPILE:
+    if request.mode.is_compiled:
         # Its captures begin inside operators, whose ranges tell a node's phase.
         topologies.start()
     with (
         recording(topologies) as alive,
         # The compiler would trace the ranges too, and capture another program.
-        nullcontext() if request.mode is ExecutionMode.COMPILE else annotated(),
+        nullcontext() if request.mode.is_compiled else annotated(),
     ):
         ready = make_ready(request.mode, step)
         topologies.ask_executables(alive)

@@ -26,7 +26,7 @@ from collectors.process.requests import (
     UPDATES_FILE,
     PassRequest,
 )
-from graphviz_dash.model.run import ExecutionMode, GraphUpdates
+from graphviz_dash.model.run import GraphUpdates
 from graphviz_dash.model.timings import CleanTimings, StepTiming
 
 _SETTLE = 3
@@ -44,7 +44,7 @@ def run(request: PassRequest) -> None:
         iterate = make_ready(request.mode, step)
     steps, intervals = time_steps(iterate, request.iterations)
     memory = memory_use()
-    if request.mode is ExecutionMode.COMPILE:
+    if request.mode.is_compiled:
         lives, unmeasured = listener.lives(), without_launches(listener.lives())
     else:
         lives, unmeasured = with_launches(listener.lives(), graphs, listener.handles)

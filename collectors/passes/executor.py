@@ -15,7 +15,7 @@ from collectors.passes.parameters import arguments_of, facts_of
 from collectors.process.requests import WORKLOAD_FILE, PassRequest
 from collectors.workloads import Step, load_factory
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.run import Absent, ExecutionMode
+from graphviz_dash.model.run import Absent
 from graphviz_dash.model.timings import GraphLife
 
 
@@ -26,7 +26,7 @@ def prepare(request: PassRequest) -> tuple[Step, int]:
         InputError: see :func:`build`.
     """
     step = build(request)
-    return step, warm_up(step, request.warmup, compiled=request.mode is ExecutionMode.COMPILE)
+    return step, warm_up(step, request.warmup, compiled=request.mode.is_compiled)
 
 
 def build(request: PassRequest) -> Step:

@@ -36,7 +36,6 @@ from graphviz_dash.model.memory import (
     PoolSegment,
     Stage,
 )
-from graphviz_dash.model.run import ExecutionMode
 
 _SETTLE: Final = 3
 """Iterations before the watched one: the allocator's cache settles."""
@@ -56,7 +55,7 @@ def run(request: PassRequest) -> None:
     stages = _Stages()
     step = build(request)
     stages.end(Stage.BUILD)
-    warm_up(step, request.warmup, compiled=request.mode is ExecutionMode.COMPILE)
+    warm_up(step, request.warmup, compiled=request.mode.is_compiled)
     stages.end(Stage.WARM_UP)
     captures = Captures()
     with recording(captures):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -94,21 +94,7 @@ def make_ready(mode: ExecutionMode, step: Step) -> Step:
     Raises:
         GraphvizDashError: the step calls no module that the mode could capture.
     """
-    match mode:
-        case ExecutionMode.EAGER:
-            return step
-        case ExecutionMode.GRAPH:
-            return _whole_step(step)
-        case ExecutionMode.CALLABLES:
-            _graph_modules(_roots(step))
-        case ExecutionMode.PARTIAL:
-            _graph_modules(_parts(step))
-        case ExecutionMode.COMPILE:
-            for _ in range(_RECORD_STEPS):
-                step()
-    step()
-    torch.cuda.synchronize()
-    return step
+    return _MAKERS[mode](step)
 
 
 class Replays:
@@ -237,6 +223,43 @@ def calls_of(step: Step) -> list[Call]:
         step()
     torch.cuda.synchronize()
     return found
+
+
+def _eager(step: Step) -> Step:
+    return step
+
+
+def _graphed_roots(step: Step) -> Step:
+    _graph_modules(_roots(step))
+    return _launched(step)
+
+
+def _graphed_parts(step: Step) -> Step:
+    _graph_modules(_parts(step))
+    return _launched(step)
+
+
+def _compiled(step: Step) -> Step:
+    for _ in range(_RECORD_STEPS):
+        step()
+    return _launched(step)
+
+
+def _launched(step: Step) -> Step:
+    """``step``, run once to its end: the first launch of its graphs is over."""
+    step()
+    torch.cuda.synchronize()
+    return step
+
+
+_MAKERS: Final[Mapping[ExecutionMode, Callable[[Step], Step]]] = {
+    ExecutionMode.EAGER: _eager,
+    ExecutionMode.GRAPH: _whole_step,
+    ExecutionMode.CALLABLES: _graphed_roots,
+    ExecutionMode.PARTIAL: _graphed_parts,
+    ExecutionMode.COMPILE: _compiled,
+}
+"""How a step is made to run in each mode that is collected; the rest is properties of the mode."""
 
 
 @contextmanager

@@ -26,7 +26,7 @@ def observers_of(mode: ExecutionMode) -> tuple[tuple[Observer, ...], tuple[Absen
     """
     absent = []
     wanted = [Observer.NONE, Observer.EVENTS, Observer.PROFILER]
-    if mode is ExecutionMode.EAGER:
+    if mode.is_baseline:
         fact = f"observer {Observer.GRAPH_LEVEL.value}"
         absent.append(Absent(fact, "mode eager launches no graph"))
     else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.model.absence import Fact, Missing, manifest_name
-from graphviz_dash.model.run import ExecutionMode, Pass
+from graphviz_dash.model.run import Pass
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
@@ -54,7 +54,7 @@ def recorded_reason(run: Run, fact: Fact, subject: str = "") -> str | None:
 
 
 def _reason(run: Run, fact: Fact, subject: str) -> str:
-    if fact in _NEED_A_CAPTURE and run.mode is ExecutionMode.EAGER:
+    if fact in _NEED_A_CAPTURE and run.mode.is_baseline:
         return f"mode {run.mode.value} captures no graph"
     failed = _failure(run, fact)
     if failed is not None:
@@ -81,7 +81,7 @@ def _failure(run: Run, fact: Fact) -> str | None:
 
 
 def _source(run: Run, fact: Fact) -> Fact | None:
-    if fact is Fact.MEMORY and run.mode is ExecutionMode.RECORDED:
+    if fact is Fact.MEMORY and run.mode.is_recorded:
         return Fact.RECORDED_PASS
     return _SOURCES.get(fact)
 

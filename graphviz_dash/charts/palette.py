@@ -27,7 +27,7 @@ from graphviz_dash.charts.shades import (
     Shade,
 )
 from graphviz_dash.model.graph import NodeKind
-from graphviz_dash.model.run import ExecutionMode, Run
+from graphviz_dash.model.run import BASELINE_MODE, ExecutionMode, Run
 
 CATEGORY: Final = {
     Category.GEMM: BLUE,
@@ -51,7 +51,7 @@ MODE: Final = {
 
 def drawn_mode(run: Run) -> ExecutionMode:
     """The mode whose colour a run has: a recorded program without graphs ran eagerly."""
-    return ExecutionMode.EAGER if ran_eagerly(run) else run.mode
+    return BASELINE_MODE if ran_eagerly(run) else run.mode
 
 
 KIND: Final = {

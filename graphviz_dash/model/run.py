@@ -41,6 +41,43 @@ class ExecutionMode(StrEnum):
     RECORDED = "recorded"
     """A program that is not a workload of ours, as it ran by itself."""
 
+    # What is special about a mode is asked by these, never by its name.
+
+    @property
+    def is_baseline(self) -> bool:
+        """The step as it was written: no graph is captured, and others are compared with it."""
+        return self is BASELINE_MODE
+
+    @property
+    def captures_whole_step(self) -> bool:
+        """One graph is the whole step: a replay of it is a step, and nothing of it runs eagerly."""
+        return self is ExecutionMode.GRAPH
+
+    @property
+    def captures_parts(self) -> bool:
+        """Graphs are parts of the step: they are given their inputs anew, the rest is eager."""
+        return self in (ExecutionMode.CALLABLES, ExecutionMode.PARTIAL, ExecutionMode.COMPILE)
+
+    @property
+    def captures_layers(self) -> bool:
+        """Each layer has graphs of its own, as Megatron makes them."""
+        return self is ExecutionMode.PARTIAL
+
+    @property
+    def is_compiled(self) -> bool:
+        """torch.compile makes the graphs (cudagraph trees), in a memory pool of its own, and while
+        it compiles: neither the compilation nor what lives in the pool can be told apart."""
+        return self is ExecutionMode.COMPILE
+
+    @property
+    def is_recorded(self) -> bool:
+        """The program ran once, by itself; there are no passes."""
+        return self is ExecutionMode.RECORDED
+
+
+BASELINE_MODE: Final = ExecutionMode.EAGER
+"""What other runs are compared with unless another run is named."""
+
 
 class Pass(StrEnum):
     """The passes of a collection; each runs in a process of its own."""

@@ -96,7 +96,7 @@ def cost_parts(
 ) -> tuple[tuple[str, float], ...]:
     """The one-off cost (figures.one_off_cost) divided, in ns; for a run that has one."""
     lives = clean.graphs
-    if mode is ExecutionMode.GRAPH:
+    if mode.captures_whole_step:
         last = (FIRST_LAUNCH, sum(life.first_launch_ns for life in lives) - step_ns)
     else:
         last = ("upload", float(sum(life.upload_ns or 0 for life in lives)))

@@ -48,7 +48,7 @@ from graphviz_dash.analysis.step.waterfall import Cause, Waterfall, arrivals, wa
 from graphviz_dash.analysis.trace.steps import Step, steps
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact
-from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.model.run import BASELINE_MODE
 from graphviz_dash.narrative.answer import answer
 from graphviz_dash.narrative.headline import headline, sentence
 from graphviz_dash.units import format_percent
@@ -118,7 +118,7 @@ def _steps(run: Run) -> tuple[Step, ...]:
 
 
 def _choose(experiment: Experiment, baseline: str | None) -> Run | None:
-    wanted = baseline or ExecutionMode.EAGER.value
+    wanted = baseline or BASELINE_MODE.value
     for run in experiment.runs:
         if run.name == wanted:
             return run
@@ -210,7 +210,8 @@ def _as_one_graph(run: Run) -> bool:
     """Whether its replays are what a doctor examined: those of the whole step. Graphed callables,
     layers and compiled regions are given their inputs anew, and the rest of the step stays eager.
     """
-    return run.mode in (ExecutionMode.GRAPH, ExecutionMode.RECORDED) and not ran_eagerly(run)
+    mode = run.mode
+    return not (mode.is_baseline or mode.captures_parts or ran_eagerly(run))
 
 
 def _joined(run: Run, figures: Mapping[str, Figure], taken: tuple[Step, ...]) -> Iterator[Figure]:
@@ -242,7 +243,7 @@ def _joined(run: Run, figures: Mapping[str, Figure], taken: tuple[Step, ...]) ->
 
 
 def _coverage(run: Run, taken: tuple[Step, ...]) -> Coverage | str:
-    if run.mode is ExecutionMode.EAGER:
+    if run.mode.is_baseline:
         return why_missing(run, Fact.GRAPHS).reason
     if run.replay_trace is None:
         return why_missing(run, Fact.TRACED_PASS).reason

@@ -205,7 +205,7 @@ def _overhead(
         )
     # The cudagraph trees give the blocks of their pool back after each capture: nothing tells its
     # library workspaces from activations.
-    if ExecutionMode.COMPILE in (report.mode, base.mode):
+    if report.mode.is_compiled or base.mode.is_compiled:
         return "cudagraph trees keep no account of what is alive in their pool"
     return sum(parts[part] for part in (*GRAPHED_PARTS, MemoryPart.TENSORS)) / activations
 

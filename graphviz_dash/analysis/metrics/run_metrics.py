@@ -107,10 +107,10 @@ def one_off_cost(mode: ExecutionMode, clean: CleanTimings, step_ns: float) -> fl
     replay. Where graphs are parts of a step that is no comparison; their uploads, measured alone,
     stand for it.
     """
-    if mode is ExecutionMode.COMPILE:
+    if mode.is_compiled:
         return "the compilation is not timed apart from the warm-up, and is most of the cost"
     once = sum(life.capture_ns + life.instantiate_ns for life in clean.graphs)
-    if mode is ExecutionMode.GRAPH:
+    if mode.captures_whole_step:
         return once + sum(life.first_launch_ns for life in clean.graphs) - step_ns
     uploads = [life.upload_ns for life in clean.graphs]
     known = [upload for upload in uploads if upload is not None]
@@ -183,7 +183,7 @@ def coverage_figures(run: Run, found: Coverage | str) -> Iterable[Figure]:
         "graph_time_share": lambda known: known.time_share,
     }
     for metric, read in values.items():
-        if run.mode is ExecutionMode.EAGER:
+        if run.mode.is_baseline:
             yield absent(metric, why_missing(run, Fact.GRAPHS).reason)
         elif isinstance(found, str):
             yield absent(metric, found)

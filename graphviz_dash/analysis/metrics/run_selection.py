@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphviz_dash.model.run import ExecutionMode
-
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
 
@@ -30,7 +28,7 @@ def partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:
 
 def family(run: Run) -> str:
     """What the ranks of one run have in common: the mode, and of a recorded program its name."""
-    if run.mode is not ExecutionMode.RECORDED:
+    if not run.mode.is_recorded:
         return run.mode.value
     return run.name.removesuffix(f"-rank{run.manifest.rank}")
 

@@ -24,10 +24,9 @@ from graphviz_dash.model.calibration import (
     Calibration,
     CalibrationSample,
 )
-from graphviz_dash.model.run import ExecutionMode
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.run import Environment, Experiment, Gpu, Run
+    from graphviz_dash.model.run import Environment, Experiment, Gpu
 
 FITTED: Final = tuple(term for term in Term if term is not Term.WARPS)
 """Terms that are found by least squares; the last is searched for."""
@@ -83,10 +82,9 @@ class RecordedWorkload:
 
 def recorded_workload(experiment: Experiment) -> RecordedWorkload | str:
     """What an experiment with an eager and a graph run tells, or why it cannot be used."""
-    runs: dict[ExecutionMode, Run] = {}
-    for run in experiment.runs:
-        runs.setdefault(run.mode, run)
-    eager, graph = runs.get(ExecutionMode.EAGER), runs.get(ExecutionMode.GRAPH)
+    runs = experiment.runs
+    eager = next((run for run in runs if run.mode.is_baseline), None)
+    graph = next((run for run in runs if run.mode.captures_whole_step), None)
     if eager is None or graph is None:
         return "it has no eager and graph run"
     if eager.clean is None or not eager.clean.steps or eager.replay_trace is None:

@@ -10,7 +10,6 @@ from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
 from graphviz_dash.analysis.prediction.predict import Prediction, predict_run
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
-from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_ns
 
 if TYPE_CHECKING:
@@ -25,9 +24,9 @@ def prediction_for(
     ``traced_steps`` are the traced steps of runs by name."""
     if isinstance(against, str):
         return against
-    if run.mode is not ExecutionMode.GRAPH:
+    if not run.mode.captures_whole_step:
         return "only a graph of the whole step is predicted"
-    if against.mode is not ExecutionMode.EAGER:
+    if not against.mode.is_baseline:
         return f"{against.name} is no eager run"
     prediction = predict_run(against, shipped_calibration(), traced_steps.get(against.name))
     if not isinstance(prediction, str) and prediction.waits_for_ranks:

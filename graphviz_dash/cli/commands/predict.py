@@ -22,7 +22,6 @@ from graphviz_dash.cli.loading import loaded_experiment, loaded_run, loaded_trac
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_json, print_table
 from graphviz_dash.errors import InputError, printable
 from graphviz_dash.exports.documents.prediction import prediction_document
-from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.model.timings import CleanTimings
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.units import format_count, format_ns, format_ratio
@@ -73,7 +72,7 @@ def _opened(path: Path) -> tuple[Trace, CleanTimings | None, str | None]:
         run = loaded_run(path)
     else:
         runs = loaded_experiment(path).runs
-        eager = [run for run in runs if run.mode is ExecutionMode.EAGER]
+        eager = [run for run in runs if run.mode.is_baseline]
         if not eager:
             raise InputError(path, "no eager run in it", "an experiment with one, or a trace")
         run = eager[0]

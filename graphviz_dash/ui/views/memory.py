@@ -12,7 +12,6 @@ from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryPart, M
 from graphviz_dash.charts.figures.memory import memory_chart, pool_map_chart
 from graphviz_dash.errors import printable
 from graphviz_dash.model.memory import Stage
-from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.narrative.memory import PART_MEANINGS, PUBLISHED_OVERHEAD
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, empty, theme
@@ -52,7 +51,7 @@ def render() -> None:
     show(failure_notes(comparison(chosen.key)))
     show(_tiles(result, report))
     change = result.difference(report.run)
-    if report.mode is ExecutionMode.PARTIAL and change and change.activation_overhead is not None:
+    if report.mode.captures_layers and change and change.activation_overhead is not None:
         st.caption(plain(f"{PUBLISHED_OVERHEAD}."))
     _parts(result)
     _pools(chosen, report)

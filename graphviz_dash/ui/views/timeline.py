@@ -10,7 +10,7 @@ from graphviz_dash.analysis.ranks.shared_steps import shared_steps
 from graphviz_dash.analysis.trace.steps import StepMethod
 from graphviz_dash.charts.timeline.run import choose
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.run import ExecutionMode, Run
+from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.graphs import order_sentence
 from graphviz_dash.ui.components.perfetto import TracePart, perfetto_button
 from graphviz_dash.ui.components.timeline import timeline_view
@@ -110,7 +110,7 @@ def _usual(chosen: Chosen, runs: list[Run]) -> list[str]:
     }
     if orders:
         return [name for name in names if name in orders]
-    first = next((run for run in runs if run.mode is ExecutionMode.EAGER), runs[0])
+    first = next((run for run in runs if run.mode.is_baseline), runs[0])
     times = clean_times(chosen.key)
     others = [
         run.name
