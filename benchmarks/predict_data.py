@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.marks import STEP
 from graphviz_dash.model.run import FileRole, Manifest
@@ -94,7 +95,7 @@ def copy_run(source: Path, target: Path, most: int) -> None:
         for entry in manifest.files:
             if entry.role is FileRole.CLEAN:
                 timings = msgspec.json.decode((source / entry.path).read_bytes(), type=CleanTimings)
-                writer.add_clean(timings)
+                writer.add(parts.CLEAN, timings)
             if entry.role is FileRole.REPLAY_TRACE:
                 with gzip.open(source / entry.path) as file:
                     trace = trim(json.load(file), most)

@@ -44,6 +44,7 @@ from collectors.process.subprocesses import Limit
 from collectors.ranks import Peers, Place, meeting
 from collectors.workloads import factory_path
 from graphviz_dash import __version__
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.staging import Staging, remove_leftovers
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError, printable
@@ -316,7 +317,7 @@ def _write(
     with BundleWriter(target) as writer:
         _add_parts(writer, folders)
         if doctor is not None:
-            writer.add_doctor(doctor)
+            writer.add(parts.DOCTOR, doctor)
         writer.commit(manifest)
 
 
@@ -427,10 +428,10 @@ def _without_modules(stderr: str) -> str:
 
 def _add_parts(writer: BundleWriter, folders: dict[Pass, Path]) -> None:
     if clean := folders.get(Pass.CLEAN):
-        writer.add_clean(read_result(clean / CLEAN_FILE, CleanTimings))
-        writer.add_memory(read_result(clean / MEMORY_FILE, MemoryUse))
+        writer.add(parts.CLEAN, read_result(clean / CLEAN_FILE, CleanTimings))
+        writer.add(parts.MEMORY, read_result(clean / MEMORY_FILE, MemoryUse))
         if (clean / UPDATES_FILE).exists():
-            writer.add_updates(read_result(clean / UPDATES_FILE, GraphUpdates))
+            writer.add(parts.UPDATES, read_result(clean / UPDATES_FILE, GraphUpdates))
     if captured := folders.get(Pass.CAPTURE):
         for graph in read_result(captured / GRAPHS_FILE, tuple[CapturedGraph, ...]):
             writer.add_graph(graph)
@@ -438,12 +439,12 @@ def _add_parts(writer: BundleWriter, folders: dict[Pass, Path]) -> None:
     if traced := folders.get(Pass.TRACED):
         writer.add_trace(FileRole.REPLAY_TRACE, traced / TRACE_FILE)
     if watched := folders.get(Pass.MEMORY):
-        writer.add_memory_pass(read_result(watched / MEMORY_PASS_FILE, MemoryPass))
+        writer.add(parts.MEMORY_PASS, read_result(watched / MEMORY_PASS_FILE, MemoryPass))
     # Ids are of graphs that the capture pass has read.
     if captured and traced and (traced / REPLAY_IDS_FILE).exists():
-        writer.add_replay_ids(read_result(traced / REPLAY_IDS_FILE, tuple[GraphIds, ...]))
+        writer.add(parts.REPLAY_IDS, read_result(traced / REPLAY_IDS_FILE, tuple[GraphIds, ...]))
     if captured and (named := folders.get(Pass.NODE_IDS)):
         packed = gzip.decompress((named / NODE_IDS_FILE).read_bytes())
-        writer.add_node_ids(msgspec.json.decode(packed, type=NodeIdPass))
+        writer.add(parts.NODE_IDS, msgspec.json.decode(packed, type=NodeIdPass))
     if observed := folders.get(Pass.OBSERVERS):
-        writer.add_observers(read_result(observed / OBSERVERS_FILE, ObserverPass))
+        writer.add(parts.OBSERVERS, read_result(observed / OBSERVERS_FILE, ObserverPass))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.graph import (
     CapturedGraph,
@@ -343,15 +344,15 @@ def make_run(
             cpu = cpu if launch_cpu_ns is None else launch_cpu_ns
             walls = _spread(wall if wall_ns is None else wall_ns, iterations)
             graphed = mode is not ExecutionMode.EAGER
-            writer.add_clean(clean_timings(walls, cpu, len(work) if graphed else None))
-            writer.add_memory(memory_use(graphed))
+            writer.add(parts.CLEAN, clean_timings(walls, cpu, len(work) if graphed else None))
+            writer.add(parts.MEMORY, memory_use(graphed))
             if graphed:
                 writer.add_graph(captured_graph(work))
                 _add_trace(writer, FileRole.CAPTURE_TRACE, capture_trace(work), target)
             replay = replay_trace(work, traced, mode)
             _add_trace(writer, FileRole.REPLAY_TRACE, replay, target)
             if memory_pass is not None:
-                writer.add_memory_pass(memory_pass)
+                writer.add(parts.MEMORY_PASS, memory_pass)
             iterations = len(walls)
         else:
             blame = f"the {failure.during.value} pass failed"

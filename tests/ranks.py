@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.marks import STEP as STEP_MARK
 from graphviz_dash.model.run import ExecutionMode, FileRole, RankGroup, WorkloadInfo
@@ -155,8 +156,8 @@ def make_ranks(
         work = work_of(truth)
         with BundleWriter(target) as writer:
             timings = [wall + offset for offset in (-200, -100, 0, 100, 200)] * 9
-            writer.add_clean(clean_timings(timings, 9_000, len(work) if graphed else None))
-            writer.add_memory(memory_use(graphed))
+            writer.add(parts.CLEAN, clean_timings(timings, 9_000, len(work) if graphed else None))
+            writer.add(parts.MEMORY, memory_use(graphed))
             if graphed:
                 writer.add_graph(captured_graph(work))
                 capture = capture_trace(work).write(scratch / "capture.json.gz")

@@ -13,6 +13,7 @@ from collectors.doctor.requests import REPORT_FILE, ProgramSettings
 from collectors.machine import machine_environment
 from collectors.program.launcher import Ended, run_program, why_unwatched
 from graphviz_dash import __version__
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.doctor import DoctorReport, Finding, Severity
@@ -92,7 +93,7 @@ def write_bundle(
         files=(),
     )
     with BundleWriter(target) as writer:
-        writer.add_doctor(report)
+        writer.add(parts.DOCTOR, report)
         writer.commit(manifest)
 
 

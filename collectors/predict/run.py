@@ -23,6 +23,7 @@ from collectors.predict.requests import DONE, EAGER, GRAPH, SuiteRequest
 from collectors.process.lifeline import PARENT
 from collectors.process.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE
 from graphviz_dash import __version__
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import InputError, printable
@@ -200,7 +201,7 @@ def _bundles(
         )
         with BundleWriter(what.output / name / mode.value) as writer:
             if timings is not None:
-                writer.add_clean(timings)
+                writer.add(parts.CLEAN, timings)
             if eager and trace.exists():
                 writer.add_trace(FileRole.REPLAY_TRACE, trace)
             writer.commit(manifest)

@@ -25,6 +25,7 @@ from collectors.program.files import (
 )
 from collectors.program.launcher import Ended
 from graphviz_dash import __version__
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError, printable
 from graphviz_dash.model.graph import CapturedGraph
@@ -116,9 +117,9 @@ def write_run(folder: Path, target: Path, program: Program) -> None:
     trace = folder / TRACE_FILE
     try:
         with BundleWriter(target) as writer:
-            writer.add_recording(state)
+            writer.add(parts.RECORDING, state)
             if (folder / MEMORY_FILE).exists():
-                writer.add_memory(_read(folder / MEMORY_FILE, MemoryUse))
+                writer.add(parts.MEMORY, _read(folder / MEMORY_FILE, MemoryUse))
             for graph in _graphs(folder):
                 writer.add_graph(graph)
             if (folder / CAPTURE_TRACE_FILE).exists():

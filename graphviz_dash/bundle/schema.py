@@ -9,27 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphviz_dash.model.run import FileRole
-
 READABLE: Final = (1, 2)
 """The versions that this tool reads; it writes the last."""
 
 MANIFEST: Final = "manifest.json"
-
-PLACES: Final = {
-    FileRole.CLEAN: "clean.json",
-    FileRole.MEMORY: "memory.json",
-    FileRole.MEMORY_PASS: "memory-pass.json",
-    FileRole.DOCTOR: "doctor.json",
-    FileRole.UPDATES: "updates.json",
-    FileRole.OBSERVERS: "observers.json",
-    FileRole.CAPTURE_TRACE: "traces/capture.json.gz",
-    FileRole.REPLAY_TRACE: "traces/replay.json.gz",
-    FileRole.REPLAY_IDS: "traces/replay-ids.json",
-    FileRole.NODE_IDS: "node-ids.json.gz",
-    FileRole.RECORDING: "recording.json",
-}
-"""Where the file of each role lies; a graph lies at graphs/<id>.json."""
 
 MAX_MANIFEST_BYTES: Final = 16 << 20
 """A manifest above this is refused unread: real ones have a few kilobytes."""
@@ -39,8 +22,3 @@ MAX_PART_BYTES: Final = 1 << 30
 
 MAX_TRACE_BYTES: Final = 8 << 30
 """A compressed trace above this is refused unread, before its hash is computed."""
-
-
-def graph_place(graph_id: str) -> str:
-    """The path of a graph's file in the bundle."""
-    return f"graphs/{graph_id}.json"

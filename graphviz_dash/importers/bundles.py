@@ -16,6 +16,7 @@ from isal import igzip
 from graphviz_dash import __version__
 from graphviz_dash.analysis.replays.inferred_graphs import captured_launches
 from graphviz_dash.analysis.trace.steps import StepMethod, steps
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import is_bundle, read_manifest
 from graphviz_dash.bundle.write import BundleWriter, sha256_of
 from graphviz_dash.errors import GraphvizDashError, InputError
@@ -192,9 +193,9 @@ def _write(
             for graph in contents.graphs:
                 writer.add_graph(graph)
             if contents.ids and replay is not None:
-                writer.add_replay_ids(contents.ids)
+                writer.add(parts.REPLAY_IDS, contents.ids)
             if contents.memory is not None:
-                writer.add_memory(contents.memory)
+                writer.add(parts.MEMORY, contents.memory)
             writer.commit(_manifest(group, contents, sources, mode, command))
     except OSError as error:
         raise GraphvizDashError(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 from graphviz_dash.bundle.read import BundleContents, is_bundle, read_bundle
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
-from graphviz_dash.model.run import ExecutionMode, Experiment, Run
+from graphviz_dash.model.run import ExecutionMode, Experiment, Run, RunParts
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.progress import subtask
 
@@ -35,22 +36,10 @@ def load_run(
             captured = _trace(contents, contents.capture_trace, limits)
         with subtask(1, 2):
             replayed = _trace(contents, contents.replay_trace, limits)
-    return Run(
-        path=path,
-        manifest=contents.manifest,
-        clean=contents.clean,
-        graphs=contents.graphs,
-        memory=contents.memory,
-        memory_pass=contents.memory_pass,
-        replay_ids=contents.replay_ids,
-        node_ids=contents.node_ids,
-        capture_trace=captured or (replayed if _holds_captures(contents) else None),
-        replay_trace=replayed,
-        recording=contents.recording,
-        doctor=contents.doctor,
-        updates=contents.updates,
-        observers=contents.observers,
-    )
+    parts = {field.name: getattr(contents, field.name) for field in fields(RunParts)}
+    if captured is None and _holds_captures(contents):
+        captured = replayed
+    return Run(**parts, capture_trace=captured, replay_trace=replayed)
 
 
 def _trace(contents: BundleContents, file: Path | None, limits: Limits) -> Trace | None:

@@ -287,24 +287,46 @@ class MemoryUse(Struct, frozen=True, forbid_unknown_fields=True):
     pools: tuple[PoolUse, ...]
 
 
-@dataclass(frozen=True)
-class Run:
-    """One loaded run. A part that its bundle lacks is None, with the reason in the manifest."""
+@dataclass(frozen=True, kw_only=True)
+class RunParts:
+    """What the bundle of a run holds besides its traces. A part that it lacks is None (graphs and
+    ids: empty), with the reason in the manifest."""
 
     path: Path
+    """The bundle's folder."""
     manifest: Manifest
-    clean: CleanTimings | None
-    graphs: tuple[CapturedGraph, ...]
-    memory: MemoryUse | None
-    capture_trace: Trace | None
-    replay_trace: Trace | None
+    """What the run is, what failed, and which files there are."""
+    graphs: tuple[CapturedGraph, ...] = ()
+    """The graphs that the driver was asked for, in the order of their captures, each followed by
+    the bodies in it."""
+    clean: CleanTimings | None = None
+    """The timings of the clean pass."""
+    memory: MemoryUse | None = None
+    """The allocator's statistics after the clean pass."""
     memory_pass: MemoryPass | None = None
+    """Who owns device memory, and which graph uses which part of its pool."""
     replay_ids: tuple[GraphIds, ...] = ()
+    """The ids that the driver gave to the graphs of the traced pass."""
     node_ids: NodeIdPass | None = None
+    """CUPTI's records of replays, each with its node."""
     recording: Recording | None = None
+    """What was seen of a program that ran as it is."""
     doctor: DoctorReport | None = None
+    """What the doctor says of the step."""
     updates: GraphUpdates | None = None
+    """What the driver answered to updates of graphs to each other."""
     observers: ObserverPass | None = None
+    """The step as timed under each observer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(RunParts):
+    """One loaded run: the parts of its bundle, and its traces as tables."""
+
+    capture_trace: Trace | None = None
+    """The trace of its captures; None where there is none, or traces were not read."""
+    replay_trace: Trace | None = None
+    """The trace of its steps; None where there is none, or traces were not read."""
 
     @property
     def mode(self) -> ExecutionMode:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from hypothesis import strategies as st
 
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.doctor import (
     CheckStatus,
@@ -199,19 +200,19 @@ def write_bundle(
     """Writes a bundle with the writer that the collectors use and returns its path."""
     with BundleWriter(target) as writer:
         if clean is not None:
-            writer.add_clean(clean)
+            writer.add(parts.CLEAN, clean)
         if memory is not None:
-            writer.add_memory(memory)
+            writer.add(parts.MEMORY, memory)
         if memory_pass is not None:
-            writer.add_memory_pass(memory_pass)
+            writer.add(parts.MEMORY_PASS, memory_pass)
         if recording is not None:
-            writer.add_recording(recording)
+            writer.add(parts.RECORDING, recording)
         if doctor is not None:
-            writer.add_doctor(doctor)
+            writer.add(parts.DOCTOR, doctor)
         if updates is not None:
-            writer.add_updates(updates)
+            writer.add(parts.UPDATES, updates)
         if observers is not None:
-            writer.add_observers(observers)
+            writer.add(parts.OBSERVERS, observers)
         for graph in graphs:
             writer.add_graph(graph)
         for role in traces:
@@ -219,9 +220,9 @@ def write_bundle(
             source.write_bytes(TRACE)
             writer.add_trace(role, source)
         if replay_ids:
-            writer.add_replay_ids(replay_ids)
+            writer.add(parts.REPLAY_IDS, replay_ids)
         if node_ids is not None:
-            writer.add_node_ids(node_ids)
+            writer.add(parts.NODE_IDS, node_ids)
         writer.commit(manifest)
     return target
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from graphviz_dash.bundle.schema import MANIFEST, PLACES, graph_place
+from graphviz_dash.bundle.parts import FIXED_PATHS, graph_path
+from graphviz_dash.bundle.schema import MANIFEST
 from graphviz_dash.model import (
     doctor,
     graph,
@@ -121,8 +122,8 @@ def test_the_kinds_of_parameters_are_documented(tag: str) -> None:
 
 
 def test_the_files_are_shown() -> None:
-    for place in (MANIFEST, graph_place("graph-0"), *PLACES.values()):
-        assert place in PAGE
+    for path in (MANIFEST, graph_path("graph-0"), *FIXED_PATHS.values()):
+        assert path in PAGE
 
 
 def test_the_ranges_in_traces_are_documented() -> None:

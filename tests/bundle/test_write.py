@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import pytest
 
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import InputError
@@ -21,7 +22,7 @@ from tests.bundle.examples import CLEAN, GRAPH, MANIFEST, MEMORY, TRACE, write_b
 def test_nothing_is_at_the_target_before_the_commit(tmp_path: Path) -> None:
     target = tmp_path / "run"
     with BundleWriter(target) as writer:
-        writer.add_clean(CLEAN)
+        writer.add(parts.CLEAN, CLEAN)
         assert not target.exists()
         staged = list(tmp_path.iterdir())
         assert [path.name.startswith(".run.") for path in staged] == [True]
@@ -32,7 +33,7 @@ def test_nothing_is_at_the_target_before_the_commit(tmp_path: Path) -> None:
 
 def test_without_commit_nothing_stays(tmp_path: Path) -> None:
     with BundleWriter(tmp_path / "run") as writer:
-        writer.add_clean(CLEAN)
+        writer.add(parts.CLEAN, CLEAN)
         writer.add_graph(GRAPH)
     assert list(tmp_path.iterdir()) == []
 
@@ -40,7 +41,7 @@ def test_without_commit_nothing_stays(tmp_path: Path) -> None:
 def test_an_error_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
     def write() -> None:
         with BundleWriter(tmp_path / "run") as writer:
-            writer.add_clean(CLEAN)
+            writer.add(parts.CLEAN, CLEAN)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -91,7 +92,7 @@ from graphviz_dash.bundle.write import BundleWriter
 from tests.bundle.examples import CLEAN, GRAPH
 
 with BundleWriter(Path(sys.argv[1])) as writer:
-    writer.add_clean(CLEAN)
+    writer.add(parts.CLEAN, CLEAN)
     writer.add_graph(GRAPH)
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -142,7 +143,7 @@ def test_a_target_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
 
     def write() -> None:
         with BundleWriter(target) as writer:
-            writer.add_clean(CLEAN)
+            writer.add(parts.CLEAN, CLEAN)
             target.mkdir()
             writer.commit(MANIFEST)
 

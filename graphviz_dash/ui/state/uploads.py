@@ -20,8 +20,9 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
+from graphviz_dash.bundle.parts import FIXED_PATHS
 from graphviz_dash.bundle.read import read_bundle
-from graphviz_dash.bundle.schema import MANIFEST, PLACES
+from graphviz_dash.bundle.schema import MANIFEST
 from graphviz_dash.errors import InputError
 
 MAX_MEMBERS: Final = 2_000
@@ -29,7 +30,7 @@ MAX_UNPACKED_BYTES: Final = 4 << 30
 """Of an archive, and of all files that are imported at once."""
 
 _CHUNK: Final = 1 << 20
-_PLACES: Final = frozenset({MANIFEST, *PLACES.values()})
+_FIXED: Final = frozenset({MANIFEST, *FIXED_PATHS.values()})
 _GRAPH: Final = re.compile(r"graphs/[^/\\]+\.json")
 _FOLDER_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -134,7 +135,7 @@ def _unpack(archive: zipfile.ZipFile, staging: Path, label: str) -> str:
         if run is None or member.is_dir():
             continue
         inside = path.relative_to(run).as_posix()
-        if ".." in path.parts or not (inside in _PLACES or _GRAPH.fullmatch(inside)):
+        if ".." in path.parts or not (inside in _FIXED or _GRAPH.fullmatch(inside)):
             continue
         target = staging / run.name / inside
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -222,10 +222,10 @@ def test_no_pass_and_unknown_ids_tell_no_order() -> None:
 
 class TestAgreement:
     def _run(self, found: NodeIdPass, graphs: tuple[CapturedGraph, ...]) -> Run:
-        return Run(Path("run"), MANIFEST, None, graphs, None, None, None, node_ids=found)
+        return Run(path=Path("run"), manifest=MANIFEST, graphs=graphs, node_ids=found)
 
     def test_without_a_pass_there_is_nothing_to_compare(self) -> None:
-        run = Run(Path("run"), MANIFEST, None, layers(), None, None, None)
+        run = Run(path=Path("run"), manifest=MANIFEST, graphs=layers())
         assert agreement(run) is None
 
     def test_launches_in_the_order_of_captures_agree(self) -> None:
@@ -266,7 +266,7 @@ class TestAgreement:
 
 class TestTimes:
     def _run(self, found: NodeIdPass | None) -> tuple[Run, ReplayMatch]:
-        run = Run(Path("run"), MANIFEST, None, layers(), None, None, None, node_ids=found)
+        run = Run(path=Path("run"), manifest=MANIFEST, graphs=layers(), node_ids=found)
         return run, match_replays(layers(), in_steps([[1, 0], [2, 0]]).trace())
 
     def test_the_node_id_pass_where_the_traced_pass_is_in_doubt(self) -> None:

@@ -25,7 +25,7 @@ from tests.charts.frames import call, kernel, step, trace
 
 def _run(replay: Trace | None, name: str = "eager") -> Run:
     manifest = SimpleNamespace(mode=ExecutionMode(name), absent=(), failures=())
-    return Run(Path("x") / name, cast(Any, manifest), None, (), None, None, replay)
+    return Run(path=Path("x") / name, manifest=cast(Any, manifest), replay_trace=replay)
 
 
 def _chosen(replay: Trace | None, name: str = "eager", number: int | None = None) -> ChosenRun:

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.doctor import DoctorReport
@@ -25,7 +26,7 @@ from tests.experiments import make_run, manifest
 def bundle(folder: Path, given: DoctorReport) -> str:
     target = folder / "doctor"
     with BundleWriter(target) as writer:
-        writer.add_doctor(given)
+        writer.add(parts.DOCTOR, given)
         writer.commit(manifest(ExecutionMode.GRAPH, WorkloadInfo("toy", "tests:toy", 0, 3, 3, 0)))
     return str(target)
 
@@ -128,7 +129,7 @@ def test_control_characters_of_a_report_reach_no_terminal(tmp_path: Path, invoke
 def test_show_leads_from_a_failure_to_its_doctor(tmp_path: Path, invoke: Invoke) -> None:
     target = tmp_path / "graph"
     with BundleWriter(target) as writer:
-        writer.add_doctor(report(READ))
+        writer.add(parts.DOCTOR, report(READ))
         info = WorkloadInfo("toy", "tests:toy", 0, 3, 3, 0)
         writer.commit(manifest(ExecutionMode.GRAPH, info, failure=FAILURE))
     assert f"Why: graphviz-dash doctor --bundle {target}" in invoke("show", str(target)).out

@@ -29,7 +29,7 @@ def _experiment(path: Path) -> Experiment:
     runs = []
     for mode in ("eager", "graph"):
         manifest = SimpleNamespace(mode=ExecutionMode(mode), rank=None, absent=(), failures=())
-        runs.append(Run(path / mode, cast(Any, manifest), None, (), None, None, made))
+        runs.append(Run(path=path / mode, manifest=cast(Any, manifest), replay_trace=made))
     return Experiment(path, tuple(runs))
 
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from graphviz_dash.analysis.doctor import diagnose
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.doctor import CodePlace, DoctorReport
 from graphviz_dash.model.rules import RULES
@@ -34,7 +35,7 @@ def examined(folder: Path, given: DoctorReport, name: str = "doctor") -> None:
     info = WorkloadInfo("toy", "tests:toy", 0, 3, 3, 0)
     failure = FAILURE if given.captured is False else None
     with BundleWriter(folder / name) as writer:
-        writer.add_doctor(given)
+        writer.add(parts.DOCTOR, given)
         writer.commit(manifest(ExecutionMode.GRAPH, info, failure=failure))
 
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.launch import write_launch
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.write import BundleWriter
@@ -65,10 +66,10 @@ def watched(folder: Path) -> None:
         for life in contents.clean.graphs
     )
     with BundleWriter(folder / "seen" / "graph") as writer:
-        writer.add_clean(msgspec.structs.replace(contents.clean, graphs=lives))
+        writer.add(parts.CLEAN, msgspec.structs.replace(contents.clean, graphs=lives))
         for graph in contents.graphs:
             writer.add_graph(graph)
-        writer.add_observers(ObserverPass(60, SERIES))
+        writer.add(parts.OBSERVERS, ObserverPass(60, SERIES))
         writer.commit(contents.manifest)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from graphviz_dash.bundle import node_id_parts
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_run
@@ -118,8 +118,8 @@ def _reread(folder: Path, content: bytes) -> None:
 
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_id_parts, "MAX_PART_BYTES", 1000)
+    monkeypatch.setattr(parts, "MAX_PART_BYTES", 1000)
     file = tmp_path / "x.gz"
     file.write_bytes(gzip.compress(bytes(1001)))
     with pytest.raises(InputError, match="at most 1,000 bytes"):
-        node_id_parts.unpacked(file)
+        parts.NODE_IDS.read(file)
