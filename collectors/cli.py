@@ -9,11 +9,12 @@ from pathlib import Path
 
 import click
 
-from collectors.collect import SUPPORTED, CollectedRun, Collection
 from collectors.collect import collect as run_collection
+from collectors.collection import SUPPORTED, CollectedRun, Collection
 from collectors.program.command import Recipe, finish, record_program
 from collectors.program.session import SKIP, STEPS
-from collectors.ranks import Place, this_place
+from collectors.progress import Event, is_failure, text_of
+from collectors.ranks import RankContext, this_rank
 from collectors.requirements import is_installed, require
 from collectors.workloads import BUILT_IN
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, printable
@@ -24,12 +25,12 @@ _INSTALL_NODE_IDS = "pip install 'graphviz-dash[collect,node-ids]'"
 
 def _modes(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
-    known = [mode.value for mode in SUPPORTED]
+    supported = [mode.value for mode in SUPPORTED]
     for name in names:
-        if name not in known:
-            raise click.BadParameter(f"{name!r} is not one of {', '.join(known)}")
+        if name not in supported:
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(supported)}")
     if not names:
-        raise click.BadParameter(f"give at least one of {', '.join(known)}")
+        raise click.BadParameter(f"give at least one of {', '.join(supported)}")
     return names
 
 
@@ -168,13 +169,13 @@ def collect(
     """
     if name is not None and len(modes) > 1 and not program:
         raise click.BadParameter(f"one run, but {len(modes)} modes", param_hint="'--name'")
-    place = this_place()
+    context = this_rank()
     require("torch", "cuda.bindings")
     if node_ids and not is_installed("cupti.cupti"):
         raise MissingRequirementError(
             f"--node-ids needs cupti-python, not installed here: {_INSTALL_NODE_IDS}"
         )
-    if observers and place is not None:
+    if observers and context is not None:
         raise click.UsageError("--observers is for a single process, not for ranks.")
     if program:
         if workload is not None:
@@ -183,7 +184,7 @@ def collect(
         return
     if workload is None:
         raise click.UsageError("Give --workload NAME, or a program: -- python train.py ...")
-    say = _Speaker(place)
+    say = _Speaker(context)
     runs = run_collection(
         Collection(
             workload=workload,
@@ -193,39 +194,43 @@ def collect(
             traced_iterations=traced_iterations,
             warmup=warmup,
             seed=seed,
-            command=_command(place),
+            command=_command(context),
             timeout_s=timeout,
             settings=settings,
             node_ids=node_ids,
             observers=observers,
             name=name,
         ),
-        say,
-        place,
+        say.event,
+        context,
     )
     for run in runs:
         click.echo(run.path)
-    say(f"Look at it: graphviz-dash compare {shlex.quote(str(output))}")
+    say.line(f"Look at it: graphviz-dash compare {shlex.quote(str(output))}")
     _exit_for(runs)
 
 
-def _command(place: Place | None) -> tuple[str, ...]:
+def _command(context: RankContext | None) -> tuple[str, ...]:
     if Path(sys.argv[0]).name != "__main__.py":
         return ("graphviz-dash", *sys.argv[1:])
-    launcher = ("python",) if place is None else place.launcher
+    launcher = ("python",) if context is None else context.launcher
     return (*launcher, "-m", "collectors", *sys.argv[1:])
 
 
 class _Speaker:
     """Progress on stderr: all of rank 0's, of other ranks what failed."""
 
-    def __init__(self, place: Place | None) -> None:
-        self._quiet = place is not None and place.rank > 0
-        self._prefix = "" if place is None else f"rank {place.rank}: "
+    def __init__(self, context: RankContext | None) -> None:
+        self._quiet = context is not None and context.rank > 0
+        self._prefix = "" if context is None else f"rank {context.rank}: "
 
-    def __call__(self, line: str) -> None:
-        if not self._quiet or " failed" in line:
-            click.echo(self._prefix + line, err=True)
+    def event(self, event: Event) -> None:
+        if not self._quiet or is_failure(event):
+            click.echo(self._prefix + text_of(event), err=True)
+
+    def line(self, text: str) -> None:
+        if not self._quiet:
+            click.echo(self._prefix + text, err=True)
 
 
 def _record(recipe: Recipe) -> None:

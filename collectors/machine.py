@@ -8,52 +8,47 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
-
-import msgspec
 
 from collectors.process.lifeline import PARENT
+from collectors.process.results import read_json
 from collectors.process.subprocesses import Limit, run_worker
-from collectors.ranks import Place, worker_settings
+from collectors.ranks import RankContext, worker_settings
 from graphviz_dash.errors import GraphvizDashError, printable
 from graphviz_dash.model.run import Environment
-
-T = TypeVar("T")
-
 
 WORKER = (sys.executable, "-m", "collectors.passes.worker")
 """The command of a pass's process, without its arguments."""
 
 
 def run_pass_worker(
-    *arguments: str, place: Place | None = None, limit: Limit | None = None
+    *arguments: str, context: RankContext | None = None, limit: Limit | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a worker of ours to its end, as the rank that ``place`` says, within ``limit``."""
+    """Run a worker of ours to its end, as the rank of ``context``, within ``limit``."""
     command = [*WORKER, *arguments]
-    return run_worker(command, worker_environment(place), limit or Limit(None))
+    return run_worker(command, worker_environment(context), limit or Limit(None))
 
 
-def worker_environment(place: Place | None) -> Mapping[str, str]:
+def worker_environment(context: RankContext | None) -> Mapping[str, str]:
     """The environment variables of a worker: the caller's, less what would spoil its timings."""
     # A profiler that the user's environment attaches would spoil the clean pass.
     own = {key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"}
-    settings = {} if place is None else worker_settings(own)
+    settings = {} if context is None else worker_settings(own)
     return own | settings | {PARENT: str(os.getpid())}
 
 
-def machine_environment(scratch: Path, place: Place | None = None) -> Environment:
+def machine_environment(scratch: Path, context: RankContext | None = None) -> Environment:
     """What the machine is, read in a process of its own, so that ours holds no CUDA context.
 
     Raises:
         GraphvizDashError: it could not be read; the message says why.
     """
     file = scratch / "environment.json"
-    rank = () if place is None else (str(place.local_rank),)
-    process = run_pass_worker("--environment", str(file), *rank, place=place)
+    rank = () if context is None else (str(context.local_rank),)
+    process = run_pass_worker("--environment", str(file), *rank, context=context)
     if process.returncode != 0:
         text = last_line(process.stderr) or how_it_died(process.returncode)
         raise GraphvizDashError(printable(text))
-    return read_result(file, Environment)
+    return read_json(file, Environment)
 
 
 def how_it_died(code: int) -> str:
@@ -70,8 +65,3 @@ def last_line(text: str) -> str:
     """The last line of ``text`` that is not empty; empty where there is none."""
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
-
-
-def read_result(file: Path, kind: type[T]) -> T:
-    """What a worker wrote to ``file`` as JSON of type ``kind``."""
-    return msgspec.json.decode(file.read_bytes(), type=kind)

@@ -62,7 +62,7 @@ _KEPT_SETTINGS: Final = (
 
 
 @dataclass(frozen=True)
-class Place:
+class RankContext:
     """Which of the ranks this process is, and where the ranks' store is.
 
     ``hosted`` tells that torchrun keeps the store; else rank 0 does. ``attempt`` counts restarts:
@@ -86,7 +86,7 @@ class Place:
         return ("torchrun", *several, "--nproc-per-node", str(self.local_world_size))
 
 
-def place_of(environment: Mapping[str, str]) -> Place | None:
+def rank_context_of(environment: Mapping[str, str]) -> RankContext | None:
     """What the variables of torchrun say; None where they do not name a rank.
 
     Raises:
@@ -107,7 +107,7 @@ def place_of(environment: Mapping[str, str]) -> Place | None:
     )
     if rank >= world_size:
         raise InputError("the environment", f"RANK {rank}", f"less than WORLD_SIZE {world_size}")
-    return Place(
+    return RankContext(
         rank=rank,
         world_size=world_size,
         local_rank=local_rank,
@@ -161,34 +161,34 @@ class Peers:
 
     def __init__(
         self,
-        place: Place,
+        context: RankContext,
         store: KeyValues,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.place = place
+        self.context = context
         self._store = store
         self._clock = clock
         self._sleep = sleep
 
     def group(self, what: str, timeout_s: int) -> GroupRequest:
         """What the worker of the pass ``what`` needs to meet those of the other ranks."""
-        place = self.place
+        context = self.context
         return GroupRequest(
-            rank=place.rank,
-            world_size=place.world_size,
-            local_rank=place.local_rank,
-            address=place.address,
-            port=place.port,
-            prefix=f"{_prefix(place)}/workers/{what}",
+            rank=context.rank,
+            world_size=context.world_size,
+            local_rank=context.local_rank,
+            address=context.address,
+            port=context.port,
+            prefix=f"{_prefix(context)}/workers/{what}",
             timeout_s=timeout_s,
         )
 
     def facts(self, environment: Mapping[str, str]) -> RankGroup:
         """What the manifest says of the ranks; ``environment`` is what the workers get."""
         return RankGroup(
-            world_size=self.place.world_size,
-            device=self.place.local_rank,
+            world_size=self.context.world_size,
+            device=self.context.local_rank,
             settings=kept_settings(environment),
         )
 
@@ -198,7 +198,7 @@ class Peers:
         Raises:
             GraphvizDashError: rank 0 was not heard of.
         """
-        if self.place.rank == 0:
+        if self.context.rank == 0:
             task()
             self._store.set(_FIRST, "")
             return
@@ -213,8 +213,8 @@ class Peers:
 
         A pass that failed on one rank failed on all of them: its collectives have no partner.
         """
-        self._store.set(self._key(what, self.place.rank), _encode(failure))
-        others = [rank for rank in range(self.place.world_size) if rank != self.place.rank]
+        self._store.set(self._key(what, self.context.rank), _encode(failure))
+        others = [rank for rank in range(self.context.world_size) if rank != self.context.rank]
         silent = self._wait(what, others)
         causes = [text for rank in others if (text := self._cause(what, rank)) is not None]
         causes += [f"rank {rank} did not say how its pass ended" for rank in silent]
@@ -241,8 +241,8 @@ class Peers:
 
     def failed(self, what: str) -> str | None:
         """How another rank's worker failed in the pass ``what``; None while none has."""
-        for rank in range(self.place.world_size):
-            if rank != self.place.rank and (cause := self._cause(what, rank)) is not None:
+        for rank in range(self.context.world_size):
+            if rank != self.context.rank and (cause := self._cause(what, rank)) is not None:
                 return cause
         return None
 
@@ -266,52 +266,52 @@ def _encode(failure: Failure | None) -> str:
     return msgspec.json.encode(_Outcome(failure)).decode()
 
 
-def _prefix(place: Place) -> str:
-    return f"graphviz-dash/{place.attempt}"
+def _prefix(context: RankContext) -> str:
+    return f"graphviz-dash/{context.attempt}"
 
 
 @contextmanager
-def meeting(place: Place | None) -> Iterator[Peers | None]:
+def meeting(context: RankContext | None) -> Iterator[Peers | None]:
     """The peers of this rank; None where the collection has no ranks.
 
     Raises:
         MissingRequirementError: torch is not here, or is built without torch.distributed.
         GraphvizDashError: the ranks' store cannot be reached, or is lost.
     """
-    if place is None:
+    if context is None:
         yield None
         return
-    store = _Store(place)
-    yield Peers(place, store)
+    store = _Store(context)
+    yield Peers(context, store)
     # The first to go may take the store with it, and one that goes with an exit code makes torchrun
     # end the others, which may still write.
-    store.set(f"bye/{place.rank}", "")
-    everyone = [f"bye/{rank}" for rank in range(place.world_size)]
+    store.set(f"bye/{context.rank}", "")
+    everyone = [f"bye/{rank}" for rank in range(context.world_size)]
     until = time.monotonic() + _SETTLE_S
     while not store.check(everyone) and time.monotonic() < until:
         time.sleep(_POLL_S)
-    if place.rank == 0 and not place.hosted:
+    if context.rank == 0 and not context.hosted:
         time.sleep(_LAST_LOOK_S)
 
 
 class _Store:
     """A store that all ranks reach: torchrun's own, or one that rank 0 keeps for as long."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, context: RankContext) -> None:
         try:
             import torch.distributed as dist
         except ImportError as error:
             raise MissingRequirementError(f"Several ranks need torch: {error}") from error
         if not dist.is_available():
             raise MissingRequirementError("This torch is built without torch.distributed.")
-        self._where = f"{place.address}:{place.port}"
-        self._store = self._told(
+        self._where = f"{context.address}:{context.port}"
+        self._store = self._asked_of_store(
             lambda: dist.PrefixStore(
-                _prefix(place),
+                _prefix(context),
                 dist.TCPStore(
-                    place.address,
-                    place.port,
-                    is_master=place.rank == 0 and not place.hosted,
+                    context.address,
+                    context.port,
+                    is_master=context.rank == 0 and not context.hosted,
                     timeout=timedelta(seconds=_START_S),
                     wait_for_workers=False,
                 ),
@@ -319,16 +319,16 @@ class _Store:
         )
 
     def set(self, key: str, value: str) -> None:
-        self._told(lambda: self._store.set(key, value))
+        self._asked_of_store(lambda: self._store.set(key, value))
 
     def get(self, key: str) -> bytes:
-        value: bytes = self._told(lambda: self._store.get(key))
+        value: bytes = self._asked_of_store(lambda: self._store.get(key))
         return value
 
     def check(self, keys: list[str]) -> bool:
-        return bool(self._told(lambda: self._store.check(keys)))
+        return bool(self._asked_of_store(lambda: self._store.check(keys)))
 
-    def _told(self, ask: Callable[[], Any]) -> Any:
+    def _asked_of_store(self, ask: Callable[[], Any]) -> Any:
         try:
             return ask()
         except RuntimeError as error:  # what torch's stores raise, DistNetworkError among them
@@ -338,6 +338,6 @@ class _Store:
             ) from error
 
 
-def this_place() -> Place | None:
-    """Which rank this process is, by its environment (InputError as :func:`place_of`)."""
-    return place_of(os.environ)
+def this_rank() -> RankContext | None:
+    """Which rank this process is, by its environment (InputError as :func:`rank_context_of`)."""
+    return rank_context_of(os.environ)

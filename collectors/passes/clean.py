@@ -19,13 +19,9 @@ from collectors.passes.executor import LifeListener, absent_from, prepare
 from collectors.passes.gc_off import no_collection
 from collectors.passes.launches import with_launches, without_launches
 from collectors.passes.modes import Replays, make_ready
-from collectors.process.requests import (
-    ABSENT_FILE,
-    CLEAN_FILE,
-    MEMORY_FILE,
-    UPDATES_FILE,
-    PassRequest,
-)
+from collectors.process.requests import ABSENT_FILE, PassRequest
+from collectors.process.results import leave
+from graphviz_dash.bundle import parts
 from graphviz_dash.model.run import GraphUpdates
 from graphviz_dash.model.timings import CleanTimings, StepTiming
 
@@ -50,12 +46,12 @@ def run(request: PassRequest) -> None:
         lives, unmeasured = with_launches(listener.lives(), graphs, listener.handles)
     clean = CleanTimings(warmup_ns=warmup_ns, steps=steps, back_to_back_ns=intervals, graphs=lives)
     out = Path(request.out)
-    (out / CLEAN_FILE).write_bytes(msgspec.json.encode(clean))
+    leave(parts.CLEAN, clean, out)
     absent = (*absent_from(step), *listener.absent, *unmeasured)
     (out / ABSENT_FILE).write_bytes(msgspec.json.encode(absent))
-    (out / MEMORY_FILE).write_bytes(msgspec.json.encode(memory))
+    leave(parts.MEMORY, memory, out)
     if isinstance(iterate, Replays):
-        (out / UPDATES_FILE).write_bytes(msgspec.json.encode(_updates(listener.handles)))
+        leave(parts.UPDATES, _updates(listener.handles), out)
 
 
 def time_steps(

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import torch
 from cuda.bindings import runtime
 
@@ -24,7 +23,9 @@ from collectors.driver.calls import call
 from collectors.passes.capture_listener import recording
 from collectors.passes.executor import build, warm_up
 from collectors.passes.modes import make_ready
-from collectors.process.requests import MEMORY_PASS_FILE, PassRequest
+from collectors.process.requests import PassRequest
+from collectors.process.results import leave
+from graphviz_dash.bundle import parts
 from graphviz_dash.model.memory import (
     DEFAULT_POOL,
     LiveExtent,
@@ -87,7 +88,7 @@ def run(request: PassRequest) -> None:
         live=tuple(_live(private, after)),
         graphs=tuple(capture.found(private) for capture in captures.done),
     )
-    (Path(request.out) / MEMORY_PASS_FILE).write_bytes(msgspec.json.encode(result))
+    leave(parts.MEMORY_PASS, result, Path(request.out))
 
 
 def _blocks(held: Sequence[Segment]) -> dict[int, Block]:

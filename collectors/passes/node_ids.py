@@ -8,14 +8,12 @@ it began.
 from __future__ import annotations
 
 import ctypes
-import gzip
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
-import msgspec
 import torch
 from cupti import cupti
 
@@ -24,7 +22,9 @@ from collectors.driver.graph_ids import ids_from_cupti
 from collectors.passes.capture_listener import Unheard, recording
 from collectors.passes.executor import prepare
 from collectors.passes.modes import make_ready
-from collectors.process.requests import NODE_IDS_FILE, PassRequest
+from collectors.process.requests import PassRequest
+from collectors.process.results import leave
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.demangle import demangle
 from graphviz_dash.model.node_ids import NodeLook
 
@@ -43,15 +43,14 @@ def run(request: PassRequest) -> None:
         iterate = make_ready(request.mode, step)
         ids = ids_from_cupti(cupti, graphs)
     records, begins, dropped = _record(iterate, request.traced_iterations)
-    found = node_id_pass(
+    replays = node_id_pass(
         source=f"cupti-python {version('cupti-python')}",
         graphs=ids,
         records=records,
         begins=begins,
         dropped=dropped,
     )
-    packed = gzip.compress(msgspec.json.encode(found), mtime=0)
-    (Path(request.out) / NODE_IDS_FILE).write_bytes(packed)
+    leave(parts.NODE_IDS, replays, Path(request.out))
 
 
 def _record(

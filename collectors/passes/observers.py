@@ -19,7 +19,7 @@ from collectors.passes.executor import prepare
 from collectors.passes.gc_off import no_collection
 from collectors.passes.modes import make_ready
 from collectors.passes.spin_kernel import Behind
-from collectors.process.requests import OBSERVERS_FILE, PassRequest
+from collectors.process.requests import SERIES_FILE, PassRequest
 from collectors.workloads import Step
 from graphviz_dash.model.observers import Observed, Observer
 from graphviz_dash.model.timings import StepTiming
@@ -45,8 +45,8 @@ def run(request: PassRequest) -> None:
     iterate = make_ready(request.mode, step)
     count = min(request.iterations, MOST_ITERATIONS)
     with no_collection():
-        found = _observed(request.observer, iterate, count, watch)
-    (Path(request.out) / OBSERVERS_FILE).write_bytes(msgspec.json.encode(found))
+        series = _observed(request.observer, iterate, count, watch)
+    (Path(request.out) / SERIES_FILE).write_bytes(msgspec.json.encode(series))
 
 
 def _observed(

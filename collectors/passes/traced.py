@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
@@ -13,8 +12,10 @@ from collectors.passes.capture_listener import Unheard, recording
 from collectors.passes.executor import prepare
 from collectors.passes.modes import make_ready
 from collectors.passes.trace_file import export_trace
-from collectors.process.requests import REPLAY_IDS_FILE, TRACE_FILE, PassRequest
+from collectors.process.requests import TRACE_FILE, PassRequest
+from collectors.process.results import leave
 from collectors.workloads import Step
+from graphviz_dash.bundle import parts
 from graphviz_dash.model.marks import STEP
 
 _SETTLE = 3
@@ -30,7 +31,7 @@ def run(request: PassRequest) -> None:
             iterate = make_ready(request.mode, step)
             ids = ids_from_torch(graphs)
         if ids:
-            (Path(request.out) / REPLAY_IDS_FILE).write_bytes(msgspec.json.encode(ids))
+            leave(parts.REPLAY_IDS, ids, Path(request.out))
     else:
         iterate = make_ready(request.mode, step)
     trace_steps(iterate, request.traced_iterations, Path(request.out) / TRACE_FILE)

@@ -1,4 +1,5 @@
-"""What the parent process asks of a pass, and where a pass leaves its results.
+"""What the parent process asks of a pass, and where a pass leaves what is no part of a bundle; its
+parts it leaves by :mod:`collectors.process.results`.
 
 Each pass runs in a process of its own: a profiler that was ever attached slows every later launch,
 and the correlation ids of a second profiling session are wrong before CUDA 13.1 Update 1.
@@ -14,18 +15,13 @@ from graphviz_dash.model.observers import Observer
 from graphviz_dash.model.run import ExecutionMode, Pass
 
 FAILURE_FILE: Final = "failure.json"
-CLEAN_FILE: Final = "clean.json"
-MEMORY_FILE: Final = "memory.json"
-MEMORY_PASS_FILE: Final = "memory-pass.json"
 WORKLOAD_FILE: Final = "workload.json"
 GRAPHS_FILE: Final = "graphs.json"
-UPDATES_FILE: Final = "updates.json"
 TRACE_FILE: Final = "trace.json.gz"
 ABSENT_FILE: Final = "absent.json"
 """What a pass could not find out, as a list of Absent; not there where nothing is."""
-REPLAY_IDS_FILE: Final = "replay-ids.json"
-NODE_IDS_FILE: Final = "node-ids.json.gz"
-OBSERVERS_FILE: Final = "observers.json"
+SERIES_FILE: Final = "series.json"
+"""The series that one process of an observers pass timed, as a list of Observed."""
 
 NO_SPACE: Final = 3
 """Exit code of a pass that could not write because the disk is full; the last line of its stderr
@@ -33,32 +29,46 @@ is the error number and, after a space, the file."""
 
 
 class GroupRequest(Struct, frozen=True):
-    """How the worker of a pass meets those of the other ranks: in the store at ``address`` and
-    ``port``, under ``prefix``, which no other pass has. A collective that takes longer than
-    ``timeout_s`` fails."""
+    """How the worker of a pass meets those of the other ranks."""
 
     rank: int
+    """Of all ranks, from 0."""
     world_size: int
+    """How many ranks there are."""
     local_rank: int
+    """Of the ranks on this machine, from 0: the index of its GPU."""
     address: str
+    """The host of the ranks' store."""
     port: int
+    """The port of the ranks' store."""
     prefix: str
+    """Of the keys in the store; no other pass has it."""
     timeout_s: int
+    """A collective that takes longer fails."""
 
 
 class PassRequest(Struct, frozen=True):
-    """One pass of one run. ``out`` is an existing empty folder for its results; ``group`` is None
-    for a single process; ``settings`` are the ``name=value`` of the workload's parameters;
-    ``observer`` is what an observers pass attaches."""
+    """One pass of one run."""
 
     kind: Pass
+    """Which pass it is."""
     mode: ExecutionMode
+    """How the step is to run."""
     factory: str
+    """``module:function`` of the workload's factory."""
     seed: int
+    """torch's seed before the workload is built."""
     warmup: int
+    """Iterations before anything is measured or captured."""
     iterations: int
+    """Timed iterations of each series."""
     traced_iterations: int
+    """Iterations under the profiler."""
     out: str
+    """An existing empty folder for the results."""
     group: GroupRequest | None = None
+    """How to meet the other ranks; None for a single process."""
     settings: tuple[str, ...] = ()
+    """``name=value`` of the workload's parameters."""
     observer: Observer | None = None
+    """What an observers pass attaches; None in other passes."""

@@ -15,19 +15,20 @@ import msgspec
 import pytest
 
 from collectors import machine
-from collectors.collect import Collection, collect
+from collectors.collect import collect
+from collectors.collection import Collection
 from collectors.passes.parameters import WorkloadFacts
 from collectors.process.requests import (
-    CLEAN_FILE,
     FAILURE_FILE,
     GRAPHS_FILE,
-    MEMORY_FILE,
-    MEMORY_PASS_FILE,
-    OBSERVERS_FILE,
+    SERIES_FILE,
     TRACE_FILE,
     WORKLOAD_FILE,
     PassRequest,
 )
+from collectors.process.results import leave
+from collectors.progress import Event, PassDone, PassFailed, text_of
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError
@@ -75,14 +76,14 @@ def write_results(request: PassRequest) -> None:
     facts = WorkloadFacts({"layers": 3}, WORK) if request.settings else WorkloadFacts({}, None)
     (out / WORKLOAD_FILE).write_bytes(msgspec.json.encode(facts))
     if request.kind is Pass.MEMORY:
-        (out / MEMORY_PASS_FILE).write_bytes(msgspec.json.encode(MEMORY_PASS))
+        leave(parts.MEMORY_PASS, MEMORY_PASS, out)
         return
     if request.kind is Pass.CLEAN:
         clean = CleanTimings(
             1, tuple(StepTiming(9, 3) for _ in range(request.iterations)), (8,), ()
         )
-        (out / CLEAN_FILE).write_bytes(msgspec.json.encode(clean))
-        (out / MEMORY_FILE).write_bytes(msgspec.json.encode(MemoryUse(4, 4, 2, 4, ())))
+        leave(parts.CLEAN, clean, out)
+        leave(parts.MEMORY, MemoryUse(4, 4, 2, 4, ()), out)
         return
     if request.kind is Pass.CAPTURE:
         graph = CapturedGraph("graph-0", (GraphNode(0, NodeKind.EMPTY),), (), "test")
@@ -129,8 +130,8 @@ def test_each_mode_becomes_a_bundle_and_progress_is_told(
         order.append((request.mode.value, request.kind.value))
 
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(note))
-    lines: list[str] = []
-    runs = collect(collection(tmp_path / "x"), lines.append)
+    events: list[Event] = []
+    runs = collect(collection(tmp_path / "x"), events.append)
     # The clean pass of a mode comes before anything attaches a profiler.
     assert order == [
         ("eager", "clean"),
@@ -149,7 +150,9 @@ def test_each_mode_becomes_a_bundle_and_progress_is_told(
     assert [g.id for g in graph.graphs] == ["graph-0"]
     assert graph.capture_trace is not None
     assert eager.memory_pass == graph.memory_pass == MEMORY_PASS
-    assert any("[5/7] graph: capture pass done" in line for line in lines)
+    done = [event for event in events if isinstance(event, PassDone)]
+    assert [event.numbered.number for event in done] == [1, 2, 3, 4, 5, 6, 7]
+    assert text_of(done[4]).startswith("[5/7] graph: capture pass done in ")
     assert sorted(p.name for p in (tmp_path / "x").iterdir()) == ["eager", "graph"]
 
 
@@ -171,7 +174,7 @@ def test_the_step_is_timed_under_each_observer_between_two_that_watch_nothing(
         if request.observer is Observer.NODE_LEVEL:
             return ended(-11)
         content = msgspec.json.encode(observed(request))
-        (Path(request.out) / OBSERVERS_FILE).write_bytes(content)
+        (Path(request.out) / SERIES_FILE).write_bytes(content)
         return None
 
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(note))
@@ -249,8 +252,8 @@ def test_a_failing_capture_is_kept_with_its_cause(
         return ended(1)
 
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(fail_graph))
-    lines: list[str] = []
-    eager, graph = collect(collection(tmp_path / "x"), lines.append)
+    events: list[Event] = []
+    eager, graph = collect(collection(tmp_path / "x"), events.append)
     assert not eager.failures
     assert read_bundle(eager.path).manifest.status == "complete"
     failed = read_bundle(graph.path)
@@ -262,8 +265,9 @@ def test_a_failing_capture_is_kept_with_its_cause(
         "traced pass",
         "memory pass",
     }
-    assert any("failed at a.py:3" in line for line in lines)
-    assert not any("\x1b" in line for line in lines)
+    (failed_pass,) = (event for event in events if isinstance(event, PassFailed))
+    assert "failed at a.py:3" in text_of(failed_pass)
+    assert not any("\x1b" in text_of(event) for event in events)
 
 
 def test_a_pass_that_dies_is_a_failure_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

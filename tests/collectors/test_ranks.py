@@ -17,11 +17,12 @@ import msgspec
 import pytest
 
 from collectors import collect as module
-from collectors import machine
-from collectors.collect import CollectedRun, collect
+from collectors import machine, pass_runs
+from collectors.collect import collect
+from collectors.collection import CollectedRun
 from collectors.process.requests import FAILURE_FILE, PassRequest
 from collectors.process.subprocesses import Limit, run_worker
-from collectors.ranks import Peers, Place, place_of, worker_settings
+from collectors.ranks import Peers, RankContext, rank_context_of, worker_settings
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import Failure, Pass
@@ -55,17 +56,17 @@ class MemoryStore:
         return all(key in self.values for key in keys)
 
 
-def place(rank: int, world_size: int = 2) -> Place:
-    return Place(rank, world_size, rank, world_size, "localhost", 29500, True, 0)
+def context(rank: int, world_size: int = 2) -> RankContext:
+    return RankContext(rank, world_size, rank, world_size, "localhost", 29500, True, 0)
 
 
 def test_a_rank_is_told_by_torchruns_variables() -> None:
-    found = place_of(TORCHRUN)
-    assert found == Place(1, 4, 1, 2, "localhost", 29500, True, 0)
+    found = rank_context_of(TORCHRUN)
+    assert found == RankContext(1, 4, 1, 2, "localhost", 29500, True, 0)
     assert found.launcher == ("torchrun", "--nnodes", "2", "--nproc-per-node", "2")
-    assert place_of({}) is None
+    assert rank_context_of({}) is None
     # Job schedulers set some of them for a single process.
-    assert place_of({"MASTER_ADDR": "localhost", "LOCAL_RANK": "0"}) is None
+    assert rank_context_of({"MASTER_ADDR": "localhost", "LOCAL_RANK": "0"}) is None
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_a_rank_is_told_by_torchruns_variables() -> None:
 )
 def test_variables_that_make_no_sense_are_refused(change: dict[str, str], found: str) -> None:
     with pytest.raises(InputError, match=found):
-        place_of(TORCHRUN | change)
+        rank_context_of(TORCHRUN | change)
 
 
 def test_multicast_is_off_unless_the_user_set_it() -> None:
@@ -89,7 +90,7 @@ def test_multicast_is_off_unless_the_user_set_it() -> None:
 
 def test_only_variables_that_name_no_machine_are_kept() -> None:
     environment = {"NCCL_ALGO": "Ring", "NCCL_SOCKET_IFNAME": "eth7", "NCCL_DEBUG_FILE": "/log"}
-    assert Peers(place(0), MemoryStore()).facts(environment).settings == {"NCCL_ALGO": "Ring"}
+    assert Peers(context(0), MemoryStore()).facts(environment).settings == {"NCCL_ALGO": "Ring"}
 
 
 def test_a_silent_rank_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +99,7 @@ def test_a_silent_rank_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    peers = Peers(place(0, 3), MemoryStore(), lambda: now[0], sleep)
+    peers = Peers(context(0, 3), MemoryStore(), lambda: now[0], sleep)
     failure = peers.settle("eager-clean", None, Pass.CLEAN)
     assert failure is not None
     assert failure.error == "RankFailed"
@@ -109,9 +110,9 @@ def test_a_silent_rank_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_passes_do_not_share_a_meeting_place() -> None:
-    peers = Peers(place(1), MemoryStore())
+    peers = Peers(context(1), MemoryStore())
     names = [peers.group(name, 60).prefix for name in ("eager-clean", "eager-traced")]
-    again = Peers(Place(1, 2, 1, 2, "localhost", 29500, True, 1), MemoryStore())
+    again = Peers(RankContext(1, 2, 1, 2, "localhost", 29500, True, 1), MemoryStore())
     assert len({*names, again.group("eager-clean", 60).prefix}) == 3
 
 
@@ -124,8 +125,8 @@ def both_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Fat
     store = MemoryStore()
 
     @contextmanager
-    def meeting(place: Place) -> Iterator[Peers]:
-        yield Peers(place, store)
+    def meeting(context: RankContext) -> Iterator[Peers]:
+        yield Peers(context, store)
 
     monkeypatch.setattr(module, "meeting", meeting)
 
@@ -155,7 +156,7 @@ def both_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Fat
         results: dict[int, tuple[CollectedRun, ...]] = {}
 
         def one(rank: int) -> None:
-            results[rank] = collect(collection(tmp_path / "x"), lambda _: None, place(rank))
+            results[rank] = collect(collection(tmp_path / "x"), lambda _: None, context(rank))
 
         threads = [threading.Thread(target=one, args=(rank,)) for rank in range(2)]
         for thread in threads:
@@ -190,7 +191,7 @@ def test_each_rank_writes_its_bundles(both_ranks: Callable[[Fate], Any], tmp_pat
 def test_a_rank_that_is_stuck_is_ended_and_knows_why(
     both_ranks: Callable[[Fate], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "Limit", lambda seconds, failed: Limit(seconds, failed, 0.2))
+    monkeypatch.setattr(pass_runs, "Limit", lambda seconds, failed: Limit(seconds, failed, 0.2))
 
     def fate(request: PassRequest) -> subprocess.CompletedProcess[str] | None:
         assert request.group is not None

@@ -1,0 +1,65 @@
+"""What a collection is asked for, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from graphviz_dash.model.run import ExecutionMode, Failure, Pass
+
+SUPPORTED: Final = tuple(mode for mode in ExecutionMode if not mode.is_recorded)
+"""The modes that a workload can be collected in."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What to collect of a workload."""
+
+    workload: str
+    """The name of a built-in workload, or ``module:function`` of another's factory."""
+    modes: tuple[ExecutionMode, ...]
+    """The modes to collect, in this order; each becomes a run."""
+    output: Path
+    """The folder of the experiment; made if needed."""
+    iterations: int
+    """Timed iterations of the clean pass, in each of its two series."""
+    traced_iterations: int
+    """Iterations under the profiler."""
+    warmup: int
+    """Iterations before anything is measured or captured."""
+    seed: int
+    """torch's seed before the workload is built."""
+    command: tuple[str, ...]
+    """What the user typed, for the manifest."""
+    timeout_s: int | None = None
+    """A pass that takes longer is ended; None: it may take as long as it likes."""
+    settings: tuple[str, ...] = ()
+    """``name=value`` of the workload's parameters."""
+    name: str | None = None
+    """What a single run is called instead of by its mode."""
+    node_ids: bool = False
+    """Whether the node-id pass is wanted."""
+    observers: bool = False
+    """Whether the observers pass is wanted."""
+
+    def passes(self, mode: ExecutionMode) -> tuple[Pass, ...]:
+        """The passes of a mode, in their order."""
+        observers = (Pass.OBSERVERS,) if self.observers else ()
+        if mode.is_baseline:
+            return (Pass.CLEAN, Pass.TRACED, Pass.MEMORY, *observers)
+        node_ids = (Pass.NODE_IDS,) if self.node_ids else ()
+        return (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY, *node_ids, *observers)
+
+    def target(self, mode: ExecutionMode, rank: int | None) -> Path:
+        """Where the run of a mode is written, that of one ``rank`` of several."""
+        name = self.name or mode.value
+        return self.output / (name if rank is None else f"{name}-rank{rank}")
+
+
+@dataclass(frozen=True)
+class CollectedRun:
+    """A bundle that was written, and how the run failed, if it did."""
+
+    path: Path
+    failures: tuple[Failure, ...]
