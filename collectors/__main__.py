@@ -27,12 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             args=arguments, prog_name="python -m collectors", standalone_mode=False
         )
     except GraphvizDashError as error:
-        return _tell(str(error), error.exit_code)
+        return _print_error(str(error), error.exit_code)
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return _tell("interrupted", _INTERRUPTED)
+        return _print_error("interrupted", _INTERRUPTED)
     return result if isinstance(result, int) else 0
 
 
@@ -40,7 +40,7 @@ def _terminated(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _tell(text: str, code: int) -> int:
+def _print_error(text: str, code: int) -> int:
     click.echo(f"Error: {printable(text)}", err=True)
     return code
 

@@ -11,7 +11,7 @@ import click
 
 from collectors.collect import collect as run_collection
 from collectors.collection import SUPPORTED, CollectedRun, Collection
-from collectors.program.command import Recipe, finish, record_program
+from collectors.program.command import RecordingRequest, finish, record_program
 from collectors.program.session import SKIP, STEPS
 from collectors.progress import Event, is_failure, text_of
 from collectors.ranks import RankContext, this_rank
@@ -180,7 +180,11 @@ def collect(
     if program:
         if workload is not None:
             raise click.UsageError("Give --workload or a program after --, not both.")
-        _record(Recipe(program, output, name or _RECORDED, skip, steps, attribute, _command(None)))
+        _record(
+            RecordingRequest(
+                program, output, name or _RECORDED, skip, steps, attribute, _command(None)
+            )
+        )
         return
     if workload is None:
         raise click.UsageError("Give --workload NAME, or a program: -- python train.py ...")
@@ -233,9 +237,9 @@ class _Speaker:
             click.echo(self._prefix + text, err=True)
 
 
-def _record(recipe: Recipe) -> None:
+def _record(request: RecordingRequest) -> None:
     # The program's output is its own: ours begins when it has ended.
-    written, returncode = record_program(recipe, lambda line: click.echo(line, err=True))
+    written, returncode = record_program(request, lambda line: click.echo(line, err=True))
     for path in written:
         click.echo(f"Recorded: {path}", err=True)
     raise click.exceptions.Exit(finish(returncode, bool(written)))

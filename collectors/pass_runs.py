@@ -21,7 +21,7 @@ from collectors.process.requests import (
     SERIES_FILE,
     PassRequest,
 )
-from collectors.process.results import leave, read_json
+from collectors.process.results import read_json, write_result
 from collectors.process.subprocesses import Limit
 from collectors.progress import ObserverFailed, Report, first_line
 from collectors.ranks import Peers
@@ -111,7 +111,7 @@ class PassRunner:
             self.report(ObserverFailed(mode, observer, failure))
         timed = tuple(row for row in observed if row.steps)
         iterations = max(len(row.steps) for row in timed)
-        leave(parts.OBSERVERS, ObserverPass(iterations=iterations, observed=timed), folder)
+        write_result(parts.OBSERVERS, ObserverPass(iterations=iterations, observed=timed), folder)
         (folder / ABSENT_FILE).write_bytes(msgspec.json.encode(absent))
         return None
 

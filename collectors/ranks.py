@@ -305,7 +305,7 @@ class _Store:
         if not dist.is_available():
             raise MissingRequirementError("This torch is built without torch.distributed.")
         self._where = f"{context.address}:{context.port}"
-        self._store = self._asked_of_store(
+        self._store = self._call_store(
             lambda: dist.PrefixStore(
                 _prefix(context),
                 dist.TCPStore(
@@ -319,16 +319,16 @@ class _Store:
         )
 
     def set(self, key: str, value: str) -> None:
-        self._asked_of_store(lambda: self._store.set(key, value))
+        self._call_store(lambda: self._store.set(key, value))
 
     def get(self, key: str) -> bytes:
-        value: bytes = self._asked_of_store(lambda: self._store.get(key))
+        value: bytes = self._call_store(lambda: self._store.get(key))
         return value
 
     def check(self, keys: list[str]) -> bool:
-        return bool(self._asked_of_store(lambda: self._store.check(keys)))
+        return bool(self._call_store(lambda: self._store.check(keys)))
 
-    def _asked_of_store(self, ask: Callable[[], Any]) -> Any:
+    def _call_store(self, ask: Callable[[], Any]) -> Any:
         try:
             return ask()
         except RuntimeError as error:  # what torch's stores raise, DistNetworkError among them

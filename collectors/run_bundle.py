@@ -11,7 +11,7 @@ from collectors.collection import Collection
 from collectors.machine import worker_environment
 from collectors.passes.parameters import WorkloadFacts
 from collectors.process.requests import ABSENT_FILE, GRAPHS_FILE, TRACE_FILE, WORKLOAD_FILE
-from collectors.process.results import left, read_json
+from collectors.process.results import read_json, read_result
 from collectors.ranks import Peers
 from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
@@ -139,7 +139,7 @@ def write_run(
 
 def _add(writer: BundleWriter, own_parts: Sequence[JsonPart[Any]], folder: Path) -> None:
     for part in own_parts:
-        content = left(part, folder)
+        content = read_result(part, folder)
         if content is not None:
             writer.add(part, content)
 

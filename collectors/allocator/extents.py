@@ -25,19 +25,19 @@ class Segment:
     live: tuple[tuple[int, int], ...]
 
 
-class Places:
+class SegmentIndex:
     """Finds the segment of an address."""
 
-    def __init__(self, known: Iterable[Segment]) -> None:
-        self._segments = sorted(known, key=lambda segment: segment.begin)
+    def __init__(self, segments: Iterable[Segment]) -> None:
+        self._segments = sorted(segments, key=lambda segment: segment.begin)
         self._begins = [segment.begin for segment in self._segments]
 
     def of(self, address: int) -> Segment | None:
         """The segment that holds ``address``; None if it lies in none."""
-        place = bisect_right(self._begins, address) - 1
-        if place < 0 or address >= self._segments[place].end:
+        index = bisect_right(self._begins, address) - 1
+        if index < 0 or address >= self._segments[index].end:
             return None
-        return self._segments[place]
+        return self._segments[index]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Block:
 
 
 def at_peak(
-    before: dict[int, Block], after: dict[int, Block], events: Sequence[Event], places: Places
+    before: dict[int, Block], after: dict[int, Block], events: Sequence[Event], places: SegmentIndex
 ) -> list[Block]:
     """The blocks that were alive when most bytes were, between ``before`` and ``after``.
 
@@ -70,14 +70,14 @@ def at_peak(
     live = {address: block.size for address, block in before.items()}
     total = most = sum(live.values())
     highest = 0
-    for place, event in enumerate(events):
+    for number, event in enumerate(events):
         if event.frees:
             total -= live.pop(event.address, 0)
         else:
             live[event.address] = event.size
             total += event.size
         if total > most:
-            most, highest = total, place + 1
+            most, highest = total, number + 1
     then = dict(before)
     for event in events[:highest]:
         if event.frees:
@@ -107,7 +107,7 @@ class Capture:
     extents: list[tuple[int, int]]
     instantiate_device_bytes: int | None = None
 
-    def found(self, private: Sequence[Segment]) -> GraphMemory:
+    def memory_in(self, private: Sequence[Segment]) -> GraphMemory:
         """With its extents as places in ``private``."""
         return GraphMemory(
             graph=self.graph,
@@ -117,11 +117,11 @@ class Capture:
             kept_bytes=self.kept_bytes,
             extents=tuple(
                 Extent(
-                    place,
+                    number,
                     max(begin, segment.begin) - segment.begin,
                     min(end, segment.end) - segment.begin,
                 )
-                for place, segment in enumerate(private)
+                for number, segment in enumerate(private)
                 for begin, end in self.extents
                 if begin < segment.end and segment.begin < end
             ),
@@ -129,7 +129,7 @@ class Capture:
         )
 
 
-def allocated(graph_id: str, events: Sequence[Event], places: Places) -> Capture:
+def allocated(graph_id: str, events: Sequence[Event], places: SegmentIndex) -> Capture:
     """What ``events`` of one capture allocated in private pools."""
     alive: dict[int, int] = {}
     extents: list[tuple[int, int]] = []

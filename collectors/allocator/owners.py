@@ -18,10 +18,10 @@ def owners() -> dict[int, Owner]:
     What no tensor of Python holds (library workspaces, what C++ alone keeps) is not in it.
     """
     gc.collect()
-    found: dict[int, Owner] = {}
+    owner_by_address: dict[int, Owner] = {}
     for owner, tensor in _owned():
-        found.setdefault(tensor.untyped_storage().data_ptr(), owner)
-    return found
+        owner_by_address.setdefault(tensor.untyped_storage().data_ptr(), owner)
+    return owner_by_address
 
 
 def _owned() -> Iterator[tuple[Owner, torch.Tensor]]:
@@ -31,14 +31,14 @@ def _owned() -> Iterator[tuple[Owner, torch.Tensor]]:
     real = [tensor for tensor in tensors if _on_device(tensor)]
     parameters = [tensor for tensor in real if isinstance(tensor, torch.nn.Parameter)]
     gradients = [parameter.grad for parameter in parameters]
-    for owner, found in (
+    for owner, things in (
         (Owner.WEIGHTS, parameters),
         (Owner.GRADIENTS, gradients),
         (Owner.OPTIMIZER, _optimizer_state(objects)),
         (Owner.BUFFERS, _buffers(objects)),
         (Owner.TENSORS, real),
     ):
-        for thing in found:
+        for thing in things:
             if isinstance(thing, torch.Tensor) and _on_device(thing):
                 yield owner, thing
 

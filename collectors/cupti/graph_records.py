@@ -79,9 +79,9 @@ class GraphLevel:
     @property
     def version(self) -> int:
         """CUPTI's API version."""
-        found = ctypes.c_uint32()
-        self._call("cuptiGetVersion", ctypes.byref(found))
-        return found.value
+        number = ctypes.c_uint32()
+        self._call("cuptiGetVersion", ctypes.byref(number))
+        return number.value
 
     def _call(self, function: str, *arguments: object) -> None:
         result = getattr(self._cupti, function)(*arguments)
@@ -89,9 +89,9 @@ class GraphLevel:
             raise OSError(f"{function} returned {result}")
 
     def _lend(self, buffer: object, size: object, most: object) -> None:
-        place = ctypes.create_string_buffer(_BUFFER)
-        address = ctypes.addressof(place)
-        self._buffers[address] = place
+        memory = ctypes.create_string_buffer(_BUFFER)
+        address = ctypes.addressof(memory)
+        self._buffers[address] = memory
         buffer[0], size[0], most[0] = address, _BUFFER, 0  # type: ignore[index]
 
     def _take(self, _context: int, _stream: int, buffer: int, _size: int, valid: int) -> None:
@@ -99,7 +99,7 @@ class GraphLevel:
         following = self._cupti.cuptiActivityGetNextRecord
         arguments = ctypes.c_void_p(buffer), ctypes.c_size_t(valid), ctypes.byref(record)
         while valid and following(*arguments) == 0:
-            found = _GraphTrace.from_address(record.value or 0)
-            if found.kind == _GRAPH_TRACE:
-                self.work.append((found.start, found.end))
+            trace = _GraphTrace.from_address(record.value or 0)
+            if trace.kind == _GRAPH_TRACE:
+                self.work.append((trace.start, trace.end))
         self._buffers.pop(buffer, None)

@@ -40,23 +40,23 @@ def node_id_pass(
         begins: when each step began; a step ends synchronised, before the next begins.
         dropped: records that were lost.
     """
-    inside = sorted((one for one in records if one.start >= begins[0]), key=_time)
-    ran = [one for one in inside if one.graph]
-    steps = [bisect_right(begins, one.start) - 1 for one in ran]
+    inside = sorted((record for record in records if record.start >= begins[0]), key=_time)
+    ran = [record for record in inside if record.graph]
+    steps = [bisect_right(begins, record.start) - 1 for record in ran]
     launch_steps, numbers = _launches(ran, steps)
     looks: dict[NodeLook, int] = {}
     rows = tuple(
         NodeIdRow(
             launch=launch,
-            graph=one.graph,
-            node=one.node & _LOW,
-            look=looks.setdefault(one.look, len(looks)),
-            device=one.device,
-            stream=one.stream,
-            start_ns=one.start - begins[0],
-            duration_ns=one.end - one.start,
+            graph=record.graph,
+            node=record.node & _LOW,
+            look=looks.setdefault(record.look, len(looks)),
+            device=record.device,
+            stream=record.stream,
+            start_ns=record.start - begins[0],
+            duration_ns=record.end - record.start,
         )
-        for one, launch in zip(ran, numbers, strict=True)
+        for record, launch in zip(ran, numbers, strict=True)
     )
     return NodeIdPass(
         source=source,
@@ -79,14 +79,14 @@ def _launches(ran: list[Record], steps: list[int]) -> tuple[tuple[int, ...], lis
     """
     keys: list[tuple[int, int, int]] = []
     latest: dict[tuple[int, int], int] = {}
-    for one, step in zip(ran, steps, strict=True):
-        if one.correlation:
-            latest[step, one.graph] = one.correlation
-        keys.append((step, latest.get((step, one.graph), 0), one.graph))
+    for record, step in zip(ran, steps, strict=True):
+        if record.correlation:
+            latest[step, record.graph] = record.correlation
+        keys.append((step, latest.get((step, record.graph), 0), record.graph))
     launches = sorted(set(keys))
-    number = {key: place for place, key in enumerate(launches)}
+    number = {key: number for number, key in enumerate(launches)}
     return tuple(step for step, _, _ in launches), [number[key] for key in keys]
 
 
-def _time(one: Record) -> tuple[int, int]:
-    return (one.start, one.end)
+def _time(record: Record) -> tuple[int, int]:
+    return (record.start, record.end)

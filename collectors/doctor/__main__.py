@@ -51,14 +51,14 @@ def examine(
         scratch = staging.path
         if workload is not None:
             factory = factory_path(workload)
-            found = examine_workload(factory, seed, warmup, steps, scratch, settings)
-            if not isinstance(found, DoctorReport):
-                where = f" at {found.location}" if found.location else ""
-                first = found.message.splitlines()[0] if found.message else ""
+            answer = examine_workload(factory, seed, warmup, steps, scratch, settings)
+            if not isinstance(answer, DoctorReport):
+                where = f" at {answer.location}" if answer.location else ""
+                first = answer.message.splitlines()[0] if answer.message else ""
                 raise GraphvizDashError(
-                    f"The step fails without any capture{where}: {found.error}: {printable(first)}"
+                    f"The step fails without any capture{where}: {answer.error}: {printable(first)}"
                 )
-            examined = Examined((found,), None)
+            examined = Examined((answer,), None)
             name = workload
         else:
             require_hook(program, ("torch", "cuda.bindings", "msgspec"))
@@ -67,8 +67,8 @@ def examine(
         info = WorkloadInfo(name, factory, seed, warmup, steps, 0)
         command = msgspec.json.decode(typed, type=tuple[str, ...])
         targets: list[Path] = []
-        for place, report in enumerate(examined.reports):
-            target = output / ("doctor" if place == 0 else f"doctor-{place}")
+        for number, report in enumerate(examined.reports):
+            target = output / ("doctor" if number == 0 else f"doctor-{number}")
             write_bundle(target, report, info, command, scratch)
             targets.append(target)
         # Not on stdout: that is the program's own.

@@ -55,35 +55,39 @@ def eager_step(step: Step, stream: torch.cuda.Stream) -> tuple[StepLog, Watch]:
 
 def capture(step: Step, stream: torch.cuda.Stream, answers: dict[Key, list[Any]]) -> Captures:
     """Captures ``step`` until a capture comes through or cannot be helped along."""
-    found = Captures()
-    known: set[Key] = set()
+    captures = Captures()
+    answered: set[Key] = set()
     joins = False
     for _ in range(_MOST_ATTEMPTS):
-        found.attempts += 1
-        one = _attempt(step, stream, frozenset(known), answers, joins=joins, lines=False)
-        if one.broken is None:
-            found.graph, found.result, found.watch = one.graph, one.result, one.watch
-            found.finished = True
-            return found
-        if one.broken.violation and one.broken.violation.rule is RuleId.FORBIDDEN_CALL:
+        captures.attempts += 1
+        attempt = _attempt(step, stream, frozenset(answered), answers, joins=joins, lines=False)
+        if attempt.broken is None:
+            captures.graph, captures.result, captures.watch = (
+                attempt.graph,
+                attempt.result,
+                attempt.watch,
+            )
+            captures.finished = True
+            return captures
+        if attempt.broken.violation and attempt.broken.violation.rule is RuleId.FORBIDDEN_CALL:
             # Something between two operators; a second look tells the line.
-            one = _attempt(step, stream, frozenset(known), answers, joins=joins, lines=True)
-            found.attempts += 1
-        broken = one.broken
+            attempt = _attempt(step, stream, frozenset(answered), answers, joins=joins, lines=True)
+            captures.attempts += 1
+        broken = attempt.broken
         if broken is None:
             continue
         key = (broken.op, broken.spot)
-        if key in known:
+        if key in answered:
             # It cannot be answered: what comes after it no capture can tell.
-            return found
-        found.findings += illegal_in(StepLog([broken]), Seen.CAPTURE)
+            return captures
+        captures.findings += illegal_in(StepLog([broken]), Seen.CAPTURE)
         if broken.violation and broken.violation.rule is RuleId.UNJOINED_STREAM:
             if joins:
-                return found
+                return captures
             joins = True
             continue
-        known.add(key)
-    return found
+        answered.add(key)
+    return captures
 
 
 @dataclass
@@ -97,14 +101,14 @@ class _Attempt:
 def _attempt(
     step: Step,
     stream: torch.cuda.Stream,
-    known: frozenset[Key],
+    answered: frozenset[Key],
     answers: dict[Key, list[Any]],
     *,
     joins: bool,
     lines: bool,
 ) -> _Attempt:
     graph = torch.cuda.CUDAGraph(keep_graph=True)
-    watch = Watch(stream.cuda_stream, capture=True, known=known, answers=answers)
+    watch = Watch(stream.cuda_stream, capture=True, known=answered, answers=answers)
     result: Any = None
     tracer = Lines(watch) if lines else nullcontext()
     try:
@@ -222,11 +226,11 @@ def escaped(watch: Watch) -> list[Draft]:
         for event in watch.log.events
         if event.on_gpu and not event.captured and (event.op, event.spot) not in watch.known
     ]
-    found: dict[tuple[Spot | None, str | None], Draft] = {}
+    drafts: dict[tuple[Spot | None, str | None], Draft] = {}
     for event in loose:
         rule = RuleId.OTHER_THREAD if event.thread else RuleId.ESCAPED_WORK
         count = sum(other.spot == event.spot and other.thread == event.thread for other in loose)
-        found.setdefault(
+        drafts.setdefault(
             (event.spot, event.thread),
             Draft(
                 rule=rule,
@@ -240,4 +244,4 @@ def escaped(watch: Watch) -> list[Draft]:
                 evidence=(Evidence("operators that ran at capture, not in the graph", count),),
             ),
         )
-    return list(found.values())
+    return list(drafts.values())

@@ -93,8 +93,8 @@ def _generator(
         (value for value in (*args, *kwargs.values()) if isinstance(value, torch.Generator)), None
     )
     if generator is not None and generator.device.type == "cuda":
-        known = (*torch.cuda.default_generators, *registered)
-        if not any(generator is one for one in known):
+        usable = (*torch.cuda.default_generators, *registered)
+        if not any(generator is other for other in usable):
             return Violation(
                 RuleId.GENERATOR, (Evidence("seed of the generator", generator.initial_seed()),)
             )

@@ -44,9 +44,9 @@ class Clock:
 
     def waits(self, event: int, stream: int) -> None:
         """A stream waits for an event."""
-        known = self._known.setdefault(stream, {})
+        counts = self._known.setdefault(stream, {})
         for other, count in self._events.get(event, {}).items():
-            known[other] = max(known.get(other, 0), count)
+            counts[other] = max(counts.get(other, 0), count)
 
     def is_member(self, stream: int) -> bool:
         """Whether a stream is the origin, or has waited for it, directly or not."""
@@ -55,9 +55,9 @@ class Clock:
     def unjoined(self) -> tuple[Unjoined, ...]:
         """Forked streams whose last work the origin does not know of."""
         joined = self._known[self._origin]
-        found = []
+        streams = []
         for stream, (spot, op) in self._last.items():
             behind = self._known[stream].get(stream, 0) - joined.get(stream, 0)
             if stream != self._origin and self.is_member(stream) and behind > 0:
-                found.append(Unjoined(stream, spot, op, behind))
-        return tuple(found)
+                streams.append(Unjoined(stream, spot, op, behind))
+        return tuple(streams)

@@ -11,7 +11,7 @@ import msgspec
 
 from collectors.doctor.requests import REPORT_FILE, ProgramSettings
 from collectors.machine import machine_environment
-from collectors.program.launcher import Ended, run_program, why_unwatched
+from collectors.program.launcher import ProgramExit, run_program, why_unwatched
 from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
@@ -38,7 +38,7 @@ class Examined:
     ended (None for a workload)."""
 
     reports: tuple[DoctorReport, ...]
-    ended: Ended | None
+    ended: ProgramExit | None
 
 
 def examine_program(command: Sequence[str], skip: int, steps: int, scratch: Path) -> Examined:
@@ -88,7 +88,7 @@ def write_bundle(
         rank=None,
         status="failed" if failures else "complete",
         failures=failures,
-        absent=tuple(Absent(f"{one.value} pass", _TIMES) for one in Pass),
+        absent=tuple(Absent(f"{kind.value} pass", _TIMES) for kind in Pass),
         environment=machine_environment(scratch),
         files=(),
     )

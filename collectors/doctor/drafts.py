@@ -69,7 +69,7 @@ class Draft:
 
 def illegal_in(log: StepLog, seen: Seen) -> list[Draft]:
     """The calls of a step that break a rule by themselves, each place once, in their order."""
-    found: dict[tuple[RuleId, Spot | None, str | None], Draft] = {}
+    drafts: dict[tuple[RuleId, Spot | None, str | None], Draft] = {}
     for event in log.events:
         if event.violation is None:
             continue
@@ -85,9 +85,9 @@ def illegal_in(log: StepLog, seen: Seen) -> list[Draft]:
             calls=1,
             evidence=event.violation.evidence,
         )
-        known = found.get(draft.key)
-        found[draft.key] = replace(known, calls=(known.calls or 0) + 1) if known else draft
-    return list(found.values())
+        earlier = drafts.get(draft.key)
+        drafts[draft.key] = replace(earlier, calls=(earlier.calls or 0) + 1) if earlier else draft
+    return list(drafts.values())
 
 
 def differences(logs: Sequence[StepLog]) -> list[Draft]:
@@ -113,7 +113,7 @@ def cpu_work(log: StepLog) -> list[Draft]:
             continue
         counts[event.spot] += 1
         firsts.setdefault(event.spot, event)
-    found = [
+    drafts = [
         _silent(
             RuleId.CPU_WORK,
             event,
@@ -124,7 +124,7 @@ def cpu_work(log: StepLog) -> list[Draft]:
         for spot, event in firsts.items()
     ]
     for name, before, after in log.state:
-        found.append(
+        drafts.append(
             Draft(
                 rule=RuleId.CPU_WORK,
                 severity=Severity.SILENT,
@@ -138,7 +138,7 @@ def cpu_work(log: StepLog) -> list[Draft]:
                 ),
             )
         )
-    return found
+    return drafts
 
 
 def _silent(rule: RuleId, event: Event, calls: int | None, *evidence: Evidence) -> Draft:
@@ -231,7 +231,7 @@ def _reshaped(logs: Sequence[StepLog]) -> list[Draft]:
     """The first operator at which sizes differ, or the one before whose numbers made them so."""
     source: Event | None = None
     affected = 0
-    found: tuple[Event, tuple[TensorUse, ...]] | None = None
+    earliest: tuple[Event, tuple[TensorUse, ...]] | None = None
     for events in _aligned(logs):
         changed = next(
             (
@@ -242,16 +242,16 @@ def _reshaped(logs: Sequence[StepLog]) -> list[Draft]:
             None,
         )
         if changed is None:
-            if found is None and len({event.scalars for event in events}) > 1:
+            if earliest is None and len({event.scalars for event in events}) > 1:
                 source = events[0]
             continue
         affected += 1
-        if found is None:
+        if earliest is None:
             outer = not all(use.inner for use in changed) or source is None
-            found = (events[0] if outer else source or events[0], changed)
-    if found is None:
+            earliest = (events[0] if outer else source or events[0], changed)
+    if earliest is None:
         return []
-    event, changed = found
+    event, changed = earliest
     return [
         _silent(
             RuleId.CHANGING_SHAPE,
@@ -268,19 +268,19 @@ def _reshaped(logs: Sequence[StepLog]) -> list[Draft]:
 
 def _renumbered(logs: Sequence[StepLog]) -> list[Draft]:
     """Numbers given by Python that differ from step to step, each place once."""
-    found: dict[tuple[str, Spot | None], Draft] = {}
+    drafts: dict[tuple[str, Spot | None], Draft] = {}
     reshaped = bool(_reshaped(logs))
     for events in _aligned(logs):
         event = events[0]
         if not event.on_gpu or (reshaped and _short(event.op) in _SHAPING):
             continue
         key = (event.op, event.spot)
-        if len({len(e.scalars) for e in events}) > 1 or key in found:
+        if len({len(e.scalars) for e in events}) > 1 or key in drafts:
             continue
         for same in zip(*(e.scalars for e in events), strict=True):
             if all(_same(same[0], value) for value in same[1:]):
                 continue
-            found[key] = _silent(
+            drafts[key] = _silent(
                 RuleId.CHANGING_SCALAR,
                 event,
                 None,
@@ -290,13 +290,13 @@ def _renumbered(logs: Sequence[StepLog]) -> list[Draft]:
                 ),
             )
             break
-    return list(found.values())
+    return list(drafts.values())
 
 
-def _same(one: Scalar, other: Scalar) -> bool:
-    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
-        return math.isnan(other)
-    return one == other
+def _same(first: Scalar, second: Scalar) -> bool:
+    if isinstance(first, float) and isinstance(second, float) and math.isnan(first):
+        return math.isnan(second)
+    return first == second
 
 
 def _short(op: str) -> str:

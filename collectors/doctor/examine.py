@@ -266,10 +266,10 @@ def _failed_by_itself(rule: RuleId, error: RuntimeError) -> DoctorReport:
         replays=0,
         findings=(draft.finding(),),
         checks=tuple(
-            RuleCheck(one, CheckStatus.FOUND)
-            if one is rule
-            else RuleCheck(one, CheckStatus.NOT_CHECKED, reason)
-            for one in RuleId
+            RuleCheck(checked, CheckStatus.FOUND)
+            if checked is rule
+            else RuleCheck(checked, CheckStatus.NOT_CHECKED, reason)
+            for checked in RuleId
         ),
         outputs=(),
     )

@@ -74,13 +74,13 @@ def spot_of_thread(ident: int) -> Spot | None:
 
 def spot_of_error(trace: TracebackType | None) -> Spot | None:
     """The innermost of the user's frames that an exception came through."""
-    found = None
+    spot = None
     while trace is not None:
         code = trace.tb_frame.f_code
         if is_users(code.co_filename):
-            found = Spot(code.co_filename, trace.tb_lineno, _name(code))
+            spot = Spot(code.co_filename, trace.tb_lineno, _name(code))
         trace = trace.tb_next
-    return found
+    return spot
 
 
 def decides(spot: Spot) -> bool:

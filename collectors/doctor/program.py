@@ -178,8 +178,8 @@ class _ProgramDoctor:
             self._replays[id(graph)] = _REPLAYS
 
     def _add(self, drafts: list[Draft]) -> None:
-        known = {draft.key for draft in self._findings}
-        self._findings += [draft for draft in drafts if draft.key not in known]
+        keys = {draft.key for draft in self._findings}
+        self._findings += [draft for draft in drafts if draft.key not in keys]
 
     def write(self, file: os.PathLike[str]) -> None:
         """Writes the report, if there is anything to report on."""
@@ -331,9 +331,9 @@ def _by_cudagraph_trees(frame: FrameType | None) -> bool:
 
 
 def _first_marked(findings: list[Draft]) -> list[Draft]:
-    for place, draft in enumerate(findings):
+    for index, draft in enumerate(findings):
         if draft.severity is Severity.ILLEGAL and draft.seen is Seen.CAPTURE:
-            findings[place] = replace(draft, first=True)
+            findings[index] = replace(draft, first=True)
             break
     return findings
 

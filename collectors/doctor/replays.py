@@ -132,20 +132,20 @@ def _checks(
     return tuple(checks[:_MOST_LISTED])
 
 
-def difference(one: torch.Tensor, other: Any) -> tuple[int, float | None]:
+def difference(value: torch.Tensor, reference: Any) -> tuple[int, float | None]:
     """Unequal elements (two NaN are equal), and the largest absolute difference of finite ones."""
-    if one.numel() == 0:
+    if value.numel() == 0:
         return 0, 0.0
-    both_nan = torch.isnan(one) & torch.isnan(other) if one.is_floating_point() else None
-    unequal = one != other
+    both_nan = torch.isnan(value) & torch.isnan(reference) if value.is_floating_point() else None
+    unequal = value != reference
     if both_nan is not None:
         unequal &= ~both_nan
     count = int(unequal.sum().item())
     if count == 0:
         return 0, 0.0
-    if one.is_complex() or one.dtype == torch.bool:
+    if value.is_complex() or value.dtype == torch.bool:
         return count, None
-    gap = (one.double() - other.double()).abs()
+    gap = (value.double() - reference.double()).abs()
     gap = gap[torch.isfinite(gap)]
     return count, float(gap.max().item()) if gap.numel() else None
 
@@ -164,15 +164,15 @@ def _named_state(step: Step, outside: Mapping[int, Outside]) -> list[_Tensor]:
     for name, tensor in _tensors_of(step):
         if tensor.is_cuda and tensor.layout == torch.strided:
             names.setdefault(int(tensor.untyped_storage()._cdata), name)
-    taken: set[str] = set()
-    found = []
+    named: set[str] = set()
+    tensors = []
     for storage, use in outside.items():
         name = names.get(storage, use.name)
-        while name in taken:
+        while name in named:
             name += "'"
-        taken.add(name)
-        found.append(_Tensor(name, "state", use.tensor))
-    return found
+        named.add(name)
+        tensors.append(_Tensor(name, "state", use.tensor))
+    return tensors
 
 
 def _tensors_of(step: Callable[..., Any], depth: int = 3) -> Iterator[tuple[str, torch.Tensor]]:
@@ -209,7 +209,7 @@ def _optimizer_state(
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """State by the place of its parameter: ``optimizer.state[0].exp_avg``."""
     parameters = [part for group in optimizer.param_groups for part in group["params"]]
-    for place, parameter in enumerate(parameters):
+    for index, parameter in enumerate(parameters):
         for key, value in optimizer.state.get(parameter, {}).items():
             if isinstance(value, torch.Tensor):
-                yield f"{name}.state[{place}].{key}", value
+                yield f"{name}.state[{index}].{key}", value

@@ -228,10 +228,10 @@ class Watch:
 
     def next_answer(self, key: Key) -> Any:
         """What the next call of this kind and line gave in an eager step; None: nothing."""
-        place = self._answered[key]
+        index = self._answered[key]
         self._answered[key] += 1
         answers = self.answers.get(key, [])
-        return answers[place] if place < len(answers) else None
+        return answers[index] if index < len(answers) else None
 
     def stream_name(self) -> str:
         """The current stream and whether it is captured."""
@@ -254,7 +254,9 @@ class Watch:
         if ident == self.owner:
             return None
         # Not current_thread(): it would make up a thread object for each of autograd's threads.
-        return next((one.name for one in threading.enumerate() if one.ident == ident), None)
+        return next(
+            (thread.name for thread in threading.enumerate() if thread.ident == ident), None
+        )
 
     def _use(self, tensor: torch.Tensor, op: str, spot: Spot | None) -> TensorUse:
         inner = _storage(tensor) in self._made
@@ -307,9 +309,9 @@ def relaxed() -> Iterator[None]:
 
 def stream_status(handle: int) -> Any:
     """The capture status of a stream: 0 none, 1 active, 2 invalidated."""
-    found = runtime.cudaStreamIsCapturing(handle)
+    answer = runtime.cudaStreamIsCapturing(handle)
     # Asked of the legacy stream while another is captured, CUDA answers with an error.
-    return found[1] if found[0] == 0 else runtime.cudaStreamCaptureStatus(0)
+    return answer[1] if answer[0] == 0 else runtime.cudaStreamCaptureStatus(0)
 
 
 @contextmanager

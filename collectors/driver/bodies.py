@@ -56,11 +56,11 @@ class Bodies:
             return Conditional(ConditionalType(kind), graphs=tuple(params.phGraph_out))
         if self._by_handle is None:
             self._read_dot()
-        found = (self._by_handle or {}).get(int(node))
-        if found is None or found.type is None:
+        bodies = (self._by_handle or {}).get(int(node))
+        if bodies is None or bodies.type is None:
             return None
         return Conditional(
-            found.type, nodes=tuple(self._graphs.get(number, ()) for number in found.bodies)
+            bodies.type, nodes=tuple(self._graphs.get(number, ()) for number in bodies.bodies)
         )
 
     def _read_dot(self) -> None:

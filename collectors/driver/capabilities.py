@@ -37,12 +37,12 @@ def ask_device_launch(graph: Any, places: Places) -> DriverAnswer:
     if int(status) == 0:
         call(driver.cuGraphExecDestroy, executable)
         return DriverAnswer("SUCCESS")
-    name, node = _place(places, int(params.hErrNode_out or 0))
+    name, node = _node_of(places, int(params.hErrNode_out or 0))
     result = driver.CUgraphInstantiateResult(params.result_out).name.removeprefix(_INSTANTIATED)
     return DriverAnswer(result, name, node)
 
 
-def _place(places: Places, handle: int) -> tuple[str, int] | tuple[None, None]:
+def _node_of(places: Places, handle: int) -> tuple[str, int] | tuple[None, None]:
     return places.get(handle, (None, None))
 
 
@@ -114,8 +114,8 @@ def ask_update(of: tuple[str, Any], by: tuple[str, Any], places: Places, times: 
         instantiations.append(time.perf_counter_ns() - begin)
         call(driver.cuGraphExecDestroy, anew)
     result = driver.CUgraphExecUpdateResult(info.result).name.removeprefix(_UPDATED)
-    name, node = _place(places, info.node or 0)
-    _, back = _place(places, info.from_node or 0)
+    name, node = _node_of(places, info.node or 0)
+    _, back = _node_of(places, info.from_node or 0)
     answer = DriverAnswer(result, name, node, back)
     return GraphUpdate(of[0], by[0], answer, tuple(updates), tuple(instantiations))
 

@@ -24,7 +24,7 @@ def ids_from_torch(graphs: Mapping[str, Any]) -> tuple[GraphIds, ...]:
     ``get_graph_data`` (torch 2.12) returns ``exec_graph_id`` and, for each node in creation order,
     ``node_id``; it does not descend into child graphs, and neither does this.
     """
-    found = []
+    ids = []
     for name, graph in graphs.items():
         if not hasattr(graph, "get_graph_data"):
             return ()
@@ -35,8 +35,8 @@ def ids_from_torch(graphs: Mapping[str, Any]) -> tuple[GraphIds, ...]:
             return ()
         if nodes := data["nodes"]:
             numbers = tuple(node["node_id"] for node in nodes)
-            found.append(GraphIds(name, (data["exec_graph_id"],), numbers))
-    return tuple(found)
+            ids.append(GraphIds(name, (data["exec_graph_id"],), numbers))
+    return tuple(ids)
 
 
 def ids_from_cupti(cupti: ModuleType, graphs: Mapping[str, Any]) -> tuple[GraphIds, ...]:
@@ -45,7 +45,7 @@ def ids_from_cupti(cupti: ModuleType, graphs: Mapping[str, Any]) -> tuple[GraphI
     Raises:
         DriverError: the driver refused a query.
     """
-    found = []
+    ids = []
     for name, graph in graphs.items():
         handle = driver.CUgraph(graph.raw_cuda_graph())
         _, count = call(driver.cuGraphGetNodes, handle, 0)
@@ -55,5 +55,5 @@ def ids_from_cupti(cupti: ModuleType, graphs: Mapping[str, Any]) -> tuple[GraphI
         nodes = call(driver.cuGraphGetNodes, handle, count)[0]
         numbers = tuple(cupti.get_graph_node_id(int(node)) & _LOW for node in nodes)
         launched = int(cupti.get_graph_exec_id(graph.raw_cuda_graph_exec()))
-        found.append(GraphIds(name, (launched,), numbers))
-    return tuple(found)
+        ids.append(GraphIds(name, (launched,), numbers))
+    return tuple(ids)

@@ -69,9 +69,9 @@ class OperandReader:
 
     def _all(self, *addresses: Any) -> tuple[Operand, ...] | None:
         """The memory at ``addresses``; None if one of them is not known."""
-        found = [self._reach.operand(int(address)) for address in addresses]
-        known = [one for one in found if one is not None]
-        return merged_operands(known) if len(known) == len(found) else None
+        operands = [self._reach.operand(int(address)) for address in addresses]
+        resolved = [operand for operand in operands if operand is not None]
+        return merged_operands(resolved) if len(resolved) == len(operands) else None
 
     def _mem_alloc(self, handle: Any) -> tuple[Operand, ...] | None:
         params = call(driver.cuGraphMemAllocNodeGetParams, handle)
@@ -92,8 +92,8 @@ class OperandReader:
         arguments = self._arguments(call(driver.cuGraphKernelNodeGetParams, handle))
         if arguments is None:
             return None
-        found = (self._reach.operand(address) for address in addresses_in(arguments))
-        return merged_operands(one for one in found if one is not None) or None
+        operands = (self._reach.operand(address) for address in addresses_in(arguments))
+        return merged_operands(operand for operand in operands if operand is not None) or None
 
     def _arguments(self, params: Any) -> bytes | None:
         """The arguments of a launch, one after another; None where they cannot be read."""
@@ -130,13 +130,13 @@ def _packed(extra: int) -> bytes | None:
     """The arguments of a launch that gave them as one buffer."""
     words = ctypes.cast(extra, ctypes.POINTER(ctypes.c_void_p))
     buffer = size = None
-    place = 0
-    while (option := words[place] or _END) != _END:
+    index = 0
+    while (option := words[index] or _END) != _END:
         if option == _BUFFER:
-            buffer = words[place + 1]
+            buffer = words[index + 1]
         elif option == _SIZE:
-            size = words[place + 1]
-        place += 2
+            size = words[index + 1]
+        index += 2
     if not buffer or not size:
         return None
     return ctypes.string_at(buffer, ctypes.c_size_t.from_address(size).value)

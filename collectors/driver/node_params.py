@@ -58,21 +58,23 @@ class ParamsReader:
             DriverError: the driver refused a query.
         """
         allocated: dict[int, int] = {}
-        found: list[Params | None] = []
+        params_of_nodes: list[Params | None] = []
         for index, (handle, kind) in enumerate(zip(handles, kinds, strict=True)):
             match kind:
                 case NodeKind.MEM_ALLOC:
                     params = call(driver.cuGraphMemAllocNodeGetParams, handle)
                     allocated[int(params.dptr)] = index
                     device = int(params.poolProps.location.id)
-                    found.append(MemAllocParams(bytes=int(params.bytesize), device=device))
+                    params_of_nodes.append(
+                        MemAllocParams(bytes=int(params.bytesize), device=device)
+                    )
                 case NodeKind.MEM_FREE:
                     address = int(call(driver.cuGraphMemFreeNodeGetParams, handle))
                     # An address may be allocated again once it is free.
-                    found.append(MemFreeParams(allocated_by=allocated.pop(address, None)))
+                    params_of_nodes.append(MemFreeParams(allocated_by=allocated.pop(address, None)))
                 case _:
-                    found.append(self._params(handle, kind))
-        return found
+                    params_of_nodes.append(self._params(handle, kind))
+        return params_of_nodes
 
     def _params(self, handle: Any, kind: NodeKind) -> Params | None:
         readers: dict[NodeKind, Callable[[Any], Params]] = {
@@ -161,8 +163,8 @@ class ParamsReader:
     def _semaphore(self, params: Any) -> SemaphoreParams:
         raw = _SemaphoreNode.from_address(params.getPtr())
         return SemaphoreParams(
-            semaphores=tuple(self._semaphores[one] for one in raw.semaphores[: raw.count]),
-            values=tuple(one.value for one in raw.params[: raw.count]),
+            semaphores=tuple(self._semaphores[item] for item in raw.semaphores[: raw.count]),
+            values=tuple(item.value for item in raw.params[: raw.count]),
         )
 
 
@@ -204,8 +206,8 @@ class _Numbers(dict[Hashable, int]):
 
 
 def _cluster(size: Any) -> Dim3 | None:
-    found = (int(size.x), int(size.y), int(size.z))
-    return found if all(found) else None
+    blocks = (int(size.x), int(size.y), int(size.z))
+    return blocks if all(blocks) else None
 
 
 def _memcpy(handle: Any) -> MemcpyParams:
@@ -262,11 +264,11 @@ def _side(memory_type: str, address: int) -> str | None:
     if memory_type != "unified":
         return _SIDES[memory_type]
     attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-    status, place = driver.cuPointerGetAttribute(attribute, address)
+    status, memory_type_number = driver.cuPointerGetAttribute(attribute, address)
     # Pageable host memory is unknown to the driver, which then answers "invalid value".
     if int(status) != 0:
         return None
-    return _SIDES.get(_MEMORY_TYPES.get(int(place), ""))
+    return _SIDES.get(_MEMORY_TYPES.get(int(memory_type_number), ""))
 
 
 def _memset(handle: Any) -> MemsetParams:
@@ -284,7 +286,7 @@ def _batch_mem_op(handle: Any) -> BatchMemOpParams:
     params = call(driver.cuGraphBatchMemOpNodeGetParams, handle)
     raw = _BatchNode.from_address(params.getPtr())
     # The kind is an enumeration of 32 bits, before 32 bits of padding.
-    kinds = [one.kind & 0xFFFFFFFF for one in raw.operations[: raw.count]]
+    kinds = [operation.kind & 0xFFFFFFFF for operation in raw.operations[: raw.count]]
     names = [driver.CUstreamBatchMemOpType(kind).name for kind in kinds]
     words = (name.removeprefix(_OPERATION).lower().replace("_", " ") for name in names)
     return BatchMemOpParams(operations=tuple(words))
@@ -310,12 +312,12 @@ def host_function(address: int) -> HostParams:
 
     dladdr gives the symbol before an address; only one that begins there is the function.
     """
-    found = _Symbol()
-    known = ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(found))
-    if not known:
+    symbol = _Symbol()
+    is_loaded = ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(symbol))
+    if not is_loaded:
         return HostParams(None, None)
-    exact = found.name is not None and found.address == address
+    exact = symbol.name is not None and symbol.address == address
     return HostParams(
-        function=demangle(found.name.decode("utf-8", "replace")) if exact else None,
-        library=Path(found.file.decode("utf-8", "replace")).name if found.file else None,
+        function=demangle(symbol.name.decode("utf-8", "replace")) if exact else None,
+        library=Path(symbol.file.decode("utf-8", "replace")).name if symbol.file else None,
     )

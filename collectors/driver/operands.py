@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from collectors.allocator.extents import Event, Places, Segment
+from collectors.allocator.extents import Event, Segment, SegmentIndex
 from graphviz_dash.model.graph import Operand
 
 Extent: TypeAlias = tuple[int, int]
@@ -33,7 +33,7 @@ def addresses_in(arguments: bytes) -> list[int]:
     looked at. A number that is no address costs a question, and is taken for none unless it lies in
     an allocation: then it makes a node seem to reach more than it does, never less.
     """
-    found: dict[int, None] = {}
+    addresses: dict[int, None] = {}
     words = []
     for begin in (0, 4):
         size = (len(arguments) - begin) // 8
@@ -41,8 +41,8 @@ def addresses_in(arguments: bytes) -> list[int]:
             words.append(np.frombuffer(arguments, dtype="<u8", count=size, offset=begin))
     for some in words:
         for word in some[(some >= _LOWEST) & (some < _HIGHEST)].tolist():
-            found[word] = None
-    return list(found)
+            addresses[word] = None
+    return list(addresses)
 
 
 def lived(before: Iterable[Segment], events: Iterable[Event]) -> list[Extent]:
@@ -67,7 +67,7 @@ class Reach:
         blocks: Iterable[Extent],
         ask: Callable[[int], Extent | None],
     ) -> None:
-        self._places = Places(held)
+        self._places = SegmentIndex(held)
         self._blocks = sorted(blocks)
         self._begins = [begin for begin, _ in self._blocks]
         self._furthest = list(accumulate((end for _, end in self._blocks), max))
@@ -104,13 +104,13 @@ class Reach:
 
     def _around(self, address: int) -> Extent | None:
         """From the first begin to the last end of all blocks that hold ``address``."""
-        place = bisect_right(self._begins, address) - 1
+        index = bisect_right(self._begins, address) - 1
         low = high = address
-        while place >= 0 and self._furthest[place] > address:
-            begin, end = self._blocks[place]
+        while index >= 0 and self._furthest[index] > address:
+            begin, end = self._blocks[index]
             if end > address:
                 low, high = min(low, begin), max(high, end)
-            place -= 1
+            index -= 1
         return (low, high) if high > low else None
 
     def _numbered(self, base: int, begin: int, end: int) -> Operand:
@@ -118,18 +118,18 @@ class Reach:
         return Operand(number, begin - base, end - begin)
 
 
-def merged_operands(found: Iterable[Operand]) -> tuple[Operand, ...]:
+def merged_operands(operands: Iterable[Operand]) -> tuple[Operand, ...]:
     """The operands in order, those that overlap as one."""
     result: list[Operand] = []
-    for one in sorted(found, key=lambda each: (each.allocation, each.offset, each.bytes)):
+    for operand in sorted(operands, key=lambda each: (each.allocation, each.offset, each.bytes)):
         last = result[-1] if result else None
         if (
             last is not None
-            and last.allocation == one.allocation
-            and one.offset < last.offset + last.bytes
+            and last.allocation == operand.allocation
+            and operand.offset < last.offset + last.bytes
         ):
-            end = max(last.offset + last.bytes, one.offset + one.bytes)
+            end = max(last.offset + last.bytes, operand.offset + operand.bytes)
             result[-1] = Operand(last.allocation, last.offset, end - last.offset)
         else:
-            result.append(one)
+            result.append(operand)
     return tuple(result)

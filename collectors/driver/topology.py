@@ -47,11 +47,11 @@ _BY_GRAPH = "cuGraphGetNodes, cuGraphNodeGetDependencies"
 
 
 def read_graph(handle: int, graph_id: str) -> tuple[CapturedGraph, ...]:
-    """As :func:`read_places`, without the places."""
-    return read_places(handle, graph_id)[0]
+    """As :func:`read_graph_and_handles`, without the places."""
+    return read_graph_and_handles(handle, graph_id)[0]
 
 
-def read_places(
+def read_graph_and_handles(
     handle: int, graph_id: str, reach: Reach | None = None
 ) -> tuple[tuple[CapturedGraph, ...], dict[int, tuple[str, int]]]:
     """The graph behind a CUgraph ``handle`` and, after it, the graphs in its child graph nodes and
@@ -127,16 +127,16 @@ class _Reader:
         self, handle: Any, holder: tuple[str, int], inside: list[CapturedGraph]
     ) -> tuple[tuple[str, ...], ConditionalParams]:
         """The ids of a conditional's bodies, which are put into ``inside``, and its parameters."""
-        found = self._bodies.of(handle)
-        if found is None:
+        conditional = self._bodies.of(handle)
+        if conditional is None:
             return (), ConditionalParams(type=None, size=None)
-        size = len(found.graphs) or len(found.nodes)
-        names = tuple(f"{holder[0]}.{holder[1]}.{place}" for place in range(size))
-        for name, graph in zip(names, found.graphs, strict=False):
+        size = len(conditional.graphs) or len(conditional.nodes)
+        names = tuple(f"{holder[0]}.{holder[1]}.{number}" for number in range(size))
+        for name, graph in zip(names, conditional.graphs, strict=False):
             inside += self.graph(graph, name, holder)
-        for name, nodes in zip(names, found.nodes, strict=False):
+        for name, nodes in zip(names, conditional.nodes, strict=False):
             inside += self._listed(nodes, name, holder)
-        return names, ConditionalParams(type=found.type, size=size)
+        return names, ConditionalParams(type=conditional.type, size=size)
 
 
 def _nodes(graph: Any) -> list[Any]:

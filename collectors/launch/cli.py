@@ -33,12 +33,12 @@ def _counts(
     if value is None:
         return None
     try:
-        found = tuple(dict.fromkeys(int(part) for part in value.split(",") if part.strip()))
+        counts = tuple(dict.fromkeys(int(part) for part in value.split(",") if part.strip()))
     except ValueError as error:
         raise click.BadParameter(f"{value!r} is no list of whole numbers") from error
-    if not found or min(found) < 1:
+    if not counts or min(counts) < 1:
         raise click.BadParameter(f"{value!r}: give at least one number, each 1 or more")
-    return found
+    return counts
 
 
 @click.group()
@@ -146,6 +146,6 @@ def launch(
         click.echo(output)
         click.echo(f"Look at it: graphviz-dash launch {shlex.quote(str(output))}", err=True)
     if not measured.whole:
-        kept = sum(len(one.samples) > 0 for one in measured.series)
+        kept = sum(len(series.samples) > 0 for series in measured.series)
         click.echo(f"interrupted; kept what there was of {kept} of {len(wanted)} graphs", err=True)
         raise click.exceptions.Exit(_INTERRUPTED)

@@ -54,21 +54,21 @@ class Bench:
         A launch that could not be queued behind the waiting kernel has no device time; its measure
         is left out.
         """
-        found: Samples = {}
-        graph = self._captured(topology, found)
-        executable = self._instantiated(graph, found)
-        self._launched_twice(executable, found)
-        executable = self._anew(graph, executable)
+        samples: Samples = {}
+        graph = self._captured(topology, samples)
+        executable = self._instantiated(graph, samples)
+        self._launched_twice(executable, samples)
+        executable = self._on_further_executable(graph, executable)
         main = self._streams[0]
         for measure in (LaunchMeasure.FIRST_LAUNCH_DEVICE, LaunchMeasure.REPEAT_LAUNCH_DEVICE):
             self._behind(
-                lambda: call(runtime.cudaGraphLaunch, executable, main), main, found, measure
+                lambda: call(runtime.cudaGraphLaunch, executable, main), main, samples, measure
             )
-        executable = self._anew(graph, executable)
-        self._uploaded(executable, found)
+        executable = self._on_further_executable(graph, executable)
+        self._uploaded(executable, samples)
         call(runtime.cudaGraphExecDestroy, executable)
         call(runtime.cudaGraphDestroy, graph)
-        return found
+        return samples
 
     def count_nodes(self, topology: Topology) -> int:
         """The nodes of a graph of ``topology``, as the driver counts them."""
@@ -77,24 +77,24 @@ class Bench:
         call(runtime.cudaGraphDestroy, graph)
         return count
 
-    def _captured(self, topology: Topology, found: Samples) -> Any:
+    def _captured(self, topology: Topology, samples: Samples) -> Any:
         mode = runtime.cudaStreamCaptureMode.cudaStreamCaptureModeGlobal
         begin = time.perf_counter_ns()
         call(runtime.cudaStreamBeginCapture, self._streams[0], mode)
         self._issue(topology)
         graph = call(runtime.cudaStreamEndCapture, self._streams[0])
-        found[LaunchMeasure.CAPTURE] = time.perf_counter_ns() - begin
+        samples[LaunchMeasure.CAPTURE] = time.perf_counter_ns() - begin
         return graph
 
-    def _instantiated(self, graph: Any, found: Samples) -> Any:
+    def _instantiated(self, graph: Any, samples: Samples) -> Any:
         instantiate, clock = runtime.cudaGraphInstantiate, time.perf_counter_ns
         begin = clock()
         status, executable = instantiate(graph, 0)
-        found[LaunchMeasure.INSTANTIATION] = clock() - begin
+        samples[LaunchMeasure.INSTANTIATION] = clock() - begin
         call(lambda: (status,))
         return executable
 
-    def _launched_twice(self, executable: Any, found: Samples) -> None:
+    def _launched_twice(self, executable: Any, samples: Samples) -> None:
         """The first launch and the next one, each into an empty stream.
 
         As in the sample, nothing but the two readings of the clock lies between them; nor is
@@ -115,18 +115,18 @@ class Bench:
         done_again = clock()
         for status in (launched, waited, relaunched, rewaited):
             call(lambda status=status: status)
-        found[LaunchMeasure.FIRST_LAUNCH_CPU] = returned - begin
-        found[LaunchMeasure.FIRST_LAUNCH] = done - begin
-        found[LaunchMeasure.REPEAT_LAUNCH_CPU] = returned_again - again
-        found[LaunchMeasure.REPEAT_LAUNCH] = done_again - again
+        samples[LaunchMeasure.FIRST_LAUNCH_CPU] = returned - begin
+        samples[LaunchMeasure.FIRST_LAUNCH] = done - begin
+        samples[LaunchMeasure.REPEAT_LAUNCH_CPU] = returned_again - again
+        samples[LaunchMeasure.REPEAT_LAUNCH] = done_again - again
 
-    def _anew(self, graph: Any, executable: Any) -> Any:
+    def _on_further_executable(self, graph: Any, executable: Any) -> Any:
         """Another executable, whose next launch is a first one."""
         call(runtime.cudaGraphExecDestroy, executable)
         return call(runtime.cudaGraphInstantiate, graph, 0)
 
     def _behind(
-        self, work: Callable[[], object], stream: Any, found: Samples, measure: LaunchMeasure
+        self, work: Callable[[], object], stream: Any, samples: Samples, measure: LaunchMeasure
     ) -> int:
         """GPU time of ``work``, queued behind a kernel that waits; returns its CPU time in ns."""
         self._latch.close()
@@ -141,31 +141,31 @@ class Bench:
         call(runtime.cudaStreamSynchronize, stream)
         if not self._latch.gave_up:
             elapsed_ms = call(runtime.cudaEventElapsedTime, self._begin, self._end)
-            found[measure] = round(elapsed_ms * 1e6)
+            samples[measure] = round(elapsed_ms * 1e6)
         return took
 
-    def _uploaded(self, executable: Any, found: Samples) -> None:
+    def _uploaded(self, executable: Any, samples: Samples) -> None:
         stream = self._streams[1]
-        found[LaunchMeasure.UPLOAD_CPU] = self._behind(
+        samples[LaunchMeasure.UPLOAD_CPU] = self._behind(
             lambda: call(runtime.cudaGraphUpload, executable, stream),
             stream,
-            found,
+            samples,
             LaunchMeasure.UPLOAD_DEVICE,
         )
 
     def measure_streams(self, topology: Topology) -> Samples:
         """One trial of the same work launched call by call."""
-        found: Samples = {}
+        samples: Samples = {}
         main = self._streams[0]
         begin = time.perf_counter_ns()
         self._issue(topology)
         returned = time.perf_counter_ns()
         call(runtime.cudaStreamSynchronize, main)
-        found[LaunchMeasure.STREAM_CPU] = returned - begin
-        found[LaunchMeasure.STREAM] = time.perf_counter_ns() - begin
+        samples[LaunchMeasure.STREAM_CPU] = returned - begin
+        samples[LaunchMeasure.STREAM] = time.perf_counter_ns() - begin
         if topology.nodes <= MOST_QUEUED:
-            self._behind(lambda: self._issue(topology), main, found, LaunchMeasure.STREAM_DEVICE)
-        return found
+            self._behind(lambda: self._issue(topology), main, samples, LaunchMeasure.STREAM_DEVICE)
+        return samples
 
     def _issue(self, topology: Topology) -> None:
         """Gives the work to the streams, whether they are being captured or not."""
@@ -177,9 +177,9 @@ class Bench:
             call(runtime.cudaEventRecord, self._fork, streams[0])
             for stream in streams[1 : topology.width]:
                 call(runtime.cudaStreamWaitEvent, stream, self._fork, 0)
-        for place, handle in enumerate(handles):
+        for index, handle in enumerate(handles):
             count = topology.length
-            if place == 0 and topology.other is not None:
+            if index == 0 and topology.other is not None:
                 for _ in range(count // 2):
                     launch(empty, 1, 1, 1, 1, 1, 1, 0, handle, 0, 0)
                 self._other(topology.other)
@@ -219,5 +219,5 @@ class Bench:
 
     def _capture_info(self, stream: Any) -> tuple[int, Any, list[Any]]:
         """Whether the stream captures (0: not), the graph, and what the next node depends on."""
-        found = call(driver.cuStreamGetCaptureInfo, int(stream))
-        return int(found[0]), found[2], list(found[3] or ())
+        info = call(driver.cuStreamGetCaptureInfo, int(stream))
+        return int(info[0]), info[2], list(info[3] or ())

@@ -39,14 +39,14 @@ def measure(
     Raises:
         GraphvizDashError: a process failed; the message says how.
     """
-    found: list[Measured] = []
+    measured: list[Measured] = []
     for number in range(processes):
-        one = run_process(wanted, trials)
-        found += [one] if one is not None else []
-        if one is None or not one.whole:
+        outcome = run_process(wanted, trials)
+        measured += [outcome] if outcome is not None else []
+        if outcome is None or not outcome.whole:
             break
         report(f"{number + 1} of {processes} processes, {trials} trials each")
-    return joined(found, len(found) == processes)
+    return joined(measured, len(measured) == processes)
 
 
 def run_process(wanted: Sequence[Topology], trials: int) -> Measured | None:
@@ -80,27 +80,27 @@ def run_process(wanted: Sequence[Topology], trials: int) -> Measured | None:
         raise GraphvizDashError(printable(f"Launches could not be measured: {last}"))
 
 
-def joined(found: Sequence[Measured], whole: bool) -> Measured:
+def joined(processes: Sequence[Measured], whole: bool) -> Measured:
     """The samples of all processes in their order. A measure that one process could not take of a
     graph is left out of it, with the reason, so that samples can be told apart by process."""
     series: dict[Topology, LaunchSeries] = {}
-    for process in found:
-        for one in process.series:
-            known = series.get(one.topology)
-            series[one.topology] = one if known is None else _after(known, one)
+    for process in processes:
+        for row in process.series:
+            earlier = series.get(row.topology)
+            series[row.topology] = row if earlier is None else _after(earlier, row)
     return Measured(
-        whole and all(process.whole for process in found),
-        tuple(value for process in found for value in process.call_ns),
-        tuple(value for process in found for value in process.clock_ns),
+        whole and all(process.whole for process in processes),
+        tuple(value for process in processes for value in process.call_ns),
+        tuple(value for process in processes for value in process.clock_ns),
         tuple(series.values()),
     )
 
 
-def _after(known: LaunchSeries, later: LaunchSeries) -> LaunchSeries:
+def _after(earlier: LaunchSeries, later: LaunchSeries) -> LaunchSeries:
     both: dict[LaunchMeasure, tuple[int, ...]] = {
-        kind: known.samples[kind] + later.samples[kind]
-        for kind in known.samples
+        kind: earlier.samples[kind] + later.samples[kind]
+        for kind in earlier.samples
         if kind in later.samples
     }
-    absent = {**known.absent, **later.absent}
-    return LaunchSeries(known.topology, both, absent)
+    absent = {**earlier.absent, **later.absent}
+    return LaunchSeries(earlier.topology, both, absent)

@@ -49,11 +49,11 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, stop)
     request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Request)
     try:
-        found = measure(request.wanted, request.trials, lambda: interrupted)
+        measured = measure(request.wanted, request.trials, lambda: interrupted)
     except DriverError as error:
         print(error, file=sys.stderr)
         return 1
-    Path(request.out).write_bytes(msgspec.json.encode(found))
+    Path(request.out).write_bytes(msgspec.json.encode(measured))
     return 0
 
 
@@ -72,9 +72,9 @@ def measure(
     call_ns, clock_ns = _overheads()
     series: list[LaunchSeries] = []
     with no_collection():
-        for one in wanted:
-            nodes = bench.count_nodes(one)
-            topology = Topology(one.width, one.length, one.single_root, one.other, nodes)
+        for shape in wanted:
+            nodes = bench.count_nodes(shape)
+            topology = Topology(shape.width, shape.length, shape.single_root, shape.other, nodes)
             # Not in turns: thousands of launches into streams before a trial would be felt in it.
             rows = _trials(bench.measure, topology, trials, stopped)
             streams = _trials(bench.measure_streams, topology, trials, stopped)

@@ -17,7 +17,7 @@ from collectors.allocator.history import end_recording, segments, start_recordin
 from collectors.driver.capabilities import SWITCHABLE, ask_device_launch, enabled
 from collectors.driver.node_operands import extent_of
 from collectors.driver.operands import Reach, lived
-from collectors.driver.topology import read_places
+from collectors.driver.topology import read_graph_and_handles
 from collectors.passes.annotate import annotated
 from collectors.passes.capture_listener import executable_of, recording
 from collectors.passes.executor import prepare
@@ -67,7 +67,9 @@ class _Topologies:
         if self._span is not None:
             self._span.__exit__(None, None, None)
         blocks = lived(self._before, end_recording())
-        graphs, places = read_places(handle, graph_id, Reach(segments(), blocks, extent_of))
+        graphs, places = read_graph_and_handles(
+            handle, graph_id, Reach(segments(), blocks, extent_of)
+        )
         # The cudagraph trees capture nothing once, to make their memory pool.
         if graphs[0].nodes:
             answer = ask_device_launch(driver.CUgraph(handle), places)
@@ -84,7 +86,7 @@ class _Topologies:
 
     def ask_executables(self, alive: Mapping[str, Any]) -> None:
         """Asks which nodes each executable runs. Bodies have none that could be asked."""
-        for place, graph in enumerate(self.graphs):
+        for index, graph in enumerate(self.graphs):
             if graph.id not in alive or graph.id not in self._handles:
                 continue
             executable = executable_of(alive[graph.id])
@@ -97,7 +99,7 @@ class _Topologies:
                 else node
                 for node in graph.nodes
             )
-            self.graphs[place] = replace(graph, nodes=nodes)
+            self.graphs[index] = replace(graph, nodes=nodes)
 
 
 def run(request: PassRequest) -> None:

@@ -40,7 +40,7 @@ def executable_of(graph: Any) -> int | None:
     return None if ask is None else int(ask())
 
 
-class Unheard:
+class NullListener:
     """A listener that does nothing with what it is told."""
 
     def begins(self, graph_id: str) -> None:

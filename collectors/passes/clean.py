@@ -13,14 +13,14 @@ from cuda.bindings import driver
 
 from collectors.allocator.statistics import memory_use
 from collectors.driver.capabilities import ask_update
-from collectors.driver.topology import read_places
+from collectors.driver.topology import read_graph_and_handles
 from collectors.passes.capture_listener import recording
 from collectors.passes.executor import LifeListener, absent_from, prepare
 from collectors.passes.gc_off import no_collection
 from collectors.passes.launches import with_launches, without_launches
 from collectors.passes.modes import Replays, make_ready
 from collectors.process.requests import ABSENT_FILE, PassRequest
-from collectors.process.results import leave
+from collectors.process.results import write_result
 from graphviz_dash.bundle import parts
 from graphviz_dash.model.run import GraphUpdates
 from graphviz_dash.model.timings import CleanTimings, StepTiming
@@ -46,12 +46,12 @@ def run(request: PassRequest) -> None:
         lives, unmeasured = with_launches(listener.lives(), graphs, listener.handles)
     clean = CleanTimings(warmup_ns=warmup_ns, steps=steps, back_to_back_ns=intervals, graphs=lives)
     out = Path(request.out)
-    leave(parts.CLEAN, clean, out)
+    write_result(parts.CLEAN, clean, out)
     absent = (*absent_from(step), *listener.absent, *unmeasured)
     (out / ABSENT_FILE).write_bytes(msgspec.json.encode(absent))
-    leave(parts.MEMORY, memory, out)
+    write_result(parts.MEMORY, memory, out)
     if isinstance(iterate, Replays):
-        leave(parts.UPDATES, _updates(listener.handles), out)
+        write_result(parts.UPDATES, _updates(listener.handles), out)
 
 
 def time_steps(
@@ -65,7 +65,7 @@ def time_steps(
 def _updates(handles: Mapping[str, int]) -> GraphUpdates:
     """What the driver answers to updating each graph to each other one, and how long it takes."""
     graphs = {name: driver.CUgraph(handle) for name, handle in handles.items()}
-    places = {name: read_places(handle, name)[1] for name, handle in handles.items()}
+    places = {name: read_graph_and_handles(handle, name)[1] for name, handle in handles.items()}
     with no_collection():
         return GraphUpdates(
             tuple(

@@ -75,8 +75,8 @@ def warm_up(step: Step, iterations: int, *, compiled: bool = False) -> int:
 
 def absent_from(step: Step) -> tuple[Absent, ...]:
     """What the workload says that it leaves out on this machine."""
-    told: tuple[Absent, ...] = getattr(step, "absent", ())
-    return told
+    absent: tuple[Absent, ...] = getattr(step, "absent", ())
+    return absent
 
 
 class LifeListener:
@@ -84,7 +84,7 @@ class LifeListener:
     CUgraphs by id, each good for as long as its torch.cuda.CUDAGraph lives."""
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[str, int]] = {}
+        self._costs: dict[str, dict[str, int]] = {}
         self.handles: dict[str, int] = {}
         self._uploads: dict[str, tuple[int, int] | None] = {}
 
@@ -94,17 +94,17 @@ class LifeListener:
     def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
         """Counts the nodes, and keeps the time of the capture."""
         nodes = call(runtime.cudaGraphGetNodes, handle, 0)[1]
-        self._known[graph_id] = {"nodes": nodes, "capture_ns": capture_ns}
+        self._costs[graph_id] = {"nodes": nodes, "capture_ns": capture_ns}
         self.handles[graph_id] = handle
 
     def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
         """Keeps the time, and uploads a second executable to see what that takes."""
-        self._known[graph_id] |= {"instantiate_ns": instantiate_ns}
+        self._costs[graph_id] |= {"instantiate_ns": instantiate_ns}
         self._uploads[graph_id] = _upload_ns(handle)
 
     def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
         """Keeps the times of the first launch."""
-        self._known[graph_id] |= {
+        self._costs[graph_id] |= {
             "first_launch_cpu_ns": call_ns,
             "first_launch_ns": complete_ns,
         }
@@ -124,16 +124,16 @@ class LifeListener:
         return tuple(
             GraphLife(
                 graph=graph,
-                nodes=known["nodes"],
-                capture_ns=known["capture_ns"],
-                instantiate_ns=known["instantiate_ns"],
+                nodes=costs["nodes"],
+                capture_ns=costs["capture_ns"],
+                instantiate_ns=costs["instantiate_ns"],
                 upload_ns=(self._uploads[graph] or (None, None))[1],
-                first_launch_cpu_ns=known["first_launch_cpu_ns"],
-                first_launch_ns=known["first_launch_ns"],
+                first_launch_cpu_ns=costs["first_launch_cpu_ns"],
+                first_launch_ns=costs["first_launch_ns"],
                 upload_cpu_ns=(self._uploads[graph] or (None, None))[0],
             )
-            for graph, known in self._known.items()
-            if "first_launch_ns" in known
+            for graph, costs in self._costs.items()
+            if "first_launch_ns" in costs
         )
 
 

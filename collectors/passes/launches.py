@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from collectors.driver.calls import DriverError, call
 from collectors.passes.capture_listener import executable_of
 from collectors.passes.gc_off import no_collection
-from collectors.passes.spin_kernel import Behind
+from collectors.passes.spin_kernel import SpinKernel
 from graphviz_dash.model.run import Absent
 from graphviz_dash.model.timings import GraphLife, StepTiming
 
@@ -37,9 +37,9 @@ def with_launches(
     """
     if not lives:
         return (), ()
-    found: list[GraphLife] = []
+    timed: list[GraphLife] = []
     absent: list[Absent] = []
-    behind = Behind()
+    behind = SpinKernel()
     with no_collection():
         for life in lives:
             name = life.graph
@@ -47,17 +47,17 @@ def with_launches(
             if executable is None:
                 reason = "the program no longer holds the graph, or this torch does not give it"
                 absent.append(Absent(f"repeat launches of {name}", reason))
-                found.append(life)
+                timed.append(life)
                 continue
             later = life
             try:
                 later = _repeated(life, runtime.cudaGraphExec_t(executable), behind)
-                later = _anew(later, runtime.cudaGraph_t(handles[name]), behind)
+                later = _on_further_executable(later, runtime.cudaGraph_t(handles[name]), behind)
             except DriverError as error:
                 what = "repeat launches" if later is life else "first launch on the GPU"
                 absent.append(Absent(f"{what} of {name}", _why(error)))
-            found.append(later)
-    return tuple(found), tuple(absent)
+            timed.append(later)
+    return tuple(timed), tuple(absent)
 
 
 def without_launches(lives: Sequence[GraphLife]) -> tuple[Absent, ...]:
@@ -72,7 +72,7 @@ def _why(error: DriverError) -> str:
     return str(error)
 
 
-def _repeated(life: GraphLife, executable: Any, behind: Behind) -> GraphLife:
+def _repeated(life: GraphLife, executable: Any, behind: SpinKernel) -> GraphLife:
     stream = runtime.cudaStream_t(torch.cuda.current_stream().cuda_stream)
     launch, wait, clock = (
         runtime.cudaGraphLaunch,
@@ -103,20 +103,20 @@ def _repeated(life: GraphLife, executable: Any, behind: Behind) -> GraphLife:
     )
 
 
-def _anew(life: GraphLife, graph: Any, behind: Behind) -> GraphLife:
+def _on_further_executable(life: GraphLife, graph: Any, spin: SpinKernel) -> GraphLife:
     """The measures that only a new executable has: its upload, and its first launch."""
     stream = runtime.cudaStream_t(torch.cuda.current_stream().cuda_stream)
-    found: dict[str, int | None] = {}
+    times: dict[str, int | None] = {}
     for measure, work in (
         ("first_launch_device_ns", runtime.cudaGraphLaunch),
         ("upload_device_ns", runtime.cudaGraphUpload),
     ):
         executable = call(runtime.cudaGraphInstantiate, graph, 0)
         try:
-            found[measure] = behind.device_ns(
+            times[measure] = spin.device_ns(
                 lambda work=work, executable=executable: call(work, executable, stream),  # type: ignore[misc]
                 life.first_launch_cpu_ns,
             )
         finally:
             call(runtime.cudaGraphExecDestroy, executable)
-    return replace(life, **found)
+    return replace(life, **times)

@@ -16,7 +16,7 @@ from typing import Final
 import torch
 from cuda.bindings import runtime
 
-from collectors.allocator.extents import Block, Capture, Places, Segment, allocated, at_peak
+from collectors.allocator.extents import Block, Capture, Segment, SegmentIndex, allocated, at_peak
 from collectors.allocator.history import end_recording, recorded, segments, start_recording
 from collectors.allocator.owners import owners
 from collectors.driver.calls import call
@@ -24,7 +24,7 @@ from collectors.passes.capture_listener import recording
 from collectors.passes.executor import build, warm_up
 from collectors.passes.modes import make_ready
 from collectors.process.requests import PassRequest
-from collectors.process.results import leave
+from collectors.process.results import write_result
 from graphviz_dash.bundle import parts
 from graphviz_dash.model.memory import (
     DEFAULT_POOL,
@@ -81,14 +81,14 @@ def run(request: PassRequest) -> None:
         iterations=_SETTLE + 1,
         stages=tuple(stages.rows),
         at_rest=_totals(after.values()),
-        at_peak=_totals(at_peak(before, after, history.events, Places(held))),
+        at_peak=_totals(at_peak(before, after, history.events, SegmentIndex(held))),
         segments=tuple(
             PoolSegment(segment.pool, segment.end - segment.begin) for segment in private
         ),
         live=tuple(_live(private, after)),
-        graphs=tuple(capture.found(private) for capture in captures.done),
+        graphs=tuple(capture.memory_in(private) for capture in captures.done),
     )
-    leave(parts.MEMORY_PASS, result, Path(request.out))
+    write_result(parts.MEMORY_PASS, result, Path(request.out))
 
 
 def _blocks(held: Sequence[Segment]) -> dict[int, Block]:
@@ -115,10 +115,10 @@ def _totals(blocks: Iterable[Block]) -> tuple[OwnedBytes, ...]:
 
 
 def _live(private: Sequence[Segment], after: dict[int, Block]) -> Iterable[LiveExtent]:
-    for place, segment in enumerate(private):
+    for number, segment in enumerate(private):
         for address, size in segment.live:
             begin = address - segment.begin
-            yield LiveExtent(place, begin, begin + size, after[address].owner)
+            yield LiveExtent(number, begin, begin + size, after[address].owner)
 
 
 class _Stages:
@@ -194,7 +194,7 @@ class Captures:
         events = end_recording()
         # The cudagraph trees capture nothing once, to make their memory pool.
         if call(runtime.cudaGraphGetNodes, handle, 0)[1]:
-            self.done.append(allocated(graph_id, events, Places(segments())))
+            self.done.append(allocated(graph_id, events, SegmentIndex(segments())))
         self._used = device_used()
 
     def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:

@@ -201,14 +201,14 @@ def calls_of(step: Step) -> list[Call]:
     ):
         step()
 
-    found: list[Call] = []
+    calls: list[Call] = []
     depth = 0
 
     def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         nonlocal depth
         samples = _samples(module, args, kwargs)
         stream = torch.cuda.current_stream().cuda_stream
-        found.append(Call(module, depth, samples, torch.is_grad_enabled(), stream))
+        calls.append(Call(module, depth, samples, torch.is_grad_enabled(), stream))
         depth += 1
 
     def after(_module: nn.Module, _args: Any, _result: Any) -> None:
@@ -222,7 +222,7 @@ def calls_of(step: Step) -> list[Call]:
     ):
         step()
     torch.cuda.synchronize()
-    return found
+    return calls
 
 
 def _eager(step: Step) -> Step:

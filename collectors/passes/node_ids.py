@@ -19,11 +19,11 @@ from cupti import cupti
 
 from collectors.cupti.node_records import Record, node_id_pass
 from collectors.driver.graph_ids import ids_from_cupti
-from collectors.passes.capture_listener import Unheard, recording
+from collectors.passes.capture_listener import NullListener, recording
 from collectors.passes.executor import prepare
 from collectors.passes.modes import make_ready
 from collectors.process.requests import PassRequest
-from collectors.process.results import leave
+from collectors.process.results import write_result
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.demangle import demangle
 from graphviz_dash.model.node_ids import NodeLook
@@ -39,7 +39,7 @@ Kinds: TypeAlias = tuple[Any, ...]
 def run(request: PassRequest) -> None:
     """Writes node-ids.json.gz into ``request.out``."""
     step, _ = prepare(request)
-    with recording(Unheard()) as graphs:
+    with recording(NullListener()) as graphs:
         iterate = make_ready(request.mode, step)
         ids = ids_from_cupti(cupti, graphs)
     records, begins, dropped = _record(iterate, request.traced_iterations)
@@ -50,7 +50,7 @@ def run(request: PassRequest) -> None:
         begins=begins,
         dropped=dropped,
     )
-    leave(parts.NODE_IDS, replays, Path(request.out))
+    write_result(parts.NODE_IDS, replays, Path(request.out))
 
 
 def _record(
@@ -101,30 +101,30 @@ class _Reader:
 
     def completed(self, activities: list[Any]) -> None:
         """Called by CUPTI with each buffer that is full."""
-        for one in activities:
+        for activity in activities:
             self.records.append(
                 Record(
-                    look=self._look(one),
-                    graph=one.graph_id,
-                    node=one.graph_node_id,
-                    correlation=one.correlation_id,
-                    device=one.device_id,
-                    stream=one.stream_id,
-                    start=one.start,
-                    end=one.end,
+                    look=self._look(activity),
+                    graph=activity.graph_id,
+                    node=activity.graph_node_id,
+                    correlation=activity.correlation_id,
+                    device=activity.device_id,
+                    stream=activity.stream_id,
+                    start=activity.start,
+                    end=activity.end,
                 )
             )
 
-    def _look(self, one: Any) -> NodeLook:
-        if one.kind == self._memcpy:
-            key: tuple[Any, ...] = ("memcpy", one.copy_kind, one.bytes)
-        elif one.kind == self._memset:
-            key = ("memset", 0, one.bytes)
+    def _look(self, activity: Any) -> NodeLook:
+        if activity.kind == self._memcpy:
+            key: tuple[Any, ...] = ("memcpy", activity.copy_kind, activity.bytes)
+        elif activity.kind == self._memset:
+            key = ("memset", 0, activity.bytes)
         else:
-            grid = (one.grid_x, one.grid_y, one.grid_z)
-            block = (one.block_x, one.block_y, one.block_z)
-            shared = one.static_shared_memory + one.dynamic_shared_memory
-            key = ("kernel", one.name, grid, block, shared, one.registers_per_thread)
+            grid = (activity.grid_x, activity.grid_y, activity.grid_z)
+            block = (activity.block_x, activity.block_y, activity.block_z)
+            shared = activity.static_shared_memory + activity.dynamic_shared_memory
+            key = ("kernel", activity.name, grid, block, shared, activity.registers_per_thread)
         if key not in self._looks:
             self._looks[key] = self._made(key)
         return self._looks[key]

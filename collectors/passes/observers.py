@@ -18,7 +18,7 @@ from collectors.cupti.graph_records import GraphLevel
 from collectors.passes.executor import prepare
 from collectors.passes.gc_off import no_collection
 from collectors.passes.modes import make_ready
-from collectors.passes.spin_kernel import Behind
+from collectors.passes.spin_kernel import SpinKernel
 from collectors.process.requests import SERIES_FILE, PassRequest
 from collectors.workloads import Step
 from graphviz_dash.model.observers import Observed, Observer
@@ -133,20 +133,20 @@ def _cupti_nodes(iterate: Step, count: int) -> list[Observed]:
     work: list[Interval] = []
 
     def completed(activities: list[Any]) -> None:
-        work.extend((one.start, one.end) for one in activities)
+        work.extend((kind.start, kind.end) for kind in activities)
 
     kinds = (kind.CONCURRENT_KERNEL, kind.MEMCPY, kind.MEMSET)
     cupti.activity_register_callbacks(lambda: (_BUFFER, 0), completed)
-    for one in kinds:
-        cupti.activity_enable(one)
+    for kind in kinds:
+        cupti.activity_enable(kind)
     begins: list[int] = []
     steps = _synchronised(iterate, count, before=lambda: begins.append(int(cupti.get_timestamp())))
     end = int(cupti.get_timestamp())
     interval = _interval(iterate, count)
     device = _device(iterate, steps)
     cupti.activity_flush_all(1)
-    for one in kinds:
-        cupti.activity_disable(one)
+    for kind in kinds:
+        cupti.activity_disable(kind)
     reported, records = _reported(work, begins, end)
     source = f"cupti-python {version('cupti-python')}"
     return [Observed(Observer.NODE_LEVEL, 0, source, steps, interval, device, reported, records)]
@@ -185,10 +185,10 @@ def _interval(iterate: Callable[[], object], count: int) -> int:
 
 
 def _device(iterate: Step, steps: Sequence[StepTiming]) -> tuple[int, ...]:
-    behind = Behind()
+    behind = SpinKernel()
     launch_ns = median(step.launch_cpu_ns for step in steps)
-    found = (behind.device_ns(iterate, launch_ns) for _ in range(len(steps)))
-    return tuple(value for value in found if value is not None)
+    times = (behind.device_ns(iterate, launch_ns) for _ in range(len(steps)))
+    return tuple(value for value in times if value is not None)
 
 
 def _reported(
@@ -202,11 +202,11 @@ def _reported(
     spans: dict[int, Interval] = {}
     count = 0
     for first, last in work:
-        place = bisect_right(begins, first) - 1
+        step = bisect_right(begins, first) - 1
         # CUPTI gives 0 for what it could not time.
-        if place < 0 or not 0 < first <= last or first >= end:
+        if step < 0 or not 0 < first <= last or first >= end:
             continue
         count += 1
-        known = spans.get(place, (first, last))
-        spans[place] = min(known[0], first), max(known[1], last)
-    return tuple(spans[place][1] - spans[place][0] for place in sorted(spans)), count
+        span = spans.get(step, (first, last))
+        spans[step] = min(span[0], first), max(span[1], last)
+    return tuple(spans[step][1] - spans[step][0] for step in sorted(spans)), count

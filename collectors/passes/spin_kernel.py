@@ -12,7 +12,7 @@ _MARGIN_NS: Final = 100_000
 _LONGEST_NS: Final = 100_000_000
 
 
-class Behind:
+class SpinKernel:
     """Queues work behind a kernel that spins for a time on the current stream.
 
     The kernel ends by itself: work whose launch waits for the GPU is late, never stuck.

@@ -8,12 +8,12 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from collectors.driver.graph_ids import ids_from_torch
-from collectors.passes.capture_listener import Unheard, recording
+from collectors.passes.capture_listener import NullListener, recording
 from collectors.passes.executor import prepare
 from collectors.passes.modes import make_ready
 from collectors.passes.trace_file import export_trace
 from collectors.process.requests import TRACE_FILE, PassRequest
-from collectors.process.results import leave
+from collectors.process.results import write_result
 from collectors.workloads import Step
 from graphviz_dash.bundle import parts
 from graphviz_dash.model.marks import STEP
@@ -27,11 +27,11 @@ def run(request: PassRequest) -> None:
     beside it the ids of the graphs where torch can tell them."""
     step, _ = prepare(request)
     if hasattr(torch.cuda.CUDAGraph, "get_graph_data"):
-        with recording(Unheard()) as graphs:
+        with recording(NullListener()) as graphs:
             iterate = make_ready(request.mode, step)
             ids = ids_from_torch(graphs)
         if ids:
-            leave(parts.REPLAY_IDS, ids, Path(request.out))
+            write_result(parts.REPLAY_IDS, ids, Path(request.out))
     else:
         iterate = make_ready(request.mode, step)
     trace_steps(iterate, request.traced_iterations, Path(request.out) / TRACE_FILE)

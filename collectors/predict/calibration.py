@@ -19,11 +19,11 @@ from collectors.workloads import Factory, Step
 _MIB: Final = 1 << 20
 
 
-def _repeated(times: int, one: Callable[[], object]) -> Step:
+def _repeated(times: int, call: Callable[[], object]) -> Step:
     @torch.no_grad()
     def step() -> None:
         for _ in range(times):
-            one()
+            call()
 
     return step
 
@@ -52,11 +52,11 @@ def pointwise_mixed() -> Step:
     """Kernels of many lengths in turn, each on data of its own."""
     parts = [torch.ones(1 << size, device="cuda") for size in range(10, 26)]
 
-    def one() -> None:
+    def call() -> None:
         for part in parts:
             part.mul_(0.999).add_(1e-3)
 
-    return _repeated(3, one)
+    return _repeated(3, call)
 
 
 def _products(size: int, times: int, kind: torch.dtype) -> Step:
@@ -92,12 +92,12 @@ def rows_half() -> Step:
     down = [torch.randn(6144, 1536, device="cuda", dtype=torch.bfloat16) / 80 for _ in range(12)]
     row = torch.randn(1, 1536, device="cuda", dtype=torch.bfloat16)
 
-    def one() -> None:
+    def call() -> None:
         x = row
         for wide, narrow in zip(up, down, strict=True):
             x = functional.silu(x @ wide) @ narrow
 
-    return _repeated(2, one)
+    return _repeated(2, call)
 
 
 def linear_bias_half() -> Step:
@@ -114,12 +114,12 @@ def norms() -> Step:
     rows = [torch.randn(512, length, device="cuda") for length in (128, 512, 2048, 8192)]
     weights = [torch.ones(part.shape[1], device="cuda") for part in rows]
 
-    def one() -> None:
+    def call() -> None:
         for part, weight in zip(rows, weights, strict=True):
             functional.layer_norm(part, part.shape[1:], weight, weight)
             functional.softmax(part, dim=-1)
 
-    return _repeated(8, one)
+    return _repeated(8, call)
 
 
 def reductions() -> Step:
@@ -127,12 +127,12 @@ def reductions() -> Step:
     parts = [torch.randn(1 << size, device="cuda") for size in (12, 16, 20, 22)]
     out = torch.empty((), device="cuda")
 
-    def one() -> None:
+    def call() -> None:
         for part in parts:
             torch.sum(part, 0, out=out)
             part.amax()
 
-    return _repeated(10, one)
+    return _repeated(10, call)
 
 
 def copies() -> Step:
@@ -141,12 +141,12 @@ def copies() -> Step:
     others = [torch.empty_like(part) for part in parts]
     small = torch.ones(1024, device="cuda")
 
-    def one() -> None:
+    def call() -> None:
         for part, other in zip(parts, others, strict=True):
             other.copy_(part)
             small.add_(1)
 
-    return _repeated(10, one)
+    return _repeated(10, call)
 
 
 def pinned_copies() -> Step:
@@ -155,13 +155,13 @@ def pinned_copies() -> Step:
     host = [torch.ones(1 << size, pin_memory=True) for size in sizes]
     device = [torch.empty(1 << size, device="cuda") for size in sizes]
 
-    def one() -> None:
+    def call() -> None:
         for mine, there in zip(host, device, strict=True):
             there.copy_(mine, non_blocking=True)
             there.mul_(0.999)
             mine.copy_(there, non_blocking=True)
 
-    return _repeated(4, one)
+    return _repeated(4, call)
 
 
 def pinned_batches() -> Step:
@@ -170,13 +170,13 @@ def pinned_batches() -> Step:
     device = torch.empty(3 << 18, device="cuda")
     answer = torch.empty(3 << 18, device="cuda")
 
-    def one() -> None:
+    def call() -> None:
         for there in host:
             device.copy_(there, non_blocking=True)
             torch.tanh(device, out=answer)
             answer.mul_(0.5)
 
-    return _repeated(2, one)
+    return _repeated(2, call)
 
 
 def moved_rows() -> Step:
@@ -185,12 +185,12 @@ def moved_rows() -> Step:
     index = torch.randint(4096, (1024,), device="cuda")
     out = torch.empty(1024, 256, device="cuda")
 
-    def one() -> None:
+    def call() -> None:
         torch.index_select(rows, 0, index, out=out)
         rows[:1024].copy_(out)
         rows[1024:2048].copy_(rows[2048:3072])
 
-    return _repeated(20, one)
+    return _repeated(20, call)
 
 
 def sorting() -> Step:
@@ -199,26 +199,26 @@ def sorting() -> Step:
     index = torch.randint(1 << 16, (1 << 18,), device="cuda")
     total = torch.zeros(1 << 16, device="cuda")
 
-    def one() -> None:
+    def call() -> None:
         torch.sort(values)
         torch.topk(values, 64)
         total.index_add_(0, index, values)
         torch.cumsum(values, 0)
 
-    return _repeated(4, one)
+    return _repeated(4, call)
 
 
-def _forked(streams: int, one: Callable[[int], object], times: int) -> Step:
+def _forked(streams: int, branch: Callable[[int], object], times: int) -> Step:
     others = [torch.cuda.Stream() for _ in range(streams)]
 
     @torch.no_grad()
     def step() -> None:
         main = torch.cuda.current_stream()
         for _ in range(times):
-            for place, stream in enumerate(others):
+            for index, stream in enumerate(others):
                 stream.wait_stream(main)
                 with torch.cuda.stream(stream):
-                    one(place)
+                    branch(index)
             for stream in others:
                 main.wait_stream(stream)
 
@@ -229,11 +229,11 @@ def forked_tiny() -> Step:
     """Four streams of ten tiny kernels each, forked and joined five times."""
     parts = [torch.ones(2048, device="cuda") for _ in range(4)]
 
-    def one(place: int) -> None:
+    def branch(index: int) -> None:
         for _ in range(10):
-            parts[place].mul_(0.999)
+            parts[index].mul_(0.999)
 
-    return _forked(4, one, 5)
+    return _forked(4, branch, 5)
 
 
 def forked_products() -> Step:
@@ -242,14 +242,14 @@ def forked_products() -> Step:
     out = torch.empty_like(left)
     data = torch.ones(16 * _MIB, device="cuda")
 
-    def one(place: int) -> None:
+    def branch(index: int) -> None:
         for _ in range(8):
-            if place:
+            if index:
                 data.mul_(0.999)
             else:
                 torch.mm(left, left, out=out)
 
-    return _forked(2, one, 3)
+    return _forked(2, branch, 3)
 
 
 def forked_crowd() -> Step:
@@ -258,34 +258,34 @@ def forked_crowd() -> Step:
     parts = [torch.randn(size, size, device="cuda") / size**0.5 for size in sizes]
     outs = [torch.empty_like(part) for part in parts]
 
-    def one(place: int) -> None:
+    def branch(index: int) -> None:
         for _ in range(6):
-            torch.mm(parts[place], parts[place], out=outs[place])
-            outs[place].tanh_()
+            torch.mm(parts[index], parts[index], out=outs[index])
+            outs[index].tanh_()
 
-    return _forked(3, one, 2)
+    return _forked(3, branch, 2)
 
 
 def dropouts() -> Step:
     """Random numbers, which a replay must be given a place in their sequence for."""
     rows = torch.randn(256, 1024, device="cuda")
 
-    def one() -> None:
+    def call() -> None:
         functional.dropout(rows, 0.2).mul_(0.5)
 
-    return _repeated(40, one)
+    return _repeated(40, call)
 
 
 def random_fields() -> Step:
     """Random fields that are drawn anew in each step, smoothed and summed."""
     field = torch.empty(512, 512, device="cuda")
 
-    def one() -> None:
+    def call() -> None:
         field.normal_()
         field.clamp_(-1, 1).sum()
         torch.rand_like(field).mul_(0.1).add_(field)
 
-    return _repeated(10, one)
+    return _repeated(10, call)
 
 
 def recurrent() -> Step:
@@ -309,11 +309,11 @@ def split_products() -> Step:
     small = nn.Linear(64, 64, device="cuda")
     rows = torch.randn(64, 64, device="cuda")
 
-    def one() -> None:
+    def call() -> None:
         layers(left)
         small(rows).relu_()
 
-    return _repeated(16, one)
+    return _repeated(16, call)
 
 
 def convolutions() -> Step:
@@ -407,12 +407,12 @@ def rows_single() -> Step:
     weights = [torch.randn(1024, 1024, device="cuda") / 32 for _ in range(24)]
     row = torch.randn(4, 1024, device="cuda")
 
-    def one() -> None:
+    def call() -> None:
         x = row
         for weight in weights:
             x = functional.rms_norm(x, (1024,)) @ weight
 
-    return _repeated(1, one)
+    return _repeated(1, call)
 
 
 def perceptron() -> Step:
@@ -433,7 +433,7 @@ def perceptron() -> Step:
 
 def optimizer_loop() -> Step:
     """RMSprop over 60 arrays, one after the other: many short kernels."""
-    weights = [torch.randn(1 << (10 + place % 8), device="cuda") for place in range(60)]
+    weights = [torch.randn(1 << (10 + number % 8), device="cuda") for number in range(60)]
     for weight in weights:
         weight.grad = torch.randn_like(weight)
     optimizer = torch.optim.RMSprop(weights, lr=1e-4, foreach=False, capturable=True)

@@ -65,8 +65,8 @@ def predict(
             suite=suite,
             names=wanted,
             factories={
-                name: f"{one.__module__}:{getattr(one, '__name__', name)}"
-                for name, one in factories.items()
+                name: f"{factory.__module__}:{getattr(factory, '__name__', name)}"
+                for name, factory in factories.items()
             },
             output=output,
             iterations=iterations,

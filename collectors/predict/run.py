@@ -87,7 +87,9 @@ def record(what: Recording, report: Callable[[str], None]) -> tuple[tuple[str, F
             _run(what, kind, staging.path, report)
         failures: list[tuple[str, Failure]] = []
         for name in what.names:
-            failures += [(name, one) for one in _bundles(what, name, staging.path, environment)]
+            failures += [
+                (name, failure) for failure in _bundles(what, name, staging.path, environment)
+            ]
         return tuple(failures)
 
 
@@ -163,7 +165,7 @@ def _bundles(
         for folder in (clean, traced)
         if (folder / FAILURE_FILE).exists()
     )
-    told = _read(clean / ABSENT_FILE, tuple[Absent, ...]) or ()
+    left_out = _read(clean / ABSENT_FILE, tuple[Absent, ...]) or ()
     for mode, file in ((ExecutionMode.EAGER, EAGER), (ExecutionMode.GRAPH, GRAPH)):
         eager = mode is ExecutionMode.EAGER
         timings = _read(clean / file, CleanTimings)
@@ -175,8 +177,14 @@ def _bundles(
             Absent("graphs", "mode eager captures none" if eager else _NOT_TAKEN),
         ]
         if not eager:
-            absent += [Absent("capture pass", _NOT_TAKEN), Absent("traced pass", _NOT_TAKEN), *told]
-        absent += [Absent(f"{one.during.value} pass", "it failed, see failures") for one in own]
+            absent += [
+                Absent("capture pass", _NOT_TAKEN),
+                Absent("traced pass", _NOT_TAKEN),
+                *left_out,
+            ]
+        absent += [
+            Absent(f"{failure.during.value} pass", "it failed, see failures") for failure in own
+        ]
         manifest = Manifest(
             format=FORMAT_NAME,
             version=FORMAT_VERSION,

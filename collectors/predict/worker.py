@@ -57,10 +57,10 @@ def _failure_in(folder: Path, during: Pass) -> Iterator[None]:
     """What ends the process meanwhile is told in ``folder``: a workload may raise anything, and the
     device may be of no use after it."""
 
-    def tell(_kind: type[BaseException], error: BaseException, _trace: object) -> None:
+    def report(_kind: type[BaseException], error: BaseException, _trace: object) -> None:
         (folder / FAILURE_FILE).write_bytes(msgspec.json.encode(describe(error, during)))
 
-    sys.excepthook = tell
+    sys.excepthook = report
     yield
     sys.excepthook = sys.__excepthook__
 

@@ -12,12 +12,12 @@ from graphviz_dash.bundle.parts import JsonPart
 T = TypeVar("T")
 
 
-def leave(part: JsonPart[T], content: T, folder: Path) -> None:
+def write_result(part: JsonPart[T], content: T, folder: Path) -> None:
     """Writes ``content`` into ``folder``, as it will lie in the bundle. OSError on a full disk."""
     (folder / part.file_name).write_bytes(part.encode(content))
 
 
-def left(part: JsonPart[T], folder: Path) -> T | None:
+def read_result(part: JsonPart[T], folder: Path) -> T | None:
     """What was left of ``part`` in ``folder``; None where nothing was."""
     file = folder / part.file_name
     return part.read(file) if file.exists() else None

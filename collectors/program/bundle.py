@@ -23,7 +23,7 @@ from collectors.program.files import (
     TRACE_FILE,
     Identity,
 )
-from collectors.program.launcher import Ended
+from collectors.program.launcher import ProgramExit
 from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
@@ -76,7 +76,7 @@ def check_free(output: Path, name: str) -> Path:
 
 
 def write_runs(
-    scratch: Path, output: Path, name: str, program: Program, ended: Ended
+    scratch: Path, output: Path, name: str, program: Program, ended: ProgramExit
 ) -> tuple[Path, ...]:
     """Writes a bundle for each process of the program in which something was seen.
 
@@ -194,7 +194,7 @@ def _absent(state: Recording, folder: Path, traced: bool) -> tuple[Absent, ...]:
 def _why_untraced(state: Recording) -> str:
     if state.window_refused is not None:
         return state.window_refused
-    if state.rung is None:
+    if state.boundary_kind is None:
         return "nothing in the program looked like a step; call collectors.step() at its end"
     return (
         f"the program ended before its traced window: {state.steps} steps in all, and the window "

@@ -20,7 +20,7 @@ NEEDS = ("graphviz_dash", "collectors", "msgspec", "numpy", "torch", "cuda")
 
 
 @dataclass(frozen=True)
-class Recipe:
+class RecordingRequest:
     """What to run and what to record of it. ``typed`` is the whole command line, for the manifest;
     ``skip``, ``steps`` and ``attribute`` are as in docs/cli.md."""
 
@@ -33,7 +33,9 @@ class Recipe:
     typed: tuple[str, ...]
 
 
-def record_program(recipe: Recipe, report: Callable[[str], None]) -> tuple[tuple[Path, ...], int]:
+def record_program(
+    request: RecordingRequest, report: Callable[[str], None]
+) -> tuple[tuple[Path, ...], int]:
     """Runs the program once and writes what was seen; the bundles, and the exit code to end with.
 
     The program's own output is not touched; ``report`` gets a line when it has ended.
@@ -43,16 +45,16 @@ def record_program(recipe: Recipe, report: Callable[[str], None]) -> tuple[tuple
         MissingRequirementError: its Python lacks what the recorder needs.
         GraphvizDashError: the bundle cannot be written.
     """
-    check_free(recipe.output, recipe.name)
-    require_hook(recipe.program, NEEDS)
-    recipe.output.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(recipe.output)
-    settings = Settings(skip=recipe.skip, window=recipe.steps, attribute=recipe.attribute)
-    with Staging(recipe.output, "record") as staging:
+    check_free(request.output, request.name)
+    require_hook(request.program, NEEDS)
+    request.output.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(request.output)
+    settings = Settings(skip=request.skip, window=request.steps, attribute=request.attribute)
+    with Staging(request.output, "record") as staging:
         text = msgspec.json.encode(settings).decode()
-        ended = run_program(recipe.program, HOOK, text, staging.path)
-        program = Program(recipe.typed, program_name(recipe.program), ended.returncode)
-        written = write_runs(staging.path, recipe.output, recipe.name, program, ended)
+        ended = run_program(request.program, HOOK, text, staging.path)
+        program = Program(request.typed, program_name(request.program), ended.returncode)
+        written = write_runs(staging.path, request.output, request.name, program, ended)
     if not written:
         why = why_unwatched(ended) or "it captured no graph, and nothing in it looked like a step"
         report(f"Nothing was recorded: {why}.")
@@ -69,9 +71,9 @@ def finish(returncode: int, written: bool) -> int:
 
 def program_name(command: Sequence[str]) -> str:
     """The script or module that a command runs: ``train.py`` of ``python -u /x/train.py -v``."""
-    for place, argument in enumerate(command):
+    for index, argument in enumerate(command):
         if argument.endswith(".py"):
             return Path(argument).name
-        if argument == "-m" and place + 1 < len(command):
-            return command[place + 1]
+        if argument == "-m" and index + 1 < len(command):
+            return command[index + 1]
     return Path(command[0]).name

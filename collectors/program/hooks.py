@@ -10,22 +10,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from types import MethodType
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-Told = Callable[[Any], None]
+Callback: TypeAlias = Callable[[Any], None]
 
 
 @contextmanager
-def optimizer_steps(told: Told) -> Iterator[None]:
-    """While it lasts, ``told`` gets each optimizer whose step has just returned."""
+def optimizer_steps(on_step: Callback) -> Iterator[None]:
+    """While it lasts, ``on_step`` gets each optimizer whose step has just returned."""
 
     def stepped(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         # The compiler takes the constant and drops the rest, so that it compiles what it would.
         if not torch.compiler.is_compiling():
-            told(optimizer)
+            on_step(optimizer)
 
     handle = register_optimizer_step_post_hook(stepped)
     try:
@@ -44,8 +44,8 @@ class OutermostCalls:
 
     _SETTLED = 4
 
-    def __init__(self, told: Told) -> None:
-        self._told = told
+    def __init__(self, on_call: Callback) -> None:
+        self._on_call = on_call
         self._local = threading.local()
         self._original = torch.nn.Module.__call__
         self._last = 0
@@ -90,7 +90,7 @@ class OutermostCalls:
     def _outermost(self, module: Any) -> None:
         if self._stopped:
             return
-        self._told(module)
+        self._on_call(module)
         self._in_a_row = self._in_a_row + 1 if id(module) == self._last else 1
         self._last = id(module)
         if self._in_a_row >= self._SETTLED and self._narrowed is None:

@@ -50,7 +50,7 @@ class PythonProcess(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProgramExit:
     """How the program ended: its exit code, or the negative number of the signal that killed it,
     and the Python processes that were hooked, in the order of their ids."""
 
@@ -58,7 +58,7 @@ class Ended:
     processes: tuple[PythonProcess, ...]
 
 
-def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path) -> Ended:
+def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path) -> ProgramExit:
     """Runs ``command`` to its end with ``hook`` in each of its Python processes.
 
     stdin, stdout, stderr, working folder and process group are the caller's own. Call it from the
@@ -83,17 +83,17 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
     environment["PYTHONPATH"] = os.pathsep.join([str(_INJECTED), *([before] if before else [])])
     try:
         with _signals_held() as passed_to:
-            process = subprocess.Popen(_found(command), env=environment)
+            process = subprocess.Popen(_runnable(command), env=environment)
             passed_to.append(process)
             returncode = process.wait()
     except OSError as error:
-        found = f"cannot be started ({error.strerror or error})"
-        raise InputError(command[0], found, "an executable program") from error
+        problem = f"cannot be started ({error.strerror or error})"
+        raise InputError(command[0], problem, "an executable program") from error
     processes = tuple(
         msgspec.json.decode(note.read_bytes(), type=PythonProcess)
         for note in sorted(notes.glob("*.json"), key=lambda note: int(note.stem))
     )
-    return Ended(returncode, processes)
+    return ProgramExit(returncode, processes)
 
 
 def settings() -> str:
@@ -106,7 +106,7 @@ def scratch_folder() -> Path:
     return Path(os.environ[SCRATCH])
 
 
-def why_unwatched(ended: Ended) -> str | None:
+def why_unwatched(ended: ProgramExit) -> str | None:
     """Why no process of the program could be hooked, in one sentence; None if one was."""
     if any(process.torch and process.error is None for process in ended.processes):
         return None
@@ -135,15 +135,15 @@ def end_like(returncode: int) -> int:
     return 128 + number
 
 
-def _found(command: Sequence[str]) -> list[str]:
+def _runnable(command: Sequence[str]) -> list[str]:
     if not command:
         raise InputError("the command line", "nothing after --", "a program and its arguments")
     where = shutil.which(command[0])
     if where is None:
         script = Path(command[0])
         advice = f"Put python before it: python {command[0]}" if script.suffix == ".py" else ""
-        found = "not executable" if script.exists() else "no such program"
-        raise InputError(command[0], found, "an executable on PATH", advice)
+        problem = "not executable" if script.exists() else "no such program"
+        raise InputError(command[0], problem, "an executable on PATH", advice)
     # argv[0] stays what was typed: an interpreter finds its virtual environment by it.
     return list(command)
 
@@ -189,7 +189,7 @@ def require_hook(command: Sequence[str], modules: Sequence[str]) -> None:
     )
     try:
         asked = subprocess.run(
-            [_found(command)[0], "-c", code, *modules],
+            [_runnable(command)[0], "-c", code, *modules],
             capture_output=True,
             text=True,
             check=False,

@@ -42,7 +42,7 @@ from collectors.program.window import CaptureSession, TracedWindow
 from collectors.ranks import kept_settings
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.graph import CapturedGraph
-from graphviz_dash.model.recording import RecordedGraph, Recording, StepRung
+from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
 from graphviz_dash.model.run import Pass, RankGroup
 
 KEPT: Final = 1_000
@@ -130,7 +130,7 @@ class ProgramRecorder:
 
     def step(self) -> None:
         """The program says that a step has ended."""
-        self._tick(StepRung.EXPLICIT, "step", "collectors.step()")
+        self._tick(BoundaryKind.EXPLICIT, "step", "collectors.step()")
 
     # What the watcher of captures and replays tells.
 
@@ -188,9 +188,9 @@ class ProgramRecorder:
             seen.awake = False
         elif capture.optimizer is not None:
             identity, name = capture.optimizer
-            self._tick(StepRung.OPTIMIZER, identity, _holding(seen.id, name))
-        elif self._clock.wants(StepRung.REPLAYS):
-            self._tick(StepRung.REPLAYS, seen.id, f"replay of {seen.id}")
+            self._tick(BoundaryKind.OPTIMIZER, identity, _holding(seen.id, name))
+        elif self._clock.wants(BoundaryKind.REPLAYS):
+            self._tick(BoundaryKind.REPLAYS, seen.id, f"replay of {seen.id}")
         else:
             seen.awake = False
 
@@ -201,19 +201,19 @@ class ProgramRecorder:
         if self._open:
             self._open[-1].optimizer = (id(optimizer), name)
             return
-        self._tick(StepRung.OPTIMIZER, id(optimizer), f"{name} returns")
+        self._tick(BoundaryKind.OPTIMIZER, id(optimizer), f"{name} returns")
 
     def _called(self, module: Any) -> None:
-        if not self._clock.wants(StepRung.FORWARDS):
+        if not self._clock.wants(BoundaryKind.FORWARDS):
             self._forwards.stop()
             return
         name = f"forward of {type(module).__name__}"
-        self._tick(StepRung.FORWARDS, id(module), name)
+        self._tick(BoundaryKind.FORWARDS, id(module), name)
 
-    def _tick(self, rung: StepRung, candidate: object, boundary: str) -> None:
+    def _tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
         # Steps of a warm-up inside a capture, or beside one, are none; nor could one wait then.
         if not self._open and not self._stopped:
-            self._clock.tick(rung, candidate, boundary)
+            self._clock.tick(kind, candidate, boundary)
 
     def _step_began(self) -> None:
         if self._drain_ns is None:
@@ -334,7 +334,7 @@ class ProgramRecorder:
     def state(self) -> Recording:
         """What was seen so far."""
         return Recording(
-            rung=self._clock.rung,
+            boundary_kind=self._clock.boundary_kind,
             boundary=self._clock.boundary,
             skip=self._settings.skip,
             window=self._settings.window,

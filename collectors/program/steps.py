@@ -1,4 +1,4 @@
-"""What a step is in a program that we did not write: a ladder, and the surest rung that ticks wins.
+"""What a step is in a program that we did not write: of four kinds, the surest that ticks.
 
 1. explicit: the program calls ``collectors.step()`` at the end of each step.
 2. optimizer: ``step()`` of a torch optimizer returns, or a graph is replayed in whose capture it
@@ -6,8 +6,8 @@
 3. replays: the same graph is replayed again, so that one cycle of replays is a step.
 4. forwards: the same outermost module is called again.
 
-Several things may tick on a rung (two optimizers, a graph for each layer): the first is the anchor
-that ends steps, until another one has ticked :data:`PATIENCE` times without it. A surer rung takes
+Several things of a kind may tick (two optimizers, a graph for each layer): the first is the anchor
+that ends steps, until another one has ticked :data:`PATIENCE` times without it. A surer kind takes
 over when it first ticks. Only the anchor's thread counts.
 """
 
@@ -18,12 +18,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from graphviz_dash.model.recording import StepRung
+from graphviz_dash.model.recording import BoundaryKind
 
 PATIENCE: Final = 16
 """Ticks of another candidate, the anchor being silent, after which that one is the anchor."""
 
-_PLACE: Final = {rung: place for place, rung in enumerate(StepRung)}
+_ORDER: Final = {kind: number for number, kind in enumerate(BoundaryKind)}
 
 
 class StepClock:
@@ -31,7 +31,7 @@ class StepClock:
     ``began`` where a first step begins because there is a new anchor."""
 
     def __init__(self, ended: Callable[[], None], began: Callable[[], None]) -> None:
-        self.rung: StepRung | None = None
+        self.boundary_kind: BoundaryKind | None = None
         self.boundary: str | None = None
         self.steps = 0
         self._ended = ended
@@ -40,43 +40,47 @@ class StepClock:
         self._thread = 0
         self._others: Counter[object] = Counter()
 
-    def wants(self, rung: StepRung) -> bool:
-        """Whether ticks of ``rung`` could still count: no surer one has ticked."""
-        return self.rung is None or rung is self.rung or _PLACE[rung] < _PLACE[self.rung]
+    def wants(self, kind: BoundaryKind) -> bool:
+        """Whether ticks of ``kind`` could still count: no surer one has ticked."""
+        return (
+            self.boundary_kind is None
+            or kind is self.boundary_kind
+            or _ORDER[kind] < _ORDER[self.boundary_kind]
+        )
 
     def rename(self, candidate: object, boundary: str) -> None:
         """Says in other words what ends steps, if ``candidate`` is what does."""
         if candidate == self._anchor:
             self.boundary = boundary
 
-    def tick(self, rung: StepRung, candidate: object, boundary: str) -> None:
+    def tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
         """Something that may end a step happened.
 
         Args:
-            rung: the kind of thing.
+            kind: the kind of thing.
             candidate: what distinguishes it from others of its kind; compared by equality and kept,
                 so it must not hold the thing itself alive.
             boundary: the same in words.
         """
         # What happens at every step comes first: it is in the program's way.
-        if rung is self.rung and candidate == self._anchor:
+        if kind is self.boundary_kind and candidate == self._anchor:
             if threading.get_ident() == self._thread:
                 if self._others:
                     self._others.clear()
                 self.steps += 1
                 self._ended()
             return
-        if not self.wants(rung):
+        if not self.wants(kind):
             return
-        if rung is not self.rung:
-            self._anchor_to(rung, candidate, boundary)
+        if kind is not self.boundary_kind:
+            self._anchor_to(kind, candidate, boundary)
             return
         self._others[candidate] += 1
         if self._others[candidate] >= PATIENCE:
-            self._anchor_to(rung, candidate, boundary)
+            self._anchor_to(kind, candidate, boundary)
 
-    def _anchor_to(self, rung: StepRung, candidate: object, boundary: str) -> None:
-        self.rung, self._anchor, self.boundary = rung, candidate, boundary
+    def _anchor_to(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
+        self.boundary_kind, self._anchor, self.boundary = kind, candidate, boundary
         self._thread = threading.get_ident()
         self._others.clear()
         self._began()

@@ -159,7 +159,7 @@ class AllNodes:
 
     def _build(self, graph: Builder, after: list[Any]) -> Any:
         """All nodes of the step; the last of them."""
-        data, other, flag = (one.data_ptr() for one in (self._data, self._other, self._flag))
+        data, other, flag = (tensor.data_ptr() for tensor in (self._data, self._other, self._flag))
         kernels = self._kernels
         load = graph.copy(data, self._inputs.data_ptr(), SIZE, "HtoD", after)
         clear = graph.fill(flag, 0, 1, after)
@@ -213,7 +213,7 @@ class AllNodes:
 
     def _run(self, stream: Any) -> None:
         """The same work on streams."""
-        data, other, flag = (one.data_ptr() for one in (self._data, self._other, self._flag))
+        data, other, flag = (tensor.data_ptr() for tensor in (self._data, self._other, self._flag))
         beside = driver.CUstream(self._beside.cuda_stream)
         self._beside.wait_stream(torch.cuda.current_stream())
         call(driver.cuMemsetD32Async, driver.CUdeviceptr(flag), 0, 1, beside)
@@ -232,11 +232,11 @@ class AllNodes:
         self._launch("decide", 1, 1, self._decide(None), stream)
         self._decide_on_cpu(stream)
         if self._semaphore is not None:
-            one = [self._semaphore]
+            semaphores = [self._semaphore]
             signal = [driver.CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS()]
-            call(driver.cuSignalExternalSemaphoresAsync, one, signal, 1, stream)
+            call(driver.cuSignalExternalSemaphoresAsync, semaphores, signal, 1, stream)
             wait = [driver.CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS()]
-            call(driver.cuWaitExternalSemaphoresAsync, one, wait, 1, stream)
+            call(driver.cuWaitExternalSemaphoresAsync, semaphores, wait, 1, stream)
         target = self.result.data_ptr()
         call(driver.cuMemcpyDtoHAsync, target, driver.CUdeviceptr(data), SIZE, stream)
         function, arrived = driver.CUhostFn(self._post), ctypes.addressof(self._arrived)

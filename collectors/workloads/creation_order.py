@@ -58,7 +58,7 @@ class CreationOrder:
         self._source = [
             torch.zeros(mib * _MIB, dtype=torch.uint8).pin_memory() for mib, _ in CHAINS
         ]
-        self._target = [torch.empty_like(one, device="cuda") for one in self._source]
+        self._target = [torch.empty_like(tensor, device="cuda") for tensor in self._source]
         self._streams = [torch.cuda.Stream() for _ in CHAINS]
         torch.cuda.synchronize()
 
@@ -94,8 +94,8 @@ class CreationOrder:
             main.wait_stream(stream)
 
     def _buffers(self, mib: int) -> tuple[torch.Tensor, torch.Tensor]:
-        place = next(at for at, (size, _) in enumerate(CHAINS) if size == mib)
-        return self._target[place], self._source[place]
+        index = next(at for at, (size, _) in enumerate(CHAINS) if size == mib)
+        return self._target[index], self._source[index]
 
 
 def creation_order(order: Order) -> CreationOrder:

@@ -28,11 +28,11 @@ class Attention(nn.Module):
         self.keys: torch.Tensor
         self.values: torch.Tensor
 
-    def forward(self, x: torch.Tensor, place: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-        """``x``: (1, 1, width); ``place``: (1,) index to write; ``seen``: (1, context) bool."""
+    def forward(self, x: torch.Tensor, position: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        """``x``: (1, 1, width); ``position``: (1,) index to write; ``seen``: (1, context) bool."""
         query, key, value = self.qkv(x).view(1, 1, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
-        self.keys.index_copy_(2, place, key)
-        self.values.index_copy_(2, place, value)
+        self.keys.index_copy_(2, position, key)
+        self.values.index_copy_(2, position, value)
         mixed = functional.scaled_dot_product_attention(
             query, self.keys, self.values, attn_mask=seen
         )
@@ -51,9 +51,9 @@ class Block(nn.Module):
         self.up = nn.Linear(WIDTH, 4 * WIDTH, bias=False)
         self.down = nn.Linear(4 * WIDTH, WIDTH, bias=False)
 
-    def forward(self, x: torch.Tensor, place: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, position: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
         """Shapes as in :class:`Attention`."""
-        x = x + self.attention(self.norm_attention(x), place, seen)
+        x = x + self.attention(self.norm_attention(x), position, seen)
         result: torch.Tensor = x + self.down(functional.gelu(self.up(self.norm_mlp(x))))
         return result
 
@@ -68,12 +68,12 @@ class Decoder(nn.Module):
         self.norm = nn.LayerNorm(WIDTH)
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
 
-    def forward(self, token: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-        """``token``: (1, 1); ``place``: (1,); result: (1, 1), the next token."""
-        seen = torch.arange(CONTEXT, device=token.device).unsqueeze(0) <= place
+    def forward(self, token: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        """``token``: (1, 1); ``position``: (1,); result: (1, 1), the next token."""
+        seen = torch.arange(CONTEXT, device=token.device).unsqueeze(0) <= position
         x = self.embed(token)
         for layer in self.layers:
-            x = layer(x, place, seen)
+            x = layer(x, position, seen)
         logits: torch.Tensor = self.head(self.norm(x))
         return logits.argmax(-1)
 
@@ -82,13 +82,13 @@ def decode() -> Step:
     """A step makes one token; token and place live on the GPU, so nothing waits for the CPU."""
     model = Decoder().to("cuda", torch.bfloat16).eval()
     token = torch.zeros((1, 1), dtype=torch.long, device="cuda")
-    place = torch.zeros(1, dtype=torch.long, device="cuda")
+    position = torch.zeros(1, dtype=torch.long, device="cuda")
 
     @torch.no_grad()
     def step() -> torch.Tensor:
-        token.copy_(model(token, place))
+        token.copy_(model(token, position))
         # The cache is a ring: any number of iterations stays inside it.
-        place.add_(1).remainder_(CONTEXT)
+        position.add_(1).remainder_(CONTEXT)
         return token
 
     return step

@@ -243,8 +243,8 @@ def new_graph() -> Iterator[Builder]:
 def capturing(stream: Any) -> tuple[Builder, list[Node]]:
     """A builder of the graph that ``stream`` is capturing, and the nodes that the next one would
     depend on."""
-    found = call(driver.cuStreamGetCaptureInfo, stream)
-    return Builder(found[2]), list(found[3] or ())
+    info = call(driver.cuStreamGetCaptureInfo, stream)
+    return Builder(info[2]), list(info[3] or ())
 
 
 def continue_after(stream: Any, nodes: Iterable[Node]) -> None:

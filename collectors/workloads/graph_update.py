@@ -91,7 +91,7 @@ class Variation:
         shape = (variant.batch, WIDTH)
         beside = torch.cuda.Stream()
         self._extra = variant.extra
-        self._layers = [Layer(variant, place == ODD, beside) for place in range(LAYERS)]
+        self._layers = [Layer(variant, number == ODD, beside) for number in range(LAYERS)]
         for layer in self._layers:
             layer.to("cuda", torch.bfloat16)
         source = torch.randn(shape, dtype=torch.bfloat16)
@@ -112,7 +112,9 @@ class GraphUpdate:
     """The step of the first variant; ``variants`` are the steps of all."""
 
     def __init__(self) -> None:
-        self.variants: dict[str, Step] = {name: Variation(one) for name, one in VARIANTS.items()}
+        self.variants: dict[str, Step] = {
+            name: Variation(variant) for name, variant in VARIANTS.items()
+        }
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
             for step in self.variants.values():

@@ -21,12 +21,12 @@ def train() -> Step:
     loss_of = nn.MSELoss()
     optimizer = torch.optim.Adam(model.parameters(), capturable=True)
     batches = [torch.randn(BATCH, WIDTH, device="cuda") for _ in range(BATCHES)]
-    taken = 0
+    steps_done = 0
 
     def step() -> torch.Tensor:
-        nonlocal taken
-        inputs = batches[taken % BATCHES]
-        taken += 1
+        nonlocal steps_done
+        inputs = batches[steps_done % BATCHES]
+        steps_done += 1
         optimizer.zero_grad(set_to_none=True)
         loss: torch.Tensor = loss_of(model(inputs), inputs)
         loss.backward()

@@ -127,11 +127,11 @@ def _entry_point() -> Callable[[c_void_p | None, bytes], int | None]:
             # Without a display the GLX library refuses; the EGL library is the same driver.
             if library.vk_icdNegotiateLoaderICDInterfaceVersion(byref(version)) < 0:
                 continue
-            found = library.vk_icdGetInstanceProcAddr
+            function = library.vk_icdGetInstanceProcAddr
         else:
-            found = library.vkGetInstanceProcAddr
-        found.restype, found.argtypes = c_void_p, [c_void_p, c_char_p]
-        return found
+            function = library.vkGetInstanceProcAddr
+        function.restype, function.argtypes = c_void_p, [c_void_p, c_char_p]
+        return function
     raise VulkanError(f"no Vulkan driver: none of {', '.join(_LIBRARIES)} can be used")
 
 

@@ -38,17 +38,17 @@ def is_launch(path: Path) -> bool:
 def find_launches(root: Path, depth: int = 3) -> list[Path]:
     """The folders at or under ``root`` that hold a recording, sorted; ``depth`` folders down, not
     into links or hidden folders. Folders that may not be entered are passed over."""
-    found = [root] if is_launch(root) else []
+    folders = [root] if is_launch(root) else []
     if depth <= 0:
-        return found
+        return folders
     try:
         children = sorted(root.iterdir())
     except OSError:
-        return found
+        return folders
     for child in children:
         if child.is_dir() and not child.is_symlink() and not child.name.startswith("."):
-            found += find_launches(child, depth - 1)
-    return found
+            folders += find_launches(child, depth - 1)
+    return folders
 
 
 def write_launch(folder: Path, recording: LaunchRecording) -> None:

@@ -25,6 +25,6 @@ def published_launch() -> PublishedLaunch:
 def reference_launches() -> dict[str, Path]:
     """The shipped recordings of launch costs: the name of each and its folder."""
     in_checkout = (_SAMPLES.parent / "pyproject.toml").is_file()
-    places = (FOLDER, _SAMPLES) if in_checkout else (FOLDER,)
-    found = [path for place in places for path in find_launches(place, depth=1)]
-    return {f"{path.name} (shipped)": path for path in found}
+    folders = (FOLDER, _SAMPLES) if in_checkout else (FOLDER,)
+    launches = [path for folder in folders for path in find_launches(folder, depth=1)]
+    return {f"{path.name} (shipped)": path for path in launches}

@@ -12,7 +12,7 @@ from msgspec import Struct
 from graphviz_dash.model.graph import Count
 
 
-class StepRung(StrEnum):
+class BoundaryKind(StrEnum):
     """What a step of the program was taken to be, surest first."""
 
     EXPLICIT = "explicit"
@@ -45,10 +45,11 @@ class RecordedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     problem: str | None = None
 
 
-class Recording(Struct, frozen=True, forbid_unknown_fields=True):
+class Recording(Struct, frozen=True, forbid_unknown_fields=True, rename={"boundary_kind": "rung"}):
     """recording.json: the program's captures, replays and steps.
 
-    ``rung`` and ``boundary`` say what ends a step; None where nothing did. ``skip`` and ``window``
+    ``boundary_kind`` (``rung`` in the file) and ``boundary`` say what ends a step; None where
+    nothing did. ``skip`` and ``window``
     are what was asked for: steps without a capture before the traced window, and steps in it.
     ``steps``: steps that ended while the recorder counted them. ``step_ns``: wall time on the CPU
     from the end of a step to the end of the next, of the steps since the last capture and before
@@ -62,7 +63,7 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True):
     library.
     """
 
-    rung: StepRung | None
+    boundary_kind: BoundaryKind | None
     boundary: str | None
     skip: Count
     window: Count

@@ -56,7 +56,7 @@ from graphviz_dash.model.memory import (
 )
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass, NodeIdRow, NodeLook
 from graphviz_dash.model.observers import Observed, Observer, ObserverPass
-from graphviz_dash.model.recording import RecordedGraph, Recording, StepRung
+from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
 from graphviz_dash.model.run import (
     Absent,
     Environment,
@@ -163,7 +163,7 @@ TRACE = gzip.compress(b'{"traceEvents": []}', mtime=0)
 
 
 RECORDING = Recording(
-    rung=StepRung.REPLAYS,
+    boundary_kind=BoundaryKind.REPLAYS,
     boundary="replay of graph-0",
     skip=2,
     window=1,
@@ -502,7 +502,7 @@ environments = st.builds(
 
 recordings = st.builds(
     Recording,
-    rung=maybe() | st.sampled_from(StepRung),
+    boundary_kind=maybe() | st.sampled_from(BoundaryKind),
     boundary=maybe() | texts,
     skip=counts,
     window=counts,

@@ -88,6 +88,7 @@ def test_a_failing_rename_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from tests.bundle.examples import CLEAN, GRAPH
 

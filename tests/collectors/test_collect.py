@@ -26,7 +26,7 @@ from collectors.process.requests import (
     WORKLOAD_FILE,
     PassRequest,
 )
-from collectors.process.results import leave
+from collectors.process.results import write_result
 from collectors.progress import Event, PassDone, PassFailed, text_of
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import read_bundle
@@ -76,14 +76,14 @@ def write_results(request: PassRequest) -> None:
     facts = WorkloadFacts({"layers": 3}, WORK) if request.settings else WorkloadFacts({}, None)
     (out / WORKLOAD_FILE).write_bytes(msgspec.json.encode(facts))
     if request.kind is Pass.MEMORY:
-        leave(parts.MEMORY_PASS, MEMORY_PASS, out)
+        write_result(parts.MEMORY_PASS, MEMORY_PASS, out)
         return
     if request.kind is Pass.CLEAN:
         clean = CleanTimings(
             1, tuple(StepTiming(9, 3) for _ in range(request.iterations)), (8,), ()
         )
-        leave(parts.CLEAN, clean, out)
-        leave(parts.MEMORY, MemoryUse(4, 4, 2, 4, ()), out)
+        write_result(parts.CLEAN, clean, out)
+        write_result(parts.MEMORY, MemoryUse(4, 4, 2, 4, ()), out)
         return
     if request.kind is Pass.CAPTURE:
         graph = CapturedGraph("graph-0", (GraphNode(0, NodeKind.EMPTY),), (), "test")

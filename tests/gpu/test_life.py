@@ -20,7 +20,7 @@ driver = pytest.importorskip("cuda.bindings.driver", reason="needs cuda-python")
 
 from collectors.driver.calls import call
 from collectors.driver.capabilities import ask_device_launch, ask_update, enabled
-from collectors.driver.topology import read_graph, read_places
+from collectors.driver.topology import read_graph, read_graph_and_handles
 from collectors.environment import read_environment
 from collectors.passes.capture_listener import executable_of, recording
 from collectors.passes.modes import Replays, make_ready
@@ -115,7 +115,7 @@ def test_the_driver_agrees_on_what_can_be_launched_from_the_device(cases: Cases,
     build, expected = LAUNCHABLE[name]
     with new_graph() as builder:
         build(cases, builder)
-        graphs, places = read_places(int(builder.graph), "graph-0")
+        graphs, places = read_graph_and_handles(int(builder.graph), "graph-0")
         answer = ask_device_launch(builder.graph, places)
     found = device_launch(graphs, read_environment())
     assert found.verdict is expected, found
@@ -141,7 +141,7 @@ def test_a_kernel_that_launches_kernels_is_told_from_one_that_does_not(
         cases.kernel(nested, function=call(driver.cuModuleGetFunction, module, b"outer"))
         cases.kernel(plain, function=call(driver.cuModuleGetFunction, module, b"spin"))
         for name, builder in (("nested", nested), ("plain", plain)):
-            graphs[name] = read_places(int(builder.graph), name)
+            graphs[name] = read_graph_and_handles(int(builder.graph), name)
         facts = {name: graph[0][0].nodes[0].params for name, graph in graphs.items()}
         assert getattr(facts["nested"], "dynamic_parallelism", None) is True
         assert getattr(facts["plain"], "dynamic_parallelism", None) is False
@@ -175,7 +175,7 @@ def test_every_pair_of_variants_is_predicted_as_the_driver_answers() -> None:
         ready = make_ready(ExecutionMode.GRAPH, step)
     assert isinstance(ready, Replays)
     assert ready.names == tuple(VARIANTS)
-    read = {name: read_places(handle, name) for name, handle in listener.of.items()}
+    read = {name: read_graph_and_handles(handle, name) for name, handle in listener.of.items()}
     results = set()
     for of, by in permutations(read, 2):
         graphs = driver.CUgraph(listener.of[of]), driver.CUgraph(listener.of[by])
@@ -217,7 +217,7 @@ def test_switched_off_nodes_are_told_and_do_not_run(one_superset: tuple[Superset
     step.adjust(executable)
     graph.replay()
     torch.cuda.synchronize()
-    (read,), places = read_places(graph.raw_cuda_graph(), "graph-0")
+    (read,), places = read_graph_and_handles(graph.raw_cuda_graph(), "graph-0")
     kernels = [node.index for node in read.nodes if node.kind is NodeKind.KERNEL]
     handles = {index: handle for handle, (_, index) in places.items()}
     on = [enabled(executable, handles[index]) for index in kernels]

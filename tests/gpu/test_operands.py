@@ -36,7 +36,7 @@ def watch(step: Callable[[], object]) -> tuple[tuple[GraphNode, ...], list[Given
     from collectors.driver.calls import call
     from collectors.driver.node_operands import extent_of
     from collectors.driver.operands import Reach, lived
-    from collectors.driver.topology import read_places
+    from collectors.driver.topology import read_graph_and_handles
 
     def launched() -> int:
         stream = driver.CUstream(torch.cuda.current_stream().cuda_stream)
@@ -66,7 +66,7 @@ def watch(step: Callable[[], object]) -> tuple[tuple[GraphNode, ...], list[Given
         step()
     blocks = lived(before, end_recording())
     reach = Reach(segments(), blocks, extent_of)
-    (read, *_), _ = read_places(graph.raw_cuda_graph(), "g", reach)
+    (read, *_), _ = read_graph_and_handles(graph.raw_cuda_graph(), "g", reach)
     return read.nodes, found, reach
 
 

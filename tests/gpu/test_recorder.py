@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.bundle.read import BundleContents, read_bundle
-from graphviz_dash.model.recording import Recording, StepRung
+from graphviz_dash.model.recording import BoundaryKind, Recording
 from graphviz_dash.model.run import ExecutionMode
 
 ROOT = Path(__file__).parents[2]
@@ -51,19 +51,19 @@ def seen_of(contents: BundleContents) -> Recording:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
-    ("program", "rung", "graphs", "code"),
+    ("program", "kind", "graphs", "code"),
     [
-        (["plain_module.py", "--code", "3"], StepRung.OPTIMIZER, 0, 3),
-        (["graphed_callables.py"], StepRung.OPTIMIZER, 6, 0),
-        (["compiled.py"], StepRung.OPTIMIZER, 3, 0),
-        (["torchvision_train.py"], StepRung.OPTIMIZER, 0, 0),
-        (["torchvision_train.py", "--graph"], StepRung.OPTIMIZER, 1, 0),
-        (["huggingface_generate.py"], StepRung.REPLAYS, 1, 0),
+        (["plain_module.py", "--code", "3"], BoundaryKind.OPTIMIZER, 0, 3),
+        (["graphed_callables.py"], BoundaryKind.OPTIMIZER, 6, 0),
+        (["compiled.py"], BoundaryKind.OPTIMIZER, 3, 0),
+        (["torchvision_train.py"], BoundaryKind.OPTIMIZER, 0, 0),
+        (["torchvision_train.py", "--graph"], BoundaryKind.OPTIMIZER, 1, 0),
+        (["huggingface_generate.py"], BoundaryKind.REPLAYS, 1, 0),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else None,
 )
 def test_a_program_prints_and_ends_as_without_us_and_is_seen(
-    tmp_path: Path, program: list[str], rung: StepRung, graphs: int, code: int
+    tmp_path: Path, program: list[str], kind: BoundaryKind, graphs: int, code: int
 ) -> None:
     command = [sys.executable, str(PROGRAMS / program[0]), *program[1:]]
     plain = run(command, tmp_path)
@@ -75,10 +75,17 @@ def test_a_program_prints_and_ends_as_without_us_and_is_seen(
     assert contents.manifest.mode is ExecutionMode.RECORDED
     assert contents.manifest.status == "complete"
     seen = seen_of(contents)
-    print(seen.rung, seen.boundary, seen.steps, len(seen.step_ns), seen.step_ns[:8], seen.marked)
+    print(
+        seen.boundary_kind,
+        seen.boundary,
+        seen.steps,
+        len(seen.step_ns),
+        seen.step_ns[:8],
+        seen.marked,
+    )
     for graph in seen.graphs:
         print(graph)
-    assert (seen.rung, seen.exit_code) == (rung, code)
+    assert (seen.boundary_kind, seen.exit_code) == (kind, code)
     captured = [graph for graph in seen.graphs if graph.nodes]
     assert len(captured) >= graphs
     assert (graphs > 0) == bool(captured)
@@ -199,7 +206,7 @@ def test_a_part_of_a_program_is_recorded_and_torch_is_left_as_it_was(tmp_path: P
     assert data.tolist() == [60.0] * 4
     contents = read_bundle(tmp_path / "part")
     seen = seen_of(contents)
-    assert (seen.rung, seen.boundary) == (StepRung.EXPLICIT, "collectors.step()")
+    assert (seen.boundary_kind, seen.boundary) == (BoundaryKind.EXPLICIT, "collectors.step()")
     assert seen.earlier_replays == 20
     assert [(graph.replays, graph.alive) for graph in seen.graphs] == [(20, False), (20, True)]
     assert [graph.window_replays for graph in seen.graphs] == [6, 6]

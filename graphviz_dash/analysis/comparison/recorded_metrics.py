@@ -53,7 +53,7 @@ def recorded_relative(run: Run, against: Run | str) -> Iterator[Figure]:
 
 def step_of(recording: Recording) -> float | str:
     """ns of a step in the program's loop, or why that is not known."""
-    if recording.rung is None:
+    if recording.boundary_kind is None:
         return "nothing in the program looked like a step"
     if not recording.step_ns:
         return f"no step was timed after the last capture ({recording.steps} steps in all)"

@@ -29,7 +29,7 @@ def recorded_section(result: Comparison) -> str:
 def _heading(run: RunComparison, recording: Recording | None) -> str:
     if recording is None:
         return text(run.name)
-    if recording.rung is None:
+    if recording.boundary_kind is None:
         steps = "nothing in the program looked like a step"
     else:
         steps = (

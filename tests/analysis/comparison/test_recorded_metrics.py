@@ -10,7 +10,7 @@ import pytest
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.metrics.registry import FEW_STEPS
 from graphviz_dash.analysis.metrics.run_selection import family, ran_eagerly
-from graphviz_dash.model.recording import RecordedGraph, Recording, StepRung
+from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
 from graphviz_dash.model.run import Absent, ExecutionMode, Run
 from graphviz_dash.narrative.answer import answer_text
 from tests.analysis.frames import make_experiment, make_run, steps_trace
@@ -22,7 +22,7 @@ def recording(
     step_ns: int, *, count: int = 40, graphs: tuple[RecordedGraph, ...] = ()
 ) -> Recording:
     return Recording(
-        rung=StepRung.OPTIMIZER,
+        boundary_kind=BoundaryKind.OPTIMIZER,
         boundary="SGD.step returns",
         skip=count,
         window=5,
@@ -101,7 +101,7 @@ def test_recorded_and_collected_runs_are_never_compared() -> None:
         ({"profiler_seen": True}, "a profiler had run"),
         ({"drain_ns": None}, "ended before its GPU work was waited for"),
         ({"step_ns": ()}, "no step was timed after the last capture"),
-        ({"rung": None}, "nothing in the program looked like a step"),
+        ({"boundary_kind": None}, "nothing in the program looked like a step"),
     ],
 )
 def test_what_is_not_known_says_why(change: dict[str, object], reason: str) -> None:

@@ -7,13 +7,21 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.allocator.extents import Block, Event, Places, Segment, allocated, at_peak, merged
+from collectors.allocator.extents import (
+    Block,
+    Event,
+    Segment,
+    SegmentIndex,
+    allocated,
+    at_peak,
+    merged,
+)
 from graphviz_dash.model.memory import DEFAULT_POOL, Extent, Owner
 
 POOL = (0, 1)
 PRIVATE = Segment(1_000_000, 1_010_000, POOL, ())
 DEFAULT = Segment(2_000_000, 2_010_000, DEFAULT_POOL, ())
-PLACES = Places([DEFAULT, PRIVATE])
+SEGMENTS = SegmentIndex([DEFAULT, PRIVATE])
 
 
 def alloc(address: int, size: int) -> Event:
@@ -25,11 +33,11 @@ def free(address: int, size: int = 0) -> Event:
 
 
 def test_an_address_is_in_the_segment_that_holds_it() -> None:
-    assert PLACES.of(1_000_000) is PRIVATE
-    assert PLACES.of(1_009_999) is PRIVATE
-    assert PLACES.of(1_010_000) is None
-    assert PLACES.of(999_999) is None
-    assert PLACES.of(2_000_512) is DEFAULT
+    assert SEGMENTS.of(1_000_000) is PRIVATE
+    assert SEGMENTS.of(1_009_999) is PRIVATE
+    assert SEGMENTS.of(1_010_000) is None
+    assert SEGMENTS.of(999_999) is None
+    assert SEGMENTS.of(2_000_512) is DEFAULT
 
 
 def test_a_capture_takes_every_place_that_it_allocated() -> None:
@@ -42,16 +50,16 @@ def test_a_capture_takes_every_place_that_it_allocated() -> None:
         alloc(2_000_000, 4096),
         free(2_009_000),
     ]
-    capture = allocated("graph-3", events, PLACES)
+    capture = allocated("graph-3", events, SEGMENTS)
     assert (capture.pool, capture.allocations) == (POOL, 4)
     assert (capture.peak_bytes, capture.kept_bytes) == (1536, 1536)
-    found = capture.found([PRIVATE])
+    found = capture.memory_in([PRIVATE])
     assert found.graph == "graph-3"
     assert found.extents == (Extent(0, 0, 1536), Extent(0, 4096, 4608))
 
 
 def test_a_capture_that_allocates_nothing_has_no_pool() -> None:
-    capture = allocated("graph-0", [alloc(2_000_000, 512)], PLACES)
+    capture = allocated("graph-0", [alloc(2_000_000, 512)], SEGMENTS)
     assert (capture.pool, capture.allocations, capture.extents) == (None, 0, [])
 
 
@@ -69,7 +77,7 @@ def test_the_peak_is_divided_by_owner() -> None:
     ]
     before = {block.address: block for block in (weight, old_gradient)}
     after = {block.address: block for block in (weight, new_gradient)}
-    peak = at_peak(before, after, events, PLACES)
+    peak = at_peak(before, after, events, SEGMENTS)
     assert {(block.address, block.owner) for block in peak} == {
         (2_000_000, Owner.WEIGHTS),
         (2_001_024, Owner.GRADIENTS),
@@ -82,13 +90,13 @@ def test_the_peak_is_divided_by_owner() -> None:
 def test_a_place_that_is_taken_again_after_the_peak_was_transient() -> None:
     after = {2_000_000: Block(2_000_000, 100, DEFAULT_POOL, Owner.TENSORS)}
     events = [alloc(2_000_000, 900), free(2_000_000), alloc(2_000_000, 100)]
-    (peak,) = at_peak({}, after, events, PLACES)
+    (peak,) = at_peak({}, after, events, SEGMENTS)
     assert (peak.size, peak.owner) == (900, Owner.TRANSIENT)
 
 
 def test_without_events_the_peak_is_what_was_there() -> None:
     before = {1: Block(1, 5, POOL, Owner.TENSORS)}
-    assert at_peak(before, before, [], PLACES) == [before[1]]
+    assert at_peak(before, before, [], SEGMENTS) == [before[1]]
 
 
 extents = st.tuples(st.integers(0, 60), st.integers(1, 20)).map(

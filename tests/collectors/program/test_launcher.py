@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from collectors.program.launcher import Ended, end_like, require_hook, run_program, why_unwatched
+from collectors.program.launcher import (
+    ProgramExit,
+    end_like,
+    require_hook,
+    run_program,
+    why_unwatched,
+)
 from graphviz_dash.errors import InputError, MissingRequirementError
 
 ROOT = Path(__file__).parents[3]
@@ -185,4 +191,4 @@ def test_the_programs_python_is_asked_for_what_the_hook_needs() -> None:
 
 def test_exit_codes_pass_through() -> None:
     assert end_like(3) == 3
-    assert why_unwatched(Ended(0, ())) is not None
+    assert why_unwatched(ProgramExit(0, ())) is not None

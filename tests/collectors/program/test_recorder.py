@@ -13,7 +13,7 @@ import pytest
 
 from graphviz_dash.bundle.read import BundleContents, read_bundle
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.model.recording import Recording, StepRung
+from graphviz_dash.model.recording import BoundaryKind, Recording
 from graphviz_dash.model.run import ExecutionMode
 
 ROOT = Path(__file__).parents[3]
@@ -61,7 +61,10 @@ def test_a_loop_of_replays_is_counted_timed_and_traced(tmp_path: Path) -> None:
     manifest = contents.manifest
     assert (manifest.mode, manifest.status) == (ExecutionMode.RECORDED, "complete")
     assert (manifest.workload.name, manifest.workload.seed) == ("train.py", None)
-    assert (recording.rung, recording.boundary) == (StepRung.REPLAYS, "replay of graph-0")
+    assert (recording.boundary_kind, recording.boundary) == (
+        BoundaryKind.REPLAYS,
+        "replay of graph-0",
+    )
     (graph,) = recording.graphs
     # Three steps settle, four are marked.
     assert (graph.replays, graph.window_replays, graph.nodes) == (40, 7, 2)
@@ -83,41 +86,41 @@ def test_a_loop_of_replays_is_counted_timed_and_traced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "rung", "boundary"),
+    ("program", "kind", "boundary"),
     [
         (
             "o = torch.optim.SGD()\nfor _ in range(20):\n    g.replay(); o.step()",
-            StepRung.OPTIMIZER,
+            BoundaryKind.OPTIMIZER,
             "SGD.step returns",
         ),
         (
             "o = torch.optim.SGD()\nh = G()\nwith torch.cuda.graph(h):\n    o.step()\n"
             "for _ in range(20):\n    g.replay(); h.replay()",
-            StepRung.OPTIMIZER,
+            BoundaryKind.OPTIMIZER,
             "replay of graph-1, which holds SGD.step",
         ),
         (
             "import collectors\no = torch.optim.SGD()\n"
             "for _ in range(20):\n    g.replay(); o.step(); collectors.step()",
-            StepRung.EXPLICIT,
+            BoundaryKind.EXPLICIT,
             "collectors.step()",
         ),
         (
             "class M(torch.nn.Module):\n    def forward(self): pass\n"
             "class Net(torch.nn.Module):\n    inner = M()\n    def forward(self): self.inner()\n"
             "net = Net()\nfor _ in range(20):\n    net()\nassert type(net).__call__",
-            StepRung.FORWARDS,
+            BoundaryKind.FORWARDS,
             "forward of Net",
         ),
     ],
 )
-def test_the_surest_rung_ends_steps(
-    tmp_path: Path, program: str, rung: StepRung, boundary: str
+def test_the_surest_kind_ends_steps(
+    tmp_path: Path, program: str, kind: BoundaryKind, boundary: str
 ) -> None:
     done = run(tmp_path, CAPTURE + "g = captured()\n" + program, "--skip", "4", "--steps", "2")
     assert done.returncode == 0, done.stderr
     _, recording = seen(tmp_path)
-    assert (recording.rung, recording.boundary) == (rung, boundary)
+    assert (recording.boundary_kind, recording.boundary) == (kind, boundary)
     assert (len(recording.step_ns), recording.marked) == (4, 2)
 
 
@@ -219,7 +222,7 @@ def test_the_compiler_finds_modules_as_torch_made_them(tmp_path: Path) -> None:
     done = run(tmp_path, program)
     assert done.stdout == "__call__ False compile\n", done.stderr
     _, recording = seen(tmp_path)
-    assert (recording.rung, recording.steps) == (StepRung.FORWARDS, 5)
+    assert (recording.boundary_kind, recording.steps) == (BoundaryKind.FORWARDS, 5)
 
 
 def test_torch_is_left_as_it_was_and_part_of_a_program_can_be_recorded(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 
 from collectors.program.steps import PATIENCE, StepClock
-from graphviz_dash.model.recording import StepRung
+from graphviz_dash.model.recording import BoundaryKind
 
-EXPLICIT, OPTIMIZER = StepRung.EXPLICIT, StepRung.OPTIMIZER
-REPLAYS, FORWARDS = StepRung.REPLAYS, StepRung.FORWARDS
+EXPLICIT, OPTIMIZER = BoundaryKind.EXPLICIT, BoundaryKind.OPTIMIZER
+REPLAYS, FORWARDS = BoundaryKind.REPLAYS, BoundaryKind.FORWARDS
 
 
 class Told:
@@ -20,9 +20,9 @@ class Told:
             lambda: self.events.append("ended"), lambda: self.events.append("began")
         )
 
-    def tick(self, rung: StepRung, candidate: object, times: int = 1) -> None:
+    def tick(self, kind: BoundaryKind, candidate: object, times: int = 1) -> None:
         for _ in range(times):
-            self.clock.tick(rung, candidate, f"{rung.value} {candidate}")
+            self.clock.tick(kind, candidate, f"{kind.value} {candidate}")
 
 
 def test_the_first_tick_begins_and_each_further_one_ends_a_step() -> None:
@@ -32,12 +32,12 @@ def test_the_first_tick_begins_and_each_further_one_ends_a_step() -> None:
     assert (told.clock.steps, told.clock.boundary) == (3, "replays a")
 
 
-def test_a_surer_rung_takes_over_and_a_weaker_one_counts_no_more() -> None:
+def test_a_surer_kind_takes_over_and_a_weaker_one_counts_no_more() -> None:
     told = Told()
-    for place, rung in enumerate((FORWARDS, REPLAYS, OPTIMIZER, EXPLICIT)):
-        assert told.clock.wants(rung)
-        told.tick(rung, "x", 2)
-        assert (told.clock.rung, told.clock.steps) == (rung, place + 1)
+    for place, kind in enumerate((FORWARDS, REPLAYS, OPTIMIZER, EXPLICIT)):
+        assert told.clock.wants(kind)
+        told.tick(kind, "x", 2)
+        assert (told.clock.boundary_kind, told.clock.steps) == (kind, place + 1)
     told.tick(OPTIMIZER, "x", 5)
     told.tick(FORWARDS, "x", 5)
     assert told.clock.steps == 4
