@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -45,7 +46,26 @@ def _run_name(_context: click.Context, _option: click.Parameter, value: str | No
     return value
 
 
-@click.command()
+_HELP: Final = """\
+Run a workload on the GPU in each mode, or a program as it is, and write what was measured.
+
+For each mode: a clean pass, in which no profiler is ever attached; a capture pass under
+torch.profiler, which reads the graph from the driver; a traced pass; and a memory pass under
+torch's memory recorder. Each runs in a process of its own. A mode that fails is kept with its
+cause, and the others are collected. With --node-ids there is one more, under cupti-python; with
+--observers the step is timed in six more processes, each with another tool attached.
+
+\b
+Under torchrun each rank collects its own runs, all ranks pass by pass:
+
+    torchrun --nproc-per-node 2 -m collectors --workload tp-transformer -o FOLDER
+
+A program after ``--`` runs once, unchanged, with its own output and exit code: its captures,
+replays and steps are recorded, and some of its steps traced.
+"""
+
+
+@click.command(help=_HELP)
 @click.option(
     "--workload",
     metavar="NAME",
@@ -151,22 +171,7 @@ def collect(
     attribute: bool,
     program: tuple[str, ...],
 ) -> None:
-    """Run a workload on the GPU in each mode, or a program as it is, and write what was measured.
-
-    For each mode: a clean pass, in which no profiler is ever attached; a capture pass under
-    torch.profiler, which reads the graph from the driver; a traced pass; and a memory pass under
-    torch's memory recorder. Each runs in a process of its own. A mode that fails is kept with its
-    cause, and the others are collected. With --node-ids there is one more, under cupti-python; with
-    --observers the step is timed in six more processes, each with another tool attached.
-
-    \b
-    Under torchrun each rank collects its own runs, all ranks pass by pass:
-
-        torchrun --nproc-per-node 2 -m collectors --workload tp-transformer -o FOLDER
-
-    A program after ``--`` runs once, unchanged, with its own output and exit code: its captures,
-    replays and steps are recorded, and some of its steps traced.
-    """
+    """The command: collects a workload in passes, or records a program."""
     if name is not None and len(modes) > 1 and not program:
         raise click.BadParameter(f"one run, but {len(modes)} modes", param_hint="'--name'")
     context = this_rank()
@@ -188,8 +193,7 @@ def collect(
         return
     if workload is None:
         raise click.UsageError("Give --workload NAME, or a program: -- python train.py ...")
-    say = _Speaker(context)
-    runs = run_collection(
+    _collect_workload(
         Collection(
             workload=workload,
             modes=tuple(ExecutionMode(mode) for mode in modes),
@@ -205,12 +209,16 @@ def collect(
             observers=observers,
             name=name,
         ),
-        say.event,
         context,
     )
+
+
+def _collect_workload(asked: Collection, context: RankContext | None) -> None:
+    say = _Speaker(context)
+    runs = run_collection(asked, say.event, context)
     for run in runs:
         click.echo(run.path)
-    say.line(f"Look at it: graphviz-dash compare {shlex.quote(str(output))}")
+    say.line(f"Look at it: graphviz-dash compare {shlex.quote(str(asked.output))}")
     _exit_for(runs)
 
 

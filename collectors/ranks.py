@@ -63,20 +63,24 @@ _KEPT_SETTINGS: Final = (
 
 @dataclass(frozen=True)
 class RankContext:
-    """Which of the ranks this process is, and where the ranks' store is.
-
-    ``hosted`` tells that torchrun keeps the store; else rank 0 does. ``attempt`` counts restarts:
-    keys of an earlier attempt may still be in the store.
-    """
+    """Which of the ranks this process is, and where the ranks' store is."""
 
     rank: int
+    """Of all ranks, from 0."""
     world_size: int
+    """How many ranks there are."""
     local_rank: int
+    """Of the ranks on this machine, from 0."""
     local_world_size: int
+    """How many ranks this machine has."""
     address: str
+    """The host of the ranks' store."""
     port: int
+    """The port of the ranks' store."""
     hosted: bool
+    """Whether torchrun keeps the store; else rank 0 does."""
     attempt: int
+    """Counts restarts: keys of an earlier attempt may still be in the store."""
 
     @property
     def launcher(self) -> tuple[str, ...]:

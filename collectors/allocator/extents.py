@@ -14,15 +14,16 @@ from graphviz_dash.model.memory import DEFAULT_POOL, Extent, GraphMemory, Owner,
 
 @dataclass(frozen=True)
 class Segment:
-    """Memory that the allocator holds from the device: addresses ``begin`` to before ``end``.
-
-    ``live`` are the addresses and sizes of the blocks in use.
-    """
+    """Memory that the allocator holds from the device."""
 
     begin: int
+    """Its first address."""
     end: int
+    """The address behind its last byte."""
     pool: tuple[int, int]
+    """The allocator's id of the pool that it belongs to."""
     live: tuple[tuple[int, int], ...]
+    """Address and size in bytes of each block that is in use."""
 
 
 class SegmentIndex:
@@ -54,9 +55,13 @@ class Block:
     """A live allocation."""
 
     address: int
+    """Where it begins."""
     size: int
+    """In bytes, as the allocator rounds it."""
     pool: PoolId
+    """The pool that it was allocated from."""
     owner: Owner
+    """Whose it is."""
 
 
 def at_peak(
@@ -100,12 +105,19 @@ class Capture:
     """What one capture allocated in private pools, by address."""
 
     graph: str
+    """The id of the captured graph."""
     pool: PoolId | None
+    """The pool that its allocations came from; None where it allocated nothing."""
     allocations: int
+    """How many there were."""
     peak_bytes: int
+    """Most bytes of its own allocations alive at once."""
     kept_bytes: int
+    """Bytes of its own that were alive when it ended."""
     extents: list[tuple[int, int]]
+    """Addresses, begin and end, that were allocated at some time of the capture, merged."""
     instantiate_device_bytes: int | None = None
+    """Growth of device memory while the graph was instantiated; None where it never was."""
 
     def memory_in(self, private: Sequence[Segment]) -> GraphMemory:
         """With its extents as places in ``private``."""

@@ -11,17 +11,24 @@ _LOW = 0xFFFF_FFFF
 
 
 class Record(NamedTuple):
-    """One activity record. ``graph`` is 0 for work that no graph ran; ``node`` has the graph's id
-    in its upper half; times in ns of CUPTI's clock."""
+    """One activity record of CUPTI."""
 
     look: NodeLook
+    """What it shows besides times and ids."""
     graph: int
+    """The id of the executable graph that ran the work; 0 for work that no graph ran."""
     node: int
+    """The id of the node, with the graph's id in its upper half."""
     correlation: int
+    """Shared by all work of one launch."""
     device: int
+    """The device's ordinal."""
     stream: int
+    """The stream's number."""
     start: int
+    """In ns of CUPTI's clock."""
     end: int
+    """In ns of CUPTI's clock."""
 
 
 def node_id_pass(

@@ -31,15 +31,20 @@ _MOST_ATTEMPTS: Final = 40
 
 @dataclass
 class Captures:
-    """What came of the captures: the illegal calls in the order they were met, and, when the last
-    capture came through, its graph, the step's result and the memory that it uses."""
+    """What came of the captures of one step."""
 
     attempts: int = 0
+    """How many captures were begun."""
     findings: list[Draft] = field(default_factory=list)
+    """The illegal calls, in the order they were met."""
     graph: Any = None
+    """The torch.cuda.CUDAGraph of the capture that came through; None where none did."""
     result: Any = None
+    """What the step returned in that capture."""
     watch: Watch | None = None
+    """What was seen in that capture; None where none came through."""
     finished: bool = False
+    """Whether the last capture came through."""
 
 
 def eager_step(step: Step, stream: torch.cuda.Stream) -> tuple[StepLog, Watch]:
@@ -92,10 +97,16 @@ def capture(step: Step, stream: torch.cuda.Stream, answers: dict[Key, list[Any]]
 
 @dataclass
 class _Attempt:
+    """One capture."""
+
     graph: Any
+    """Its torch.cuda.CUDAGraph; None where the capture broke."""
     result: Any
+    """What the step returned; None where the capture broke."""
     watch: Watch
+    """What was seen in it."""
     broken: Event | None
+    """The call that broke it; None where it came through."""
 
 
 def _attempt(
@@ -108,7 +119,7 @@ def _attempt(
     lines: bool,
 ) -> _Attempt:
     graph = torch.cuda.CUDAGraph(keep_graph=True)
-    watch = Watch(stream.cuda_stream, capture=True, known=answered, answers=answers)
+    watch = Watch(stream.cuda_stream, capture=True, answered=answered, answers=answers)
     result: Any = None
     tracer = Lines(watch) if lines else nullcontext()
     try:
@@ -224,7 +235,7 @@ def escaped(watch: Watch) -> list[Draft]:
     loose = [
         event
         for event in watch.log.events
-        if event.on_gpu and not event.captured and (event.op, event.spot) not in watch.known
+        if event.on_gpu and not event.captured and (event.op, event.spot) not in watch.answered
     ]
     drafts: dict[tuple[Spot | None, str | None], Draft] = {}
     for event in loose:

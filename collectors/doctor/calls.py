@@ -92,7 +92,7 @@ def _watched(
         on_gpu=False,
     )
     suspect = with_violation(event, Violation(rule) if rule else None)
-    if (name, spot) in watch.known:
+    if (name, spot) in watch.answered:
         watch.enter(event)
         kept = watch.next_answer((name, spot))
         watch.made(kept)

@@ -13,13 +13,16 @@ from collectors.doctor.places import Spot
 
 @dataclass(frozen=True)
 class Unjoined:
-    """A stream with work that the origin never waited for: where it last worked and by what, and
-    how much of its work is unjoined."""
+    """A stream with work that the origin never waited for."""
 
     stream: int
+    """The handle of the stream."""
     spot: Spot | None
+    """The line of its last work; None where it is not the user's."""
     op: str
+    """The operator or call of its last work."""
     unjoined: int
+    """How many pieces of its work nothing waited for."""
 
 
 class Clock:
@@ -28,36 +31,36 @@ class Clock:
 
     def __init__(self, origin: int) -> None:
         self._origin = origin
-        self._known: dict[int, dict[int, int]] = {origin: {origin: 0}}
+        self._counts: dict[int, dict[int, int]] = {origin: {origin: 0}}
         self._events: dict[int, dict[int, int]] = {}
         self._last: dict[int, tuple[Spot | None, str]] = {}
 
     def works(self, stream: int, spot: Spot | None, op: str) -> None:
         """An operator was launched on a stream."""
-        own = self._known.setdefault(stream, {})
+        own = self._counts.setdefault(stream, {})
         own[stream] = own.get(stream, 0) + 1
         self._last[stream] = (spot, op)
 
     def records(self, event: int, stream: int) -> None:
         """An event was recorded in a stream."""
-        self._events[event] = dict(self._known.setdefault(stream, {}))
+        self._events[event] = dict(self._counts.setdefault(stream, {}))
 
     def waits(self, event: int, stream: int) -> None:
         """A stream waits for an event."""
-        counts = self._known.setdefault(stream, {})
+        counts = self._counts.setdefault(stream, {})
         for other, count in self._events.get(event, {}).items():
             counts[other] = max(counts.get(other, 0), count)
 
     def is_member(self, stream: int) -> bool:
         """Whether a stream is the origin, or has waited for it, directly or not."""
-        return self._origin in self._known.get(stream, {})
+        return self._origin in self._counts.get(stream, {})
 
     def unjoined(self) -> tuple[Unjoined, ...]:
         """Forked streams whose last work the origin does not know of."""
-        joined = self._known[self._origin]
+        joined = self._counts[self._origin]
         streams = []
         for stream, (spot, op) in self._last.items():
-            behind = self._known[stream].get(stream, 0) - joined.get(stream, 0)
+            behind = self._counts[stream].get(stream, 0) - joined.get(stream, 0)
             if stream != self._origin and self.is_member(stream) and behind > 0:
                 streams.append(Unjoined(stream, spot, op, behind))
         return tuple(streams)

@@ -31,19 +31,30 @@ _HARMLESS: Final = frozenset(
 
 @dataclass(frozen=True)
 class Draft:
-    """A finding before its place is read from the source."""
+    """A finding before its line is read from the source; fields as in the model's Finding."""
 
     rule: RuleId
+    """The rule that was broken."""
     severity: Severity
+    """Whether the capture fails by it, or replays go wrong."""
     seen: Seen
+    """How it is known."""
     spot: Spot | None
+    """The line of the user's code; None where there is none."""
     op: str | None
+    """The operator or call; None where only the line is known."""
     stream: str | None
+    """The current stream in words; None where it does not matter."""
     thread: str | None = None
+    """The Python thread; None for the step's own."""
     message: str | None = None
+    """The error as it was raised; None where there was none."""
     calls: int | None = None
+    """How often a step comes by; None where that was not counted."""
     evidence: tuple[Evidence, ...] = ()
+    """Facts that support it."""
     first: bool = False
+    """Whether this call ended the capture, or would."""
 
     @property
     def key(self) -> tuple[RuleId, Spot | None, str | None]:

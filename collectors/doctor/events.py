@@ -14,14 +14,18 @@ Scalar: TypeAlias = int | float | bool | str
 
 @dataclass(frozen=True)
 class TensorUse:
-    """An argument of an operator. ``address`` is of its first element, ``device`` is "cuda",
-    "pinned" or "cpu"; ``inner``: its memory was made within the step."""
+    """A tensor that is an argument of an operator."""
 
     address: int | None
+    """Of its first element; None where it has no memory."""
     shape: tuple[int, ...]
+    """Its sizes."""
     dtype: str
+    """Its type in torch's words, such as ``float32``."""
     device: str
+    """``cuda``, ``pinned`` or ``cpu``."""
     inner: bool
+    """Whether its memory was made within the step."""
 
 
 @dataclass(frozen=True)
@@ -35,22 +39,28 @@ class Violation:
 
 @dataclass(frozen=True)
 class Event:
-    """One operator or watched call of a step.
-
-    ``op`` is empty where only the line is known. ``stream`` names the current CUDA stream,
-    ``captured`` whether it was being captured when the operator began.
-    """
+    """One operator or watched call of a step."""
 
     op: str
+    """Its name; empty where only the line is known."""
     spot: Spot | None
+    """The line of the user's code that led to it; None where none did."""
     stream: str
+    """The current CUDA stream, in words."""
     captured: bool
+    """Whether that stream was being captured when it began."""
     thread: str | None
+    """The Python thread; None for the step's own."""
     inputs: tuple[TensorUse, ...] = ()
+    """The tensors among its arguments, in their order."""
     scalars: tuple[Scalar, ...] = ()
+    """The numbers, texts and truth values among its arguments, in their order."""
     on_gpu: bool = True
+    """Whether a tensor of the GPU is an argument or a result."""
     makes_cpu: bool = False
+    """Whether a tensor on the CPU is a result."""
     violation: Violation | None = None
+    """The rule that it breaks; None where it breaks none."""
 
 
 @dataclass

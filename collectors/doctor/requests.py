@@ -10,16 +10,20 @@ REPORT_FILE: Final = "doctor.json"
 
 
 class DoctorRequest(Struct, frozen=True):
-    """A workload's step to examine: ``warmup`` steps, then ``steps`` that are watched and compared.
-    ``out`` is an existing folder for the report; ``settings`` are ``name=value`` of the workload's
-    parameters."""
+    """A workload's step to examine."""
 
     factory: str
+    """``module:function`` of the workload's factory."""
     seed: int
+    """torch's seed before the workload is built."""
     warmup: int
+    """Steps that are run before any is watched."""
     steps: int
+    """Steps that are watched and compared."""
     out: str
+    """An existing folder for the report."""
     settings: tuple[str, ...] = ()
+    """``name=value`` of the workload's parameters."""
 
 
 class ProgramSettings(Struct, frozen=True):

@@ -47,21 +47,24 @@ class Outside:
 
 @dataclass
 class Watch:
-    """One step that is watched. ``origin`` is the handle of the stream it runs on.
-
-    With ``capture``, that stream is being captured: the first operator after which the capture is
-    broken is ``broken``. ``known`` are calls that broke an earlier attempt; they are answered with
-    what they gave in an eager step (``answers``), so that the capture goes on.
-    """
+    """One step that is watched, eager or in a capture."""
 
     origin: int
+    """The handle of the stream that the step runs on."""
     capture: bool
-    known: frozenset[Key] = frozenset()
+    """Whether that stream is being captured."""
+    answered: frozenset[Key] = frozenset()
+    """Calls that broke an earlier attempt, which are answered so that the capture goes on."""
     answers: dict[Key, list[Any]] = field(default_factory=dict)
+    """What those calls gave in an eager step, in the order of the calls."""
     registered: Sequence[torch.Generator] = ()
+    """The generators that the graph was told of."""
     log: StepLog = field(default_factory=StepLog)
+    """The operators and calls of the step, in their order."""
     broken: Event | None = None
+    """The first call after which the capture is broken; None while it is whole."""
     outside: dict[int, Outside] = field(default_factory=dict)
+    """Memory from outside the step that it used, by address."""
 
     def __post_init__(self) -> None:
         self.owner = threading.get_ident()
@@ -118,7 +121,7 @@ class Watch:
             violation=violation,
         )
         self._find_broken(event)
-        if key in self.known:
+        if key in self.answered:
             result = self._answer(func, args, kwargs, key, event)
             if result is not _NO_ANSWER:
                 self._enter(event, tensors, result)

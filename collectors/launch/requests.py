@@ -26,13 +26,17 @@ class Request(Struct, frozen=True):
 
 
 class Measured(Struct, frozen=True):
-    """What was measured. ``whole``: all that was asked for; else the last series may be shorter
-    than the others, and graphs that were not reached have none."""
+    """What was measured."""
 
     whole: bool
+    """All that was asked for; else the last series may be shorter than the others, and graphs that
+    were not reached have none."""
     call_ns: tuple[int, ...]
+    """Times of a call that does nothing, through cuda-python."""
     clock_ns: tuple[int, ...]
+    """Times between two readings of the clock in a row."""
     series: tuple[LaunchSeries, ...]
+    """The samples, a series for each topology."""
 
 
 def topologies(

@@ -26,18 +26,19 @@ _RECORD_STEPS = 4
 
 @dataclass(frozen=True)
 class Call:
-    """A module as one step called it. ``depth`` 0: from outside any other module.
-
-    ``samples`` are copies of its arguments, or None where make_graphed_callables could not take
-    it: no parameters on the GPU, or an argument that is no CUDA tensor or was given by keyword.
-    ``stream`` is the handle of the CUDA stream that was current.
-    """
+    """A module as one step called it."""
 
     module: nn.Module
+    """The module itself."""
     depth: int
+    """How many modules' calls it was called within; 0: from outside any other module."""
     samples: tuple[torch.Tensor, ...] | None
+    """Copies of its arguments; None where make_graphed_callables could not take it: no parameters
+    on the GPU, or an argument that is no CUDA tensor or was given by keyword."""
     grad_enabled: bool
+    """Whether torch recorded gradients."""
     stream: int
+    """The handle of the CUDA stream that was current."""
 
 
 def _samples(

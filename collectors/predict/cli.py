@@ -52,7 +52,7 @@ def predict(
     the result.
     """
     require("torch", "cuda.bindings")
-    from collectors.predict.run import Recording, record
+    from collectors.predict.run import SuiteRecording, record
     from collectors.predict.suites import load_suite
 
     factories = load_suite(suite)
@@ -61,7 +61,7 @@ def predict(
         if name not in factories:
             raise InputError(f"--only {name}", "no such workload", f"one of {', '.join(factories)}")
     failures = record(
-        Recording(
+        SuiteRecording(
             suite=suite,
             names=wanted,
             factories={

@@ -15,17 +15,23 @@ DONE: Final = "done: "
 
 
 class SuiteRequest(Struct, frozen=True):
-    """All workloads of ``suite``, a module, in one process: timed clean, or traced eagerly.
-
-    ``out`` has an empty folder for each workload, by its name; ``names`` are those to run.
-    """
+    """All workloads of a suite in one process."""
 
     kind: Literal["clean", "traced"]
+    """What is done: timed with nothing attached, or traced eagerly."""
     suite: str
+    """The module of the workloads."""
     names: tuple[str, ...]
+    """Those of them to run."""
     seed: int
+    """torch's seed before each workload is built."""
     warmup: int
+    """Iterations before anything is measured or captured."""
     iterations: int
+    """Replays in each timed series."""
     eager_iterations: int
+    """Eager steps in each timed series."""
     traced_iterations: int
+    """Eager steps under the profiler."""
     out: str
+    """Has an empty folder for each workload, by its name."""

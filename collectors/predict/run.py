@@ -49,63 +49,70 @@ _NOT_TAKEN: Final = "a recording for predictions has only clean timings and an e
 
 
 @dataclass(frozen=True)
-class Recording:
-    """What to record. ``suite`` is the module of the workloads, ``names`` those of them to run.
-
-    ``iterations`` are replays in each series, ``eager_iterations`` eager steps.
-    """
+class SuiteRecording:
+    """What to record of a suite."""
 
     suite: str
+    """The module of the workloads."""
     names: tuple[str, ...]
+    """Those of them to run."""
     factories: dict[str, str]
+    """``module:function`` of each workload, by its name."""
     output: Path
+    """The folder in which each workload becomes an experiment."""
     iterations: int
+    """Replays in each timed series."""
     eager_iterations: int
+    """Eager steps in each timed series."""
     traced_iterations: int
+    """Eager steps under the profiler."""
     warmup: int
+    """Iterations before anything is measured or captured."""
     seed: int
+    """torch's seed before each workload is built."""
     command: tuple[str, ...]
+    """What the user typed, for the manifests."""
 
 
-def record(what: Recording, report: Callable[[str], None]) -> tuple[tuple[str, Failure], ...]:
+def record(asked: SuiteRecording, report: Callable[[str], None]) -> tuple[tuple[str, Failure], ...]:
     """Writes ``output/<workload>/eager`` and ``/graph`` and returns what failed, by workload.
 
     Raises:
         InputError: an experiment of that name is there already.
         MissingRequirementError: torch sees no CUDA device.
     """
-    for name in what.names:
-        if (what.output / name).exists():
-            raise InputError(what.output / name, "something is there", "a new place")
-    what.output.mkdir(parents=True, exist_ok=True)
-    with Staging(what.output, "predict") as staging:
+    for name in asked.names:
+        if (asked.output / name).exists():
+            raise InputError(asked.output / name, "something is there", "a new place")
+    asked.output.mkdir(parents=True, exist_ok=True)
+    with Staging(asked.output, "predict") as staging:
         environment = machine_environment(staging.path)
-        report(f"{environment.gpu_name}: {len(what.names)} workloads, timed and then traced")
+        report(f"{environment.gpu_name}: {len(asked.names)} workloads, timed and then traced")
         for kind in ("clean", "traced"):
-            for name in what.names:
+            for name in asked.names:
                 (staging.path / kind / name).mkdir(parents=True)
-            _run(what, kind, staging.path, report)
+            _run(asked, kind, staging.path, report)
         failures: list[tuple[str, Failure]] = []
-        for name in what.names:
+        for name in asked.names:
             failures += [
-                (name, failure) for failure in _bundles(what, name, staging.path, environment)
+                (name, failure) for failure in _bundles(asked, name, staging.path, environment)
             ]
         return tuple(failures)
 
 
-def _run(what: Recording, kind: str, scratch: Path, report: Callable[[str], None]) -> None:
+def _run(asked: SuiteRecording, kind: str, scratch: Path, report: Callable[[str], None]) -> None:
     """Runs all workloads in one process, or in another one after each that fails."""
-    left = list(what.names)
+    left = list(asked.names)
     while left:
         request = SuiteRequest(
             kind="clean" if kind == "clean" else "traced",
-            suite=what.suite,
+            suite=asked.suite,
             names=tuple(left),
-            seed=what.seed,
-            warmup=what.warmup,
-            iterations=what.iterations,
-            eager_iterations=what.eager_iterations,
-            traced_iterations=what.traced_iterations,
+            seed=asked.seed,
+            warmup=asked.warmup,
+            iterations=asked.iterations,
+            eager_iterations=asked.eager_iterations,
+            traced_iterations=asked.traced_iterations,
             out=str(scratch / kind),
         )
         file = scratch / f"{kind}.json"
@@ -156,7 +163,7 @@ def _died(kind: str, code: int) -> Failure:
 
 
 def _bundles(
-    what: Recording, name: str, scratch: Path, environment: Environment
+    asked: SuiteRecording, name: str, scratch: Path, environment: Environment
 ) -> tuple[Failure, ...]:
     """Writes both runs of one workload; returns the failures that are in them."""
     clean, traced = scratch / "clean" / name, scratch / "traced" / name
@@ -190,14 +197,14 @@ def _bundles(
             version=FORMAT_VERSION,
             tool_version=__version__,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
-            command=what.command,
+            command=asked.command,
             workload=WorkloadInfo(
                 name=name,
-                factory=what.factories[name],
-                seed=what.seed,
-                warmup=what.warmup,
-                iterations=what.eager_iterations if eager else what.iterations,
-                traced_iterations=what.traced_iterations if eager else 0,
+                factory=asked.factories[name],
+                seed=asked.seed,
+                warmup=asked.warmup,
+                iterations=asked.eager_iterations if eager else asked.iterations,
+                traced_iterations=asked.traced_iterations if eager else 0,
             ),
             mode=mode,
             rank=None,
@@ -207,7 +214,7 @@ def _bundles(
             environment=environment,
             files=(),
         )
-        with BundleWriter(what.output / name / mode.value) as writer:
+        with BundleWriter(asked.output / name / mode.value) as writer:
             if timings is not None:
                 writer.add(parts.CLEAN, timings)
             if eager and trace.exists():

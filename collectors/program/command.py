@@ -21,16 +21,22 @@ NEEDS = ("graphviz_dash", "collectors", "msgspec", "numpy", "torch", "cuda")
 
 @dataclass(frozen=True)
 class RecordingRequest:
-    """What to run and what to record of it. ``typed`` is the whole command line, for the manifest;
-    ``skip``, ``steps`` and ``attribute`` are as in docs/cli.md."""
+    """What to run and what to record of it."""
 
     program: tuple[str, ...]
+    """The command line of the program."""
     output: Path
+    """The folder of the experiment."""
     name: str
+    """The run's name in it."""
     skip: int
+    """Steps that pass before the traced window, counted anew after each capture."""
     steps: int
+    """Steps in the traced window; 0 for none."""
     attribute: bool
+    """Whether captures are profiled too."""
     typed: tuple[str, ...]
+    """The whole command line, for the manifest."""
 
 
 def record_program(

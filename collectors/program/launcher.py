@@ -38,15 +38,17 @@ _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class PythonProcess(msgspec.Struct, frozen=True):
-    """A Python process of the program. ``torch``: it imported torch, and the hook was due.
-
-    ``error``: why the hook could not be called (a module missing in that Python), or None.
-    """
+    """A Python process of the program."""
 
     pid: int
+    """Its process id."""
     python: str
+    """The interpreter's path."""
     torch: bool
+    """Whether it imported torch, so that the hook was due."""
     error: str | None
+    """Why the hook could not be called (a module missing in that Python); None where it was, or was
+    not due."""
 
 
 @dataclass(frozen=True)

@@ -54,21 +54,34 @@ _CALLERS: Final = 8
 
 @dataclass(eq=False)
 class _Capture:
-    """What is known of one capture; ``seen`` counts its replays."""
+    """What is known of one capture."""
 
     seen: Seen
+    """Counts its replays."""
     captured_at: tuple[str, ...]
+    """``file:line`` of the calls that led to it, innermost first."""
     step: int
+    """Steps that had ended before it."""
     began: int = 0
+    """When it began, in ns of the performance counter."""
     capture_ns: int = 0
+    """How long it took, less the time taken to read it."""
     reading_ns: int = 0
+    """How long it took to read the graph."""
     nodes: int | None = None
+    """How many nodes it has; None while it was not read."""
     problem: str | None = None
+    """Why it could not be read, or how it failed; None where all is well."""
     profiled: bool = False
+    """Whether a profiler of ours ran."""
     optimizer: tuple[int, str] | None = None
+    """Identity and name of the optimizer that stepped in it; None where none did."""
     before_window: int = 0
+    """Replays before the traced window."""
     window_replays: int = 0
+    """Replays in the traced window."""
     graphs: tuple[CapturedGraph, ...] = field(default=())
+    """What was read, until it is written."""
 
 
 class ProgramRecorder:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,8 @@ from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
 
 if TYPE_CHECKING:
     from collectors.program.recorder import ProgramRecorder
+
+StrPath: TypeAlias = str | os.PathLike[str]
 
 HOOK: Final = "collectors.program.session:begin"
 SKIP: Final = 30
@@ -42,7 +44,7 @@ def step() -> None:
 
 @contextmanager
 def record(
-    output: str | Path, name: str = "recorded", skip: int = SKIP, steps: int = STEPS
+    output: StrPath, name: str = "recorded", skip: int = SKIP, steps: int = STEPS
 ) -> Iterator[None]:
     """Records what is done with CUDA graphs within it, and writes the run bundle ``output/name``.
 

@@ -13,6 +13,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from collectors.passes.annotate import annotated
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.marks import CAPTURE, STEP
 
 SETTLE: Final = 3
@@ -45,14 +46,14 @@ class _Session:
         return None
 
 
-def _begin(trace: Path, shapes: bool) -> _Session | str:
-    """A session, or why there can be none now."""
+def _begin(trace: Path, fact: Fact, shapes: bool) -> _Session | Missing:
+    """A session for the pass ``fact``, or why there can be none now."""
     if torch.autograd._profiler_enabled():
-        return "a profiler of the program's own was running"
+        return Missing(fact, "a profiler of the program's own was running")
     try:
         return _Session(trace, shapes)
     except RuntimeError as error:
-        return f"torch.profiler would not start: {error}"
+        return Missing(fact, f"torch.profiler would not start: {error}")
 
 
 class TracedWindow:
@@ -77,9 +78,9 @@ class TracedWindow:
     def open(self) -> None:
         """Starts the profiler, at a boundary between two steps."""
         torch.cuda.synchronize()
-        session = _begin(self._trace, shapes=False)
-        if isinstance(session, str):
-            self.refused, self.done = session, True
+        session = _begin(self._trace, Fact.TRACED_PASS, shapes=False)
+        if isinstance(session, Missing):
+            self.refused, self.done = session.reason, True
         else:
             self._session, self.profiling = session, True
 
@@ -144,9 +145,9 @@ class CaptureSession:
             compiled: torch.compile makes the capture; the compiler must not see our ranges.
         """
         if self._wanted and not self.used:
-            session = _begin(self._trace, shapes=True)
+            session = _begin(self._trace, Fact.CAPTURE_PASS, shapes=True)
             self.used = True
-            self._session = None if isinstance(session, str) else session
+            self._session = None if isinstance(session, Missing) else session
             self.profiling = self._session is not None
         if self._session is not None:
             self._quiet = 0

@@ -18,11 +18,17 @@ class GptSize:
     """The sizes of the model and of what it is fed in one step."""
 
     layers: int = 4
+    """Transformer layers."""
     hidden: int = 256
+    """Width of the model."""
     heads: int = 4
+    """Attention heads."""
     sequence: int = 128
+    """Tokens of a sequence."""
     microbatch: int = 2
+    """Sequences of a step."""
     vocabulary: int = 4096
+    """Different tokens."""
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "heads", "sequence", "microbatch", "vocabulary"):

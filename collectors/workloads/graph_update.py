@@ -28,11 +28,17 @@ class Variant:
     """How a variant differs from the first."""
 
     batch: int = 1
+    """Rows of the input."""
     activation: Callable[[], nn.Module] = nn.GELU
+    """Makes the activation of each layer."""
     extra: bool = False
+    """Whether a sigmoid ends the step."""
     joined_late: bool = False
+    """In the odd layer, whether the work goes on behind the copy on the second stream."""
     from_device: bool = False
+    """Whether the input is copied from the device instead of the host."""
     norm_beside: bool = False
+    """In the odd layer, whether the norm runs on the second stream."""
 
 
 VARIANTS = {

@@ -23,14 +23,18 @@ class _Envelope(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Document(Generic[T]):
-    """A kind of file: its ``format``, the ``versions`` that this tool reads (it writes the last),
-    what its document is decoded as, how large it may be, and how to come by one."""
+    """A kind of file that is one JSON document."""
 
     format: str
+    """Its name, which the document repeats."""
     versions: tuple[int, ...]
+    """Those that this tool reads, oldest first; it writes the last."""
     kind: type[T]
+    """What the document is decoded as."""
     most_bytes: int
+    """A larger file is refused unread."""
     advice: str
+    """How to come by such a file, as a sentence."""
 
     def read(self, file: Path) -> T:
         """The document in ``file``.

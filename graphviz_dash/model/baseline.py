@@ -19,20 +19,28 @@ BASELINE_VERSION: Final = 1
 
 
 class BaselineRun(Struct, frozen=True, forbid_unknown_fields=True):
-    """One run. ``series`` are times in ns, an iteration each, and ``counts`` are exact, both by
-    the id of their metric. ``absent`` says by metric why it is in neither. ``failure`` is what
-    failed first, on one line."""
+    """One run of a baseline."""
 
     name: str
+    """The run's name in its experiment."""
     mode: ExecutionMode
+    """The execution mode."""
     rank: Count | None
+    """Of several ranks; None where there was one process."""
     created: str
+    """When it was collected, ISO 8601 in UTC."""
     workload: WorkloadInfo
+    """The workload and how often it ran."""
     environment: Environment
+    """The machine and the software."""
     series: dict[str, tuple[Nanoseconds, ...]]
+    """Times in ns, an iteration each, by the id of their metric."""
     counts: dict[str, int | float]
+    """Exact values by the id of their metric."""
     absent: dict[str, str]
+    """By metric, why it is in neither."""
     failure: str | None
+    """What failed first, on one line; None where nothing did."""
 
 
 class BaselineRecording(Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,6 +54,10 @@ class Baseline(Struct, frozen=True, forbid_unknown_fields=True):
     """The file: one recording of the experiment, or several of the same thing."""
 
     format: Literal["graphviz-dash-baseline"]
+    """The name of the format."""
     version: Literal[1]
+    """The version of the format."""
     tool_version: str
+    """The graphviz-dash that wrote it."""
     recordings: tuple[BaselineRecording, ...]
+    """One recording of the experiment, or several of the same thing."""

@@ -19,54 +19,71 @@ CALIBRATION_VERSION: Final = 1
 
 
 class CalibrationSample(Struct, frozen=True, forbid_unknown_fields=True):
-    """One workload that was recorded: what its eager trace says, and what was measured clean.
-
-    ``features`` are the factors of the terms (analysis/prediction/replay_model.py), ``work_ns`` the
-    time of its kernels along the longest way through the step. ``step_ns`` and ``interval_ns`` are
-    medians of the graphed step; ``predicted_ns`` is the step time predicted by a calibration that
-    was made without this workload. The one-off costs are those of the graph, and ``eager_cpu_ns``
-    the clean launch CPU time of the eager step.
-    """
+    """One workload that was recorded: what its eager trace says, and what was measured clean."""
 
     name: str
+    """The workload's name."""
     nodes: Count
+    """How many nodes its graph has."""
     streams: Count
+    """On how many streams its kernels ran."""
     work_ns: float
+    """The time of its kernels along the longest way through the step, in ns."""
     features: dict[str, float]
+    """The factors of the terms (analysis/prediction/replay_model.py), by name."""
     step_ns: Nanoseconds
+    """Median of the synchronised graphed step, in ns."""
     interval_ns: Nanoseconds
+    """Median of the graphed step back to back, in ns."""
     replay_cpu_ns: Nanoseconds
+    """Median launch CPU time of the replay, in ns."""
     predicted_ns: float
+    """The step time predicted by a calibration that was made without this workload, in ns."""
     predicted_interval_ns: float
+    """The same back to back, in ns."""
     eager_cpu_ns: Nanoseconds
+    """The clean launch CPU time of the eager step, in ns."""
     capture_ns: Nanoseconds
+    """What the graph's capture took, in ns."""
     instantiate_ns: Nanoseconds
+    """What its instantiation took, in ns."""
     first_launch_ns: Nanoseconds
+    """What its first launch took to completion, in ns."""
 
 
 class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
-    """The file. ``terms`` are times in ns (or factors) by the name of their term, of the step time;
-    ``interval_fixed_ns`` takes the place of the term ``fixed`` back to back. ``error`` is the share
-    of the prediction by which nine of ten samples were missed at most, predicted without them.
-
-    ``replay_cpu_ns``, ``instantiate_ns`` and ``first_launch_ns`` (beyond a replay) are a fixed time
-    and one for each node; ``capture`` is a fixed time and a factor of the eager step's launch CPU
-    time.
-    """
+    """The file."""
 
     format: Literal["graphviz-dash-calibration"]
+    """The name of the format."""
     version: Literal[1]
+    """The version of the format."""
     tool_version: str
+    """The graphviz-dash that wrote it."""
     created: str
+    """When it was made, ISO 8601 in UTC."""
     recorded: str
+    """When its samples were recorded, ISO 8601 in UTC."""
     gpu: Gpu
+    """The device that it holds for."""
     environment: Environment
+    """The machine and the software of the recording."""
     terms: dict[str, float]
+    """Times in ns (or factors) of the step time, by the name of their term."""
     interval_fixed_ns: float
+    """Takes the place of the term ``fixed`` back to back, in ns."""
     error: float
+    """The share of the prediction by which nine of ten samples were missed at most, predicted
+    without them."""
     interval_error: float
+    """The same back to back."""
     replay_cpu_ns: tuple[float, float]
+    """Launch CPU time of a replay: a fixed time and one for each node, in ns."""
     capture: tuple[float, float]
+    """A fixed time in ns, and a factor of the eager step's launch CPU time."""
     instantiate_ns: tuple[float, float]
+    """A fixed time and one for each node, in ns."""
     first_launch_ns: tuple[float, float]
+    """Beyond a replay: a fixed time and one for each node, in ns."""
     samples: tuple[CalibrationSample, ...]
+    """What all this was fitted to."""

@@ -75,14 +75,18 @@ class Evidence(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CodePlace(Struct, frozen=True, forbid_unknown_fields=True):
-    """A line of the user's code. ``lines`` are the source around it, the first one numbered
-    ``first``; empty when the source could not be read."""
+    """A line of the user's code."""
 
     file: str
+    """Its path, shortened so that it names no folder of the machine."""
     line: Count
+    """Its number, from 1."""
     function: str | None
+    """The function around it; None at module level."""
     first: Count
+    """The number of the first of ``lines``."""
     lines: tuple[str, ...]
+    """The source around it; empty when it could not be read."""
 
     @property
     def text(self) -> str:
@@ -91,25 +95,30 @@ class CodePlace(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Finding(Struct, frozen=True, forbid_unknown_fields=True):
-    """One place that breaks a rule.
-
-    ``first`` marks the call that ended the capture, or would. ``op`` is the operator or call,
-    ``stream`` the CUDA stream that was current ("stream 7 (capturing)"), ``thread`` the Python
-    thread unless the main one, ``message`` the error as it was raised, ``calls`` how often a step
-    comes by (None where that was not counted).
-    """
+    """A line that breaks a rule."""
 
     rule: RuleId
+    """Which rule."""
     severity: Severity
+    """Whether the capture fails by it, or replays go wrong."""
     seen: Seen
+    """How it is known."""
     first: bool
+    """Whether this call ended the capture, or would."""
     place: CodePlace | None
+    """The line of the user's code; None where there is none."""
     op: str | None
+    """The operator or call; None where only the line is known."""
     stream: str | None
+    """The CUDA stream that was current ("stream 7 (capturing)"); None where it does not matter."""
     thread: str | None
+    """The Python thread; None for the main one."""
     message: str | None
+    """The error as it was raised; None where there was none."""
     calls: Count | None
+    """How often a step comes by; None where that was not counted."""
     evidence: tuple[Evidence, ...]
+    """Facts that support it."""
 
 
 class RuleCheck(Struct, frozen=True, forbid_unknown_fields=True):
@@ -121,41 +130,48 @@ class RuleCheck(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OutputCheck(Struct, frozen=True, forbid_unknown_fields=True):
-    """One tensor after a replay against the same tensor after an eager step from the same state.
-
-    ``kind``: a result of the step, or memory that it changes. ``differing`` of ``elements`` are
-    unequal; ``largest`` is the largest absolute difference, None for types without one or where
-    it is not finite. ``noise`` is the same between two eager steps, None where it was not measured.
-    """
+    """One tensor after a replay against the same tensor after an eager step from the same state."""
 
     name: str
+    """How the step or its state reaches it."""
     kind: Literal["result", "state"]
+    """A result of the step, or memory that it changes."""
     dtype: str
+    """Its type in torch's words."""
     shape: tuple[Count, ...]
+    """Its sizes."""
     elements: Count
+    """How many it has."""
     differing: Count
+    """How many of them are unequal."""
     largest: float | None
+    """The largest absolute difference; None for types without one or where it is not finite."""
     noise: float | None
+    """The same between two eager steps; None where it was not measured."""
 
 
 class DoctorReport(Struct, frozen=True, forbid_unknown_fields=True):
-    """doctor.json. ``subject``: a workload's step, which the doctor can run as it likes, or a
-    program, which it can only watch.
-
-    ``captured``: whether a capture of the unchanged step succeeded (None: none was tried).
-    ``attempts`` counts captures, those included in which calls found illegal before were answered
-    from an eager step. ``nodes`` are the graph's, None without a graph. ``steps`` is how many
-    eager steps were compared, ``operators`` how many torch operators one of them runs, ``replays``
-    how many replays were compared with an eager step.
-    """
+    """doctor.json."""
 
     subject: Literal["workload", "program"]
+    """A workload's step, which the doctor can run as it likes, or a program, which it can only
+    watch."""
     captured: bool | None
+    """Whether a capture of the unchanged step succeeded; None: none was tried."""
     attempts: Count
+    """Captures, those included in which calls found illegal before were answered from an eager
+    step."""
     nodes: Count | None
+    """The graph's; None without a graph."""
     steps: Count
+    """Eager steps that were compared."""
     operators: Count | None
+    """torch operators that one of them runs; None where none was watched."""
     replays: Count
+    """Replays that were compared with an eager step."""
     findings: tuple[Finding, ...]
+    """What breaks a rule, in the order of the step."""
     checks: tuple[RuleCheck, ...]
+    """What came of each rule."""
     outputs: tuple[OutputCheck, ...]
+    """What a replay leaves, against an eager step."""

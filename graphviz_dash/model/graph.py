@@ -52,60 +52,71 @@ class ConditionalType(StrEnum):
 
 
 class KernelParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="kernel"):
-    """Launch parameters of a kernel node.
-
-    ``name`` is as the driver gives it (mangled), ``demangled`` as c++filt would print it. Shared
-    memory in bytes: ``dynamic_shared`` from the launch, ``static_shared`` from the function's
-    attributes (None where the driver does not tell); a trace shows their sum. ``cluster`` is the
-    size of its thread block clusters in blocks, ``cooperative`` whether all blocks run at once,
-    ``priority`` the launch's (lower numbers go first), ``dynamic_parallelism`` whether the kernel
-    launches kernels itself; None where they were not read, ``cluster`` also where the launch sets
-    none. Grid, block and ``dynamic_shared`` are None only in imported graphs, whose source may tell
-    no more than names.
-    """
+    """Launch parameters of a kernel node. What is None was not read, unless its field says
+    otherwise."""
 
     name: str
+    """As the driver gives it, mangled."""
     demangled: str
+    """As c++filt would print it."""
     grid: Dim3 | None
+    """Blocks in each direction; None only in imported graphs, whose source may tell no more than
+    names."""
     block: Dim3 | None
+    """Threads of a block in each direction; None as ``grid``."""
     dynamic_shared: Count | None
+    """Shared memory of the launch, in bytes; a trace shows the sum with ``static_shared``. None as
+    ``grid``."""
     static_shared: Count | None = None
+    """Shared memory by the function's attributes, in bytes."""
     registers: Count | None = None
+    """Of a thread."""
     cluster: Dim3 | None = None
+    """The size of its thread block clusters in blocks; None also where the launch sets none."""
     cooperative: bool | None = None
+    """Whether all blocks run at once."""
     priority: int | None = None
+    """The launch's; lower numbers go first."""
     dynamic_parallelism: bool | None = None
+    """Whether the kernel launches kernels itself."""
 
 
 class MemcpyParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="memcpy"):
-    """A copy node. Memory types are CUmemorytype in lower case (host, device, array, unified);
-    the driver says "unified" for any address it resolves by itself, pinned host memory included.
-
-    ``width`` is in bytes, ``height`` and ``depth`` in rows and slices; ``bytes`` is their product.
-    ``direction`` is HtoD, DtoH, DtoD, HtoH by where the addresses live, or "unknown". ``pageable``:
-    whether an operand lies in host memory that is not pinned; None where it was not read.
-    """
+    """A copy node. Memory types are CUmemorytype in lower case (host, device, array, unified); the
+    driver says "unified" for any address it resolves by itself, pinned host memory included."""
 
     source: str
+    """The memory type that is read."""
     target: str
+    """The memory type that is written."""
     direction: str
+    """HtoD, DtoH, DtoD, HtoH by where the addresses live, or "unknown"."""
     bytes: Count
+    """The product of width, height and depth."""
     width: Count
+    """Of a row, in bytes."""
     height: Count
+    """In rows."""
     depth: Count
+    """In slices."""
     pageable: bool | None = None
+    """Whether an operand lies in host memory that is not pinned; None where it was not read."""
 
 
 class MemsetParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="memset"):
-    """A set node: ``value`` in elements of ``element_bytes``, ``width`` elements by ``height``
-    rows; ``bytes`` is the total written. All but ``bytes`` are None only in imported graphs, where
-    a trace tells no more."""
+    """A set node. All but ``bytes`` are None only in imported graphs, where a trace tells no
+    more."""
 
     value: Count | None
+    """What each element is set to."""
     element_bytes: Count | None
+    """The size of an element."""
     width: Count | None
+    """Of a row, in elements."""
     height: Count | None
+    """In rows."""
     bytes: Count
+    """The total written."""
 
 
 class HostParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="host"):
@@ -211,26 +222,27 @@ class Operand(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
 
 
 class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
-    """One node. ``index`` is its place in creation order, which is its identity within its graph.
-
-    ``params`` is None for kinds that have none (Empty, ChildGraph) or whose parameters were not
-    read. ``bodies`` are the ids of the graphs it holds: a child graph, or the bodies of a
-    conditional in the order of their values (the first of an If runs when it is not zero).
-    ``enabled``: whether the executable runs it (a kernel, copy or set can be switched off there);
-    None for other kinds, and where it was not read. ``device``: ordinal of the device that it runs
-    on; None for kinds without one, and where it was not read. ``operands`` is all memory that the
-    node's arguments give it access to, in order and without overlaps, whether it reads, writes or
-    leaves it; None where that is not known. What a kernel reaches through addresses that lie in
-    memory, or through global variables, is not in it.
-    """
+    """One node."""
 
     index: Count
+    """Its position in creation order, which is its identity within its graph."""
     kind: NodeKind
+    """What it does."""
     params: Params | None = None
+    """None for kinds that have none (Empty, ChildGraph) or whose parameters were not read."""
     bodies: tuple[str, ...] = ()
+    """The ids of the graphs it holds: a child graph, or the bodies of a conditional in the order of
+    their values (the first of an If runs when it is not zero)."""
     enabled: bool | None = None
+    """Whether the executable runs it (a kernel, copy or set can be switched off there); None for
+    other kinds, and where it was not read."""
     device: Count | None = None
+    """Ordinal of the device that it runs on; None for kinds without one, and where it was not
+    read."""
     operands: tuple[Operand, ...] | None = None
+    """All memory that the node's arguments give it access to, in order and without overlaps,
+    whether it reads, writes or leaves it; None where that is not known. What a kernel reaches
+    through addresses that lie in memory, or through global variables, is not in it."""
 
     @property
     def label(self) -> str:
@@ -251,47 +263,54 @@ class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GraphEdge(Struct, frozen=True, forbid_unknown_fields=True):
-    """A dependency between two nodes (indices) with its CUgraphEdgeData.
-
-    ``from_port``: 0 is completion of the upstream node, other values as the node kind defines
-    (1 programmatic, 2 launch order for kernels). ``to_port`` is 0 for all kinds so far.
-    """
+    """A dependency between two nodes with its CUgraphEdgeData."""
 
     source: Count
+    """The index of the upstream node."""
     target: Count
+    """The index of the node that waits."""
     from_port: Count = 0
+    """0 is completion of the upstream node, other values as the node kind defines (1 programmatic,
+    2 launch order for kernels)."""
     to_port: Count = 0
+    """0 for all kinds so far."""
     type: EdgeType = EdgeType.FULL
+    """Whether programmatic launch may relax it."""
 
 
 class DriverAnswer(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the driver said to an attempt. ``result`` is the result's name without its prefix,
-    "SUCCESS" when it was done. ``graph`` and ``node`` name the offending node, if it named one;
-    ``from_node`` is the dependency of it that does not match."""
+    """What the driver said to an attempt."""
 
     result: str
+    """The result's name without its prefix, "SUCCESS" when it was done."""
     graph: str | None = None
+    """The id of the offending node's graph; None where no node was named."""
     node: Count | None = None
+    """The index of the offending node; None where none was named."""
     from_node: Count | None = None
+    """The dependency of that node that does not match; None where none was named."""
 
 
 class CapturedGraph(Struct, frozen=True, forbid_unknown_fields=True):
-    """A graph read from the driver after capture.
-
-    ``id`` is unique in its run ("graph-0"). ``parent`` names graph and node index that hold this
-    graph as a body; None for a graph that is launched by itself. ``read_by`` names the API that
-    gave it; with cuGraphNodeGetDependencies in it, the edges into a node come in the order of its
-    dependencies. ``name`` is what the workload calls it. ``device_launch`` is the driver's answer
-    to instantiating it for launches from the device; None for bodies, and where it was not asked.
-    ``captured_as``: which of the captures in the capture's trace made it, counted from 0; None
-    where a range of the collector tells, or nothing does.
-    """
+    """A graph read from the driver after capture."""
 
     id: str
+    """Unique in its run ("graph-0")."""
     nodes: tuple[GraphNode, ...]
+    """In creation order."""
     edges: tuple[GraphEdge, ...]
+    """Between nodes, by their indices."""
     read_by: str
+    """The API that gave it; with cuGraphNodeGetDependencies in it, the edges into a node come in
+    the order of its dependencies."""
     parent: tuple[str, Count] | None = None
+    """Id of the graph, and index of the node in it, that hold this graph as a body; None for a
+    graph that is launched by itself."""
     name: str | None = None
+    """What the workload calls it; None where it does not."""
     device_launch: DriverAnswer | None = None
+    """The driver's answer to instantiating it for launches from the device; None for bodies, and
+    where it was not asked."""
     captured_as: Count | None = None
+    """Which of the captures in the capture's trace made it, counted from 0; None where a range of
+    the collector tells, or nothing does."""

@@ -38,18 +38,19 @@ class LaunchMeasure(StrEnum):
 
 
 class Topology(Struct, frozen=True, forbid_unknown_fields=True):
-    """A toy graph of empty kernels: ``width`` chains of ``length`` nodes.
-
-    ``single_root``: one more kernel before all chains; else each chain has a root of its own.
-    ``other`` is the kind of the node that stands in the middle of the first chain in a kernel's
-    place (Memcpy, Memset or Host), None for kernels only. ``nodes`` is what the driver counts.
-    """
+    """A synthetic graph of empty kernels in parallel chains."""
 
     width: Count
+    """How many chains."""
     length: Count
+    """Nodes of a chain."""
     single_root: bool
+    """One more kernel before all chains; else each chain has a root of its own."""
     other: Literal["Memcpy", "Memset", "Host"] | None
+    """The kind of the node that stands in the middle of the first chain instead of a kernel; None
+    for kernels only."""
     nodes: Count
+    """What the driver counts."""
 
 
 class LaunchSeries(Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,63 +65,87 @@ class LaunchSeries(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LaunchRecording(Struct, frozen=True, forbid_unknown_fields=True):
-    """launch.json. ``trials`` is how many were asked for; ``complete`` whether all were taken.
-    ``process_trials``: so many of each series, in their order, are of one process, the next of
-    another, each of which took them of one graph after the other; None: one process took all, a
-    trial of each graph in turn (version 1).
-
-    ``call_ns``: cudaRuntimeGetVersion through cuda-python, which does nothing: what calling from
-    Python adds to each CPU time at most. ``clock_ns``: two readings of the clock in a row.
-    """
+    """launch.json."""
 
     format: Literal["graphviz-dash-launch"]
+    """The name of the format."""
     version: Literal[1, 2]
+    """The version of the format."""
     tool_version: str
+    """The graphviz-dash that wrote it."""
     created: str
+    """When it was measured, ISO 8601 in UTC."""
     command: tuple[str, ...]
+    """What the user typed."""
     environment: Environment
+    """The machine and the software."""
     trials: Count
+    """How many samples of each series were asked for."""
     complete: bool
+    """Whether all were taken."""
     call_ns: tuple[Nanoseconds, ...]
+    """cudaRuntimeGetVersion through cuda-python, which does nothing: what calling from Python adds
+    to each CPU time at most, in ns."""
     clock_ns: tuple[Nanoseconds, ...]
+    """Two readings of the clock in a row, in ns."""
     series: tuple[LaunchSeries, ...]
+    """All samples, a series for each topology."""
     process_trials: Annotated[int, Meta(ge=1)] | None = None
+    """So many of each series, in their order, are of one process, the next of another, each of
+    which took them of one graph after the other; None: one process took all, a trial of each graph
+    in turn (version 1)."""
 
 
 class PublishedFigure(Struct, frozen=True, forbid_unknown_fields=True):
-    """A time of a straight line of so many nodes with the toolkits before and after, in us as it
-    was published. ``quoted_by``: how many documents that quote it were read."""
+    """A time of a linear chain with the toolkits before and after."""
 
     measure: LaunchMeasure
+    """What was timed."""
     nodes: Count
+    """The length of the chain."""
     before_us: Count
+    """With the older toolkit, in µs as it was published."""
     after_us: Count
+    """With the newer toolkit, in µs as it was published."""
     quoted_by: Count
+    """How many documents that quote it were read."""
 
 
 class PublishedLine(Struct, frozen=True, forbid_unknown_fields=True):
-    """``base_ns + slope_ns`` for each node of a straight line of ``from_nodes`` or more."""
+    """A time that grows with the nodes of a linear chain."""
 
     measure: LaunchMeasure
+    """What was timed."""
     toolkit: str
+    """The version of the toolkit."""
     base_ns: Count
+    """The fixed time, in ns."""
     slope_ns: Count
+    """The time of each node, in ns."""
     from_nodes: Count
+    """The fewest nodes that it holds for."""
     quoted_by: Count
+    """How many documents that quote it were read."""
 
 
 class PublishedLaunch(Struct, frozen=True, forbid_unknown_fields=True):
-    """Launch costs that others published, with their source and what of them is not here.
-
-    ``read_as`` says how they came to be known. Toolkits are 11.8 before and 12.6 after.
-    """
+    """Launch costs that others published, with toolkit 11.8 before and 12.6 after."""
 
     title: str
+    """Of the publication."""
     authors: str
+    """Who published them."""
     address: str
+    """Where they stand."""
     gpu: str
+    """The device that they were measured on."""
     cpu: str
+    """The processor that they were measured on."""
     read_as: str
+    """How they came to be known."""
     figures: tuple[PublishedFigure, ...]
+    """Single times."""
     lines: tuple[PublishedLine, ...]
+    """Times that grow with the nodes."""
     absent: tuple[str, ...]
+    """What of the publication is not here."""

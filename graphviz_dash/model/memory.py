@@ -41,20 +41,24 @@ class Stage(StrEnum):
 
 
 class MemoryStage(Struct, frozen=True, forbid_unknown_fields=True):
-    """The allocator and the device in one stage, in bytes.
-
-    Peaks are within the stage, the rest is at its end. ``device_used_bytes`` is what the device has
-    no longer free (cudaMemGetInfo), other processes included; ``process_used_bytes`` what the
-    driver says of this process alone (nvidia-smi, in MiB), None where it does not list it.
-    """
+    """The allocator and the device in one stage, in bytes. Peaks are within the stage, the rest is
+    at its end."""
 
     stage: Stage
+    """Which stage."""
     peak_allocated_bytes: Count
+    """Most bytes of live allocations."""
     peak_reserved_bytes: Count
+    """Most bytes that the allocator held from the device."""
     allocated_bytes: Count
+    """Bytes of live allocations."""
     reserved_bytes: Count
+    """Bytes that the allocator held from the device."""
     device_used_bytes: Count
+    """What the device has no longer free (cudaMemGetInfo), other processes included."""
     process_used_bytes: Count | None = None
+    """What the driver says of this process alone (nvidia-smi, in MiB); None where it does not list
+    it."""
 
 
 class OwnedBytes(Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,46 +86,56 @@ class Extent(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
 
 
 class LiveExtent(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """A live allocation in a private pool at the end of the pass; as Extent, with its owner."""
+    """A live allocation in a private pool at the end of the pass."""
 
     segment: Count
+    """The index of its segment in ``MemoryPass.segments``."""
     begin: Count
+    """Its first byte within the segment."""
     end: Count
+    """The byte behind its last."""
     owner: Owner
+    """Whose it is."""
 
 
 class GraphMemory(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one capture allocated.
-
-    ``extents`` are all places of its pool that were allocated at some time of the capture, merged.
-    ``peak_bytes``: most bytes of its own allocations alive at once; ``kept_bytes``: alive when it
-    ended. ``instantiate_device_bytes``: growth of device memory while the graph was instantiated;
-    the driver takes memory in pieces of MiB and keeps some, so it is 0 for most graphs, and other
-    processes disturb it.
-    """
+    """What one capture allocated."""
 
     graph: str
+    """The graph's id."""
     pool: PoolId | None
+    """The private pool; None where it allocated nothing."""
     allocations: Count
+    """How many there were."""
     peak_bytes: Count
+    """Most bytes of its own allocations alive at once."""
     kept_bytes: Count
+    """Bytes of its own that were alive when it ended."""
     extents: tuple[Extent, ...]
+    """All of its pool that was allocated at some time of the capture, merged."""
     instantiate_device_bytes: SignedBytes | None
+    """Growth of device memory while the graph was instantiated; the driver takes memory in pieces
+    of MiB and keeps some, so it is 0 for most graphs, and other processes disturb it. None where it
+    was not instantiated."""
 
 
 class MemoryPass(Struct, frozen=True, forbid_unknown_fields=True):
-    """memory-pass.json.
-
-    ``at_rest`` are the live allocations after the last iteration; ``at_peak`` those of the moment
-    in one iteration at which most were alive, where ``transient`` is what that iteration allocated
-    and freed again.
-    """
+    """memory-pass.json."""
 
     method: str
+    """By what means all this was measured."""
     iterations: Count
+    """Iterations after the graphs were captured."""
     stages: tuple[MemoryStage, ...]
+    """The allocator and the device in each stage, in their order."""
     at_rest: tuple[OwnedBytes, ...]
+    """The live allocations after the last iteration."""
     at_peak: tuple[OwnedBytes, ...]
+    """Those of the moment in one iteration at which most were alive, where ``transient`` is what
+    that iteration allocated and freed again."""
     segments: tuple[PoolSegment, ...]
+    """What the private pools hold from the device."""
     live: tuple[LiveExtent, ...]
+    """The live allocations in them."""
     graphs: tuple[GraphMemory, ...]
+    """What each capture allocated."""

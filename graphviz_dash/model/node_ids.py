@@ -26,50 +26,62 @@ class GraphIds(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NodeLook(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """What a record shows of its work besides its times; rows share them.
-
-    ``kind`` is kernel, memcpy or memset. Grid, block, ``shared`` (bytes, static and dynamic
-    together) and ``registers`` are a kernel's, ``bytes`` those of a copy or set.
-    """
+    """What a record shows of its work besides its times; rows share them."""
 
     kind: str
+    """kernel, memcpy or memset."""
     name: str
+    """The kernel's, demangled; of a copy its direction."""
     grid: Dim3 | None
+    """Blocks in each direction; None for copies and sets."""
     block: Dim3 | None
+    """Threads of a block in each direction; None for copies and sets."""
     shared: Count | None
+    """Shared memory in bytes, static and dynamic together; None for copies and sets."""
     registers: Count | None
+    """Of a thread; None for copies and sets."""
     bytes: Count | None
+    """Of a copy or set; None for kernels."""
 
 
 class NodeIdRow(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """One record of work that a graph ran. ``launch`` numbers the graph launches of the pass in
-    the order of the calls, ``graph`` and ``node`` are the ids of the record (upper and lower half),
-    ``look`` is a place in ``NodeIdPass.looks``, ``start_ns`` counts from the pass's first step."""
+    """One record of work that a graph ran."""
 
     launch: Count
+    """Numbers the graph launches of the pass in the order of the calls."""
     graph: Count
+    """The upper half of the record's node id: the executable graph."""
     node: Count
+    """The lower half: the node within its graph."""
     look: Count
+    """An index into ``NodeIdPass.looks``."""
     device: Count
+    """The device's ordinal."""
     stream: Count
+    """The stream's number."""
     start_ns: Count
+    """Since the pass's first step, in ns."""
     duration_ns: Count
+    """In ns."""
 
 
 class NodeIdPass(Struct, frozen=True, forbid_unknown_fields=True):
     """node-ids.json.gz: replays as CUPTI's records show them, each with the id of its node.
-
-    Measured in a process of its own, with cupti-python and without torch.profiler. ``source`` names
-    package and versions. ``steps`` iterations were recorded; ``launch_steps`` has the step of each
-    graph launch. ``outside`` counts records of work that no graph ran, which are not kept,
-    ``dropped`` those that CUPTI lost for want of room.
-    """
+    Measured in a process of its own, with cupti-python and without torch.profiler."""
 
     source: str
+    """The package and its versions."""
     steps: Count
+    """Iterations that were recorded."""
     dropped: Count
+    """Records that CUPTI lost for want of room."""
     outside: Count
+    """Records of work that no graph ran, which are not kept."""
     graphs: tuple[GraphIds, ...]
+    """The ids of each graph in this process."""
     looks: tuple[NodeLook, ...]
+    """What rows share."""
     launch_steps: tuple[Count, ...]
+    """The step of each graph launch."""
     rows: tuple[NodeIdRow, ...]
+    """The records, by time."""

@@ -27,27 +27,29 @@ class Observer(StrEnum):
 
 
 class Observed(Struct, frozen=True, forbid_unknown_fields=True):
-    """One series of steps in one process. ``process`` numbers the processes in the order in which
-    they ran. ``source`` names the tool and its version, None where nothing was attached.
-
-    ``steps``: a row for each synchronised step; what the observer itself does within a step (the
-    recording of events) is in it. ``interval_ns``: wall time of as many steps without a wait
-    between them, the wait at the end included, divided by their number.
-    ``device_ns``: the step's work queued behind a kernel that spins, between two CUDA events, so
-    that its launch is not in it; a step whose launch took longer than the spinning has no row.
-    ``reported_ns``: what the tool itself says of the GPU time of each synchronised step, from the
-    begin of its first piece of work to the end of its last. ``records``: how many records of work
-    on the GPU the tool made of these steps; None for one that makes none.
-    """
+    """One series of steps in one process."""
 
     observer: Observer
+    """What was attached."""
     process: Count
+    """Numbers the processes in the order in which they ran."""
     source: str | None
+    """The tool and its version; None where nothing was attached."""
     steps: tuple[StepTiming, ...]
+    """A row for each synchronised step; what the observer itself does within a step (the recording
+    of events) is in it."""
     interval_ns: Nanoseconds
+    """Wall time of as many steps without a wait between them, the wait at the end included, divided
+    by their number."""
     device_ns: tuple[Nanoseconds, ...]
+    """The step's work queued behind a kernel that spins, between two CUDA events, so that its
+    launch is not in it; a step whose launch took longer than the spinning has no row."""
     reported_ns: tuple[Nanoseconds, ...]
+    """What the tool itself says of the GPU time of each synchronised step, from the begin of its
+    first piece of work to the end of its last."""
     records: Count | None
+    """How many records of work on the GPU the tool made of these steps; None for one that makes
+    none."""
 
 
 class ObserverPass(Struct, frozen=True, forbid_unknown_fields=True):

@@ -22,57 +22,61 @@ class BoundaryKind(StrEnum):
 
 
 class RecordedGraph(Struct, frozen=True, forbid_unknown_fields=True):
-    """A capture that the program made.
-
-    ``captured_at``: ``file:line`` of the calls that led to it, innermost first, without those
-    inside torch. ``capture_ns``: by the wall clock, from the call that begins the capture to the
-    return of the one that ends it, instantiation included, less the time taken to read it.
-    ``nodes`` is None where the graph could not be read; ``problem`` then says why, or how the
-    capture failed. ``replays``: launches seen, ``window_replays`` those in the traced window.
-    ``profiled``: captured while the recorder's profiler ran. ``step``: steps that had ended before.
-    ``alive``: the program still held the graph when it ended.
-    """
+    """A capture that the program made."""
 
     graph: str
+    """Its id in the bundle."""
     captured_at: tuple[str, ...]
+    """``file:line`` of the calls that led to it, innermost first, without those inside torch."""
     capture_ns: Count
+    """By the wall clock, from the call that begins the capture to the return of the one that ends
+    it, instantiation included, less the time taken to read it."""
     step: Count
+    """Steps that had ended before."""
     nodes: Count | None
+    """None where the graph could not be read; ``problem`` then says why."""
     replays: Count
+    """Launches seen."""
     window_replays: Count
+    """Launches in the traced window."""
     profiled: bool
+    """Captured while the recorder's profiler ran."""
     alive: bool
+    """The program still held the graph when it ended."""
     problem: str | None = None
+    """How the capture failed, or why it could not be read; None where all is well."""
 
 
 class Recording(Struct, frozen=True, forbid_unknown_fields=True, rename={"boundary_kind": "rung"}):
-    """recording.json: the program's captures, replays and steps.
-
-    ``boundary_kind`` (``rung`` in the file) and ``boundary`` say what ends a step; None where
-    nothing did. ``skip`` and ``window``
-    are what was asked for: steps without a capture before the traced window, and steps in it.
-    ``steps``: steps that ended while the recorder counted them. ``step_ns``: wall time on the CPU
-    from the end of a step to the end of the next, of the steps since the last capture and before
-    the window. The GPU was waited for before the first of them and not between them; ``drain_ns``
-    is how long it was waited for after the last, None where it was not. So their sum and the drain
-    are the time of so many steps in the program's own loop.
-    ``marked``: whole steps in the traced window; ``window_refused``: why there was none.
-    ``profiler_seen``: a profiler, the program's own or the recorder's, ran before or among them.
-    ``earlier_replays``: launches of graphs captured before the recorder began. ``exit_code`` is the
-    program's, negative for the signal that killed it, None for a part of a program recorded as a
-    library.
-    """
+    """recording.json: the program's captures, replays and steps."""
 
     boundary_kind: BoundaryKind | None
+    """What kind of event ends a step (``rung`` in the file); None where nothing did."""
     boundary: str | None
+    """The same in words; None where nothing did."""
     skip: Count
+    """Steps without a capture before the traced window, as asked for."""
     window: Count
+    """Steps in the traced window, as asked for."""
     steps: Count
+    """Steps that ended while the recorder counted them."""
     step_ns: tuple[Count, ...]
+    """Wall time on the CPU from the end of a step to the end of the next, of the steps since the
+    last capture and before the window. The GPU was waited for before the first of them and not
+    between them."""
     drain_ns: Count | None
+    """How long the GPU was waited for after the last of ``step_ns``: their sum and this are the
+    time of so many steps in the program's own loop. None where it was not."""
     marked: Count
+    """Whole steps in the traced window."""
     window_refused: str | None
+    """Why there was no traced window; None where there was, or may yet be."""
     profiler_seen: bool
+    """A profiler, the program's own or the recorder's, ran before or among the steps."""
     earlier_replays: Count
+    """Launches of graphs captured before the recorder began."""
     graphs: tuple[RecordedGraph, ...]
+    """The captures, in the order they began."""
     exit_code: int | None = None
+    """The program's, negative for the signal that killed it; None for a part of a program recorded
+    as a library."""

@@ -15,15 +15,22 @@ from graphviz_dash.model.doctor import RuleId, Severity
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. ``wrong`` and ``right`` are short programs: what breaks it, and what to write."""
+    """One rule."""
 
     id: RuleId
+    """By which findings name it."""
     title: str
+    """A few words."""
     severity: Severity
+    """Whether the capture fails by it, or replays go wrong."""
     text: str
+    """What it says and why."""
     advice: str
+    """What to do instead."""
     wrong: str
+    """A short program that breaks it."""
     right: str
+    """What to write instead."""
 
 
 _ALL: Final = (

@@ -110,22 +110,31 @@ class FileRole(StrEnum):
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """A file of the bundle: path relative to its folder (POSIX), size, and hash of its bytes."""
+    """A file of the bundle."""
 
     path: str
+    """Relative to the bundle's folder (POSIX)."""
     role: FileRole
+    """What it holds."""
     bytes: Count
+    """Its size."""
     sha256: Sha256
+    """The hash of its bytes."""
 
 
 class Failure(Struct, frozen=True, forbid_unknown_fields=True):
-    """What failed in a pass. ``location`` is ``file:line`` of the user's code, if there is one."""
+    """What failed in a pass."""
 
     during: Pass
+    """The pass."""
     error: str
+    """The name of the exception's class, or ``ProcessDied``."""
     message: str
+    """What the exception said."""
     location: str | None
+    """``file:line`` of the user's code; None where it was not in it."""
     traceback: str
+    """As Python prints it, or the end of what a crashed process printed; may be empty."""
 
 
 class Absent(Struct, frozen=True, forbid_unknown_fields=True):
@@ -139,30 +148,47 @@ class Gpu(Struct, frozen=True, forbid_unknown_fields=True):
     """A device as torch sees it."""
 
     name: str
+    """As the driver calls it."""
     compute_capability: tuple[Count, Count]
+    """Major and minor number."""
     memory_bytes: Count
+    """All memory of the device."""
     multiprocessors: Count
+    """How many it has."""
 
 
 class Environment(Struct, frozen=True, forbid_unknown_fields=True):
-    """The machine and the software; versions as each component prints them, None if unknown: a
-    trace that was imported tells little of where it was made.
-    ``mps``: whether the Multi-Process Service was in use."""
+    """The machine and the software; versions as each component prints them. What is None is
+    unknown: a trace that was imported tells little of where it was made."""
 
     gpu: Gpu | None
+    """The device that was used."""
     gpu_count: Count | None
+    """Devices that torch sees."""
     driver: str | None
+    """NVIDIA's driver."""
     cuda_driver: str | None
+    """The newest CUDA that the driver serves."""
     cuda_runtime: str | None
+    """The CUDA that torch was built with."""
     cupti: str | None
+    """CUPTI's version."""
     torch: str | None
+    """torch's version."""
     cuda_bindings: str | None
+    """cuda-python's version."""
     python: str | None
+    """Python's version."""
     cpu: str | None
+    """The processor's name."""
     cpu_count: Count | None
+    """Processors that the process may use."""
     os: str | None
+    """The operating system."""
     mps: bool | None = None
+    """Whether the Multi-Process Service was in use."""
     nccl: str | None = None
+    """NCCL's version."""
 
     @property
     def gpu_name(self) -> str:
@@ -171,46 +197,53 @@ class Environment(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Source(Struct, frozen=True, forbid_unknown_fields=True):
-    """A foreign file that a bundle was made from: its name, what it was taken for, its size and
-    hash, and how it was read (None: it lies in the bundle as it was)."""
+    """A foreign file that a bundle was made from."""
 
     name: str
+    """The file's name, without its folder."""
     kind: str
+    """What it was taken for."""
     bytes: Count
+    """Its size."""
     sha256: Sha256
+    """The hash of its bytes."""
     method: str | None = None
+    """How it was read; None: it lies in the bundle as it was."""
 
 
 class StepWork(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one step computes, as its workload states it: for throughput and utilisation.
-
-    ``model_flops`` are the operations that the model's mathematics asks for, by ``formula``, not
-    those that ran. ``precision`` is the type of the matrix multiplications, such as ``bf16``.
-    """
+    """What one step computes, as its workload states it: for throughput and utilisation."""
 
     model_flops: Count
+    """The operations that the model's mathematics asks for, by ``formula``, not those that ran."""
     tokens: Count | None
+    """Tokens of a step; None where it has none."""
     precision: str
+    """The type of the matrix multiplications, such as ``bf16``."""
     formula: str
+    """How ``model_flops`` was counted."""
 
 
 class WorkloadInfo(Struct, frozen=True, forbid_unknown_fields=True):
-    """The workload and how often it was run. ``factory`` is ``module:function``.
-
-    ``parameters`` are all that its factory takes, those that were not given with their defaults.
-
-    In mode recorded ``name`` and ``factory`` are the program's and ``seed`` is None; ``warmup``
-    steps were to pass before the traced window, ``iterations`` of them were timed.
-    """
+    """The workload and how often it was run."""
 
     name: str
+    """The workload's, or in mode recorded the program's."""
     factory: str
+    """``module:function``; in mode recorded the program's name."""
     seed: int | None
+    """torch's seed; None in mode recorded."""
     warmup: Count
+    """Iterations before anything was measured; in mode recorded, steps that were to pass before the
+    traced window."""
     iterations: Count
+    """Iterations of each timed series; in mode recorded, steps that were timed."""
     traced_iterations: Count
+    """Iterations under the profiler."""
     parameters: dict[str, int | float | bool | str] = {}
+    """All that its factory takes, those that were not given with their defaults."""
     work: StepWork | None = None
+    """What one step computes; None where the workload does not state it."""
 
 
 class RankGroup(Struct, frozen=True, forbid_unknown_fields=True):
@@ -223,38 +256,53 @@ class RankGroup(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
-    """manifest.json of a run bundle. ``created`` is ISO 8601 in UTC. ``sources`` are the foreign
-    files of an imported run; empty for one that was collected."""
+    """manifest.json of a run bundle."""
 
     format: Literal["graphviz-dash-run"]
+    """The name of the format."""
     version: Literal[1, 2]
+    """The version of the format."""
     tool_version: str
+    """The graphviz-dash that wrote it."""
     created: str
+    """ISO 8601 in UTC."""
     command: tuple[str, ...]
+    """What the user typed."""
     workload: WorkloadInfo
+    """The workload and how often it ran."""
     mode: ExecutionMode
+    """The execution mode."""
     rank: Count | None
+    """Of several ranks; None where there was one process."""
     status: Literal["complete", "failed"]
+    """Whether all passes ended well."""
     failures: tuple[Failure, ...]
+    """How passes failed."""
     absent: tuple[Absent, ...]
+    """The facts that this run does not have, and why."""
     environment: Environment
+    """The machine and the software."""
     files: tuple[FileEntry, ...]
+    """The files of the bundle besides this one."""
     group: RankGroup | None = None
+    """The ranks that ran together; None where there was one process."""
     sources: tuple[Source, ...] = ()
+    """The foreign files of an imported run; empty for one that was collected."""
 
 
 class GraphUpdate(Struct, frozen=True, forbid_unknown_fields=True):
-    """cuGraphExecUpdate, tried on an executable of the graph ``of`` with the graph ``by`` (ids).
-
-    ``update_ns``: what one call takes, refused ones too. ``instantiate_ns``: what instantiating
-    ``by`` anew takes instead.
-    """
+    """cuGraphExecUpdate, tried on an executable of one graph with another graph."""
 
     of: str
+    """The id of the graph whose executable was updated."""
     by: str
+    """The id of the graph that it was updated to."""
     answer: DriverAnswer
+    """What the driver said."""
     update_ns: tuple[Nanoseconds, ...]
+    """What one call takes, refused ones too, in ns."""
     instantiate_ns: tuple[Nanoseconds, ...]
+    """What instantiating ``by`` anew takes instead, in ns."""
 
 
 class GraphUpdates(Struct, frozen=True, forbid_unknown_fields=True):
@@ -264,27 +312,31 @@ class GraphUpdates(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PoolUse(Struct, frozen=True, forbid_unknown_fields=True):
-    """One private memory pool of the caching allocator: reserved in segments, and in use."""
+    """One private memory pool of the caching allocator."""
 
     id: tuple[Count, Count]
+    """The allocator's id of the pool."""
     segments: Count
+    """Pieces that it holds from the device."""
     reserved_bytes: Count
+    """Their bytes."""
     allocated_bytes: Count
+    """Bytes of them that are in use."""
 
 
 class MemoryUse(Struct, frozen=True, forbid_unknown_fields=True):
-    """memory.json: the caching allocator's statistics after the clean pass, in bytes.
-
-    ``peak_*`` over the whole pass; None where an imported snapshot has no history. ``pools`` are
-    the private pools of graphs; the default pool is
-    ``reserved_bytes`` less theirs.
-    """
+    """memory.json: the caching allocator's statistics after the clean pass, in bytes."""
 
     peak_allocated_bytes: Count | None
+    """Over the whole pass; None where an imported snapshot has no history."""
     peak_reserved_bytes: Count | None
+    """Over the whole pass; None where an imported snapshot has no history."""
     allocated_bytes: Count
+    """Bytes of live allocations at the end."""
     reserved_bytes: Count
+    """Bytes that the allocator held from the device at the end."""
     pools: tuple[PoolUse, ...]
+    """The private pools of graphs; the default pool is ``reserved_bytes`` less theirs."""
 
 
 @dataclass(frozen=True, kw_only=True)

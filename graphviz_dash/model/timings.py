@@ -20,42 +20,47 @@ class StepTiming(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tru
 
 
 class GraphLife(Struct, frozen=True, forbid_unknown_fields=True):
-    """The one-off costs of a graph in the clean pass, in ns by the wall clock.
-
-    ``capture_ns``: from the begin to the end of the capture, the step's Python included.
-    ``instantiate_ns``: cudaGraphInstantiate. ``upload_ns``: cudaGraphUpload to its completion.
-    ``first_launch_cpu_ns`` and ``first_launch_ns``: the first replay, to the call's return and to
-    completion.
-
-    After the timed series, by cudaGraphLaunch itself: ``repeat_launches`` into an empty stream, to
-    the call's return and to completion; ``repeat_launch_device_ns`` between CUDA events behind a
-    kernel that spins. On further executables of the graph: ``upload_cpu_ns`` to the return of
-    cudaGraphUpload, ``upload_device_ns`` and ``first_launch_device_ns`` behind such a kernel.
-    """
+    """The one-off costs of a graph in the clean pass, in ns by the wall clock unless a field says
+    otherwise; the last two are taken after the timed series, by cudaGraphLaunch itself."""
 
     graph: str
+    """Its id."""
     nodes: Count
+    """How many it has."""
     capture_ns: Nanoseconds
+    """From the begin to the end of the capture, the step's Python included."""
     instantiate_ns: Nanoseconds
+    """cudaGraphInstantiate."""
     upload_ns: Nanoseconds | None
+    """cudaGraphUpload to its completion; None where it could not be measured."""
     first_launch_cpu_ns: Nanoseconds
+    """The first replay, to the call's return."""
     first_launch_ns: Nanoseconds
+    """The first replay, to completion."""
     upload_cpu_ns: Nanoseconds | None = None
+    """cudaGraphUpload to its return, on a further executable; None where it could not be
+    measured."""
     upload_device_ns: Nanoseconds | None = None
+    """The same between CUDA events behind a kernel that spins; None where it could not be
+    measured."""
     first_launch_device_ns: Nanoseconds | None = None
+    """The first launch of a further executable, between CUDA events behind a kernel that spins;
+    None where it could not be measured."""
     repeat_launches: tuple[StepTiming, ...] = ()
+    """Launches into an empty stream, to the call's return and to completion."""
     repeat_launch_device_ns: tuple[Nanoseconds, ...] = ()
+    """Launches between CUDA events behind a kernel that spins."""
 
 
 class CleanTimings(Struct, frozen=True, forbid_unknown_fields=True):
-    """clean.json: measured in a process to which no profiler was ever attached.
-
-    ``steps``: a row for each synchronised iteration. ``back_to_back_ns``: for each iteration of a
-    second series, run without synchronising in between, the time between the CUDA events before
-    and after it. ``warmup_ns``: all warm-up iterations together.
-    """
+    """clean.json: measured in a process to which no profiler was ever attached."""
 
     warmup_ns: Nanoseconds
+    """All warm-up iterations together, in ns."""
     steps: tuple[StepTiming, ...]
+    """A row for each synchronised iteration."""
     back_to_back_ns: tuple[Nanoseconds, ...]
+    """For each iteration of a second series, run without synchronising in between, the time between
+    the CUDA events before and after it, in ns."""
     graphs: tuple[GraphLife, ...]
+    """The one-off costs of each graph."""

@@ -98,26 +98,33 @@ _INCOMPLETE = ("cut-off", "damaged", "text-damaged")
 
 @dataclass(frozen=True)
 class TraceInfo:
-    """What the trace says of itself, and what reading it found.
-
-    ``origin_ns`` is the time of the first event, in ns of the trace's own clock (Unix time where
-    the trace has baseTimeNanoseconds). ``end_ns`` is the end of the last event since the origin.
-    ``events`` counts the entries of traceEvents; ``skipped`` counts those by category that no
-    table holds (flows, metadata, overhead).
-    """
+    """What the trace says of itself, and what reading it found."""
 
     source: str
+    """The name of the file."""
     events: int
+    """How many entries traceEvents has."""
     skipped: dict[str, int]
+    """How many of them no table holds (flows, metadata, overhead), by category."""
     origin_ns: int
+    """The time of the first event, in ns of the trace's own clock (Unix time where the trace has
+    baseTimeNanoseconds)."""
     end_ns: int
+    """The end of the last event since the origin, in ns."""
     cupti_version: int | None
+    """As CUPTI numbers it; None where the trace does not say."""
     cuda_runtime_version: int | None
+    """As CUDA numbers it (13000); None where the trace does not say."""
     cuda_driver_version: int | None
+    """The same of the driver; None where the trace does not say."""
     device_names: tuple[str, ...]
+    """The GPUs that the trace lists."""
     with_stack: bool
+    """Whether Python's stacks were recorded."""
     record_shapes: bool
+    """Whether the shapes of arguments were recorded."""
     problems: tuple[TraceProblem, ...]
+    """Defects, each with the figures that it spoils."""
 
     @property
     def incomplete(self) -> tuple[TraceProblem, ...]:
@@ -142,13 +149,19 @@ class EventOffsets:
 
 @dataclass(frozen=True)
 class Trace:
-    """One trace as tables; the columns are declared in this module. ``offsets`` is None for one
-    that was not read from a file."""
+    """One trace as tables; the columns are declared in this module."""
 
     info: TraceInfo
+    """What the trace says of itself."""
     gpu: pl.DataFrame
+    """Work on the GPU (GPU_COLUMNS)."""
     runtime: pl.DataFrame
+    """Calls of the runtime and driver API (RUNTIME_COLUMNS)."""
     ops: pl.DataFrame
+    """Operators on the CPU (OP_COLUMNS)."""
     annotations: pl.DataFrame
+    """record_function ranges (ANNOTATION_COLUMNS)."""
     python: pl.DataFrame
+    """Python frames (PYTHON_COLUMNS)."""
     offsets: EventOffsets | None = None
+    """Where in the file each row stands; None for a trace that was not read from a file."""

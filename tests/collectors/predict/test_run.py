@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from collectors.predict import run
-from collectors.predict.run import Recording, record
+from collectors.predict.run import SuiteRecording, record
 from collectors.predict.suites import load_suite
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
@@ -55,7 +55,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     def go(*names: str) -> tuple[Path, list[str], object]:
         output = tmp_path / "out"
         failures = record(
-            Recording(
+            SuiteRecording(
                 suite="a.suite",
                 names=names,
                 factories={name: f"a.suite:{name}" for name in names},
