@@ -27,6 +27,7 @@ from collectors.progress import ObserverFailed, Report, first_line
 from collectors.ranks import Peers
 from graphviz_dash.bundle import parts
 from graphviz_dash.errors import GraphvizDashError, InputError, printable
+from graphviz_dash.model.absence import Fact, manifest_name
 from graphviz_dash.model.observers import Observed, Observer, ObserverPass
 from graphviz_dash.model.run import Absent, ExecutionMode, Failure, Pass
 
@@ -107,7 +108,7 @@ class PassRunner:
             if observer is Observer.NONE:
                 return failure
             reason = f"its process failed: {failure.error}: {first_line(failure)}"
-            absent.append(Absent(f"observer {observer.value}", reason))
+            absent.append(Absent(manifest_name(Fact.OBSERVER, observer.value), reason))
             self.report(ObserverFailed(mode, observer, failure))
         timed = tuple(row for row in observed if row.steps)
         iterations = max(len(row.steps) for row in timed)

@@ -59,12 +59,10 @@ def absent_facts(
         failures: of the passes that did not.
         skipped: the passes that were not run, for the clean pass had failed.
     """
-    absent = [
-        Absent(f"{failure.during.value} pass", "it failed, see failures") for failure in failures
-    ]
-    absent += [Absent(f"{kind.value} pass", "the clean pass failed") for kind in skipped]
+    absent = [Absent(failure.during.fact, "it failed, see failures") for failure in failures]
+    absent += [Absent(kind.fact, "the clean pass failed") for kind in skipped]
     if mode.is_baseline:
-        absent.append(Absent(Fact.GRAPHS.value, f"mode {mode.value} captures none"))
+        absent.append(Absent(Fact.GRAPHS, f"mode {mode.value} captures none"))
     for folder in folders.values():
         if (folder / ABSENT_FILE).exists():
             absent += read_json(folder / ABSENT_FILE, tuple[Absent, ...])

@@ -88,7 +88,7 @@ def write_bundle(
         rank=None,
         status="failed" if failures else "complete",
         failures=failures,
-        absent=tuple(Absent(f"{kind.value} pass", _TIMES) for kind in Pass),
+        absent=tuple(Absent(kind.fact, _TIMES) for kind in Pass),
         environment=machine_environment(scratch),
         files=(),
     )

@@ -25,6 +25,7 @@ from collectors.passes.modes import Replays, make_ready
 from collectors.passes.trace_file import export_trace
 from collectors.process.requests import ABSENT_FILE, GRAPHS_FILE, TRACE_FILE, PassRequest
 from collectors.workloads import Step
+from graphviz_dash.model.absence import Fact, manifest_name
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.marks import CAPTURE
 from graphviz_dash.model.run import Absent
@@ -141,7 +142,7 @@ def _named(graphs: list[CapturedGraph], ready: Step) -> list[CapturedGraph]:
 def _unread_bodies(graphs: list[CapturedGraph]) -> tuple[Absent, ...]:
     reason = "the driver's debug DOT of the graph is not in the form that is known"
     return tuple(
-        Absent(f"bodies of node {node.index} of {graph.id}", reason)
+        Absent(manifest_name(Fact.NODE_BODIES, f"node {node.index} of {graph.id}"), reason)
         for graph in graphs
         for node in graph.nodes
         if node.kind is NodeKind.CONDITIONAL and not node.bodies

@@ -15,6 +15,7 @@ from collectors.passes.parameters import arguments_of, facts_of
 from collectors.process.requests import WORKLOAD_FILE, PassRequest
 from collectors.workloads import Step, load_factory
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.absence import Fact, manifest_name
 from graphviz_dash.model.run import Absent
 from graphviz_dash.model.timings import GraphLife
 
@@ -114,7 +115,7 @@ class LifeListener:
         """What could not be measured."""
         reason = "it allocates memory, and of such a graph only one executable can exist"
         return tuple(
-            Absent(f"upload_ns of {graph}", reason)
+            Absent(manifest_name(Fact.UPLOAD, graph), reason)
             for graph, took in self._uploads.items()
             if took is None
         )

@@ -18,6 +18,7 @@ from collectors.driver.calls import DriverError, call
 from collectors.passes.capture_listener import executable_of
 from collectors.passes.gc_off import no_collection
 from collectors.passes.spin_kernel import SpinKernel
+from graphviz_dash.model.absence import Fact, manifest_name
 from graphviz_dash.model.run import Absent
 from graphviz_dash.model.timings import GraphLife, StepTiming
 
@@ -46,7 +47,7 @@ def with_launches(
             executable = executable_of(graphs[name]) if name in graphs else None
             if executable is None:
                 reason = "the program no longer holds the graph, or this torch does not give it"
-                absent.append(Absent(f"repeat launches of {name}", reason))
+                absent.append(Absent(manifest_name(Fact.REPEAT_LAUNCHES, name), reason))
                 timed.append(life)
                 continue
             later = life
@@ -54,8 +55,8 @@ def with_launches(
                 later = _repeated(life, runtime.cudaGraphExec_t(executable), behind)
                 later = _on_further_executable(later, runtime.cudaGraph_t(handles[name]), behind)
             except DriverError as error:
-                what = "repeat launches" if later is life else "first launch on the GPU"
-                absent.append(Absent(f"{what} of {name}", _why(error)))
+                untimed = Fact.REPEAT_LAUNCHES if later is life else Fact.FIRST_LAUNCH_ON_GPU
+                absent.append(Absent(manifest_name(untimed, name), _why(error)))
             timed.append(later)
     return tuple(timed), tuple(absent)
 
@@ -63,7 +64,7 @@ def with_launches(
 def without_launches(lives: Sequence[GraphLife]) -> tuple[Absent, ...]:
     """Why the graphs of torch.compile are not launched by themselves."""
     reason = "graphs of torch.compile share memory and are valid only in the order of their tree"
-    return tuple(Absent(f"repeat launches of {life.graph}", reason) for life in lives)
+    return tuple(Absent(manifest_name(Fact.REPEAT_LAUNCHES, life.graph), reason) for life in lives)
 
 
 def _why(error: DriverError) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Final
 
+from graphviz_dash.model.absence import Fact, manifest_name
 from graphviz_dash.model.observers import Observer
 from graphviz_dash.model.run import Absent, ExecutionMode
 
@@ -27,12 +28,12 @@ def observers_of(mode: ExecutionMode) -> tuple[tuple[Observer, ...], tuple[Absen
     absent = []
     wanted = [Observer.NONE, Observer.EVENTS, Observer.PROFILER]
     if mode.is_baseline:
-        fact = f"observer {Observer.GRAPH_LEVEL.value}"
+        fact = manifest_name(Fact.OBSERVER, Observer.GRAPH_LEVEL.value)
         absent.append(Absent(fact, "mode eager launches no graph"))
     else:
         wanted.append(Observer.GRAPH_LEVEL)
     if importlib.util.find_spec("cupti") is None:
-        fact = f"observer {Observer.NODE_LEVEL.value}"
+        fact = manifest_name(Fact.OBSERVER, Observer.NODE_LEVEL.value)
         absent.append(Absent(fact, "cupti-python was not installed"))
     else:
         wanted.append(Observer.NODE_LEVEL)

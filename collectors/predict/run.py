@@ -27,6 +27,7 @@ from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import InputError, printable
+from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
@@ -179,19 +180,17 @@ def _bundles(
         trace = traced / TRACE_FILE
         own = failed if eager or timings is None else ()
         absent = [
-            Absent("memory", _NOT_TAKEN),
-            Absent("memory pass", _NOT_TAKEN),
-            Absent("graphs", "mode eager captures none" if eager else _NOT_TAKEN),
+            Absent(Fact.MEMORY, _NOT_TAKEN),
+            Absent(Fact.MEMORY_PASS, _NOT_TAKEN),
+            Absent(Fact.GRAPHS, "mode eager captures none" if eager else _NOT_TAKEN),
         ]
         if not eager:
             absent += [
-                Absent("capture pass", _NOT_TAKEN),
-                Absent("traced pass", _NOT_TAKEN),
+                Absent(Fact.CAPTURE_PASS, _NOT_TAKEN),
+                Absent(Fact.TRACED_PASS, _NOT_TAKEN),
                 *left_out,
             ]
-        absent += [
-            Absent(f"{failure.during.value} pass", "it failed, see failures") for failure in own
-        ]
+        absent += [Absent(failure.during.fact, "it failed, see failures") for failure in own]
         manifest = Manifest(
             format=FORMAT_NAME,
             version=FORMAT_VERSION,

@@ -28,6 +28,7 @@ from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError, printable
+from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import (
@@ -178,16 +179,16 @@ def _failures(folder: Path, program: Program) -> tuple[Failure, ...]:
 
 
 def _absent(state: Recording, folder: Path, traced: bool) -> tuple[Absent, ...]:
-    facts = [Absent(f"{which.value} pass", ONCE) for which in (Pass.CLEAN, Pass.MEMORY)]
+    facts = [Absent(fact, ONCE) for fact in (Fact.CLEAN_PASS, Fact.MEMORY_PASS)]
     if not state.graphs:
-        facts.append(Absent("capture pass", "the program captured no graph"))
+        facts.append(Absent(Fact.CAPTURE_PASS, "the program captured no graph"))
     elif not any(graph.profiled for graph in state.graphs):
         reason = "the program captured its graphs while no profiler of ours ran (--attribute)"
-        facts.append(Absent("capture pass", reason))
+        facts.append(Absent(Fact.CAPTURE_PASS, reason))
     if not traced:
-        facts.append(Absent("traced pass", _why_untraced(state)))
+        facts.append(Absent(Fact.TRACED_PASS, _why_untraced(state)))
     if not (folder / MEMORY_FILE).exists():
-        facts.append(Absent("memory", "the program did not live to the end of its recording"))
+        facts.append(Absent(Fact.MEMORY, "the program did not live to the end of its recording"))
     return tuple(facts)
 
 

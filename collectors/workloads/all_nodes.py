@@ -32,6 +32,7 @@ from collectors.workloads.explicit import (
     write_word,
 )
 from collectors.workloads.vulkan import VulkanError, semaphore_fd
+from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import Absent
 
 COUNT: Final = 1 << 18
@@ -130,7 +131,7 @@ class AllNodes:
         try:
             self._semaphore = _imported_semaphore()
         except (VulkanError, DriverError) as error:
-            self.absent = (Absent("nodes of external semaphores", f"untried: {error}"),)
+            self.absent = (Absent(Fact.SEMAPHORE_NODES, f"untried: {error}"),)
         torch.cuda.synchronize()
 
     @property

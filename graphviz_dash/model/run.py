@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph, Count, DriverAnswer
 from graphviz_dash.model.memory import MemoryPass
@@ -90,6 +91,11 @@ class Pass(StrEnum):
     OBSERVERS = "observers"
     RECORDED = "recorded"
     """No pass of a collection: a program that ran once, watched by the recorder."""
+
+    @property
+    def fact(self) -> Fact:
+        """What is missing where a run has nothing of this pass."""
+        return Fact(f"{self.value} pass")
 
 
 class FileRole(StrEnum):

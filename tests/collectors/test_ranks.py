@@ -206,7 +206,7 @@ def test_a_rank_that_is_stuck_is_ended_and_knows_why(
     first, second = both_ranks(fate)
     assert not first[0].failures
     (waited,) = first[1].failures
-    assert waited.error == "ProgramExit"
+    assert waited.error == "Ended"
     assert "rank 1 failed at model.py:3: ValueError: had enough" in waited.message
     (cause,) = second[1].failures
     assert cause.error == "ValueError"
@@ -240,7 +240,7 @@ def test_a_limit_is_reached_by_time_or_by_another_ranks_failure() -> None:
     assert [one for one, _ in reached] == [False, False, True, True, True, True]
     assert [one for _, one in reached] == [False] * 5 + [True]
     assert late.reason == "the pass took longer than 60 s and was ended"
-    assert (late.error, alone.error) == ("TimedOut", "ProgramExit")
+    assert (late.error, alone.error) == ("TimedOut", "Ended")
     assert alone.reason == "ended, for it would have waited for ever: rank 1 failed"
 
 
