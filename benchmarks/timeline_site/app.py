@@ -21,7 +21,7 @@ from starlette.routing import Route
 from timeline_traces import written
 
 from graphviz_dash.model.run import Experiment
-from graphviz_dash.ui.hosting.lifespan import life
+from graphviz_dash.ui.hosting.lifespan import lifespan
 from graphviz_dash.ui.hosting.server import MIDDLEWARE, PAGES, routes
 from graphviz_dash.ui.state import store
 from graphviz_dash.ui.state.jobs import JOBS
@@ -64,5 +64,5 @@ app = st.App(
     PAGES,
     routes=[Route("/forget", _forget), *routes()],
     middleware=MIDDLEWARE,
-    lifespan=life,
+    lifespan=lifespan,
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from graphviz_dash.ui.hosting.preload import warm_up
+from graphviz_dash.ui.hosting.document import STYLE
+from graphviz_dash.ui.hosting.preload import preload_all
+from graphviz_dash.ui.hosting.switch import is_plain
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import top_bar
 from graphviz_dash.ui.page.navigation import name_of, pages
@@ -14,8 +16,11 @@ chosen = st.navigation(pages(), position="hidden")
 name = name_of(chosen)
 # Before the page is drawn: a visitor who leaves meanwhile ends this run, and finds it as chosen.
 url_state.remember(name)
+if is_plain():
+    # Else it stands in the document already, before anything is drawn.
+    st.html(STYLE)
 top_bar(name)
 chosen.run()
 url_state.remember(name)
 # Once the first page is sent.
-warm_up()
+preload_all()

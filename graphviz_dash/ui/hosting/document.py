@@ -17,7 +17,7 @@ import streamlit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from graphviz_dash.ui.hosting.preload import ahead
+from graphviz_dash.ui.hosting.preload import preload
 
 STYLE: Final = Path(__file__).parents[1] / "assets" / "style.css"
 SCRIPTS: Final = Path(streamlit.__file__).parent / "static" / "static" / "js"
@@ -83,7 +83,7 @@ its path or its query would get into the address of the other page."""
 _FONTS: Final = ("inter", "jetbrains-mono")
 
 
-class Shell:
+class DocumentMiddleware:
     """Middleware that completes documents; everything else passes as it is."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -99,7 +99,7 @@ class Shell:
             await self._app(scope, receive, send)
             return
         page = scope["path"].strip("/")
-        ahead(page or "overview")
+        preload(page or "overview")
         plain = [item for item in scope["headers"] if item[0] not in _NOT_ASKED]
         held: list[Message] = []
         body = bytearray()

@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any, Final
 
+from graphviz_dash.ui.hosting.cards_client import FIRST_CARDS
 from graphviz_dash.ui.hosting.document import OVERVIEW, first_requests
 from graphviz_dash.ui.hosting.sockets import no_delay
-from graphviz_dash.ui.overview_cards.first_cards import EARLY
+from graphviz_dash.ui.hosting.switch import is_plain
 
 _TURN_S: Final = 0.001
 """How long a thread that computes keeps the interpreter from one that answers; 5 ms by default, of
@@ -23,14 +24,15 @@ _FIRST: Final = ("graphviz_dash.ui.page.frame", "graphviz_dash.ui.views.overview
 
 
 @asynccontextmanager
-async def life(_: object) -> AsyncIterator[dict[str, Any] | None]:
+async def lifespan(_: object) -> AsyncIterator[dict[str, Any] | None]:
     """The life of the server, which by now has bound its socket."""
-    no_delay()
-    sys.setswitchinterval(_TURN_S)
-    EARLY.begin(sys.argv[1:])
-    threading.Thread(target=_prepare, name="graphviz-dash start", daemon=True).start()
+    if not is_plain():
+        no_delay()
+        sys.setswitchinterval(_TURN_S)
+        FIRST_CARDS.begin(sys.argv[1:])
+        threading.Thread(target=_prepare, name="graphviz-dash start", daemon=True).start()
     yield None
-    EARLY.end()
+    FIRST_CARDS.end()
 
 
 def _prepare() -> None:

@@ -7,6 +7,7 @@ from functools import cache
 from importlib import import_module
 from typing import Final
 
+from graphviz_dash.ui.hosting.switch import is_plain
 from graphviz_dash.ui.page.navigation import NAMES, module_of
 
 _TABLES: Final = ("pandas", "pyarrow")
@@ -14,14 +15,17 @@ _TABLES: Final = ("pandas", "pyarrow")
 first visitor of a graph would wait for."""
 
 
-def ahead(page: str) -> threading.Thread | None:
+def preload(page: str) -> threading.Thread | None:
     """Imports what the script of ``page`` needs, which a browser has asked for: it still has to
     load the scripts of Streamlit's front end. None if there is no such page."""
     return _importing(module_of(page)) if page in NAMES else None
 
 
-def warm_up() -> threading.Thread:
-    """Imports what all pages and their components need, once the first page is sent."""
+def preload_all() -> threading.Thread | None:
+    """Imports what all pages and their components need, once the first page is sent; None where
+    Streamlit is left as it is."""
+    if is_plain():
+        return None
     return _importing(*map(module_of, NAMES), "graphviz_dash.ui.hosting.component_routes", *_TABLES)
 
 

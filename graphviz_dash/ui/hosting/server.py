@@ -13,15 +13,21 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from graphviz_dash.ui.components import local_perfetto
-from graphviz_dash.ui.hosting.document import Shell
-from graphviz_dash.ui.hosting.static_files import FrontEnd
+from graphviz_dash.ui.hosting.document import DocumentMiddleware
+from graphviz_dash.ui.hosting.static_files import StaticFilesMiddleware
+from graphviz_dash.ui.hosting.switch import is_plain
 
 PAGES: Final = Path(__file__).parents[1] / "script.py"
 """The script that Streamlit runs for each visitor and each interaction."""
 
-MIDDLEWARE: Final = (Middleware(FrontEnd), Middleware(Shell))
-
 ASSETS: Final = Path(__file__).parents[1] / "assets"
+
+
+def middleware() -> list[Middleware]:
+    """What requests pass through, the first of it first."""
+    if is_plain():
+        return []
+    return [Middleware(StaticFilesMiddleware), Middleware(DocumentMiddleware)]
 
 
 def routes() -> list[BaseRoute]:

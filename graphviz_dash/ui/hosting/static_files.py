@@ -21,7 +21,7 @@ _HEADERS: Final = {"Cache-Control": "public, immutable, max-age=31536000"}
 """Their names have a hash of their content. Streamlit's own words for them."""
 
 
-class FrontEnd:
+class StaticFilesMiddleware:
     """Middleware that answers for these files; everything else passes as it is."""
 
     def __init__(self, app: ASGIApp) -> None:

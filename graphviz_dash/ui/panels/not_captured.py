@@ -35,6 +35,6 @@ def not_captured_panel(run: RunComparison) -> None:
     show(element("div", table(head, groups, "figures runs"), "scroll"))
     st.caption(
         f"{run['graph_work_share'].text} of the kernels, memcpy and memset and "
-        f"{run['graph_time_share'].text} of their time ran from graphs. Told by the operators and "
+        f"{run['graph_time_share'].text} of their time ran from graphs. By the operators and "
         "ranges around each launch of the traced pass."
     )

@@ -10,8 +10,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ui.hosting.preload import warm_up
-from graphviz_dash.ui.overview_cards.first_cards import EARLY, Card
+from graphviz_dash.ui.hosting.cards_client import FIRST_CARDS, Card
+from graphviz_dash.ui.hosting.preload import preload_all
 from graphviz_dash.ui.page.frame import no_experiments, theme, trouble
 from graphviz_dash.ui.page.markup import element, plain, show, text
 from graphviz_dash.ui.page.navigation import link, title_of
@@ -51,7 +51,7 @@ def render() -> None:
                     unread.append((entry, traces_slot))
     if unread:
         time.sleep(_DRAWING_S)
-        warm_up()
+        preload_all()
     for entry, traces_slot in unread:
         with traces_slot:
             _read(entry)
@@ -100,13 +100,13 @@ def _card(entry: Entry) -> DeltaGenerator | None:
     """An experiment, and the place of what its traces tell, where they are not read yet."""
     is_compared = STORE.has(entry.key, COMPARISON)
     try:
-        card = _known(entry) if is_compared else _early(entry)
+        card = _known(entry) if is_compared else _first_card(entry)
     except InputError as error:
         _unreadable(entry, str(error))
         return None
     facts_slot = st.empty()
     with facts_slot:
-        show(_told(entry, card))
+        show(_card_markup(entry, card))
     query = {"experiment": entry.name}
     with st.container(horizontal=True, gap="small", key=f"links-{entry.key}"):
         for page in card.pages:
@@ -114,11 +114,11 @@ def _card(entry: Entry) -> DeltaGenerator | None:
     return None if is_compared else facts_slot
 
 
-def _early(entry: Entry) -> Card:
+def _first_card(entry: Entry) -> Card:
     """The card as it is before the traces are read."""
-    if (card := EARLY.of(entry.path)) is not None:
+    if (card := FIRST_CARDS.of(entry.path)) is not None:
         return card
-    from graphviz_dash.ui.overview_cards.card import card_of
+    from graphviz_dash.ui.panels.experiment_card import card_of
     from graphviz_dash.ui.state.results import outcome
 
     return card_of(outcome(entry.key), STORE.bare(entry.key).runs, None)
@@ -127,7 +127,7 @@ def _early(entry: Entry) -> Card:
 def _known(entry: Entry) -> Card:
     """The card with what the traces tell, which are read."""
     # The analysis, which the first page of all does not wait for.
-    from graphviz_dash.ui.overview_cards.card import card_of
+    from graphviz_dash.ui.panels.experiment_card import card_of
     from graphviz_dash.ui.state.results import comparison
 
     return card_of(comparison(entry.key), STORE.experiment(entry.key).runs, theme())
@@ -136,12 +136,12 @@ def _known(entry: Entry) -> Card:
 def _read(entry: Entry) -> None:
     """Draws an experiment anew with what its traces tell."""
     try:
-        show(_told(entry, _known(entry)))
+        show(_card_markup(entry, _known(entry)))
     except InputError as error:
         _unreadable(entry, str(error))
 
 
-def _told(entry: Entry, card: Card) -> str:
+def _card_markup(entry: Entry, card: Card) -> str:
     title = element("h2", text(entry.name)) + card.where
     return element("div", title, "card-title") + card.facts
 

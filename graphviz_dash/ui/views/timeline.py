@@ -102,7 +102,7 @@ def _usual(chosen: Chosen, runs: list[Run]) -> list[str]:
     """The baseline, the fastest other run of its rank and that of the selected slice. Two orders
     of creation are there to be compared with each other.
 
-    Told from clean timings alone: comparing the runs takes seconds where traces are large.
+    From clean timings alone: comparing the runs takes seconds where traces are large.
     """
     names = [run.name for run in runs]
     orders = {

@@ -186,7 +186,7 @@ def test_a_late_answer_undoes_no_newer_ruler(site: str, page: Page) -> None:
     _drag(page, (box["x"] + 400, box["y"] + 20), (box["x"] + 600, box["y"] + 20))
     page.keyboard.up("Shift")
     first = _ruler(canvas)
-    # Told to Python, whose answer is on its way.
+    # Sent to Python, whose answer is on its way.
     answers.wait()
     canvas.focus()
     page.keyboard.press("Shift+ArrowRight")

@@ -18,7 +18,7 @@ from graphviz_dash.ui.hosting.document import (
     OVERVIEW,
     SCRIPTS,
     STYLE,
-    Shell,
+    DocumentMiddleware,
     completed,
     files_of,
     first_requests,
@@ -44,7 +44,7 @@ def client(tmp_path: Path) -> TestClient:
         return JSONResponse({"body": "<body></body>"})
 
     routes = [Route("/page", page), Route("/compressed", compressed), Route("/data", data)]
-    return TestClient(Shell(Starlette(routes=routes)))
+    return TestClient(DocumentMiddleware(Starlette(routes=routes)))
 
 
 def test_a_document_has_the_style_sheet_and_names_its_first_requests(client: TestClient) -> None:

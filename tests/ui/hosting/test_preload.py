@@ -7,16 +7,16 @@ import sys
 
 import pytest
 
-from graphviz_dash.ui.hosting.preload import ahead
+from graphviz_dash.ui.hosting.preload import preload
 from graphviz_dash.ui.page.navigation import NAMES
 
 AHEAD = """
 import sys
-from graphviz_dash.ui.hosting.preload import ahead
+from graphviz_dash.ui.hosting.preload import preload
 assert "graphviz_dash.ui.views.graph" not in sys.modules
-thread = ahead("graph")
+thread = preload("graph")
 thread.join()
-assert ahead("graph") is thread
+assert preload("graph") is thread
 assert "graphviz_dash.ui.views.graph" in sys.modules
 assert "graphviz_dash.ui.views.launch" not in sys.modules
 """
@@ -47,11 +47,11 @@ go.Figure(go.Scatter(x=(1, 2), y=(3, 4)))
 """
 ALL = """
 import sys
-from graphviz_dash.ui.hosting.preload import warm_up
+from graphviz_dash.ui.hosting.preload import preload_all
 assert not {"pandas", "pyarrow"} & set(sys.modules)
-thread = warm_up()
+thread = preload_all()
 thread.join()
-assert warm_up() is thread
+assert preload_all() is thread
 print(*sys.modules)
 """
 
@@ -87,4 +87,4 @@ def test_a_chart_is_drawn_while_another_thread_imports_pandas() -> None:
 
 @pytest.mark.parametrize("page", ["", "nothing", "static/js/index.js", "..", "graph/graph"])
 def test_nothing_else_can_be_asked_for(page: str) -> None:
-    assert ahead(page) is None
+    assert preload(page) is None

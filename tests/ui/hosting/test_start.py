@@ -13,11 +13,11 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from graphviz_dash.errors import InputError
+from graphviz_dash.ui.hosting import cards_client
+from graphviz_dash.ui.hosting.cards_client import FirstCards
 from graphviz_dash.ui.hosting.server import ASSETS, routes
-from graphviz_dash.ui.overview_cards import first_cards
-from graphviz_dash.ui.overview_cards.card import card_of
-from graphviz_dash.ui.overview_cards.first_cards import EarlyCards
 from graphviz_dash.ui.page.widgets import hero, time_bars, waiting_bars, why
+from graphviz_dash.ui.panels.experiment_card import card_of
 from graphviz_dash.ui.state import catalogue
 from graphviz_dash.ui.state.results import comparison, outcome
 from graphviz_dash.ui.state.store import STORE
@@ -37,13 +37,13 @@ print(*[one for one in sys.modules if one.startswith("graphviz_dash.analysis")])
 
 
 @pytest.fixture
-def cards() -> Iterator[EarlyCards]:
-    found = EarlyCards()
+def cards() -> Iterator[FirstCards]:
+    found = FirstCards()
     yield found
     found.end()
 
 
-def test_a_process_tells_the_cards_of_the_overview(tmp_path: Path, cards: EarlyCards) -> None:
+def test_a_process_tells_the_cards_of_the_overview(tmp_path: Path, cards: FirstCards) -> None:
     broken = make_experiment(tmp_path / "broken")
     shutil.rmtree(broken / "graph" / "graphs")
     path = make_experiment(tmp_path / "toy")
@@ -58,23 +58,23 @@ def test_a_process_tells_the_cards_of_the_overview(tmp_path: Path, cards: EarlyC
 
 
 def test_what_could_not_be_read_at_the_start_is_looked_at_anew(
-    tmp_path: Path, cards: EarlyCards, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = make_experiment(tmp_path / "toy")
     graphs = path / "graph" / "graphs"
     graphs.rename(tmp_path / "aside")
     cards.begin([str(tmp_path)])
     assert cards.of(path) is None
-    monkeypatch.setattr(overview, "EARLY", cards)
+    monkeypatch.setattr(overview, "FIRST_CARDS", cards)
     entry = catalogue.Entry("toy", path, STORE.register(path))
     with pytest.raises(InputError, match="missing"):
-        overview._early(entry)
+        overview._first_card(entry)
     (tmp_path / "aside").rename(graphs)
-    assert 'class="hero"' in overview._early(entry).facts
+    assert 'class="hero"' in overview._first_card(entry).facts
 
 
 def test_who_asks_for_what_the_process_does_not_tell_waits_for_its_end_only(
-    tmp_path: Path, cards: EarlyCards
+    tmp_path: Path, cards: FirstCards
 ) -> None:
     later = tmp_path / "uploaded"
     assert cards.of(later) is None
@@ -87,23 +87,23 @@ def test_who_asks_for_what_the_process_does_not_tell_waits_for_its_end_only(
     "program", ["import sys; sys.exit(1)", "print('no JSON'); import time; time.sleep(60)"]
 )
 def test_the_server_makes_the_cards_itself_where_the_process_fails(
-    tmp_path: Path, cards: EarlyCards, monkeypatch: pytest.MonkeyPatch, program: str
+    tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
     package = tmp_path / "package"
     package.mkdir()
     (package / "failing.py").write_text(program, encoding="utf-8")
-    monkeypatch.setattr(first_cards, "_PACKAGES", package)
-    monkeypatch.setattr(first_cards, "_PROGRAM", "failing")
+    monkeypatch.setattr(cards_client, "_PACKAGES", package)
+    monkeypatch.setattr(cards_client, "_PROGRAM", "failing")
     path = make_experiment(tmp_path / "toy")
     cards.begin([str(tmp_path)])
     assert cards.of(path) is None
-    monkeypatch.setattr(overview, "EARLY", cards)
-    card = overview._early(catalogue.Entry("toy", path, STORE.register(path)))
+    monkeypatch.setattr(overview, "FIRST_CARDS", cards)
+    card = overview._first_card(catalogue.Entry("toy", path, STORE.register(path)))
     assert 'class="hero"' in card.facts
 
 
 def test_nothing_is_imported_from_the_folder_that_the_server_works_in(
-    tmp_path: Path, cards: EarlyCards, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "numpy.py").write_text("raise SystemExit(3)", encoding="utf-8")
     path = make_experiment(tmp_path / "toy")

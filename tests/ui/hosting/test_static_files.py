@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from streamlit.web.server.starlette.starlette_static_routes import create_streamlit_static_handler
 
-from graphviz_dash.ui.hosting.static_files import FrontEnd
+from graphviz_dash.ui.hosting.static_files import StaticFilesMiddleware
 
 STATIC = Path(streamlit.__file__).parent / "static"
 FILES = sorted((STATIC / "static").rglob("*.*"))
@@ -25,7 +25,7 @@ async def _passed(_: Request) -> Response:
 
 @pytest.fixture
 def client() -> TestClient:
-    return TestClient(FrontEnd(Starlette(routes=[Route("/{path:path}", _passed)])))
+    return TestClient(StaticFilesMiddleware(Starlette(routes=[Route("/{path:path}", _passed)])))
 
 
 @pytest.mark.parametrize("suffix", [".js", ".css", ".woff2"])

@@ -13,7 +13,7 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.answer import answer_text
-from graphviz_dash.ui.overview_cards.first_cards import Card, Told
+from graphviz_dash.ui.hosting.cards_client import Card, CardMessage
 from graphviz_dash.ui.page.markup import element, text
 from graphviz_dash.ui.page.widgets import (
     doctor_notes,
@@ -84,10 +84,10 @@ def _imported(runs: Sequence[Run]) -> str:
     return element("p", text("; ".join(facts) + "."), "muted")
 
 
-def told(path: Path) -> Told:
+def first_card_message(path: Path) -> CardMessage:
     """The card of the experiment at ``path`` as it is before the traces are read."""
     try:
         experiment = load_experiment(path, traces=False)
-        return Told(str(path), card_of(compare(experiment), experiment.runs, None))
+        return CardMessage(str(path), card_of(compare(experiment), experiment.runs, None))
     except InputError:
-        return Told(str(path), None)  # the page says what is wrong, if it still is
+        return CardMessage(str(path), None)  # the page says what is wrong, if it still is

@@ -1,4 +1,4 @@
-"""The overview's cards as they are before traces are read, found out by a process of its own.
+"""The overview's cards as they are before traces are read, made by a process of its own.
 
 They need the analysis, whose import and work take half a second of one core. A thread of the server
 would take it from the answers to a browser that asks for the first page. A process beside it is at
@@ -19,7 +19,7 @@ from typing import IO, Final
 
 import msgspec
 
-_PROGRAM: Final = "graphviz_dash.ui.overview_cards.process"
+_PROGRAM: Final = "graphviz_dash.ui.hosting.cards_process"
 _PACKAGES: Final = Path(__file__).parents[3]
 """Where the package lies, which need not be installed."""
 
@@ -33,7 +33,7 @@ class Card(msgspec.Struct, frozen=True):
     pages: tuple[str, ...]
 
 
-class Told(msgspec.Struct, frozen=True):
+class CardMessage(msgspec.Struct, frozen=True):
     """The card of the experiment at ``path``; None if it could not be read, which may have changed
     by the time somebody looks."""
 
@@ -41,12 +41,12 @@ class Told(msgspec.Struct, frozen=True):
     card: Card | None
 
 
-class EarlyCards:
-    """What the process has told so far; safe to use from threads."""
+class FirstCards:
+    """The cards that the process has made so far; safe to use from threads."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._told: dict[str, Card | None] = {}
+        self._cards: dict[str, Card | None] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
     def begin(self, arguments: Sequence[str]) -> None:
@@ -68,7 +68,10 @@ class EarlyCards:
             self._process = process
         assert process.stdout is not None
         threading.Thread(
-            target=self._listen, args=(process, process.stdout), name="early cards", daemon=True
+            target=self._listen,
+            args=(process, process.stdout),
+            name="graphviz-dash first cards",
+            daemon=True,
         ).start()
 
     def of(self, path: Path) -> Card | None:
@@ -76,8 +79,8 @@ class EarlyCards:
         the experiment could not be read, or the process ends, or has ended, without a word of it.
         """
         with self._changed:
-            self._changed.wait_for(lambda: str(path) in self._told or self._process is None)
-            return self._told.get(str(path))
+            self._changed.wait_for(lambda: str(path) in self._cards or self._process is None)
+            return self._cards.get(str(path))
 
     def end(self) -> None:
         """Ends the process, if it still runs."""
@@ -87,14 +90,14 @@ class EarlyCards:
             process.kill()
 
     def _listen(self, process: subprocess.Popen[bytes], lines: IO[bytes]) -> None:
-        decoder = msgspec.json.Decoder(Told)
+        decoder = msgspec.json.Decoder(CardMessage)
         try:
             # What is no word of ours ends it, as a failure of the process does.
             with lines, suppress(msgspec.DecodeError):
                 for line in lines:
                     message = decoder.decode(line)
                     with self._changed:
-                        self._told[message.path] = message.card
+                        self._cards[message.path] = message.card
                         self._changed.notify_all()
         finally:
             process.kill()
@@ -104,4 +107,4 @@ class EarlyCards:
                 self._changed.notify_all()
 
 
-EARLY: Final = EarlyCards()
+FIRST_CARDS: Final = FirstCards()

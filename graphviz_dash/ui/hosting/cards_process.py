@@ -1,9 +1,9 @@
-"""A process that tells the overview's cards as they are before traces are read.
+"""A process that makes the overview's cards as they are before traces are read.
 
-    python -m graphviz_dash.ui.overview_cards.process [FOLDERS...]
+    python -m graphviz_dash.ui.hosting.cards_process [FOLDERS...]
 
-tells of every experiment under the folders that the server would find with the same arguments: a
-line of JSON each, an :class:`~graphviz_dash.ui.overview_cards.first_cards.Told`, at once when it
+writes of every experiment under the folders that the server would find with the same arguments: a
+line of JSON each, an :class:`~graphviz_dash.ui.hosting.cards_client.CardMessage`, at once when it
 is known.
 """
 
@@ -14,14 +14,14 @@ import sys
 
 
 def main() -> None:
-    """Tells of all experiments."""
+    """Writes the cards of all experiments."""
     # At its end in a moment, and what it makes has no cycles: not even while modules are imported.
     gc.disable()
     import msgspec
 
     from graphviz_dash.errors import InputError
     from graphviz_dash.ingest.load import find_experiments
-    from graphviz_dash.ui.overview_cards.card import told
+    from graphviz_dash.ui.panels.experiment_card import first_card_message
     from graphviz_dash.ui.state.catalogue import roots
 
     for root in roots():
@@ -30,7 +30,7 @@ def main() -> None:
         except InputError:
             continue  # the page says so
         for path in folders:
-            sys.stdout.buffer.write(msgspec.json.encode(told(path)) + b"\n")
+            sys.stdout.buffer.write(msgspec.json.encode(first_card_message(path)) + b"\n")
             sys.stdout.buffer.flush()
 
 
