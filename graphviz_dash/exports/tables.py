@@ -16,6 +16,7 @@ from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
 from graphviz_dash.errors import InputError, printable
 from graphviz_dash.exports.files import replacing
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import (
     BatchMemOpParams,
     ConditionalParams,
@@ -46,7 +47,7 @@ class TableSummary:
     columns: tuple[str, ...]
 
 
-def node_frame(whole: WholeGraph, measured: MeasuredGraph | str) -> pl.DataFrame:
+def node_frame(whole: WholeGraph, measured: MeasuredGraph | Missing) -> pl.DataFrame:
     """A row for each node of a graph, by index, and after them those of the graphs it holds. Times
     in ns over the replays of the pass ``timed_in``, sizes in bytes; null is what is not known or
     does not apply. ``measured`` is the graph over its replays, or why it could not be measured."""
@@ -57,9 +58,9 @@ def node_frame(whole: WholeGraph, measured: MeasuredGraph | str) -> pl.DataFrame
     return pl.DataFrame(rows, schema=_NODE_SCHEMA)
 
 
-def _slack(measured: MeasuredGraph | str, name: tuple[str, int]) -> dict[str, object]:
-    place = None if isinstance(measured, str) else measured.places.get(name)
-    if isinstance(measured, str) or place is None or measured.p50[place] == NOT_SEEN:
+def _slack(measured: MeasuredGraph | Missing, name: tuple[str, int]) -> dict[str, object]:
+    place = None if isinstance(measured, Missing) else measured.places.get(name)
+    if isinstance(measured, Missing) or place is None or measured.p50[place] == NOT_SEEN:
         return {}
     return {
         "p99_ns": int(measured.p99[place]),

@@ -52,6 +52,24 @@ class Fact(StrEnum):
     ENVIRONMENT = "environment"
     LAUNCH_COSTS = "launch costs"
 
+    BASELINE = "baseline"
+    """Another run to compare a run with."""
+    TYPICAL_STEP = "typical step"
+    """Work that the traced steps of a run have in common."""
+    EQUATION = "equation"
+    """Where the difference between the step times of two runs went."""
+    NODE_TIMES = "node times"
+    """A graph measured over its replays."""
+    ACTIVATION_OVERHEAD = "activation overhead"
+
+    EAGER_STEP = "eager step"
+    """A step of a trace whose work was not launched by graphs."""
+    STEP_MODULES = "modules of the step"
+    PREDICTION = "prediction"
+    PREDICTED_BREAK_EVEN = "predicted break-even"
+    CALIBRATION_SAMPLE = "calibration sample"
+    """What an experiment gives to a calibration."""
+
 
 def manifest_name(fact: Fact, subject: str = "") -> str:
     """The name of a fact in a manifest: ``observer cupti-graph``, ``upload_ns of graph-0``."""
@@ -68,3 +86,7 @@ class Missing:
     """What is missing."""
     reason: str
     """Why, as words without a full stop that can follow a colon."""
+
+    def of(self, owner: str) -> Missing:
+        """The same, said of another run: ``the baseline eager: the clean pass failed``."""
+        return Missing(self.fact, f"{owner}: {self.reason}")

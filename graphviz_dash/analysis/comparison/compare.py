@@ -47,7 +47,7 @@ from graphviz_dash.analysis.step.typical_step import TypicalStep, typical_step
 from graphviz_dash.analysis.step.waterfall import Cause, Waterfall, arrivals, waterfall
 from graphviz_dash.analysis.trace.steps import Step, steps
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import BASELINE_MODE
 from graphviz_dash.narrative.answer import answer
 from graphviz_dash.narrative.headline import headline, sentence
@@ -83,7 +83,7 @@ def compare(
     chosen = _choose(experiment, baseline)
     waits = rank_waits(experiment) if chosen else {}
     taken = {run.name: taken.get(run.name) or _steps(run) for run in experiment.runs}
-    works: dict[str, TypicalStep | str] = {}
+    works: dict[str, TypicalStep | Missing] = {}
     count = len(experiment.runs)
     for place, run in enumerate(experiment.runs if chosen else ()):
         with progress.subtask(place, 2 * count):
@@ -108,7 +108,7 @@ class _Works:
     """The typical steps of runs by name, or why they have none; by mode when the last of its ranks
     arrives at each of their collectives, None where that is not known; and all steps of runs."""
 
-    steps: Mapping[str, TypicalStep | str]
+    steps: Mapping[str, TypicalStep | Missing]
     last: Mapping[str, dict[int, int] | None]
     taken: Mapping[str, tuple[Step, ...]]
 
@@ -135,15 +135,16 @@ def _choose(experiment: Experiment, baseline: str | None) -> Run | None:
     )
 
 
-def _against(run: Run, chosen: Run | None, experiment: Experiment) -> Run | str:
+def _against(run: Run, chosen: Run | None, experiment: Experiment) -> Run | Missing:
     """The run that ``run`` is compared with, or why there is none."""
     if chosen is None:
         kind = "recorded run without graphs" if run.recording else "eager run"
-        return f"the experiment has no {kind}; name another baseline"
+        return Missing(Fact.BASELINE, f"the experiment has no {kind}; name another baseline")
     found = partner(run, chosen, experiment)
     if found is None:
-        return f"{chosen.mode.value} has no run of rank {run.manifest.rank}"
-    return "it is the baseline" if found.name == run.name else found
+        reason = f"{chosen.mode.value} has no run of rank {run.manifest.rank}"
+        return Missing(Fact.BASELINE, reason)
+    return Missing(Fact.BASELINE, "it is the baseline") if found.name == run.name else found
 
 
 def _compare_run(
@@ -152,7 +153,7 @@ def _compare_run(
     taken = works.taken[run.name]
     covered = _coverage(run, taken)
     against = _against(run, chosen, experiment)
-    base = None if isinstance(against, str) else against
+    base = None if isinstance(against, Missing) else against
     sound = sound or not (_as_one_graph(run) or (base is not None and _as_one_graph(base)))
     figures = {
         figure.metric.id: figure
@@ -183,7 +184,7 @@ def _compare_run(
         figure.metric.id: figure for figure in prediction_figures(foretold, figures["step_time"])
     }
     where, where_reason = _where(run, figures, taken)
-    pays = against if isinstance(against, str) else break_even(run, against, figures)
+    pays = against.reason if isinstance(against, Missing) else break_even(run, against, figures)
     return RunComparison(
         run=run,
         baseline=base.name if base else None,
@@ -195,13 +196,13 @@ def _compare_run(
         coverage_reason=covered if isinstance(covered, str) else None,
         weaknesses=(*weaknesses(run, base, figures, taken), *recorded_weaknesses(run)),
         sentence=sentence(run, base, figures, sound=sound),
-        waterfall=None if isinstance(equation, str) else equation,
-        waterfall_reason=equation if isinstance(equation, str) else None,
+        waterfall=None if isinstance(equation, Missing) else equation,
+        waterfall_reason=equation.reason if isinstance(equation, Missing) else None,
         answer=answer(run, base, figures, sound=sound),
         pays=None if isinstance(pays, str) else pays,
         pays_reason=pays if isinstance(pays, str) else None,
-        prediction=None if isinstance(foretold, str) else foretold,
-        prediction_reason=foretold if isinstance(foretold, str) else None,
+        prediction=None if isinstance(foretold, Missing) else foretold,
+        prediction_reason=foretold.reason if isinstance(foretold, Missing) else None,
         sound=sound,
     )
 
@@ -250,10 +251,10 @@ def _coverage(run: Run, taken: tuple[Step, ...]) -> Coverage | str:
     return coverage(run.replay_trace, taken)
 
 
-def _equation(run: Run, against: Run | str, works: _Works) -> Waterfall | str:
-    if isinstance(against, str):
+def _equation(run: Run, against: Run | Missing, works: _Works) -> Waterfall | Missing:
+    if isinstance(against, Missing):
         return against
-    known = [work.return_ns for work in works.steps.values() if not isinstance(work, str)]
+    known = [work.return_ns for work in works.steps.values() if not isinstance(work, Missing)]
     return waterfall(
         run,
         against,
@@ -264,12 +265,12 @@ def _equation(run: Run, against: Run | str, works: _Works) -> Waterfall | str:
     )
 
 
-def _equation_figures(run: Run, equation: Waterfall | str) -> Iterator[Figure]:
+def _equation_figures(run: Run, equation: Waterfall | Missing) -> Iterator[Figure]:
     metrics = zip(EQUATION, Cause, strict=True)
-    parts = {} if isinstance(equation, str) else dict(equation.saved.items())
+    parts = {} if isinstance(equation, Missing) else dict(equation.saved.items())
     for metric, cause in metrics:
-        if isinstance(equation, str):
-            yield absent(metric, equation)
+        if isinstance(equation, Missing):
+            yield absent(metric, equation.reason)
         elif cause is Cause.RANKS and run.manifest.rank is None:
             yield absent(metric, "it was collected by one process, which has no other to wait for")
         else:

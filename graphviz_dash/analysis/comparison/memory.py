@@ -13,6 +13,7 @@ from graphviz_dash.analysis.memory.report import (
     memory_report,
 )
 from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import format_bytes, format_signed_bytes, format_signed_percent
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def compare_memory(comparison: Comparison) -> MemoryComparison:
         for run in comparison.runs
         if run.name in reports and run.baseline in reports
     )
-    without = {name: one for name, one in found.items() if isinstance(one, str)}
+    without = {name: one.reason for name, one in found.items() if isinstance(one, Missing)}
     return MemoryComparison(
         tuple(reports.values()),
         differences,
@@ -83,7 +84,7 @@ def _taken(report: MemoryReport) -> str:
 def _cost(one: MemoryDifference) -> str:
     share = (
         f" (its activations {format_signed_percent(one.activation_overhead)})"
-        if one.activation_overhead is not None
+        if not isinstance(one.activation_overhead, Missing)
         else ""
     )
     return f"{format_signed_bytes(one.own)}{share}"

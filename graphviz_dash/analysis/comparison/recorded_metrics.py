@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from graphviz_dash.analysis.metrics.low_confidence import Weakness
 from graphviz_dash.analysis.metrics.registry import FEW_STEPS
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
+from graphviz_dash.model.absence import Missing
 
 if TYPE_CHECKING:
     from graphviz_dash.model.recording import Recording
@@ -36,11 +37,11 @@ def recorded_figures(run: Run) -> Iterator[Figure]:
     yield present("recorded_replays", replays)
 
 
-def recorded_relative(run: Run, against: Run | str) -> Iterator[Figure]:
+def recorded_relative(run: Run, against: Run | Missing) -> Iterator[Figure]:
     """The figures of RECORDED_RELATIVE. ``against`` is the baseline, or why there is none."""
     own = _step_of_run(run)
-    before = against if isinstance(against, str) else _step_of_run(against)
-    if isinstance(before, str) and not isinstance(against, str):
+    before = against.reason if isinstance(against, Missing) else _step_of_run(against)
+    if isinstance(before, str) and not isinstance(against, Missing):
         before = f"the baseline {against.name}: {before}"
     reason = own if isinstance(own, str) else before if isinstance(before, str) else None
     if reason is not None or isinstance(own, str) or isinstance(before, str):

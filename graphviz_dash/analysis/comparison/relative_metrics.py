@@ -20,7 +20,7 @@ from graphviz_dash.analysis.sample_statistics import (
     percentiles,
     resampled_medians,
 )
-from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
@@ -56,13 +56,13 @@ class _Pair:
     samples: int
 
 
-def relative_figures(run: Run, against: Run | str, one_off: Figure) -> Iterator[Figure]:
+def relative_figures(run: Run, against: Run | Missing, one_off: Figure) -> Iterator[Figure]:
     """The figures of RELATIVE. ``against`` is the baseline, or the reason why there is none;
     ``one_off`` is the run's own one-off cost."""
     yield from memory_relative_figures(run, against)
-    if isinstance(against, str):
+    if isinstance(against, Missing):
         for metric in _OF_CLEAN:
-            yield absent(metric, against)
+            yield absent(metric, against.reason)
         return
     walls = _pair(run, against, lambda clean: [step.wall_ns for step in clean.steps])
     intervals = _pair(run, against, lambda clean: clean.back_to_back_ns)

@@ -20,7 +20,7 @@ from graphviz_dash.analysis.memory.pools import (
     pool_breakdowns,
 )
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
-from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner, Stage
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_bytes
@@ -114,19 +114,18 @@ class MemoryDifference(_InParts):
     """Name of the baseline."""
     parts: Mapping[MemoryPart, int]
     """A difference for every MemoryPart; they add up to ``total``."""
-    activation_overhead: float | None
-    """The metric of that name, as a fraction; None with a reason."""
-    overhead_reason: str | None
-    """Why there is no overhead; None where there is one."""
+    activation_overhead: float | Missing
+    """The metric of that name, as a fraction. Missing where the baseline has next to no
+    activations, and in mode compile."""
     alone: bool
     """Whether both know the memory of their own process."""
 
 
-def memory_report(run: Run) -> MemoryReport | str:
+def memory_report(run: Run) -> MemoryReport | Missing:
     """The memory of ``run``, or why it cannot be told."""
     memory_pass = run.memory_pass
     if memory_pass is None:
-        return why_missing(run, Fact.MEMORY_PASS).reason
+        return why_missing(run, Fact.MEMORY_PASS)
     pools = pool_breakdowns(memory_pass)
     last = memory_pass.stages[-1]
     return MemoryReport(
@@ -176,13 +175,11 @@ def memory_difference(report: MemoryReport, base: MemoryReport) -> MemoryDiffere
         own, before = report.stages[-1], base.stages[-1]
         grown_outside = own.device_used_bytes - before.device_used_bytes
         parts[MemoryPart.OUTSIDE] = grown_outside - (own.reserved_bytes - before.reserved_bytes)
-    overhead = _overhead(report, base, parts)
     return MemoryDifference(
         run=report.run,
         baseline=base.run,
         parts=parts,
-        activation_overhead=None if isinstance(overhead, str) else overhead,
-        overhead_reason=overhead if isinstance(overhead, str) else None,
+        activation_overhead=_overhead(report, base, parts),
         alone=report.alone and base.alone,
     )
 
@@ -193,21 +190,25 @@ _SEGMENT: Final = 2 << 20
 
 def _overhead(
     report: MemoryReport, base: MemoryReport, parts: Mapping[MemoryPart, int]
-) -> float | str:
-    """The fraction, or why there is none."""
+) -> float | Missing:
+    """The change of what holds activations, as a fraction of the baseline's activations."""
     activations = base.parts[MemoryPart.ACTIVATIONS]
     if not activations:
-        return f"{base.run} has no activations at its peak"
+        return _no_overhead(f"{base.run} has no activations at its peak")
     if activations < _SEGMENT:
-        return (
+        return _no_overhead(
             f"{base.run} has {format_bytes(activations)} of activations, less than the "
             f"{format_bytes(_SEGMENT)} that the allocator takes at a time: rounding outweighs them"
         )
     # The cudagraph trees give the blocks of their pool back after each capture: nothing tells its
     # library workspaces from activations.
     if report.mode.is_compiled or base.mode.is_compiled:
-        return "cudagraph trees keep no account of what is alive in their pool"
+        return _no_overhead("cudagraph trees keep no account of what is alive in their pool")
     return sum(parts[part] for part in (*GRAPHED_PARTS, MemoryPart.TENSORS)) / activations
+
+
+def _no_overhead(reason: str) -> Missing:
+    return Missing(Fact.ACTIVATION_OVERHEAD, reason)
 
 
 _OWN: Final[dict[str, Callable[[MemoryReport], int]]] = {
@@ -240,27 +241,22 @@ def memory_pass_figures(run: Run) -> Iterator[Figure]:
     """The figures of the memory pass that need no baseline."""
     report = memory_report(run)
     for metric, read in (_OWN | _ALONE).items():
-        if isinstance(report, str):
-            yield absent(metric, report)
+        if isinstance(report, Missing):
+            yield absent(metric, report.reason)
         elif metric in _ALONE and not report.alone:
             yield absent(metric, _NOT_ALONE)
         else:
             yield present(metric, read(report))
 
 
-def memory_relative_figures(run: Run, against: Run | str) -> Iterator[Figure]:
+def memory_relative_figures(run: Run, against: Run | Missing) -> Iterator[Figure]:
     """The figures of MEMORY_RELATIVE; ``against`` is the baseline, or why there is none."""
-    report = memory_report(run)
-    base = against if isinstance(against, str) else memory_report(against)
-    if isinstance(report, str) or isinstance(base, str):
-        if isinstance(report, str):
-            reason = report
-        elif isinstance(against, str):
-            reason = against
-        else:
-            reason = f"the baseline {against.name}: {base}"
-        for metric in MEMORY_RELATIVE:
-            yield absent(metric, reason)
+    report, base = memory_report(run), _baseline_report(against)
+    if isinstance(report, Missing):
+        yield from _without(report)
+        return
+    if isinstance(base, Missing):
+        yield from _without(base)
         return
     change = memory_difference(report, base)
     if change.alone:
@@ -268,7 +264,18 @@ def memory_relative_figures(run: Run, against: Run | str) -> Iterator[Figure]:
     else:
         yield absent("device_memory_change", _NOT_ALONE)
     yield present("iterate_reserved_change", change.reserved)
-    if change.overhead_reason is not None:
-        yield absent("activation_overhead", change.overhead_reason)
-    elif change.activation_overhead is not None:
+    if isinstance(change.activation_overhead, Missing):
+        yield absent("activation_overhead", change.activation_overhead.reason)
+    else:
         yield present("activation_overhead", change.activation_overhead)
+
+
+def _without(missing: Missing) -> Iterator[Figure]:
+    return (absent(metric, missing.reason) for metric in MEMORY_RELATIVE)
+
+
+def _baseline_report(against: Run | Missing) -> MemoryReport | Missing:
+    if isinstance(against, Missing):
+        return against
+    report = memory_report(against)
+    return report.of(f"the baseline {against.name}") if isinstance(report, Missing) else report

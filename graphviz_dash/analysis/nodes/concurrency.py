@@ -19,6 +19,7 @@ from graphviz_dash.analysis.nodes.measured_graph import (
 from graphviz_dash.analysis.nodes.needless_edges import NeedlessEdges, needless_edges
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
 from graphviz_dash.analysis.trace.kernel_categories import Category
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
 
@@ -153,28 +154,28 @@ def _without(measured: MeasuredGraph, needless: NeedlessEdges) -> str:
     )
 
 
-def run_concurrency(run: Run, tables: Sequence[NodeTable]) -> dict[str, Concurrency | str]:
+def run_concurrency(run: Run, tables: Sequence[NodeTable]) -> dict[str, Concurrency | Missing]:
     """For each graph of ``run`` that is launched by itself what its concurrency comes to, or why
     that is not known; ``tables`` are those of all its graphs."""
     matched = run_replays(run)
     by_id = {table.graph.id: table for table in tables}
-    by_graph: dict[str, Concurrency | str] = {}
+    by_graph: dict[str, Concurrency | Missing] = {}
     for graph in run.graphs:
         if graph.parent is None:
             graph_measured = measure_graph(graph, run.graphs, matched)
             by_graph[graph.id] = (
                 graph_measured
-                if isinstance(graph_measured, str)
+                if isinstance(graph_measured, Missing)
                 else graph_concurrency(graph_measured, by_id)
             )
     return by_graph
 
 
 def p99_and_slack(
-    concurrency: Concurrency | str | None, table: NodeTable, row: NodeRow
+    concurrency: Concurrency | Missing | None, table: NodeTable, row: NodeRow
 ) -> tuple[int | None, int | None]:
     """p99 and slack of a node, in ns; None where it was not measured."""
-    if concurrency is None or isinstance(concurrency, str):
+    if concurrency is None or isinstance(concurrency, Missing):
         return None, None
     index = concurrency.measured.places.get((table.graph.id, row.node.index))
     if index is None or concurrency.measured.p50[index] == NOT_SEEN:

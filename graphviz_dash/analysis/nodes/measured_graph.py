@@ -33,6 +33,7 @@ from graphviz_dash.analysis.replays.replays import (
     timed_replays,
 )
 from graphviz_dash.analysis.trace.steps import exclusive_ns
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
 
@@ -137,25 +138,25 @@ def run_replays(run: Run) -> ReplayMatch | None:
 
 def measure_graph(
     graph: CapturedGraph, graphs: tuple[CapturedGraph, ...], matched: ReplayMatch | None
-) -> MeasuredGraph | str:
+) -> MeasuredGraph | Missing:
     """``graph``, one of its run's ``graphs``, over the replays of ``matched``; or why it cannot be
     measured. Child graphs count as parts of it; bodies of conditionals, which run or do not, are
     left out."""
     if matched is None:
-        return "there is no trace of replays"
+        return Missing(Fact.NODE_TIMES, "there is no trace of replays")
     flat = flatten(graph, {child.id: child for child in graphs})
     nodes = tuple(zip(flat.owner, flat.index, strict=True))
     index_of = {node: index for index, node in enumerate(nodes)}
     row_nodes = _places(matched, index_of)
     rows = np.flatnonzero(row_nodes >= 0)
     if not len(rows):
-        return "no replay of this graph was found in the trace"
+        return Missing(Fact.NODE_TIMES, "no replay of this graph was found in the trace")
     start, duration, seen = _by_replay(matched, rows, row_nodes[rows], len(nodes))
     # A node that some replay lacks would leave a hole in every path through it.
     usual = seen.sum(axis=0) * 2 > len(seen)
     whole = seen[:, usual].all(axis=1)
     if not whole.any():
-        return "no replay shows all nodes of this graph"
+        return Missing(Fact.NODE_TIMES, "no replay shows all nodes of this graph")
     shown = np.flatnonzero(usual)
     start, duration = start[whole][:, shown], duration[whole][:, shown]
     p50 = _rounded(np.median(duration, axis=0))

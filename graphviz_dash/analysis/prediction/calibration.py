@@ -18,6 +18,7 @@ from graphviz_dash.analysis.prediction.predict import CONFIDENCE, interval_of
 from graphviz_dash.analysis.prediction.replay_model import Term, replay_time
 from graphviz_dash.analysis.sample_statistics import Floats
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.calibration import (
     CALIBRATION_FORMAT,
     CALIBRATION_VERSION,
@@ -80,21 +81,21 @@ class RecordedWorkload:
     """Time of the first launch, in ns."""
 
 
-def recorded_workload(experiment: Experiment) -> RecordedWorkload | str:
+def recorded_workload(experiment: Experiment) -> RecordedWorkload | Missing:
     """What an experiment with an eager and a graph run tells, or why it cannot be used."""
     runs = experiment.runs
     eager = next((run for run in runs if run.mode.is_baseline), None)
     graph = next((run for run in runs if run.mode.captures_whole_step), None)
     if eager is None or graph is None:
-        return "it has no eager and graph run"
+        return _unusable("it has no eager and graph run")
     if eager.clean is None or not eager.clean.steps or eager.replay_trace is None:
-        return "its eager run has no clean timings or no trace"
+        return _unusable("its eager run has no clean timings or no trace")
     if graph.clean is None or not graph.clean.steps or not graph.clean.back_to_back_ns:
-        return "its graph run has no clean timings"
+        return _unusable("its graph run has no clean timings")
     if len(graph.clean.graphs) != 1:
-        return "its graph run has not one graph"
+        return _unusable("its graph run has not one graph")
     step = eager_step(eager.replay_trace)
-    if isinstance(step, str):
+    if isinstance(step, Missing):
         return step
     life = graph.clean.graphs[0]
     return RecordedWorkload(
@@ -110,6 +111,10 @@ def recorded_workload(experiment: Experiment) -> RecordedWorkload | str:
         instantiate_ns=life.instantiate_ns,
         first_launch_ns=life.first_launch_ns,
     )
+
+
+def _unusable(reason: str) -> Missing:
+    return Missing(Fact.CALIBRATION_SAMPLE, reason)
 
 
 @dataclass(frozen=True)

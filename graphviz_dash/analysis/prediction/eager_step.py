@@ -25,6 +25,7 @@ from graphviz_dash.analysis.trace.intervals import NONE, Nesting
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.signatures import distinct_rows
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, exclusive_ns, steps
+from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
@@ -105,31 +106,37 @@ class EagerStep:
         return self.kind.count(kind)
 
 
-def eager_step(trace: Trace, traced_steps: tuple[Step, ...] | None = None) -> EagerStep | str:
+def eager_step(trace: Trace, traced_steps: tuple[Step, ...] | None = None) -> EagerStep | Missing:
     """The typical step of ``trace``, or why there is none; ``traced_steps`` are its steps, where
     they are known already. Near-linear in the rows of the trace."""
     traced_steps = traced_steps or steps(trace)
     if not len(trace.gpu):
-        return "the trace holds no work of a GPU: was it recorded with ProfilerActivity.CUDA?"
+        return _no_step(
+            "the trace holds no work of a GPU: was it recorded with ProfilerActivity.CUDA?"
+        )
     calls = _Calls(trace)
     work = _Work(trace)
     read = [_Read(work, step, calls) for step in traced_steps]
     filled = [step_read for step_read in read if len(step_read.rows)]
     if not filled:
-        return "none of its steps launched work on the GPU"
+        return _no_step("none of its steps launched work on the GPU")
     usual = Counter(step_read.signature for step_read in filled).most_common(1)[0][0]
     like = [step_read for step_read in filled if step_read.signature == usual]
     typical = _typical(trace, like, traced_steps, calls)
     if typical.graphed > len(typical) / 2:
-        return "its work comes from graph launches: it is no eager trace"
+        return _no_step("its work comes from graph launches: it is no eager trace")
     captures = [begin for begin, _ in capture_windows("", trace)]
     if any(
         step_read.step.start <= begin < step_read.step.end
         for step_read in like
         for begin in captures
     ):
-        return "its steps capture graphs: what a capture launches does not run in it"
+        return _no_step("its steps capture graphs: what a capture launches does not run in it")
     return typical
+
+
+def _no_step(reason: str) -> Missing:
+    return Missing(Fact.EAGER_STEP, reason)
 
 
 class _Calls:

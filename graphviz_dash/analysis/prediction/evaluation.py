@@ -10,6 +10,7 @@ from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
 from graphviz_dash.analysis.prediction.predict import Prediction, predict_run
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.units import format_ns
 
 if TYPE_CHECKING:
@@ -18,27 +19,29 @@ if TYPE_CHECKING:
 
 
 def prediction_for(
-    run: Run, against: Run | str, traced_steps: Mapping[str, tuple[Step, ...]]
-) -> Prediction | str:
+    run: Run, against: Run | Missing, traced_steps: Mapping[str, tuple[Step, ...]]
+) -> Prediction | Missing:
     """What the baseline ``against`` predicts for the whole-step graph of ``run``, or why nothing;
     ``traced_steps`` are the traced steps of runs by name."""
-    if isinstance(against, str):
+    if isinstance(against, Missing):
         return against
     if not run.mode.captures_whole_step:
-        return "only a graph of the whole step is predicted"
+        return Missing(Fact.PREDICTION, "only a graph of the whole step is predicted")
     if not against.mode.is_baseline:
-        return f"{against.name} is no eager run"
+        return Missing(Fact.PREDICTION, f"{against.name} is no eager run")
     prediction = predict_run(against, shipped_calibration(), traced_steps.get(against.name))
-    if not isinstance(prediction, str) and prediction.waits_for_ranks:
-        return "its collectives hold the time in which they wait for other ranks"
+    if isinstance(prediction, Prediction) and prediction.waits_for_ranks:
+        return Missing(
+            Fact.PREDICTION, "its collectives hold the time in which they wait for other ranks"
+        )
     return prediction
 
 
-def prediction_figures(prediction: Prediction | str, measured: Figure) -> Iterator[Figure]:
+def prediction_figures(prediction: Prediction | Missing, measured: Figure) -> Iterator[Figure]:
     """The predicted step time, and how far it is off ``measured``."""
-    if isinstance(prediction, str):
-        yield absent("predicted_step_time", prediction)
-        yield absent("prediction_error", prediction)
+    if isinstance(prediction, Missing):
+        yield absent("predicted_step_time", prediction.reason)
+        yield absent("prediction_error", prediction.reason)
         return
     step = prediction.step_ns
     samples = len(prediction.calibration.samples)

@@ -21,6 +21,7 @@ from graphviz_dash.analysis.prediction.replay_model import ReplayTime, Term, rep
 from graphviz_dash.analysis.prediction.step_modules import item_modules
 from graphviz_dash.analysis.sample_statistics import summarise
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.doctor import Severity
 from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
 
@@ -93,22 +94,18 @@ class Prediction:
     """What a replay saves."""
     one_off: tuple[tuple[str, int], ...]
     """What a graph costs once, by name."""
-    break_even: Estimate | None
-    """The replays that pay that back; None with a reason where none do."""
-    break_even_reason: str | None
-    """Why there is no break-even; None where there is one."""
+    break_even: Estimate | Missing
+    """The replays that pay that back; missing where none do."""
     recommendation: Recommendation
     """Whether a graph of the step is worth it."""
     blockers: tuple[Blocker, ...]
     """What would stop a capture."""
-    unlooked: tuple[str, ...]
+    not_checked: tuple[str, ...]
     """What this trace cannot tell about a capture."""
-    parts: tuple[ModulePrediction, ...] | None
-    """The modules alone; None with a reason where the trace names none."""
-    parts_by: str | None
+    modules: tuple[ModulePrediction, ...] | Missing
+    """The modules alone, the largest saving first; missing where the trace names none."""
+    modules_by: str | None
     """What told the modules; None without any."""
-    parts_reason: str | None
-    """Why there are no modules; None where there are."""
     warnings: tuple[str, ...]
     """What makes the prediction weak."""
 
@@ -144,7 +141,7 @@ def predict(
     clean: CleanTimings | None = None,
     gpu: str | None = None,
     traced_steps: tuple[Step, ...] | None = None,
-) -> Prediction | str:
+) -> Prediction | Missing:
     """The prediction for the typical step of an eager ``trace``, or why there is none.
 
     ``clean`` are timings of the same eager step with no profiler attached: the eager side is theirs
@@ -152,19 +149,19 @@ def predict(
     ``traced_steps`` are the steps of the trace, where they are known already.
     """
     step = eager_step(trace, traced_steps)
-    if isinstance(step, str):
+    if isinstance(step, Missing):
         return step
     return predict_step(trace, step, calibration, clean, gpu)
 
 
 def predict_run(
     run: Run, calibration: Calibration, traced_steps: tuple[Step, ...] | None = None
-) -> Prediction | str:
+) -> Prediction | Missing:
     """The prediction from an eager run of a bundle, its clean timings used where it has them.
     ``traced_steps`` are the steps of its trace, where they are known already."""
     trace = run.replay_trace
     if trace is None:
-        return f"{run.name} has no trace of its steps"
+        return Missing(Fact.PREDICTION, f"{run.name} has no trace of its steps")
     return predict(trace, calibration, run.clean, _gpu_of(run), traced_steps)
 
 
@@ -196,8 +193,7 @@ def predict_step(
     )
     blockers = capture_blockers(trace, step)
     one_off = _one_off(step, calibration, clean)
-    even, why_not = _break_even(sum(ns for _, ns in one_off), saving)
-    parts = item_modules(trace, step)
+    modules = item_modules(trace, step)
     return Prediction(
         source=trace.info.source,
         calibration=calibration,
@@ -210,24 +206,22 @@ def predict_step(
         speedup=speedup,
         saving_ns=saving,
         one_off=one_off,
-        break_even=even,
-        break_even_reason=why_not,
+        break_even=_break_even(sum(ns for _, ns in one_off), saving),
         recommendation=_recommendation(speedup, blockers),
         blockers=blockers,
-        unlooked=_unlooked(trace, step),
-        parts=None
-        if isinstance(parts, str)
+        not_checked=_not_checked(trace, step),
+        modules=modules
+        if isinstance(modules, Missing)
         else predict_modules(
             step,
-            parts,
+            modules,
             exclusive_of(step).astype(np.float64),
             eager.value,
             terms,
             multiprocessors,
             blockers,
         ),
-        parts_by=None if isinstance(parts, str) else parts.by,
-        parts_reason=parts if isinstance(parts, str) else None,
+        modules_by=None if isinstance(modules, Missing) else modules.by,
         warnings=(*_weak(trace, step, calibration, gpu), *weak),
     )
 
@@ -301,17 +295,14 @@ def _one_off(
     )
 
 
-def _break_even(cost: float, saving: Estimate) -> tuple[Estimate | None, str | None]:
+def _break_even(cost: float, saving: Estimate) -> Estimate | Missing:
     if saving.value <= 0:
-        return None, "a replay would save nothing"
+        return Missing(Fact.PREDICTED_BREAK_EVEN, "a replay would save nothing")
     most = cost / saving.low if saving.low > 0 else None
-    return (
-        Estimate(
-            max(math.ceil(cost / saving.value), 1),
-            max(math.ceil(cost / (saving.high or saving.value)), 1),
-            None if most is None else max(math.ceil(most), 1),
-        ),
-        None,
+    return Estimate(
+        max(math.ceil(cost / saving.value), 1),
+        max(math.ceil(cost / (saving.high or saving.value)), 1),
+        None if most is None else max(math.ceil(most), 1),
     )
 
 
@@ -326,7 +317,7 @@ def _recommendation(speedup: Estimate, blockers: tuple[Blocker, ...]) -> Recomme
     return Recommendation.BLOCKED if stops else Recommendation.YES
 
 
-def _unlooked(trace: Trace, step: EagerStep) -> tuple[str, ...]:
+def _not_checked(trace: Trace, step: EagerStep) -> tuple[str, ...]:
     """What this trace cannot tell about a capture."""
     limits = []
     if len(step.steps) < 2:

@@ -20,6 +20,7 @@ from graphviz_dash.analysis.origins.origins import near
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, pick
 from graphviz_dash.analysis.trace.lanes import link_launches
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.marks import MODULE
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class ItemModules:
     names: tuple[str, ...]
 
 
-def item_modules(trace: Trace, step: EagerStep) -> ItemModules | str:
+def item_modules(trace: Trace, step: EagerStep) -> ItemModules | Missing:
     """The parts of the typical step, or why there are none."""
     first = step.steps[step.matching[0]]
     trace = near(trace, first.start, first.end)
@@ -58,9 +59,10 @@ def item_modules(trace: Trace, step: EagerStep) -> ItemModules | str:
         names = _cut(paths)
         if any(names):
             return ItemModules(by, names)
-    return (
+    return Missing(
+        Fact.STEP_MODULES,
         "the trace tells no modules: record it with_stack=True, or put record_function ranges "
-        "around parts of the step"
+        "around parts of the step",
     )
 
 

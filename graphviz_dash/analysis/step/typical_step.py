@@ -26,7 +26,7 @@ from graphviz_dash.analysis.replays.replays import ReplayMatch, identities_of, m
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
-from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 
 if TYPE_CHECKING:
@@ -141,31 +141,35 @@ def typical_step(
     waits: RankWaits | None = None,
     replays: ReplayMatch | None = None,
     traced_steps: tuple[Step, ...] | None = None,
-) -> TypicalStep | str:
+) -> TypicalStep | Missing:
     """The work of a typical step of ``run``, or why it cannot be told; ``waits`` are those of its
     collectives for other ranks, ``replays`` its matched replays and ``traced_steps`` the steps
     of its trace, where they are known already."""
     trace = run.replay_trace
     if trace is None:
-        return why_missing(run, Fact.TRACED_PASS).reason
+        return why_missing(run, Fact.TRACED_PASS)
     traced_steps = traced_steps or steps(trace)
     if not traced_steps or traced_steps[0].method is not StepMethod.MARKED:
-        return "the trace marks no steps that end in a synchronisation"
+        return _no_step("the trace marks no steps that end in a synchronisation")
     if any(step.unlinked for step in traced_steps):
-        return "the trace does not tell the launch of all GPU work"
+        return _no_step("the trace does not tell the launch of all GPU work")
     calls = _Calls(trace)
     nodes = _Nodes(run, trace, replays)
     if waits is None:
         waits = RankWaits.none(trace.gpu.height)
     read = [_Read(step, calls, nodes, waits) for step in traced_steps]
     if any(step_read.final is None for step_read in read):
-        return "the trace shows no synchronisation at the end of a step"
+        return _no_step("the trace shows no synchronisation at the end of a step")
     signatures = Counter(step_read.signature for step_read in read)
     usual = signatures.most_common(1)[0][0]
     like = [step_read for step_read in read if step_read.signature == usual]
     if not len(like[0].rows):
-        return "nothing ran on the GPU in the traced steps"
+        return _no_step("nothing ran on the GPU in the traced steps")
     return _typical(run, trace, like, len(traced_steps), (calls, nodes))
+
+
+def _no_step(reason: str) -> Missing:
+    return Missing(Fact.TYPICAL_STEP, reason)
 
 
 class _Calls:

@@ -19,7 +19,7 @@ from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.step.clean_step_model import StepModel, last_arrivals, model_step
 from graphviz_dash.analysis.step.typical_step import TypicalStep, WorkItem
 from graphviz_dash.analysis.step.work_pairs import WorkPairs, pair_work
-from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
@@ -159,13 +159,13 @@ class Waterfall:
         return abs(self.saved.remainder) / self.before_ns if self.before_ns else 0.0
 
 
-def arrivals(runs: Sequence[tuple[Run, TypicalStep | str]]) -> dict[int, int] | None:
+def arrivals(runs: Sequence[tuple[Run, TypicalStep | Missing]]) -> dict[int, int] | None:
     """When the last of the ranks of one mode arrives at each of their collectives in a clean step;
     None where one of them has no clean pass or no typical step, or there is one only."""
     ranks = [
         (work, _launch_cpu_ns(run))
         for run, work in runs
-        if not isinstance(work, str) and run.clean is not None and run.clean.steps
+        if not isinstance(work, Missing) and run.clean is not None and run.clean.steps
     ]
     return last_arrivals(ranks) if len(ranks) == len(runs) > 1 else None
 
@@ -173,11 +173,11 @@ def arrivals(runs: Sequence[tuple[Run, TypicalStep | str]]) -> dict[int, int] | 
 def waterfall(
     run: Run,
     baseline: Run,
-    work: TypicalStep | str,
-    base: TypicalStep | str,
+    work: TypicalStep | Missing,
+    base: TypicalStep | Missing,
     return_ns: int,
     last: tuple[dict[int, int] | None, dict[int, int] | None] = (None, None),
-) -> Waterfall | str:
+) -> Waterfall | Missing:
     """The equation of ``run`` against ``baseline``, or why there is none.
 
     ``work`` and ``base`` are their typical steps, or why they have none. ``return_ns`` is the least
@@ -186,12 +186,12 @@ def waterfall(
     """
     for side in (run, baseline):
         if side.clean is None or not side.clean.steps:
-            reason = why_missing(side, Fact.STEP_TIMES).reason
-            return reason if side is run else f"the baseline {side.name}: {reason}"
-    if isinstance(work, str):
+            missing = why_missing(side, Fact.STEP_TIMES)
+            return missing if side is run else missing.of(f"the baseline {side.name}")
+    if isinstance(work, Missing):
         return work
-    if isinstance(base, str):
-        return f"the baseline {baseline.name}: {base}"
+    if isinstance(base, Missing):
+        return base.of(f"the baseline {baseline.name}")
     pairs = pair_work(base.typical, work.typical)
     before_ns, after_ns = _step_ns(baseline), _step_ns(run)
     first = model_step(base, _launch_cpu_ns(baseline), return_ns, _depends(pairs), last[0])

@@ -13,6 +13,7 @@ from graphviz_dash.charts.static.dag import dag_still
 from graphviz_dash.charts.static.svg import variables
 from graphviz_dash.charts.static.timeline import timeline_still
 from graphviz_dash.charts.timeline.run import choose, run_timeline
+from graphviz_dash.model.absence import Missing
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
@@ -66,5 +67,5 @@ def _graph(comparison: Comparison, runs: list[Run]) -> str | None:
     whole = [graph for graph in run.graphs if graph.parent is None]
     graph = max(whole, key=lambda one: len(one.nodes))
     measured = measure_graph(graph, run.graphs, run_replays(run))
-    drawn = folded(whole_graph(run, graph.id), None if isinstance(measured, str) else measured)
+    drawn = folded(whole_graph(run, graph.id), None if isinstance(measured, Missing) else measured)
     return dag_still(drawn, f"{run.name} {graph.id}")

@@ -15,6 +15,7 @@ from graphviz_dash.analysis.trace.steps import Step
 from graphviz_dash.charts.timeline.lanes import Frame, bin_edges
 from graphviz_dash.charts.timeline.model import Difference
 from graphviz_dash.charts.timeline.run import ChosenRun
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.units import format_count
 
@@ -31,44 +32,45 @@ class RunLead:
 
     run: str
     mode: str
-    lead: TimeLost | str
+    lead: TimeLost | Missing
     begin: int = 0
 
     def lost_before(self, instants: Ints) -> tuple[Ints, Ints]:
         """Idle and busy loss up to each of ``instants``, in ns since the first run's origin."""
-        if isinstance(self.lead, str):
+        if isinstance(self.lead, Missing):
             return np.zeros_like(instants), np.zeros_like(instants)
         return self.lead.lost_before(instants - self.begin)
 
 
 def chosen_lead(
     pairs: WorkPairs, first: tuple[Run, ChosenRun], second: tuple[Run, ChosenRun]
-) -> TimeLost | str:
+) -> TimeLost | Missing:
     """The lead of the chosen steps of two runs whose work is paired in ``pairs``, or why there is
     none."""
     sides = [_side(work, *one) for work, one in ((pairs.before, first), (pairs.after, second))]
     for one in sides:
-        if isinstance(one, str):
+        if isinstance(one, Missing):
             return one
     before, after = (one for one in sides if isinstance(one, TracedStep))
     return time_lost(pairs, before, after)
 
 
-def _side(work: TypicalStep, run: Run, chosen: ChosenRun) -> TracedStep | str:
+def _side(work: TypicalStep, run: Run, chosen: ChosenRun) -> TracedStep | Missing:
     step: Step | None = chosen.step
     if run.replay_trace is None or step is None:
-        return f"{run.name} marks no step"
+        return Missing(Fact.TYPICAL_STEP, f"{run.name} marks no step")
     rows = work.rows.get(step.index)
     if rows is None:
-        return f"step {step.index} of {run.name} ran other work than its typical step"
+        reason = f"step {step.index} of {run.name} ran other work than its typical step"
+        return Missing(Fact.TYPICAL_STEP, reason)
     return TracedStep(run.replay_trace, step, rows)
 
 
 def difference(one: RunLead, frame: Frame, lanes: int) -> Difference:
     """The lane of one run in a view's frame, which has ``lanes`` such lanes."""
     lead = one.lead
-    if isinstance(lead, str):
-        return Difference(one.run, one.mode, problem=lead)
+    if isinstance(lead, Missing):
+        return Difference(one.run, one.mode, problem=lead.reason)
     loaded = (frame.loaded[1] - frame.loaded[0]) / max(1.0, frame.ns_per_pixel)
     bins = max(1, min(round(loaded / _BIN_PX), MOST_BINS // max(1, lanes)))
     idle, busy = one.lost_before(bin_edges(frame.loaded, bins))

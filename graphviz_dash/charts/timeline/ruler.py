@@ -11,6 +11,7 @@ from graphviz_dash.analysis.trace.lanes import idle_periods
 from graphviz_dash.charts.timeline.difference import RunLead
 from graphviz_dash.charts.timeline.lanes import between
 from graphviz_dash.charts.timeline.run import ChosenRun
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import format_ns
 
 
@@ -24,7 +25,7 @@ def measure(runs: Sequence[ChosenRun], span: tuple[int, int], leads: Sequence[Ru
     """What runs between the instants of ``span``, in ns since the runs' origins, ascending."""
     lines = [(one.timeline.run, _told(one, span)) for one in runs]
     for one in leads:
-        if isinstance(one.lead, str):
+        if isinstance(one.lead, Missing):
             continue
         idle, busy = one.lost_before(np.array(span, dtype=np.int64))
         idle_ns, busy_ns = int(idle[1] - idle[0]), int(busy[1] - busy[0])

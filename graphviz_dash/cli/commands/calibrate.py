@@ -18,6 +18,7 @@ from graphviz_dash.bundle.calibration import write_calibration
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
 from graphviz_dash.errors import InputError, printable
 from graphviz_dash.ingest.load import find_experiments, load_experiment
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.calibration import Calibration
 from graphviz_dash.units import format_ns
 
@@ -43,8 +44,8 @@ def calibrate_command(folder: Path, output: Path) -> None:
     for path in find_experiments(folder):
         experiment = load_experiment(path)
         found = recorded_workload(experiment)
-        if isinstance(found, str):
-            click.echo(printable(f"Left out: {path.name}: {found}"), err=True)
+        if isinstance(found, Missing):
+            click.echo(printable(f"Left out: {path.name}: {found.reason}"), err=True)
             continue
         recorded.append(found)
         machines.append(experiment.runs[0].manifest.environment)

@@ -16,6 +16,7 @@ from graphviz_dash.cli.text.output import cell, plain_table, print_heading, prin
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.documents.memory import memory_document
 from graphviz_dash.exports.documents.values import shown
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.memory import PUBLISHED_OVERHEAD
 from graphviz_dash.units import counted, format_bytes, format_count, format_signed_bytes
 
@@ -58,7 +59,7 @@ def _print(result: MemoryComparison, count: int) -> None:
     click.echo(result.sentence)
     by_layer = {report.run for report in result.reports if report.mode.captures_layers}
     if any(
-        change.run in by_layer and change.activation_overhead is not None
+        change.run in by_layer and not isinstance(change.activation_overhead, Missing)
         for change in result.differences
     ):
         click.echo(f"{PUBLISHED_OVERHEAD}.")

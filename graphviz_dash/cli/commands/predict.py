@@ -22,6 +22,7 @@ from graphviz_dash.cli.loading import loaded_experiment, loaded_run, loaded_trac
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_json, print_table
 from graphviz_dash.errors import InputError, printable
 from graphviz_dash.exports.documents.prediction import prediction_document
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.timings import CleanTimings
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.units import format_count, format_ns, format_ratio
@@ -56,8 +57,8 @@ def predict_command(trace: Path, file: Path | None, modules: int, as_json: bool)
     calibration = read_calibration(file) if file else shipped_calibration()
     loaded, clean, gpu = _opened(trace)
     found = predict(loaded, calibration, clean, gpu)
-    if isinstance(found, str):
-        raise InputError(trace, found, "a trace of torch.profiler with an eager step in it")
+    if isinstance(found, Missing):
+        raise InputError(trace, found.reason, "a trace of torch.profiler with an eager step in it")
     if as_json:
         print_json("predict", SCHEMA_VERSION, prediction_document(found, file is None))
         return
@@ -121,13 +122,13 @@ def _print_figures(found: Prediction) -> None:
     row("Graphed step, back to back", found.interval_ns, format_ns)
     row("Speedup", found.speedup, format_ratio)
     row("Saved per step", found.saving_ns, format_ns)
-    if found.break_even is not None:
+    if not isinstance(found.break_even, Missing):
         row("Break-even replays", found.break_even, format_count)
     print_table(table)
     click.echo()
     click.echo(f"  Once it costs {one_off_text(found)}.")
-    if found.break_even_reason:
-        click.echo(f"  No break-even: {found.break_even_reason}.")
+    if isinstance(found.break_even, Missing):
+        click.echo(f"  No break-even: {found.break_even.reason}.")
 
 
 def _print_reasons(found: Prediction) -> None:
@@ -150,17 +151,17 @@ def _print_blockers(found: Prediction) -> None:
         told = ", ".join(f"{label} {value}" for label, value in around if value)
         click.echo(printable(f"     {one.seen}{times}{cost}{'; ' if told else ''}{told}"))
         click.echo(f"     do instead: {one.rule.advice}")
-    for text in found.unlooked:
+    for text in found.not_checked:
         click.echo(f"  Not told: {text}")
 
 
 def _print_parts(found: Prediction, most: int) -> None:
-    if found.parts is None:
+    if isinstance(found.modules, Missing):
         print_heading("Modules alone")
-        click.echo(f"  Absent: {found.parts_reason}")
+        click.echo(f"  Absent: {found.modules.reason}")
         return
-    shown = found.parts[:most]
-    print_heading(f"Modules alone, {len(shown)} of {len(found.parts)}, by {found.parts_by}")
+    shown = found.modules[:most]
+    print_heading(f"Modules alone, {len(shown)} of {len(found.modules)}, by {found.modules_by}")
     headings = ("module", "kernels", "of the eager step", "GPU busy", "graphs", "graphed", "saved")
     table = plain_table(*headings, right=range(1, 7))
     for one in shown:

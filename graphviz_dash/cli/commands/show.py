@@ -49,6 +49,7 @@ from graphviz_dash.exports.documents.run import (
     group_document,
     work_document,
 )
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Environment, Experiment, Manifest, Run
 from graphviz_dash.narrative.graphs import launch_answer, launch_sentence
@@ -57,7 +58,7 @@ from graphviz_dash.units import counted, format_bytes, format_count, format_ns
 SCHEMA_VERSION: Final = 1
 _NAME_LENGTH: Final = 56
 
-Measured: TypeAlias = dict[str, Concurrency | str]
+Measured: TypeAlias = dict[str, Concurrency | Missing]
 
 
 @click.command()
@@ -216,7 +217,9 @@ def _print_recording(run: Run) -> None:
         click.echo("  no capture")
 
 
-def _print_graph(run: Run, table: NodeTable, found: Concurrency | str | None, count: int) -> None:
+def _print_graph(
+    run: Run, table: NodeTable, found: Concurrency | Missing | None, count: int
+) -> None:
     graph = table.graph
     kinds = Counter(node.kind.value for node in graph.nodes)
     print_heading(
@@ -241,8 +244,8 @@ def _print_graph(run: Run, table: NodeTable, found: Concurrency | str | None, co
         )
     if graph.parent is None:
         _print_device_launch(run, graph)
-    if isinstance(found, str):
-        click.echo(f"  critical path: {found}")
+    if isinstance(found, Missing):
+        click.echo(f"  critical path: {found.reason}")
     elif found is not None:
         for sentence in found.sentences:
             click.echo(f"  {sentence}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from graphviz_dash.analysis.comparison.memory import MemoryComparison
 from graphviz_dash.analysis.memory.pools import GraphMemory, PoolBreakdown
-from graphviz_dash.analysis.memory.report import MemoryReport
+from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryReport
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import MemoryStage
 
 
@@ -32,13 +33,18 @@ def _run(result: MemoryComparison, report: MemoryReport, count: int) -> dict[str
         "part_changes": {part.value: size for part, size in change.parts.items()}
         if change
         else None,
-        "activation_overhead": change.activation_overhead if change else None,
+        "activation_overhead": None if change is None else _overhead(change),
         "stages": [_stage(stage) for stage in report.stages],
         "pools": [_pool(pool) for pool in report.pools],
         "graphs": [_graph(graph) for graph in largest],
         "total_graphs": len(report.graphs),
         "method": report.method,
     }
+
+
+def _overhead(change: MemoryDifference) -> float | None:
+    overhead = change.activation_overhead
+    return None if isinstance(overhead, Missing) else overhead
 
 
 def _stage(stage: MemoryStage) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphviz_dash.analysis.prediction.predict import Estimate, Prediction, verdict
 from graphviz_dash.exports.documents.values import number
+from graphviz_dash.model.absence import Missing
 
 
 def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:
@@ -31,8 +32,12 @@ def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:
             "total": number(found.one_off_ns),
             "parts": [{"part": name, "ns": number(ns)} for name, ns in found.one_off],
         },
-        "break_even": estimate_document(found.break_even),
-        "break_even_reason": found.break_even_reason,
+        "break_even": None
+        if isinstance(found.break_even, Missing)
+        else estimate_document(found.break_even),
+        "break_even_reason": found.break_even.reason
+        if isinstance(found.break_even, Missing)
+        else None,
         "reasons": {
             "kernels": step.count("kernel"),
             "copies": step.count("memcpy"),
@@ -74,9 +79,9 @@ def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:
             }
             for one in found.blockers
         ],
-        "not_told": list(found.unlooked),
+        "not_told": list(found.not_checked),
         "modules": None
-        if found.parts is None
+        if isinstance(found.modules, Missing)
         else [
             {
                 "name": one.name or None,
@@ -88,10 +93,10 @@ def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:
                 "saving": round(one.saving_ns),
                 "blockers": one.blockers,
             }
-            for one in found.parts
+            for one in found.modules
         ],
-        "modules_by": found.parts_by,
-        "modules_reason": found.parts_reason,
+        "modules_by": found.modules_by,
+        "modules_reason": found.modules.reason if isinstance(found.modules, Missing) else None,
         "warnings": list(found.warnings),
     }
 

@@ -9,6 +9,7 @@ from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack
 from graphviz_dash.analysis.nodes.node_table import NodeTable, longest_first
 from graphviz_dash.exports.documents.graph import concurrency_document
 from graphviz_dash.exports.documents.values import number
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Manifest, Run, StepWork
 
@@ -79,7 +80,7 @@ def _device_launch_document(run: Run, graph: CapturedGraph) -> dict[str, object]
 
 
 def graph_document(
-    run: Run, table: NodeTable, found: Concurrency | str | None, count: int
+    run: Run, table: NodeTable, found: Concurrency | Missing | None, count: int
 ) -> dict[str, object]:
     """A captured graph with its ``count`` slowest nodes."""
     graph = table.graph
@@ -105,9 +106,9 @@ def graph_document(
             "pass": table.timed_in,
         },
         "concurrency": None
-        if found is None or isinstance(found, str)
+        if found is None or isinstance(found, Missing)
         else concurrency_document(found),
-        "concurrency_reason": found if isinstance(found, str) else None,
+        "concurrency_reason": found.reason if isinstance(found, Missing) else None,
         "longest_nodes": [
             {
                 "index": row.node.index,

@@ -12,17 +12,18 @@ from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.charts.figures.schedule import schedule_chart
 from graphviz_dash.charts.shades import Theme
 from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page.frame import draw
 from graphviz_dash.ui.page.markup import element, plain, show, text
 
 _MOST_EDGES: Final = 500
 
 
-def concurrency_panel(outcome: Concurrency | str, whole: WholeGraph, theme: Theme) -> None:
+def concurrency_panel(outcome: Concurrency | Missing, whole: WholeGraph, theme: Theme) -> None:
     """The sentences, the schedules, and the dependencies with the time lost in each."""
     st.header("Critical path and concurrency", anchor="critical-path")
-    if isinstance(outcome, str):
-        st.caption(plain(outcome))
+    if isinstance(outcome, Missing):
+        st.caption(plain(outcome.reason))
         return
     chart = schedule_chart(outcome.measured, theme)
     findings = element(

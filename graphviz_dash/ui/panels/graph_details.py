@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.analysis.diff.graph_union import FIRST
 from graphviz_dash.charts.dag.node_card import node_card
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, theme
 from graphviz_dash.ui.page.markup import show
@@ -86,7 +87,7 @@ def _node(chosen: Chosen, owner: tuple[str, str, int]) -> None:
         table,
         index,
         np.asarray(durations, dtype=np.int64),
-        None if isinstance(times, str) else times,
+        None if isinstance(times, Missing) else times,
         eager_nodes(chosen.key, run, outer).get(row),
     )
     show(node_panel(card, theme()))

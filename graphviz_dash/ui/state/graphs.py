@@ -14,6 +14,7 @@ from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, assemble
 from graphviz_dash.analysis.origins.attribution import Attribution, attribute
 from graphviz_dash.analysis.step.eager_change import EagerCounterpart, eager_changes
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.state.results import comparison, node_replays
 from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 
@@ -60,7 +61,7 @@ def whole_without_times(key: str, run_name: str, graph_id: str) -> WholeGraph:
     )
 
 
-def measured(key: str, run_name: str, graph_id: str) -> MeasuredGraph | str:
+def measured(key: str, run_name: str, graph_id: str) -> MeasuredGraph | Missing:
     """A graph over the traced replays, or why it cannot be (UnknownKeyError: no such graph)."""
     run = STORE.run(key, run_name)
     graph = nodes(key, run_name, graph_id).graph
@@ -70,10 +71,10 @@ def measured(key: str, run_name: str, graph_id: str) -> MeasuredGraph | str:
     )
 
 
-def concurrency(key: str, run_name: str, graph_id: str) -> Concurrency | str:
+def concurrency(key: str, run_name: str, graph_id: str) -> Concurrency | Missing:
     """What the measured graph's concurrency comes to, or why that is not known."""
     measured_graph = measured(key, run_name, graph_id)
-    if isinstance(measured_graph, str):
+    if isinstance(measured_graph, Missing):
         return measured_graph
     run = STORE.run(key, run_name)
     return STORE.derived(

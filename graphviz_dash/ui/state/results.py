@@ -129,7 +129,7 @@ def replays_known(key: str, run_name: str) -> bool:
     return not run.graphs or run.replay_trace is None or STORE.has(key, ("replays", run_name))
 
 
-def work_pairs(key: str, first: str, second: str) -> WorkPairs | str:
+def work_pairs(key: str, first: str, second: str) -> WorkPairs | Missing:
     """The work of two runs' typical steps, paired, or why it cannot be."""
     compared = {run.name: run for run in comparison(key).runs}
     waterfall = compared[second].waterfall if second in compared else None
@@ -137,13 +137,13 @@ def work_pairs(key: str, first: str, second: str) -> WorkPairs | str:
         return waterfall.pairs
     works = [_step_work(key, name) for name in (first, second)]
     for name, work in zip((first, second), works, strict=True):
-        if isinstance(work, str):
-            return f"{name}: {work}"
+        if isinstance(work, Missing):
+            return work.of(name)
     before, after = (work for work in works if isinstance(work, TypicalStep))
     return STORE.derived(key, ("pairs", first, second), lambda _: pair_work(before, after))
 
 
-def _step_work(key: str, run_name: str) -> TypicalStep | str:
+def _step_work(key: str, run_name: str) -> TypicalStep | Missing:
     """The work of a run's typical step; the comparison has that of most runs."""
     for compared in comparison(key).runs:
         if compared.waterfall is not None and run_name in (

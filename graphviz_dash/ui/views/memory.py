@@ -11,6 +11,7 @@ from graphviz_dash.analysis.memory.pools import PoolBreakdown, pool_map
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryPart, MemoryReport
 from graphviz_dash.charts.figures.memory import memory_chart, pool_map_chart
 from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import Stage
 from graphviz_dash.narrative.memory import PART_MEANINGS, PUBLISHED_OVERHEAD
 from graphviz_dash.ui.page import url_state
@@ -51,7 +52,11 @@ def render() -> None:
     show(failure_notes(comparison(chosen.key)))
     show(_tiles(result, report))
     change = result.difference(report.run)
-    if report.mode.captures_layers and change and change.activation_overhead is not None:
+    if (
+        report.mode.captures_layers
+        and change
+        and not isinstance(change.activation_overhead, Missing)
+    ):
         st.caption(plain(f"{PUBLISHED_OVERHEAD}."))
     _parts(result)
     _pools(chosen, report)
@@ -138,7 +143,7 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
         ),
         ("Peak during setup", format_bytes(prepare), "reserved, captures included"),
     ]
-    if change and change.activation_overhead is not None:
+    if change and not isinstance(change.activation_overhead, Missing):
         cells.insert(
             3,
             (

@@ -12,6 +12,7 @@ from graphviz_dash.analysis.nodes.needless_edges import needless_edges
 from graphviz_dash.analysis.nodes.node_table import node_table
 from graphviz_dash.analysis.origins.origins import NodeOrigin
 from graphviz_dash.analysis.replays.replays import match_replays
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind, Operand
 from tests.analysis.frames import make_run
 from tests.analysis.scenes import Scene, graph_of, kernel
@@ -88,9 +89,10 @@ def test_a_replay_that_lacks_a_node_is_left_out() -> None:
 
 
 def test_without_replays_it_says_so() -> None:
-    assert measure_graph(FORK, (FORK,), None) == "there is no trace of replays"
+    said = measure_graph(FORK, (FORK,), None)
+    assert said == Missing(Fact.NODE_TIMES, "there is no trace of replays")
     found = measure_graph(FORK, (FORK,), match_replays((FORK,), Scene().trace()))
-    assert found == "no replay of this graph was found in the trace"
+    assert found == Missing(Fact.NODE_TIMES, "no replay of this graph was found in the trace")
 
 
 def test_edges_are_drawn_through_what_is_not_seen() -> None:
@@ -179,7 +181,7 @@ def test_other_operators_say_nothing() -> None:
 def test_a_run_without_a_trace_says_so_of_each_graph() -> None:
     run = make_run("graph", graphs=(FORK,), trace=None)
     found = run_concurrency(run, [node_table(run, "graph-0")])
-    assert found == {"graph-0": "there is no trace of replays"}
+    assert found == {"graph-0": Missing(Fact.NODE_TIMES, "there is no trace of replays")}
 
 
 def test_of_a_graph_of_one_node_nothing_is_said_of_dependencies() -> None:

@@ -21,6 +21,7 @@ from graphviz_dash.analysis.prediction.replay_model import Term, replay_time
 from graphviz_dash.bundle.calibration import read_calibration, write_calibration
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.absence import Fact, Missing
 from tests.analysis.predictions import CALIBRATION, GPU, TERMS, line_trace
 from tests.experiments import make_experiment, make_run
 
@@ -93,7 +94,8 @@ def test_an_experiment_tells_what_it_recorded(tmp_path: Path) -> None:
 
 def test_an_experiment_without_a_graph_says_so(tmp_path: Path) -> None:
     make_run(tmp_path / "toy", "eager")
-    assert recorded_workload(load_experiment(tmp_path / "toy")) == "it has no eager and graph run"
+    said = recorded_workload(load_experiment(tmp_path / "toy"))
+    assert said == Missing(Fact.CALIBRATION_SAMPLE, "it has no eager and graph run")
 
 
 class TestFile:

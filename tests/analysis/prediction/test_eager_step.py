@@ -11,6 +11,7 @@ import pytest
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step, exclusive_of
 from graphviz_dash.analysis.trace.steps import StepMethod
 from graphviz_dash.ingest.kineto.reader import read_trace
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.marks import STEP
 from tests.trace_builder import TraceBuilder
 
@@ -125,8 +126,8 @@ class TestNoStep:
         trace = TraceBuilder()
         trace.op("aten::add", 0, 1_000)
         found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
-        assert isinstance(found, str)
-        assert "ProfilerActivity.CUDA" in found
+        assert isinstance(found, Missing)
+        assert "ProfilerActivity.CUDA" in found.reason
 
     def test_a_graphed_trace_is_no_eager_one(self, tmp_path: Path) -> None:
         from tests.trace_builder import GpuWork
@@ -134,8 +135,8 @@ class TestNoStep:
         trace = TraceBuilder()
         trace.graph_launch(0, 5_000, [GpuWork("a", 9_000, 1_000), GpuWork("b", 11_000, 1_000)])
         found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
-        assert isinstance(found, str)
-        assert "graph launches" in found
+        assert isinstance(found, Missing)
+        assert "graph launches" in found.reason
 
     def test_steps_that_capture_are_no_eager_ones(self, tmp_path: Path) -> None:
         capturing: list[Launch | str] = [
@@ -147,7 +148,9 @@ class TestNoStep:
         end = launches(trace, 1_000, capturing)
         trace.annotation(f"{STEP}0", 0, end + 1_000)
         told = eager_step(read_trace(trace.write(tmp_path / "capture.json")))
-        assert told == "its steps capture graphs: what a capture launches does not run in it"
+        assert told == Missing(
+            Fact.EAGER_STEP, "its steps capture graphs: what a capture launches does not run in it"
+        )
         # A capture before the steps, such as that of another part of the program, is none of them.
         found = step_of(tmp_path, capturing[1:], ONE, ONE)
         assert found.matching == (1, 2)

@@ -15,6 +15,7 @@ from graphviz_dash.analysis.prediction.predict import (
     verdict,
 )
 from graphviz_dash.analysis.prediction.replay_model import Term
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.calibration import Calibration
 from graphviz_dash.model.timings import CleanTimings
 from graphviz_dash.model.trace import Trace
@@ -101,15 +102,14 @@ class TestVerdict:
     def test_a_step_that_a_replay_would_not_beat_is_a_no(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, duration=9_600), with_terms(kernel=3_000.0))
         assert found.recommendation is Recommendation.NO
-        assert found.break_even is None
-        assert found.break_even_reason == "a replay would save nothing"
+        assert found.break_even == Missing(Fact.PREDICTED_BREAK_EVEN, "a replay would save nothing")
 
     def test_break_even_is_cost_over_saving(self, tmp_path: Path) -> None:
         clean = clean_timings([60_000] * 20, 50_000, None)
         found = predicted(line_trace(tmp_path), clean=clean)
         cost = 500_000 + 50_000 + 50_000 + 10 * 3_000 + 20_000 + 10 * 100
         assert found.one_off_ns == cost
-        assert found.break_even is not None
+        assert not isinstance(found.break_even, Missing)
         assert found.break_even.value == -(-cost // 32_000)
         assert found.break_even.low <= found.break_even.value <= (found.break_even.high or 0)
 
@@ -117,18 +117,18 @@ class TestVerdict:
 class TestParts:
     def test_modules_divide_the_eager_step(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, kernels=12, modules=3))
-        assert found.parts is not None
-        assert {part.name for part in found.parts} == {"net.0", "net.1", "net.2"}
-        assert sum(part.eager_ns for part in found.parts) == pytest.approx(found.eager_ns)
-        for part in found.parts:
+        assert not isinstance(found.modules, Missing)
+        assert {part.name for part in found.modules} == {"net.0", "net.1", "net.2"}
+        assert sum(part.eager_ns for part in found.modules) == pytest.approx(found.eager_ns)
+        for part in found.modules:
             assert part.kernels == 4
             assert part.graphs == 1
             assert part.graphed_ns == 4 * 2_000 + 4 * 300 + 5_000
 
     def test_without_modules_it_says_why(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path))
-        assert found.parts is None
-        assert "with_stack=True" in (found.parts_reason or "")
+        assert isinstance(found.modules, Missing)
+        assert "with_stack=True" in found.modules.reason
 
 
 class TestWarnings:
@@ -141,8 +141,8 @@ class TestWarnings:
     def test_few_steps_are_told(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, steps=1))
         assert any("only 1 traced step" in text for text in found.warnings)
-        assert any("whether steps differ" in text for text in found.unlooked)
+        assert any("whether steps differ" in text for text in found.not_checked)
 
     def test_a_trace_without_work_is_refused_with_a_reason(self, tmp_path: Path) -> None:
         found = predict(line_trace(tmp_path, kernels=0), CALIBRATION)
-        assert isinstance(found, str)
+        assert isinstance(found, Missing)

@@ -18,6 +18,7 @@ from graphviz_dash.analysis.step.waterfall import (
 )
 from graphviz_dash.analysis.step.work_pairs import PairKind, pair_work
 from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Run
 from tests.analysis.frames import Frames, clean_timings, make_run, steps_trace
 
@@ -129,19 +130,23 @@ class TestReasons:
     def test_without_a_trace(self) -> None:
         bare = make_run("eager", clean=clean_timings([100]))
         said = waterfall(_graph(), bare, _work(_graph()), typical_step(bare), 0)
-        assert said == "the baseline eager: the bundle has no traced pass"
+        assert said == Missing(
+            Fact.TRACED_PASS, "the baseline eager: the bundle has no traced pass"
+        )
 
     def test_without_a_clean_pass(self) -> None:
         bare = make_run("graph", trace=_graph().replay_trace)
         said = waterfall(bare, _eager(), _work(bare), _work(_eager()), 0)
-        assert said == "the bundle has no clean pass"
+        assert said == Missing(Fact.STEP_TIMES, "the bundle has no clean pass")
 
     def test_without_a_synchronisation(self) -> None:
         frames = Frames()
         frames.step(0, 0, 100)
         frames.kernel("gemm", 10, 20, 5)
         said = typical_step(make_run("eager", trace=frames.trace()))
-        assert said == "the trace shows no synchronisation at the end of a step"
+        assert said == Missing(
+            Fact.TYPICAL_STEP, "the trace shows no synchronisation at the end of a step"
+        )
 
 
 class TestWork:

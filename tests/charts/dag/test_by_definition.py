@@ -15,6 +15,7 @@ from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
 from graphviz_dash.charts.dag.layout import ALL
 from graphviz_dash.charts.dag.view import Box, ColourBy, DagView, FoldedGraph, dag_view, folded
 from graphviz_dash.ingest.load import load_run
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import EdgeType
 from graphviz_dash.units import format_ns
 from tests.analysis.fold.test_fold import near_edges, table
@@ -120,7 +121,7 @@ def test_recorded_graphs(path: Path, by: FoldBy) -> None:
         if one.parent is not None:
             continue
         measured = measure_graph(one, run.graphs, matched)
-        known = None if isinstance(measured, str) else measured
+        known = None if isinstance(measured, Missing) else measured
         graph = folded(whole_graph(run, one.id), known, by=by)
         check_forward(graph)
         chance = random.Random(one.id)

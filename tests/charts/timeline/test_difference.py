@@ -8,6 +8,7 @@ import pytest
 from graphviz_dash.analysis.step.time_lost import TimeLost
 from graphviz_dash.charts.timeline.difference import MOST_BINS, RunLead, difference
 from graphviz_dash.charts.timeline.lanes import Frame
+from graphviz_dash.model.absence import Fact, Missing
 
 LEAD = TimeLost(
     at=np.array([0, 200, 500]),
@@ -45,5 +46,7 @@ def test_lanes_share_a_bounded_number_of_bins() -> None:
 
 
 def test_what_cannot_be_compared_says_why() -> None:
-    lane = difference(RunLead("graph", "graph", "it marks no step"), _frame(0, 10), 1)
+    lane = difference(
+        RunLead("graph", "graph", Missing(Fact.TYPICAL_STEP, "it marks no step")), _frame(0, 10), 1
+    )
     assert (lane.problem, lane.idle) == ("it marks no step", [])

@@ -38,6 +38,7 @@ from graphviz_dash.charts.timeline.slice_card import (
 )
 from graphviz_dash.charts.timeline.view import timeline_view
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui.components.requests import (
     BadParameterError,
@@ -143,7 +144,7 @@ def _counterparts(
         first, second = (own.timeline.run, name) if is_first else (name, own.timeline.run)
         pairs = work_pairs(key, first, second)
         other = choose(timeline_of(key, name), steps[name])
-        if isinstance(pairs, str) or other.timeline.problem is not None:
+        if isinstance(pairs, Missing) or other.timeline.problem is not None:
             continue
         match = counterpart(pairs, of_first=is_first, own=own, row=which.row, other=other)
         counterparts += [] if match is None else [match]
@@ -242,10 +243,10 @@ def _leads(key: str, runs: Sequence[ChosenRun]) -> list[RunLead]:
     return leads
 
 
-def _lead(key: str, first: ChosenRun, other: ChosenRun) -> TimeLost | str:
+def _lead(key: str, first: ChosenRun, other: ChosenRun) -> TimeLost | Missing:
     names = first.timeline.run, other.timeline.run
     pairs = work_pairs(key, *names)
-    if isinstance(pairs, str):
+    if isinstance(pairs, Missing):
         return pairs
     steps = [side.step.index if side.step else None for side in (first, other)]
     sides = [(STORE.run(key, name), side) for name, side in zip(names, (first, other), strict=True)]
