@@ -31,12 +31,10 @@ from graphviz_dash.cli.text.output import (
 from graphviz_dash.cli.text.ranks import print_ranks
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.documents.comparison import comparison_document
-from graphviz_dash.exports.documents.ranks import ranks_document
 from graphviz_dash.model.run import Manifest
 from graphviz_dash.narrative.answer import answer_text
 from graphviz_dash.units import format_count, format_ns, format_percent
 
-SCHEMA_VERSION: Final = 1
 _NAME_LENGTH: Final = 72
 
 
@@ -87,8 +85,7 @@ def compare_command(
         kernels = kernel_table(loaded, result.baseline)
         ranks = rank_comparison(loaded)
         if as_json:
-            document = comparison_document(result, kernels) | {"ranks": ranks_document(ranks)}
-            print_json("compare", SCHEMA_VERSION, document)
+            print_json("compare", comparison_document(result, kernels, ranks))
             return
         _print(result, kernels, ranks, (count, parts))
 

@@ -22,13 +22,7 @@ from graphviz_dash.cli.text.output import (
     shorten,
 )
 from graphviz_dash.errors import InputError, printable
-from graphviz_dash.exports.documents.diff import (
-    DiffSide,
-    diff_document,
-    medians,
-    side_document,
-    update_document,
-)
+from graphviz_dash.exports.documents.diff import DiffSide, graph_pair_document, medians
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.graphs import (
     answer_sentence,
@@ -38,7 +32,6 @@ from graphviz_dash.narrative.graphs import (
 )
 from graphviz_dash.units import counted, format_count, format_ns
 
-SCHEMA_VERSION: Final = 1
 _NAME_LENGTH: Final = 56
 
 
@@ -68,7 +61,7 @@ def diff_command(a: str, b: str, count: int, exit_code: bool, as_json: bool) -> 
     pair = pair_graphs(first.run, first.graph, second.run, second.graph)
     tables = _table(first), _table(second)
     if as_json:
-        _print_json(first, second, pair, tables)
+        print_json("diff", graph_pair_document(first, second, pair, tables))
     else:
         _print(first, second, pair, tables, count)
     if exit_code and not pair.diff.same:
@@ -97,9 +90,6 @@ def _side(text: str, known: Run | None = None) -> DiffSide:
 
 def _table(side: DiffSide) -> NodeTable:
     return node_table(side.run, side.graph)
-
-
-# -- as text -------------------------------------------------------------------------------------
 
 
 def _print(
@@ -162,25 +152,3 @@ def _edge_text(edge: EdgeDiff) -> str:
     ends, side = (edge.b, "B") if edge.b is not None else (edge.a, "A")
     source, target = ends or (0, 0)
     return f"{edge.change.value} {source} to {target} of {side}"
-
-
-# -- as JSON -------------------------------------------------------------------------------------
-
-
-def _print_json(
-    first: DiffSide, second: DiffSide, pair: GraphPair, tables: tuple[NodeTable, NodeTable]
-) -> None:
-    print_json(
-        "diff",
-        SCHEMA_VERSION,
-        {
-            "sentence": diff_sentence(pair.diff),
-            "same": pair.diff.same,
-            "a": side_document(first),
-            "b": side_document(second),
-            "graphs": [
-                diff_document(one, tables if one is pair.diff else None) for one in pair.diff.whole
-            ],
-            "update": update_document(pair),
-        },
-    )

@@ -27,7 +27,6 @@ from graphviz_dash.exports.documents.doctor import doctor_document
 from graphviz_dash.model.doctor import CheckStatus, CodePlace, Finding
 from graphviz_dash.model.rules import RULES
 
-SCHEMA_VERSION: Final = 1
 _INSTALL = "pip install 'graphviz-dash[collect]'"
 _STDERR: Final = 2
 _PROGRAM_FAILED: Final = 7
@@ -139,7 +138,7 @@ def _tell(bundles: list[Path], as_json: bool) -> int:
             )
         diagnoses.append(diagnose(report))
     if as_json:
-        _print_json(diagnoses)
+        print_json("doctor", doctor_document(diagnoses))
     else:
         for path, diagnosis in zip(bundles, diagnoses, strict=True):
             _print(path.name if len(bundles) > 1 else None, diagnosis)
@@ -202,14 +201,6 @@ def _print_code(place: CodePlace) -> None:
     for number, line in enumerate(place.lines, place.first):
         mark = ">" if number == place.line else " "
         click.echo(printable(f"   {mark} {number:>5}  {line}").rstrip())
-
-
-def _print_json(diagnoses: list[Diagnosis]) -> None:
-    print_json(
-        "doctor",
-        SCHEMA_VERSION,
-        {"processes": [doctor_document(diagnosis) for diagnosis in diagnoses]},
-    )
 
 
 def _require_collectors() -> None:

@@ -11,8 +11,8 @@ from graphviz_dash.analysis.ranks.fleet import FleetAnswer
 from graphviz_dash.cli.loading import executor_options
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_json, print_table
 from graphviz_dash.errors import printable
+from graphviz_dash.exports.documents.fleet import fleet_document
 from graphviz_dash.importers.fleet import (
-    Fleet,
     answers,
     collect_fleet,
     is_fleet,
@@ -23,7 +23,6 @@ from graphviz_dash.importers.locations import find_locations, is_address
 from graphviz_dash.importers.tasks import executor_for
 from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
-SCHEMA_VERSION = 1
 _SHOWN = 20
 
 
@@ -60,7 +59,8 @@ def fleet_command(
         write_fleet(fleet, output)
     said = answers(fleet)
     if as_json:
-        print_json("fleet", SCHEMA_VERSION, _document(said, fleet))
+        failures = [(failed.source, failed.reason) for failed in fleet.failed]
+        print_json("fleet", fleet_document(said, failures))
         return
     for place, one in enumerate(said):
         if place:
@@ -135,53 +135,3 @@ def _print(said: FleetAnswer) -> None:
 def _more(count: int) -> None:
     if count > _SHOWN:
         click.echo(f"and {count - _SHOWN:,} more; --json has all")
-
-
-def _document(said: tuple[FleetAnswer, ...], fleet: Fleet) -> dict[str, object]:
-    return {
-        "modes": [_answer_document(one) for one in said],
-        "failed": [{"source": one.source, "reason": one.reason} for one in fleet.failed],
-    }
-
-
-def _answer_document(said: FleetAnswer) -> dict[str, object]:
-    bound = said.launch_bound
-    return {
-        "mode": said.mode,
-        "ranks": said.ranks,
-        "step": said.step_ns,
-        "unmarked": said.unmarked,
-        "incomplete": said.incomplete,
-        "launch_bound": None
-        if bound is None
-        else {
-            "min": bound[0],
-            "median": bound[1],
-            "p95": bound[2],
-            "max": bound[3],
-            "worst": said.launch_bound_worst,
-        },
-        "slow": [
-            {
-                "name": row.name,
-                "rank": row.rank,
-                "compute": row.compute_ns,
-                "median": row.median_ns,
-                "kernel": row.kernel,
-                "kernel_more": row.kernel_ns,
-            }
-            for row in said.slow
-        ],
-        "graphs": said.graphs,
-        "odd_graphs": [
-            {
-                "graph": odd.graph,
-                "first": odd.first,
-                "rows": odd.kernels,
-                "owners": odd.owners,
-                "lacking": odd.lacking,
-                "runs": list(odd.ranks),
-            }
-            for odd in said.odd
-        ],
-    }

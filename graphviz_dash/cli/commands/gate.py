@@ -13,7 +13,7 @@ from graphviz_dash.bundle.baseline import read_baseline
 from graphviz_dash.cli.loading import loaded_experiment
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_json, print_table
 from graphviz_dash.errors import printable
-from graphviz_dash.exports.documents.gate import gated_document
+from graphviz_dash.exports.documents.gate import gate_document
 from graphviz_dash.exports.gate import (
     change_text,
     in_order,
@@ -25,7 +25,6 @@ from graphviz_dash.exports.gate import (
 )
 from graphviz_dash.model.baseline import Baseline
 
-SCHEMA_VERSION: Final = 1
 _DEFAULT_LIMIT: Final = "5%"
 
 
@@ -112,7 +111,7 @@ def gate_command(
     if file is not None and not to_stdout:
         write_summary(result, file)
     if as_json:
-        _print_json(result)
+        print_json("gate", gate_document(result))
     elif to_stdout:
         click.echo(summary(result), nl=False)
     else:
@@ -172,22 +171,3 @@ def _print(result: GateResult) -> None:
             print_heading(title)
             for line in lines:
                 click.echo(printable(f"  {line}"))
-
-
-def _print_json(result: GateResult) -> None:
-    print_json(
-        "gate",
-        SCHEMA_VERSION,
-        {
-            "passed": result.passed,
-            "limit": result.limit,
-            "experiment": result.experiment,
-            "baseline": result.baseline,
-            "recordings": result.recordings,
-            "figures": [gated_document(one) for one in result.figures],
-            "broken": [{"run": one.run, "text": one.text} for one in result.broken],
-            "differences": list(result.differences),
-            "notes": list(result.notes),
-            "host": result.host,
-        },
-    )

@@ -10,6 +10,7 @@ import click
 from graphviz_dash.cli.loading import executor_options, progress_shown
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import printable
+from graphviz_dash.exports.documents.imports import import_document
 from graphviz_dash.exports.documents.values import shown
 from graphviz_dash.importers.bundles import Imported, import_files
 from graphviz_dash.importers.locations import find_locations, is_address
@@ -18,7 +19,6 @@ from graphviz_dash.importers.tasks import executor_for
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_bytes
 
-SCHEMA_VERSION = 1
 _SHOWN = 20
 _MODES = ("recorded", "eager", "graph", "callables", "partial", "compile")
 
@@ -66,9 +66,7 @@ def import_command(
     written = [one for one in results if not isinstance(one, NotImported)]
     passed = [one for one in results if isinstance(one, NotImported)]
     if as_json:
-        documents = [_document(one, shown(one.path)) for one in written]
-        left = [{"files": list(one.files), "reason": one.reason} for one in passed]
-        print_json("import", SCHEMA_VERSION, {"runs": documents, "not_imported": left})
+        print_json("import", import_document(written, passed))
     else:
         for run in written:
             _print(run)
@@ -131,20 +129,3 @@ def _print(written: Imported) -> None:
         click.echo(printable(f"  {source.name}: {source.kind}, {format_bytes(source.bytes)}{told}"))
     for fact in written.absent:
         click.echo(printable(f"  without {fact.fact}: {fact.reason}"))
-
-
-def _document(written: Imported, path: str) -> dict[str, object]:
-    return {
-        "path": path,
-        "sources": [
-            {
-                "name": source.name,
-                "kind": source.kind,
-                "bytes": source.bytes,
-                "sha256": source.sha256,
-                "method": source.method,
-            }
-            for source in written.sources
-        ],
-        "absent": [{"fact": fact.fact, "reason": fact.reason} for fact in written.absent],
-    }

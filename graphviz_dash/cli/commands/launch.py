@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -29,7 +28,7 @@ from graphviz_dash.cli.text.output import (
 )
 from graphviz_dash.cli.text.own_graphs import print_observers, print_own
 from graphviz_dash.errors import printable
-from graphviz_dash.exports.documents.launch import document
+from graphviz_dash.exports.documents.launch import launch_document
 from graphviz_dash.exports.documents.values import shown
 from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
 from graphviz_dash.model.run import Experiment
@@ -43,8 +42,6 @@ from graphviz_dash.narrative.launch import (
     topology_name,
 )
 from graphviz_dash.units import format_count, format_ns, format_ratio
-
-SCHEMA_VERSION: Final = 1
 
 
 @click.command("launch")
@@ -81,8 +78,8 @@ def launch_command(
     known = published_launch() if published else None
     rows = beside_published(known, recordings) if known else ()
     if as_json:
-        content = document(recordings, comparison, experiments, references, known, rows)
-        print_json("launch", SCHEMA_VERSION, content)
+        document = launch_document(recordings, comparison, experiments, references, known, rows)
+        print_json("launch", document)
         return
     for name, costs in recordings.items():
         if not only_compare or comparison is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -12,11 +11,9 @@ from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.cli.light import LightExperiment, light_experiment
 from graphviz_dash.cli.text.output import cell, plain_table, print_json, print_table
 from graphviz_dash.errors import InputError, printable
-from graphviz_dash.exports.documents.comparison import figures_document, identity_document
+from graphviz_dash.exports.documents.listing import listing_document
 from graphviz_dash.exports.documents.values import shown
 from graphviz_dash.ingest.load import find_experiments
-
-SCHEMA_VERSION: Final = 1
 
 
 @click.command()
@@ -35,7 +32,8 @@ def ls(path: Path, as_json: bool) -> None:
         )
     found = [light_experiment(folder) for folder in find_experiments(path)]
     if as_json:
-        _print_json(found)
+        listed = [(compare(light.experiment), light.unreadable) for light in found]
+        print_json("ls", listing_document(listed))
     else:
         _print(found, path)
     unreadable = [text for light in found for _, text in light.unreadable]
@@ -74,28 +72,3 @@ def _print(found: list[LightExperiment], path: Path) -> None:
     print_table(table)
     for run_path in unsound:
         click.echo(printable(f"{run_path}: replays do other work than the step"))
-
-
-def _print_json(found: list[LightExperiment]) -> None:
-    experiments: list[object] = []
-    for light in found:
-        comparison = compare(light.experiment)
-        experiments.append(
-            {
-                "name": light.experiment.name,
-                "path": shown(light.experiment.path),
-                "baseline": comparison.baseline,
-                "runs": [
-                    {
-                        **identity_document(run.run),
-                        "sound": run.sound,
-                        "figures": figures_document((run.step, run.speedup)),
-                    }
-                    for run in comparison.runs
-                ],
-                "unreadable": [
-                    {"path": shown(bundle), "error": text} for bundle, text in light.unreadable
-                ],
-            }
-        )
-    print_json("ls", SCHEMA_VERSION, {"experiments": experiments})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -15,12 +14,9 @@ from graphviz_dash.cli.loading import loaded_experiment
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_json, print_table
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.documents.memory import memory_document
-from graphviz_dash.exports.documents.values import shown
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.memory import PUBLISHED_OVERHEAD
 from graphviz_dash.units import counted, format_bytes, format_count, format_signed_bytes
-
-SCHEMA_VERSION: Final = 1
 
 
 @click.command("memory")
@@ -48,9 +44,7 @@ def memory_command(experiment: Path, baseline: str | None, count: int, as_json: 
     loaded = loaded_experiment(experiment)
     result = compare_memory(compare(loaded, baseline))
     if as_json:
-        where: dict[str, object] = {"name": loaded.name, "path": shown(loaded.path)}
-        document = {"experiment": where, **memory_document(result, count)}
-        print_json("memory", SCHEMA_VERSION, document)
+        print_json("memory", memory_document(loaded, result, count))
     else:
         _print(result, count)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -26,8 +25,6 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.timings import CleanTimings
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.units import format_count, format_ns, format_ratio
-
-SCHEMA_VERSION: Final = 1
 
 
 @click.command("predict")
@@ -60,7 +57,7 @@ def predict_command(trace: Path, file: Path | None, modules: int, as_json: bool)
     if isinstance(found, Missing):
         raise InputError(trace, found.reason, "a trace of torch.profiler with an eager step in it")
     if as_json:
-        print_json("predict", SCHEMA_VERSION, prediction_document(found, file is None))
+        print_json("predict", prediction_document(found, file is None))
         return
     _print(found, modules, file is None)
 

@@ -36,26 +36,13 @@ from graphviz_dash.cli.text.output import (
     shorten,
 )
 from graphviz_dash.errors import printable
-from graphviz_dash.exports.documents.comparison import (
-    figures_document,
-    identity_document,
-    weaknesses_document,
-    where_document,
-)
-from graphviz_dash.exports.documents.graph import agreement_document
-from graphviz_dash.exports.documents.run import (
-    environment_document,
-    graph_document,
-    group_document,
-    work_document,
-)
+from graphviz_dash.exports.documents.run import single_run_document
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Environment, Experiment, Manifest, Run
 from graphviz_dash.narrative.graphs import launch_answer, launch_sentence
 from graphviz_dash.units import counted, format_bytes, format_count, format_ns
 
-SCHEMA_VERSION: Final = 1
 _NAME_LENGTH: Final = 56
 
 Measured: TypeAlias = dict[str, Concurrency | Missing]
@@ -83,7 +70,8 @@ def show(run: Path, count: int, as_json: bool) -> None:
     tables = [node_table(loaded, graph.id) for graph in loaded.graphs]
     measured = run_concurrency(loaded, tables)
     if as_json:
-        _print_json(result, tables, measured, count)
+        figures = _own_figures(result)
+        print_json("show", single_run_document(result, figures, tables, measured, count))
     else:
         _print(result, tables, measured, count)
 
@@ -281,38 +269,3 @@ def _print_device_launch(run: Run, graph: CapturedGraph) -> None:
 
 def _methods(counts: Counter[str]) -> str:
     return ", ".join(f"{n:,} by {method}" for method, n in counts.most_common()) or "no nodes"
-
-
-def _print_json(
-    result: RunComparison, tables: list[NodeTable], measured: Measured, count: int
-) -> None:
-    manifest = result.run.manifest
-    work = manifest.workload
-    print_json(
-        "show",
-        SCHEMA_VERSION,
-        {
-            **identity_document(result.run),
-            "sentence": result.sentence,
-            "factory": work.factory,
-            "seed": work.seed,
-            "parameters": dict(work.parameters),
-            "work": work_document(work.work),
-            "warmup": work.warmup,
-            "iterations": work.iterations,
-            "traced_iterations": work.traced_iterations,
-            "command": list(manifest.command),
-            "tool_version": manifest.tool_version,
-            "environment": environment_document(result.run),
-            "group": group_document(manifest),
-            "figures": figures_document(_own_figures(result)),
-            "where": where_document(result.where) if result.where is not None else None,
-            "where_reason": result.where_reason,
-            "weaknesses": weaknesses_document(result),
-            "graphs": [
-                graph_document(result.run, table, measured.get(table.graph.id), count)
-                for table in tables
-            ],
-            "node_ids": agreement_document(result.run),
-        },
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 import click
@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from graphviz_dash.errors import printable
+from graphviz_dash.exports.documents.envelope import versioned
 from graphviz_dash.units import format_count
 
 ABSENT: Final = format_count(None)
@@ -86,7 +87,7 @@ def print_heading(text: str) -> None:
     click.echo(click.style(printable(text), bold=True))
 
 
-def print_json(schema: str, version: int, content: dict[str, object]) -> None:
-    """Prints a document of a versioned schema on stdout, in ASCII: escapes reach no terminal."""
-    document = {"schema": f"graphviz-dash/{schema}", "version": version, **content}
+def print_json(name: str, content: Mapping[str, object]) -> None:
+    """Prints a versioned document on stdout, in ASCII: escapes reach no terminal."""
+    document = versioned(name, content)
     click.echo(json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False))

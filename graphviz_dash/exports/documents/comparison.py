@@ -4,68 +4,24 @@ counts, fractions of one; what is absent is null and has a reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from graphviz_dash.analysis.comparison.break_even import BreakEven
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
 from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable
-from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.analysis.step.time_by_category import TimeByCategory
+from graphviz_dash.analysis.ranks.ranks import ModeRanks
 from graphviz_dash.analysis.step.waterfall import GroupTimes, Waterfall
+from graphviz_dash.exports.documents.figures import figures_document
+from graphviz_dash.exports.documents.ranks import ranks_document
+from graphviz_dash.exports.documents.run import (
+    identity_document,
+    weaknesses_document,
+    where_document,
+)
 from graphviz_dash.exports.documents.values import number, shown
-from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.answer import answer_text
-
-
-def figure_document(figure: Figure) -> dict[str, object]:
-    """One figure: value, unit, pass, spread, reason."""
-    spread = figure.spread
-    return {
-        "value": number(figure.value),
-        "unit": figure.metric.unit.value,
-        "pass": figure.metric.source.value,
-        "spread": {
-            "low": number(spread.low),
-            "high": number(spread.high),
-            "kind": spread.kind.value,
-            "samples": spread.samples,
-        }
-        if spread is not None
-        else None,
-        "reason": figure.reason,
-    }
-
-
-def figures_document(figures: Iterable[Figure]) -> dict[str, object]:
-    """Figures by the id of their metric."""
-    return {figure.metric.id: figure_document(figure) for figure in figures}
-
-
-def identity_document(run: Run) -> dict[str, object]:
-    """What a run is, what failed in it and what it lacks; without figures."""
-    manifest = run.manifest
-    return {
-        "name": run.name,
-        "path": shown(run.path),
-        "mode": manifest.mode.value,
-        "rank": manifest.rank,
-        "workload": manifest.workload.name,
-        "status": manifest.status,
-        "gpu": manifest.environment.gpu.name if manifest.environment.gpu else None,
-        "created": manifest.created,
-        "failures": [
-            {
-                "during": failure.during.value,
-                "error": failure.error,
-                "message": failure.message,
-                "location": failure.location,
-            }
-            for failure in manifest.failures
-        ],
-        "absent": [{"fact": fact.fact, "reason": fact.reason} for fact in manifest.absent],
-    }
 
 
 def run_document(run: RunComparison) -> dict[str, object]:
@@ -128,30 +84,6 @@ def break_even_document(found: BreakEven) -> dict[str, object]:
     }
 
 
-def weaknesses_document(run: RunComparison) -> list[dict[str, object]]:
-    """What makes the run's figures weak."""
-    return [
-        {
-            "code": weakness.code,
-            "text": weakness.text,
-            "advice": weakness.advice,
-            "metrics": list(weakness.metrics),
-        }
-        for weakness in run.weaknesses
-    ]
-
-
-def where_document(where: TimeByCategory) -> dict[str, object]:
-    """Where the time of a clean step goes, in ns."""
-    return {
-        "step": number(where.step_ns),
-        "busy": number(where.busy_ns),
-        "parts": {part.category.value: part.ns for part in where.parts},
-        "idle": number(where.idle_ns),
-        "excess": number(where.excess_ns),
-    }
-
-
 def coverage_document(coverage: Coverage) -> dict[str, object]:
     """What stayed eager, per traced step, in ns; the shares themselves are among the figures."""
     return {
@@ -201,8 +133,10 @@ def kernel_document(row: KernelRow, runs: tuple[str, ...]) -> dict[str, object]:
     }
 
 
-def comparison_document(comparison: Comparison, kernels: KernelTable) -> dict[str, object]:
-    """The whole document of ``compare --json``, less schema and version."""
+def comparison_document(
+    comparison: Comparison, kernels: KernelTable, ranks: Sequence[ModeRanks]
+) -> dict[str, object]:
+    """The runs of an experiment against their baseline, their kernels and their ranks."""
     experiment = comparison.experiment
     return {
         "experiment": {"name": experiment.name, "path": shown(experiment.path)},
@@ -210,6 +144,7 @@ def comparison_document(comparison: Comparison, kernels: KernelTable) -> dict[st
         "headline": comparison.headline,
         "runs": [run_document(run) for run in comparison.runs],
         "kernels": kernels_document(kernels),
+        "ranks": ranks_document(ranks),
     }
 
 

@@ -9,6 +9,7 @@ from graphviz_dash.analysis.diff.graph_pair import GraphPair
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.exports.documents.values import number, shown
 from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.graphs import diff_sentence
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,23 @@ def medians(
     )
 
 
-def side_document(side: DiffSide) -> dict[str, object]:
+def graph_pair_document(
+    first: DiffSide, second: DiffSide, pair: GraphPair, tables: tuple[NodeTable, NodeTable]
+) -> dict[str, object]:
+    """How two graphs differ, and whether one could be updated to the other."""
+    return {
+        "sentence": diff_sentence(pair.diff),
+        "same": pair.diff.same,
+        "a": _side_document(first),
+        "b": _side_document(second),
+        "graphs": [
+            _diff_document(diff, tables if diff is pair.diff else None) for diff in pair.diff.whole
+        ],
+        "update": _update_document(pair),
+    }
+
+
+def _side_document(side: DiffSide) -> dict[str, object]:
     """One side of a diff: its run and graph."""
     graph = next(one for one in side.run.graphs if one.id == side.graph)
     return {
@@ -49,7 +66,9 @@ def side_document(side: DiffSide) -> dict[str, object]:
     }
 
 
-def diff_document(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None) -> dict[str, object]:
+def _diff_document(
+    diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None
+) -> dict[str, object]:
     """The differences of two graphs, node by node."""
     nodes = []
     for node in diff.nodes:
@@ -89,7 +108,7 @@ def diff_document(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None) -
     }
 
 
-def update_document(pair: GraphPair) -> dict[str, object]:
+def _update_document(pair: GraphPair) -> dict[str, object]:
     """Whether one graph could be updated to the other: predicted, and as recorded."""
     violation, recorded = pair.prediction.violation, pair.recorded
     return {

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from graphviz_dash.analysis.doctor import Diagnosis
 from graphviz_dash.model.rules import RULES
 
 
-def doctor_document(diagnosis: Diagnosis) -> dict[str, object]:
-    """The findings of one process that a doctor examined."""
+def doctor_document(diagnoses: Sequence[Diagnosis]) -> dict[str, object]:
+    """The findings in each process that the doctor examined."""
+    return {"processes": [_process_document(diagnosis) for diagnosis in diagnoses]}
+
+
+def _process_document(diagnosis: Diagnosis) -> dict[str, object]:
     report = diagnosis.report
     return {
         "outcome": diagnosis.outcome.value,

@@ -1,14 +1,21 @@
-"""What is known of a captured graph, as JSON."""
+"""A captured graph as JSON: its kinds, attribution, matching, concurrency and longest nodes."""
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.nodes.concurrency import Concurrency
+from collections import Counter
+
+from graphviz_dash.analysis.diff.graph_pair import check_device_launch
+from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack
+from graphviz_dash.analysis.nodes.node_table import NodeTable, longest_first
 from graphviz_dash.analysis.replays.alignment_accuracy import agreement
+from graphviz_dash.exports.documents.values import number
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
 
 
 def agreement_document(run: Run) -> dict[str, object] | None:
-    """The same as JSON; None for a run without a node-id pass."""
+    """How alignment agrees with the node ids of a run; None for a run without a node-id pass."""
     found = run.node_ids
     if found is None:
         return None
@@ -32,7 +39,7 @@ def agreement_document(run: Run) -> dict[str, object] | None:
     }
 
 
-def concurrency_document(found: Concurrency) -> dict[str, object]:
+def _concurrency_document(found: Concurrency) -> dict[str, object]:
     """Critical path, concurrency and schedules of one graph; times in ns."""
     measured, needless = found.measured, found.needless
     return {
@@ -57,4 +64,73 @@ def concurrency_document(found: Concurrency) -> dict[str, object]:
             "unknown": needless.unknown,
         },
         "sentences": list(found.sentences),
+    }
+
+
+def _device_launch_document(run: Run, graph: CapturedGraph) -> dict[str, object]:
+    found = check_device_launch(run, graph.id)
+    said = graph.device_launch
+    return {
+        "verdict": found.verdict.value,
+        **{
+            title: [
+                {"rule": one.rule, "reason": one.reason, "graph": one.graph, "node": one.node}
+                for one in findings
+            ]
+            for title, findings in (("violations", found.violations), ("unknown", found.unknown))
+        },
+        "driver": {"result": said.result, "graph": said.graph, "node": said.node}
+        if said is not None
+        else None,
+    }
+
+
+def graph_document(
+    run: Run, table: NodeTable, found: Concurrency | Missing | None, count: int
+) -> dict[str, object]:
+    """A captured graph with its ``count`` slowest nodes."""
+    graph = table.graph
+    return {
+        "id": graph.id,
+        "parent": {"graph": graph.parent[0], "node": graph.parent[1]} if graph.parent else None,
+        "read_by": graph.read_by,
+        "nodes": len(graph.nodes),
+        "edges": len(graph.edges),
+        "kinds": dict(Counter(node.kind.value for node in graph.nodes).most_common()),
+        "disabled": [node.index for node in graph.nodes if node.enabled is False],
+        "device_launch": _device_launch_document(run, graph) if graph.parent is None else None,
+        "attribution": {
+            "attributed": table.attributed,
+            "launches": table.capture_launches,
+            "methods": dict(Counter(row.origin.method for row in table.rows).most_common()),
+        },
+        "matching": {
+            "replays": table.replays,
+            "gpu_rows": table.replay_kernels,
+            "matched": table.matched_kernels,
+            "methods": dict(Counter(row.times.method for row in table.rows).most_common()),
+            "pass": table.timed_in,
+        },
+        "concurrency": None
+        if found is None or isinstance(found, Missing)
+        else _concurrency_document(found),
+        "concurrency_reason": found.reason if isinstance(found, Missing) else None,
+        "longest_nodes": [
+            {
+                "index": row.node.index,
+                "kind": row.node.kind.value,
+                "name": row.node.label,
+                "category": row.category.value,
+                "median": number(row.times.median_ns),
+                "p99": spread[0],
+                "slack": spread[1],
+                "samples": row.times.samples,
+                "op": row.origin.op,
+                "module": row.origin.module,
+                "source": row.origin.source,
+            }
+            for row, spread in (
+                (row, p99_and_slack(found, table, row)) for row in longest_first(table)[:count]
+            )
+        ],
     }

@@ -22,7 +22,7 @@ from graphviz_dash.narrative.launch import (
 from graphviz_dash.narrative.observers import effect_sentence, missing_observers
 
 
-def document(
+def launch_document(
     recordings: Mapping[str, LaunchCosts],
     comparison: LaunchComparison | None,
     experiments: Mapping[str, Experiment],

@@ -5,13 +5,18 @@ from __future__ import annotations
 from graphviz_dash.analysis.comparison.memory import MemoryComparison
 from graphviz_dash.analysis.memory.pools import GraphMemory, PoolBreakdown
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryReport
+from graphviz_dash.exports.documents.values import shown
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import MemoryStage
+from graphviz_dash.model.run import Experiment
 
 
-def memory_document(result: MemoryComparison, count: int) -> dict[str, object]:
-    """The document less schema, version and experiment; ``count`` limits the graphs of a run."""
+def memory_document(
+    experiment: Experiment, result: MemoryComparison, count: int
+) -> dict[str, object]:
+    """The memory of an experiment's runs; ``count`` limits the graphs of a run."""
     return {
+        "experiment": {"name": experiment.name, "path": shown(experiment.path)},
         "sentence": result.sentence,
         "runs": [_run(result, report, count) for report in result.reports],
         "without": dict(result.without),

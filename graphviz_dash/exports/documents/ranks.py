@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from graphviz_dash.analysis.ranks.clocks import Clock
 from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
 from graphviz_dash.analysis.sample_statistics import Summary
-from graphviz_dash.exports.documents.comparison import figure_document
+from graphviz_dash.exports.documents.figures import figure_document
 from graphviz_dash.exports.documents.values import number
 from graphviz_dash.narrative.ranks import difference_text, rank_notes, rank_sentence
 

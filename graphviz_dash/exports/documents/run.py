@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
-from graphviz_dash.analysis.diff.graph_pair import check_device_launch
-from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack
-from graphviz_dash.analysis.nodes.node_table import NodeTable, longest_first
-from graphviz_dash.exports.documents.graph import concurrency_document
-from graphviz_dash.exports.documents.values import number
+from graphviz_dash.analysis.comparison.result import RunComparison
+from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.analysis.nodes.concurrency import Concurrency
+from graphviz_dash.analysis.nodes.node_table import NodeTable
+from graphviz_dash.analysis.step.time_by_category import TimeByCategory
+from graphviz_dash.exports.documents.figures import figures_document
+from graphviz_dash.exports.documents.graph import agreement_document, graph_document
+from graphviz_dash.exports.documents.values import number, shown
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Manifest, Run, StepWork
 
 
-def work_document(work: StepWork | None) -> dict[str, object] | None:
+def _work_document(work: StepWork | None) -> dict[str, object] | None:
     """What a typical step does; None where no step was traced."""
     if work is None:
         return None
@@ -26,7 +28,7 @@ def work_document(work: StepWork | None) -> dict[str, object] | None:
     }
 
 
-def environment_document(run: Run) -> dict[str, object]:
+def _environment_document(run: Run) -> dict[str, object]:
     """The machine and the versions that a run was collected on."""
     machine = run.manifest.environment
     return {
@@ -49,7 +51,7 @@ def environment_document(run: Run) -> dict[str, object]:
     }
 
 
-def group_document(manifest: Manifest) -> dict[str, object] | None:
+def _group_document(manifest: Manifest) -> dict[str, object] | None:
     """The group of ranks that a run belongs to; None for a run of one process."""
     group = manifest.group
     if group is None:
@@ -61,70 +63,94 @@ def group_document(manifest: Manifest) -> dict[str, object] | None:
     }
 
 
-def _device_launch_document(run: Run, graph: CapturedGraph) -> dict[str, object]:
-    found = check_device_launch(run, graph.id)
-    said = graph.device_launch
+def identity_document(run: Run) -> dict[str, object]:
+    """What a run is, what failed in it and what it lacks; without figures."""
+    manifest = run.manifest
     return {
-        "verdict": found.verdict.value,
-        **{
-            title: [
-                {"rule": one.rule, "reason": one.reason, "graph": one.graph, "node": one.node}
-                for one in findings
-            ]
-            for title, findings in (("violations", found.violations), ("unknown", found.unknown))
-        },
-        "driver": {"result": said.result, "graph": said.graph, "node": said.node}
-        if said is not None
-        else None,
+        "name": run.name,
+        "path": shown(run.path),
+        "mode": manifest.mode.value,
+        "rank": manifest.rank,
+        "workload": manifest.workload.name,
+        "status": manifest.status,
+        "gpu": manifest.environment.gpu.name if manifest.environment.gpu else None,
+        "created": manifest.created,
+        "failures": [
+            {
+                "during": failure.during.value,
+                "error": failure.error,
+                "message": failure.message,
+                "location": failure.location,
+            }
+            for failure in manifest.failures
+        ],
+        "absent": [{"fact": fact.fact, "reason": fact.reason} for fact in manifest.absent],
     }
 
 
-def graph_document(
-    run: Run, table: NodeTable, found: Concurrency | Missing | None, count: int
-) -> dict[str, object]:
-    """A captured graph with its ``count`` slowest nodes."""
-    graph = table.graph
+def weaknesses_document(run: RunComparison) -> list[dict[str, object]]:
+    """What makes the run's figures weak."""
+    return [
+        {
+            "code": weakness.code,
+            "text": weakness.text,
+            "advice": weakness.advice,
+            "metrics": list(weakness.metrics),
+        }
+        for weakness in run.weaknesses
+    ]
+
+
+def where_document(where: TimeByCategory) -> dict[str, object]:
+    """Where the time of a clean step goes, in ns."""
     return {
-        "id": graph.id,
-        "parent": {"graph": graph.parent[0], "node": graph.parent[1]} if graph.parent else None,
-        "read_by": graph.read_by,
-        "nodes": len(graph.nodes),
-        "edges": len(graph.edges),
-        "kinds": dict(Counter(node.kind.value for node in graph.nodes).most_common()),
-        "disabled": [node.index for node in graph.nodes if node.enabled is False],
-        "device_launch": _device_launch_document(run, graph) if graph.parent is None else None,
-        "attribution": {
-            "attributed": table.attributed,
-            "launches": table.capture_launches,
-            "methods": dict(Counter(row.origin.method for row in table.rows).most_common()),
-        },
-        "matching": {
-            "replays": table.replays,
-            "gpu_rows": table.replay_kernels,
-            "matched": table.matched_kernels,
-            "methods": dict(Counter(row.times.method for row in table.rows).most_common()),
-            "pass": table.timed_in,
-        },
-        "concurrency": None
-        if found is None or isinstance(found, Missing)
-        else concurrency_document(found),
-        "concurrency_reason": found.reason if isinstance(found, Missing) else None,
-        "longest_nodes": [
-            {
-                "index": row.node.index,
-                "kind": row.node.kind.value,
-                "name": row.node.label,
-                "category": row.category.value,
-                "median": number(row.times.median_ns),
-                "p99": spread[0],
-                "slack": spread[1],
-                "samples": row.times.samples,
-                "op": row.origin.op,
-                "module": row.origin.module,
-                "source": row.origin.source,
-            }
-            for row, spread in (
-                (row, p99_and_slack(found, table, row)) for row in longest_first(table)[:count]
-            )
+        "step": number(where.step_ns),
+        "busy": number(where.busy_ns),
+        "parts": {part.category.value: part.ns for part in where.parts},
+        "idle": number(where.idle_ns),
+        "excess": number(where.excess_ns),
+    }
+
+
+def single_run_document(
+    result: RunComparison,
+    figures: Iterable[Figure],
+    tables: Sequence[NodeTable],
+    measured: Mapping[str, Concurrency | Missing],
+    count: int,
+) -> dict[str, object]:
+    """One run by itself.
+
+    Args:
+        result: the run, compared with nothing.
+        figures: those of its figures that need no baseline.
+        tables: the nodes of each of its graphs.
+        measured: the concurrency of graphs by their id, or why it could not be measured.
+        count: how many nodes of each graph are listed, the longest first.
+    """
+    manifest = result.run.manifest
+    work = manifest.workload
+    return {
+        **identity_document(result.run),
+        "sentence": result.sentence,
+        "factory": work.factory,
+        "seed": work.seed,
+        "parameters": dict(work.parameters),
+        "work": _work_document(work.work),
+        "warmup": work.warmup,
+        "iterations": work.iterations,
+        "traced_iterations": work.traced_iterations,
+        "command": list(manifest.command),
+        "tool_version": manifest.tool_version,
+        "environment": _environment_document(result.run),
+        "group": _group_document(manifest),
+        "figures": figures_document(figures),
+        "where": where_document(result.where) if result.where is not None else None,
+        "where_reason": result.where_reason,
+        "weaknesses": weaknesses_document(result),
+        "graphs": [
+            graph_document(result.run, table, measured.get(table.graph.id), count)
+            for table in tables
         ],
+        "node_ids": agreement_document(result.run),
     }

@@ -1,0 +1,32 @@
+"""Figures as JSON: raw values, nanoseconds, bytes, counts and fractions of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.exports.documents.values import number
+
+
+def figure_document(figure: Figure) -> dict[str, object]:
+    """One figure: value, unit, pass, spread, reason."""
+    spread = figure.spread
+    return {
+        "value": number(figure.value),
+        "unit": figure.metric.unit.value,
+        "pass": figure.metric.source.value,
+        "spread": {
+            "low": number(spread.low),
+            "high": number(spread.high),
+            "kind": spread.kind.value,
+            "samples": spread.samples,
+        }
+        if spread is not None
+        else None,
+        "reason": figure.reason,
+    }
+
+
+def figures_document(figures: Iterable[Figure]) -> dict[str, object]:
+    """Figures by the id of their metric."""
+    return {figure.metric.id: figure_document(figure) for figure in figures}
