@@ -29,6 +29,7 @@ from tests.analysis.frames import frame
 
 MAIN = 10
 ENGINE = 20
+EVALUATE = "autograd::engine::evaluate_function: "
 
 
 def kernel(index: int, name: str = "k", grid: int = 1, *, static: int | None = 0) -> GraphNode:

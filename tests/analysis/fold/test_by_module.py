@@ -12,45 +12,10 @@ from hypothesis import strategies as st
 
 from graphviz_dash.analysis.fold.fold import MOST_CHILDREN, FoldBy, fold
 from graphviz_dash.analysis.fold.tree import FoldKind, Group, ancestors, groups
-from graphviz_dash.analysis.nodes.node_table import build_node_table
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
-from graphviz_dash.analysis.origins.attribution import NOT_ATTRIBUTED, Attribution, NodeOrigin
 from graphviz_dash.ingest.load import load_run
-from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, KernelParams, NodeKind
-from tests.analysis.fold.test_fold import leaves, line, near_edges, of_kind
-
-LOST = "no launch of the capture was found for it"
-
-
-def graph(edges: list[tuple[int, int]], *told: str) -> WholeGraph:
-    """A graph with a node for each of ``told``: "phase:module", "phase:" without a module, or ""
-    where nothing is known of the node."""
-    kernels = (KernelParams("k", f"k{at % 3}", (1, 1, 1), (1, 1, 1), 0) for at in range(len(told)))
-    nodes = tuple(GraphNode(at, NodeKind.KERNEL, kernel) for at, kernel in enumerate(kernels))
-    made = CapturedGraph("g", nodes, tuple(GraphEdge(a, b) for a, b in edges), "test")
-    origins = []
-    for one in told:
-        phase, _, module = one.partition(":")
-        origins.append(
-            NodeOrigin("capture order", 1.0, op="aten::op", phase=phase, module=module or None)
-            if phase
-            else NodeOrigin(NOT_ATTRIBUTED, 0.0, reason=LOST)
-        )
-    attribution = Attribution("g", tuple(origins), len(told), 0, 0)
-    return WholeGraph.of(build_node_table(made, attribution, None))
-
-
-def tree(edges: list[tuple[int, int]], *told: str) -> Group:
-    return fold(graph(edges, *told), FoldBy.MODULE)
-
-
-def said(root: Group) -> list[tuple[str, str, int]]:
-    """Title, note and nodes of each group in the order of the tree, without the root."""
-    found = []
-    for child in root.children:
-        if isinstance(child, Group):
-            found += [(child.title, child.note, child.count), *said(child)]
-    return found
+from tests.analysis.fold.module_trees import LOST, graph, said, tree
+from tests.analysis.fold.trees import leaves, line, near_edges, of_kind
 
 
 def check(whole: WholeGraph, root: Group) -> None:
@@ -85,29 +50,6 @@ def test_independent_work_of_a_module_is_brought_together_along_a_line() -> None
     (group,) = of_kind(root, FoldKind.MODULE)
     assert (group.title, group.nodes, group.note) == ("Net.a", (1, 3), "")
     assert leaves(root) == [0, 2, 1, 3, 4]
-
-
-def test_a_module_that_is_entered_again_is_shown_for_each_visit() -> None:
-    names = ["embed", "embed", "block", "block", "embed", "embed"]
-    root = tree(line(6), *(f"forward:Net.{name}" for name in names))
-    assert said(root) == [
-        ("Net.embed", "visit 1 of 2", 2),
-        ("Net.block", "", 2),
-        ("Net.embed", "visit 2 of 2", 2),
-    ]
-
-
-def test_only_what_is_on_a_circle_is_taken_apart() -> None:
-    names = ["a", "a", "b", "b", "a", "a", "c", "d", "c", "d", "c"]
-    edges = [*line(6), (5, 6), (5, 7), (6, 8), (7, 9), (8, 10)]
-    root = tree(edges, *(f"forward:Net.{name}" for name in names))
-    assert [(title, note) for title, note, _ in said(root) if title.startswith("Net.")] == [
-        ("Net.a", "visit 1 of 2"),
-        ("Net.b", ""),
-        ("Net.a", "visit 2 of 2"),
-        ("Net.c", ""),
-        ("Net.d", ""),
-    ]
 
 
 def test_phases_come_first_and_each_has_its_modules() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from itertools import pairwise
 
@@ -11,23 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.fold.repeats import repeat_facts, unlike_most
 from graphviz_dash.analysis.fold.similarity import alike, alike_blocks, runs_of
 from graphviz_dash.analysis.fold.tree import FoldKind, Group
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from tests.analysis.fold.test_fold import leaves, line, of_kind, table, tree
-
-LAYER = ("ln", "qkv", "attention", "project", "add", "ln2", "up", "gelu", "down", "add2")
-
-
-def layers(count: int, seed: int) -> list[str]:
-    """Kernels of layers, every eighth of which has some more in its middle."""
-    chance = random.Random(seed)
-    names: list[str] = []
-    for number in range(count):
-        more = [f"extra{chance.randrange(30)}" for _ in range(chance.randint(1, 3))]
-        names += [*LAYER[:5], *(more if number % 8 == 7 else []), *LAYER[5:]]
-    return names
+from tests.analysis.fold.trees import LAYER, layers, leaves, line, of_kind, table, tree
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -41,27 +26,6 @@ def test_layers_of_which_some_differ_are_one_repeat(seed: int) -> None:
     for block in repeat.blocks:
         inside = [names[node] for node in block.nodes]
         assert [name for name in inside if name in LAYER] == list(LAYER)
-
-
-def test_what_differs_is_said_of_each_block() -> None:
-    names = layers(24, 1)
-    made = table(len(names), line(len(names)), None, names)
-    root = tree(made)
-    repeat = next(one for one in of_kind(root, FoldKind.REPEAT) if not one.part)
-    facts = repeat_facts(WholeGraph.of(made), repeat)
-    usual, *others = facts.variants
-    assert len(usual.blocks) == 21
-    assert usual.differs == ""
-    assert sorted(at for one in others for at in one.blocks) == [7, 15, 23]
-    for one in others:
-        for block in one.blocks:
-            nodes = repeat.blocks[block].nodes
-            extra = [node for node in nodes if names[node].startswith("extra")]
-            assert list(unlike_most(WholeGraph.of(made), repeat, block)) == extra
-            named = Counter(names[node] for node in extra)
-            assert all(f"{count} {name}" in one.differs for name, count in named.items())
-            assert one.differs.endswith(" more")
-    assert unlike_most(WholeGraph.of(made), repeat, 0) == ()
 
 
 def test_numbered_modules_that_are_alike_are_one_repeat() -> None:

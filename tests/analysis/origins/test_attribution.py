@@ -6,19 +6,15 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphviz_dash.analysis.origins.attribution import BY_GAPS, BY_ORDER, NOT_ATTRIBUTED, attribute
-from graphviz_dash.analysis.origins.captured_launches import launched_kind
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.graph import GraphNode, NodeKind
-from graphviz_dash.model.marks import MODULE, SOURCE
-from tests.analysis.scenes import ENGINE, MAIN, Scene, graph_of, kernel, memcpy, memset
+from graphviz_dash.model.marks import SOURCE
+from tests.analysis.scenes import ENGINE, EVALUATE, MAIN, Scene, graph_of, kernel, memcpy, memset
 from tests.builders import STEP, make_run
-
-EVALUATE = "autograd::engine::evaluate_function: "
 
 
 def test_every_node_of_a_training_step(tmp_path: Path) -> None:
@@ -37,104 +33,6 @@ def test_every_node_of_a_training_step(tmp_path: Path) -> None:
         assert origin.reason is None
         in_backward = work.phase == "backward"
         assert origin.source_method == ("forward op" if in_backward else "range")
-
-
-@pytest.mark.parametrize(
-    ("call", "kind"),
-    [
-        ("cudaLaunchKernel", NodeKind.KERNEL),
-        ("cudaLaunchKernelExC", NodeKind.KERNEL),
-        ("cudaLaunchCooperativeKernel", NodeKind.KERNEL),
-        ("cuLaunchKernelEx", NodeKind.KERNEL),
-        ("hipExtModuleLaunchKernel", NodeKind.KERNEL),
-        ("hipLaunchKernel", NodeKind.KERNEL),
-        ("cudaMemcpyAsync", NodeKind.MEMCPY),
-        ("cudaMemcpy2DAsync", NodeKind.MEMCPY),
-        ("cuMemcpyHtoDAsync_v2", NodeKind.MEMCPY),
-        ("cudaMemsetAsync", NodeKind.MEMSET),
-        ("cuMemsetD32Async", NodeKind.MEMSET),
-        ("cudaLaunchHostFunc", NodeKind.HOST),
-        ("cudaMallocAsync", NodeKind.MEM_ALLOC),
-        ("cudaFreeAsync", NodeKind.MEM_FREE),
-        ("cudaMemcpy", None),
-        ("cudaGraphLaunch", None),
-        ("cudaStreamIsCapturing", None),
-        ("cudaLaunchCooperativeKernelMultiDevice", None),
-        ("aten::cudaLaunchKernel", None),
-    ],
-)
-def test_what_a_call_makes(call: str, kind: NodeKind | None) -> None:
-    assert launched_kind(call) is kind
-
-
-class TestWhichLaunches:
-    def test_only_those_between_begin_and_end_whatever_the_thread(self) -> None:
-        scene = Scene()
-        scene.launch(50)
-        scene.capture(100, 200)
-        first = scene.op("aten::first", 110, 120)
-        scene.launch(115, external=first)
-        second = scene.op("aten::second", 130, 140, tid=ENGINE)
-        scene.launch(135, tid=ENGINE, external=second)
-        scene.launch(250)
-        found = attribute(graph_of([kernel(0), kernel(1)]), scene.trace())
-        assert [origin.op for origin in found.origins] == ["aten::first", "aten::second"]
-        assert found.capture_launches == 2
-
-    def test_a_launch_that_ran_on_the_gpu_was_not_captured(self) -> None:
-        scene = Scene()
-        scene.capture(100, 200)
-        # Another thread works on a stream of its own meanwhile.
-        ran = scene.launch(110, tid=77)
-        scene.work(kernel(0), 130, ran)
-        mine = scene.op("aten::mine", 140, 150)
-        scene.launch(145, external=mine)
-        found = attribute(graph_of([kernel(0)]), scene.trace())
-        assert found.origins[0].op == "aten::mine"
-        assert found.origins[0].method == BY_ORDER
-
-    def test_a_driver_call_within_a_runtime_call_counts_once(self) -> None:
-        scene = Scene()
-        scene.capture(100, 200)
-        scene.call("cudaLaunchKernelExC", 110, 10)
-        scene.call("cuLaunchKernelEx", 112, 6)
-        scene.call("cuLaunchKernel", 130, 6)
-        found = attribute(graph_of([kernel(0), kernel(1)]), scene.trace())
-        assert found.capture_launches == 2
-        calls = [origin.launch_call for origin in found.origins]
-        assert calls == ["cudaLaunchKernelExC", "cuLaunchKernel"]
-
-    def test_several_captures_are_told_apart_by_their_ranges(self) -> None:
-        scene = Scene()
-        for number, start in enumerate((100, 300)):
-            scene.capture(start, start + 50, f"graph-{number}")
-            scene.launch(
-                start + 20, external=scene.op(f"aten::of_{number}", start + 10, start + 30)
-            )
-        trace = scene.trace()
-        for number in (0, 1):
-            found = attribute(graph_of([kernel(0)], name=f"graph-{number}"), trace)
-            assert found.origins[0].op == f"aten::of_{number}"
-
-    def test_without_ranges_the_capture_whose_launches_fit(self) -> None:
-        scene = Scene()
-        scene.capture(100, 150, None)
-        scene.launch(110)
-        scene.capture(200, 250, None)
-        scene.call("cudaMemsetAsync", 210)
-        scene.launch(220, external=scene.op("aten::sum", 215, 230))
-        found = attribute(graph_of([memset(0), kernel(1)]), scene.trace())
-        assert found.origins[1].op == "aten::sum"
-        assert found.origins[1].confidence == 1.0
-
-    def test_without_ranges_two_captures_alike_are_not_guessed_between(self) -> None:
-        scene = Scene()
-        for start in (100, 200):
-            scene.capture(start, start + 50, None)
-            scene.launch(start + 10, external=scene.op("aten::sum", start + 5, start + 30))
-        found = attribute(graph_of([kernel(0)]), scene.trace())
-        assert found.origins[0].op is None
-        assert found.origins[0].reason == "the trace shows several captures like this one"
 
 
 class TestNothingToGoBy:
@@ -220,158 +118,6 @@ class TestGaps:
                 places.append(int(origin.op.removeprefix("aten::op")))
         assert places == sorted(set(places))
         assert len(places) == len(left)
-
-
-class TestForwardOperator:
-    def _scene(self) -> Scene:
-        """A forward operator in a module, and its backward on the engine's thread."""
-        scene = Scene()
-        scene.capture(100, 1000)
-        scene.mark(MODULE + "Net.fc", 200, 300)
-        scene.mark(SOURCE + "net.py:7", 210, 290)
-        # Reads the counter before the operator that makes the node does.
-        scene.op("aten::empty", 150, 160, sequence=5, forward_tid=0)
-        scene.op("aten::linear", 220, 280, sequence=5, forward_tid=0)
-        scene.op("aten::addmm", 230, 270, sequence=5, forward_tid=0)
-        scene.op("aten::relu", 310, 320, sequence=6, forward_tid=0)
-        scene.mark(SOURCE + "train.py:9", 500, 900)
-        scene.op(EVALUATE + "AddmmBackward0", 600, 700, tid=ENGINE, sequence=5, forward_tid=1)
-        scene.op("AddmmBackward0", 610, 690, tid=ENGINE, sequence=5, forward_tid=1)
-        mm = scene.op("aten::mm", 620, 650, tid=ENGINE, input_dims="[[2,3]]", input_types='["f"]')
-        scene.launch(630, tid=ENGINE, external=mm)
-        return scene
-
-    def test_module_and_line_are_those_of_the_forward_operator(self) -> None:
-        origin = attribute(graph_of([kernel(0)]), self._scene().trace()).origins[0]
-        assert origin.phase == "backward"
-        assert (origin.module, origin.source) == ("Net.fc", "net.py:7")
-        assert origin.source_method == "forward op"
-        assert origin.op_path == (EVALUATE + "AddmmBackward0", "AddmmBackward0", "aten::mm")
-        assert (origin.input_dims, origin.input_types) == ("[[2,3]]", '["f"]')
-
-    def test_another_thread_with_the_same_numbers_is_not_mistaken(self) -> None:
-        scene = self._scene()
-        scene.mark(MODULE + "Other", 200, 300, tid=44)
-        scene.op("aten::other", 240, 260, tid=44, sequence=5, forward_tid=0)
-        # The engine shows one more number that only the main thread has.
-        scene.op(EVALUATE + "ReluBackward0", 550, 560, tid=ENGINE, sequence=6, forward_tid=1)
-        origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
-        assert origin.module == "Net.fc"
-
-    def test_threads_that_cannot_be_told_apart_give_no_forward_operator(self) -> None:
-        scene = self._scene()
-        scene.mark(MODULE + "Other", 200, 300, tid=44)
-        scene.op("aten::other", 240, 260, tid=44, sequence=5, forward_tid=0)
-        origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
-        assert origin.module is None
-        assert (origin.source, origin.source_method) == ("train.py:9", "enclosing call")
-
-    def test_accumulation_has_the_call_that_waits_for_it(self) -> None:
-        scene = self._scene()
-        add = scene.op(EVALUATE + "torch::autograd::AccumulateGrad", 720, 760, tid=ENGINE)
-        scene.launch(730, tid=ENGINE, external=add)
-        origin = attribute(graph_of([kernel(0), kernel(1)]), scene.trace()).origins[1]
-        assert origin.phase == "backward"
-        assert origin.module is None
-        assert (origin.source, origin.source_method) == ("train.py:9", "enclosing call")
-
-    def test_backward_on_the_calling_thread_still_leads_to_forward(self) -> None:
-        scene = Scene()
-        scene.capture(100, 1000)
-        scene.mark(MODULE + "Net.fc", 200, 300)
-        scene.mark(SOURCE + "net.py:7", 210, 290)
-        scene.op("aten::mul", 220, 280, sequence=5, forward_tid=0)
-        scene.mark(SOURCE + "train.py:9", 500, 900)
-        op = scene.op(EVALUATE + "MulBackward0", 600, 700, sequence=5, forward_tid=1)
-        scene.launch(630, external=op)
-        origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
-        assert (origin.source, origin.source_method) == ("net.py:7", "forward op")
-        assert origin.module == "Net.fc"
-
-
-class TestPhase:
-    def _phase(self, scene: Scene) -> str:
-        scene.capture(100, 1000)
-        return attribute(graph_of([kernel(0)]), scene.trace()).origins[0].phase
-
-    def test_optimizer(self) -> None:
-        scene = Scene()
-        scene.mark("Optimizer.step#SGD.step", 200, 400)
-        scene.launch(250, external=scene.op("aten::add_", 240, 260, sequence=3, forward_tid=0))
-        assert self._phase(scene) == "optimizer"
-
-    def test_zero_grad(self) -> None:
-        scene = Scene()
-        scene.mark("Optimizer.zero_grad#SGD.zero_grad", 200, 400)
-        scene.launch(250, external=scene.op("aten::zero_", 240, 260))
-        assert self._phase(scene) == "optimizer"
-
-    def test_forward_within_an_optimizer_that_calls_a_closure(self) -> None:
-        scene = Scene()
-        scene.mark("Optimizer.step#LBFGS.step", 200, 400)
-        scene.mark(MODULE + "Net", 220, 300)
-        scene.launch(250, external=scene.op("aten::mm", 240, 260))
-        assert self._phase(scene) == "forward"
-
-    def test_an_operator_that_autograd_numbered(self) -> None:
-        scene = Scene()
-        scene.op("aten::mse_loss", 230, 270, sequence=3, forward_tid=0)
-        scene.launch(250, external=scene.op("aten::sub", 240, 260))
-        assert self._phase(scene) == "forward"
-
-    def test_the_seed_gradient_is_made_inside_the_call_of_backward(self) -> None:
-        scene = Scene()
-        scene.frame("torch/_tensor.py(576): backward", 200, 400)
-        scene.op("aten::ones_like", 230, 270, sequence=9, forward_tid=0)
-        scene.launch(250, external=scene.op("aten::fill_", 240, 260))
-        assert self._phase(scene) == "backward"
-
-    def test_other(self) -> None:
-        scene = Scene()
-        scene.launch(250, external=scene.op("aten::copy_", 240, 260))
-        assert self._phase(scene) == "other"
-
-
-class TestSource:
-    def test_the_innermost_function_that_is_not_a_library_s(self) -> None:
-        scene = Scene()
-        scene.capture(100, 1000)
-        frames = (
-            ("collectors/passes/worker.py(48): _run", 105),
-            ("train.py(3): main", 110),
-            ("collectors/workloads/mlp.py(35): forward", 120),
-            ("torch/nn/functional.py(9): linear", 130),
-            ("/opt/site-packages/lib/x.py(1): f", 140),
-            ("collectors/passes/annotate.py(34): __torch_function__", 150),
-            ("contextlib.py(80): inner", 160),
-            ("nn.Module: Linear_0", 170),
-            ("<built-in function linear>", 180),
-        )
-        for name, start in frames:
-            scene.frame(name, start, 500)
-        scene.launch(250, external=scene.op("aten::mm", 240, 260))
-        origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
-        assert (origin.source, origin.source_method) == (
-            "collectors/workloads/mlp.py:35",
-            "python stack",
-        )
-
-    def test_no_line_has_a_reason(self) -> None:
-        scene = Scene()
-        scene.capture(100, 1000)
-        # What called the module was the collector: that is no line of the workload.
-        scene.frame("collectors/passes/modes.py(108): _graph_modules", 110, 500)
-        scene.launch(250, external=scene.op("aten::mm", 240, 260))
-        origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
-        assert origin.source is None
-        assert "no range of the collector" in str(origin.reason)
-
-    def test_an_external_id_of_a_range_leads_to_the_operator_around(self) -> None:
-        scene = Scene()
-        scene.capture(100, 1000)
-        scene.op("triton_op", 240, 260)
-        scene.launch(250, external=4711)
-        assert attribute(graph_of([kernel(0)]), scene.trace()).origins[0].op == "triton_op"
 
 
 def test_fifty_thousand_nodes() -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
-
-import numpy as np
 import pytest
 
-from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.origins.attribution import attribute
 from graphviz_dash.analysis.origins.origins import near
-from graphviz_dash.analysis.trace import signatures
-from graphviz_dash.analysis.trace.signatures import distinct_rows
+from graphviz_dash.model.marks import MODULE
 from tests.analysis.frames import Frames
+from tests.analysis.scenes import Scene, graph_of, kernel
 
 
 class TestNear:
@@ -51,15 +47,86 @@ class TestNear:
         assert not len(near(Frames().trace(), 4_000, 5_000).ops)
 
 
-class TestDistinctRows:
-    TABLE = np.array(list(product((1, 2), (-1, 7), (0, 3))) * 2, dtype=np.int64)
+class TestPhase:
+    def _phase(self, scene: Scene) -> str:
+        scene.capture(100, 1000)
+        return attribute(graph_of([kernel(0)]), scene.trace()).origins[0].phase
 
-    def columns(self) -> Iterator[Ints]:
-        yield from self.TABLE.T
+    def test_optimizer(self) -> None:
+        scene = Scene()
+        scene.mark("Optimizer.step#SGD.step", 200, 400)
+        scene.launch(250, external=scene.op("aten::add_", 240, 260, sequence=3, forward_tid=0))
+        assert self._phase(scene) == "optimizer"
 
-    @pytest.mark.parametrize("mix", [0x9E3779B97F4A7C15, 0], ids=["hashed", "all hashes alike"])
-    def test_equal_rows_alone_are_one(self, mix: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(signatures, "_MIX", np.uint64(mix))
-        distinct, inverse = distinct_rows(self.columns)
-        assert len(distinct) == 8
-        assert (distinct[inverse] == self.TABLE).all()
+    def test_zero_grad(self) -> None:
+        scene = Scene()
+        scene.mark("Optimizer.zero_grad#SGD.zero_grad", 200, 400)
+        scene.launch(250, external=scene.op("aten::zero_", 240, 260))
+        assert self._phase(scene) == "optimizer"
+
+    def test_forward_within_an_optimizer_that_calls_a_closure(self) -> None:
+        scene = Scene()
+        scene.mark("Optimizer.step#LBFGS.step", 200, 400)
+        scene.mark(MODULE + "Net", 220, 300)
+        scene.launch(250, external=scene.op("aten::mm", 240, 260))
+        assert self._phase(scene) == "forward"
+
+    def test_an_operator_that_autograd_numbered(self) -> None:
+        scene = Scene()
+        scene.op("aten::mse_loss", 230, 270, sequence=3, forward_tid=0)
+        scene.launch(250, external=scene.op("aten::sub", 240, 260))
+        assert self._phase(scene) == "forward"
+
+    def test_the_seed_gradient_is_made_inside_the_call_of_backward(self) -> None:
+        scene = Scene()
+        scene.frame("torch/_tensor.py(576): backward", 200, 400)
+        scene.op("aten::ones_like", 230, 270, sequence=9, forward_tid=0)
+        scene.launch(250, external=scene.op("aten::fill_", 240, 260))
+        assert self._phase(scene) == "backward"
+
+    def test_other(self) -> None:
+        scene = Scene()
+        scene.launch(250, external=scene.op("aten::copy_", 240, 260))
+        assert self._phase(scene) == "other"
+
+
+class TestSource:
+    def test_the_innermost_function_that_is_not_a_library_s(self) -> None:
+        scene = Scene()
+        scene.capture(100, 1000)
+        frames = (
+            ("collectors/passes/worker.py(48): _run", 105),
+            ("train.py(3): main", 110),
+            ("collectors/workloads/mlp.py(35): forward", 120),
+            ("torch/nn/functional.py(9): linear", 130),
+            ("/opt/site-packages/lib/x.py(1): f", 140),
+            ("collectors/passes/annotate.py(34): __torch_function__", 150),
+            ("contextlib.py(80): inner", 160),
+            ("nn.Module: Linear_0", 170),
+            ("<built-in function linear>", 180),
+        )
+        for name, start in frames:
+            scene.frame(name, start, 500)
+        scene.launch(250, external=scene.op("aten::mm", 240, 260))
+        origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
+        assert (origin.source, origin.source_method) == (
+            "collectors/workloads/mlp.py:35",
+            "python stack",
+        )
+
+    def test_no_line_has_a_reason(self) -> None:
+        scene = Scene()
+        scene.capture(100, 1000)
+        # What called the module was the collector: that is no line of the workload.
+        scene.frame("collectors/passes/modes.py(108): _graph_modules", 110, 500)
+        scene.launch(250, external=scene.op("aten::mm", 240, 260))
+        origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
+        assert origin.source is None
+        assert "no range of the collector" in str(origin.reason)
+
+    def test_an_external_id_of_a_range_leads_to_the_operator_around(self) -> None:
+        scene = Scene()
+        scene.capture(100, 1000)
+        scene.op("triton_op", 240, 260)
+        scene.launch(250, external=4711)
+        assert attribute(graph_of([kernel(0)]), scene.trace()).origins[0].op == "triton_op"

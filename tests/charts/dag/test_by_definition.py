@@ -18,7 +18,7 @@ from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import EdgeType
 from graphviz_dash.units import format_ns
-from tests.analysis.fold.test_fold import near_edges, table
+from tests.analysis.fold.trees import near_edges, table
 
 SAMPLES = sorted(path.parent for path in Path("sample_traces").glob("*/graph/manifest.json"))
 

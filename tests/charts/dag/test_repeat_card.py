@@ -18,8 +18,7 @@ from graphviz_dash.charts.dag.repeat_card import repeat_card
 from graphviz_dash.charts.dag.view import ColourBy, FoldedGraph, dag_view, folded
 from graphviz_dash.charts.static.dag import view_file
 from graphviz_dash.ingest.load import load_run
-from tests.analysis.fold.test_fold import line, table
-from tests.analysis.fold.test_similarity import layers
+from tests.analysis.fold.trees import layers, line, table
 
 
 def recorded(name: str) -> FoldedGraph:

@@ -23,7 +23,7 @@ from graphviz_dash.charts.dag.view import (
     search,
 )
 from graphviz_dash.ingest.load import load_run
-from tests.analysis.fold.test_fold import line, table
+from tests.analysis.fold.trees import line, table
 from tests.analysis.nodes.test_whole_graph import whole_of
 from tests.analysis.replays.test_conditionals import GRAPHS
 

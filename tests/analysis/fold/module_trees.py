@@ -1,0 +1,43 @@
+"""Small graphs whose nodes tell phase and module, and their trees by module."""
+
+from __future__ import annotations
+
+from graphviz_dash.analysis.fold.fold import FoldBy, fold
+from graphviz_dash.analysis.fold.tree import Group
+from graphviz_dash.analysis.nodes.node_table import build_node_table
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.analysis.origins.attribution import NOT_ATTRIBUTED, Attribution, NodeOrigin
+from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, KernelParams, NodeKind
+
+LOST = "no launch of the capture was found for it"
+
+
+def graph(edges: list[tuple[int, int]], *told: str) -> WholeGraph:
+    """A graph with a node for each of ``told``: "phase:module", "phase:" without a module, or ""
+    where nothing is known of the node."""
+    kernels = (KernelParams("k", f"k{at % 3}", (1, 1, 1), (1, 1, 1), 0) for at in range(len(told)))
+    nodes = tuple(GraphNode(at, NodeKind.KERNEL, kernel) for at, kernel in enumerate(kernels))
+    made = CapturedGraph("g", nodes, tuple(GraphEdge(a, b) for a, b in edges), "test")
+    origins = []
+    for one in told:
+        phase, _, module = one.partition(":")
+        origins.append(
+            NodeOrigin("capture order", 1.0, op="aten::op", phase=phase, module=module or None)
+            if phase
+            else NodeOrigin(NOT_ATTRIBUTED, 0.0, reason=LOST)
+        )
+    attribution = Attribution("g", tuple(origins), len(told), 0, 0)
+    return WholeGraph.of(build_node_table(made, attribution, None))
+
+
+def tree(edges: list[tuple[int, int]], *told: str) -> Group:
+    return fold(graph(edges, *told), FoldBy.MODULE)
+
+
+def said(root: Group) -> list[tuple[str, str, int]]:
+    """Title, note and nodes of each group in the order of the tree, without the root."""
+    found = []
+    for child in root.children:
+        if isinstance(child, Group):
+            found += [(child.title, child.note, child.count), *said(child)]
+    return found
