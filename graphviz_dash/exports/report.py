@@ -13,12 +13,13 @@ from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.failures import failure_text
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.metrics.registry import SECTIONS
-from graphviz_dash.analysis.prediction.evaluation import scored_text
 from graphviz_dash.analysis.step.waterfall import Cause, GroupTimes
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.files import replacing
+from graphviz_dash.narrative.equation import ranks_method
 from graphviz_dash.narrative.numbers import spread_text
+from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
 
 Row: TypeAlias = list[str | tuple[str, str]]
@@ -191,7 +192,7 @@ def _difference(run: RunComparison, pictures: Mapping[str, str]) -> Iterator[str
     note = (
         "Clean medians are the whole, and the parts add up to their difference; the traced passes "
         f"only divide it. The remainder, {format_percent(found.remainder_share)} of the step of "
-        f"{found.baseline}, is what they do not explain. {found.ranks_method}".rstrip()
+        f"{found.baseline}, is what they do not explain. {ranks_method(found)}".rstrip()
     )
     yield _picture(title, pictures.get("waterfall"), note)
     for by, shares in (("Module", found.modules), ("Operator", found.operators)):

@@ -34,7 +34,6 @@ _SIZES: Final = (
 )  # fmt: skip
 _ADAM: Final = ("Optimizer.step#Adam", "Optimizer.step#NAdam", "Optimizer.step#RAdam")
 _METHOD: Final = "trace"
-_SHOWN_NAME: Final = 60
 _OPS_TOGETHER: Final = 200_000
 """About so many operators are looked through at once: all those of a long trace take gigabytes."""
 _ALLOCATOR: Final = "torch's caching allocator"
@@ -43,6 +42,43 @@ _ALLOCATOR: Final = "torch's caching allocator"
 
 _Key: TypeAlias = tuple[RuleId, str | None, str | None, str | None]
 """Rule, operator, module, source."""
+
+
+@dataclass(frozen=True)
+class SeenCalls:
+    """CUDA calls that a capture forbids, each with the copy that it made, if it made one."""
+
+    calls: tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True)
+class OptimizerRead:
+    """A read of a number on the CPU, as an optimizer without capturable=True does it."""
+
+    optimizer: str
+
+
+@dataclass(frozen=True)
+class StepDifference:
+    """Steps whose work is not that of the others."""
+
+    unlike: int
+    """How many steps differ."""
+    steps: int
+    """How many steps the trace has."""
+    only_first: bool
+    """Whether the first step alone differs, which may still warm up."""
+    usual_items: int
+    """Pieces of work in the typical step."""
+    other_items: int
+    """Pieces of work in the last step that differs."""
+    usual: str | None
+    """Name of the first piece in which they differ, in the typical step; None at its end."""
+    other: str | None
+    """Name of the first piece in which they differ, in the other step; None at its end."""
+
+
+Seen: TypeAlias = SeenCalls | OptimizerRead | StepDifference
 
 
 @dataclass(frozen=True)
@@ -59,8 +95,8 @@ class Blocker:
     """Its module; None where the trace does not tell."""
     source: str | None
     """Its source line; None where the trace does not tell."""
-    seen: str
-    """What was seen: CUDA calls, copies, or how steps differ."""
+    seen: Seen
+    """What was seen: calls, an optimizer's read, or how steps differ."""
     count: int
     """How often a step comes by."""
     cpu_ns: int
@@ -145,12 +181,14 @@ def _with_origins(
             yield call, origins.origin(index, _METHOD, 1.0)
 
 
-def _seen(rows: list[_Call]) -> str:
-    texts = dict.fromkeys(
-        f"{call.name}: {call.copy}" if call.copy and call.kind is CallClass.COPY else call.name
-        for call in rows
+def _seen(calls: list[_Call]) -> SeenCalls:
+    return SeenCalls(
+        tuple(
+            dict.fromkeys(
+                (call.name, call.copy if call.kind is CallClass.COPY else None) for call in calls
+            )
+        )
     )
-    return ", ".join(texts)
 
 
 def _in_question(trace: Trace, step: EagerStep) -> list[_Call]:
@@ -253,7 +291,7 @@ def _optimizers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
             op=optimizer,
             module=None,
             source=None,
-            seen=f"{optimizer} reads a number on the CPU, as one without capturable=True does",
+            seen=OptimizerRead(optimizer),
             count=max(read_counts),
             cpu_ns=0,
             steps=min(len(read_counts), len(step.steps)),
@@ -300,8 +338,14 @@ def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
         op=origin.op if origin else None,
         module=origin.module if origin else None,
         source=origin.source if origin else None,
-        seen=_difference(
-            usual.looks, other.looks, first_difference, len(unlike), len(step.steps), only_first
+        seen=StepDifference(
+            unlike=len(unlike),
+            steps=len(step.steps),
+            only_first=only_first,
+            usual_items=len(usual.looks),
+            other_items=len(other.looks),
+            usual=_name(usual.looks, first_difference),
+            other=_name(other.looks, first_difference),
         ),
         count=1,
         cpu_ns=0,
@@ -309,25 +353,5 @@ def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     )
 
 
-def _difference(
-    usual: list[tuple[object, ...]],
-    other: list[tuple[object, ...]],
-    index: int,
-    unlike: int,
-    step_count: int,
-    only_first: bool,
-) -> str:
-    def shown(looks: list[tuple[object, ...]]) -> str:
-        return str(looks[index][1])[:_SHOWN_NAME] if index < len(looks) else "nothing more"
-
-    who = (
-        "the first step, which may still warm up,"
-        if only_first
-        else f"{unlike} of {step_count} steps"
-    )
-    verb = "differs" if unlike == 1 else "differ"
-    if len(usual) != len(other):
-        what = f"{len(other)} pieces of work instead of {len(usual)}"
-    else:
-        what = "other work or other sizes"
-    return f"{who} {verb}: {what}, first {shown(other)} in the place of {shown(usual)}"
+def _name(looks: list[tuple[object, ...]], index: int) -> str | None:
+    return str(looks[index][1]) if index < len(looks) else None

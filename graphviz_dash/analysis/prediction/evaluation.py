@@ -11,7 +11,6 @@ from graphviz_dash.analysis.prediction.predict import Prediction, predict_run
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.units import format_ns
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.trace.steps import Step
@@ -51,19 +50,3 @@ def prediction_figures(prediction: Prediction | Missing, measured: Figure) -> It
         yield absent("prediction_error", measured.reason or "the measured step time is 0")
     else:
         yield present("prediction_error", step.value / measured.value - 1)
-
-
-def scored_text(prediction: Prediction, measured: float | None) -> str:
-    """The prediction beside the measurement, in words."""
-    step = prediction.step_ns
-    predicted = (
-        f"Predicted from the eager trace alone: {format_ns(round(step.value))} per step "
-        f"({format_ns(round(step.low))} to {format_ns(round(step.high or step.value))})"
-    )
-    if not measured:
-        return f"{predicted}."
-    inside = step.low <= measured <= (step.high or step.value)
-    return (
-        f"{predicted}; measured: {format_ns(measured)}, so it was off by "
-        f"{step.value / measured - 1:+.1%}, {'inside' if inside else 'outside'} its interval."
-    )

@@ -17,13 +17,12 @@ import numpy as np
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step, exclusive_of
 from graphviz_dash.analysis.prediction.module_prediction import ModulePrediction, predict_modules
-from graphviz_dash.analysis.prediction.replay_model import ReplayTime, Term, replay_time
+from graphviz_dash.analysis.prediction.replay_model import ReplayTime, replay_time
 from graphviz_dash.analysis.prediction.step_modules import item_modules
 from graphviz_dash.analysis.sample_statistics import summarise
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.doctor import Severity
-from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
 
 if TYPE_CHECKING:
     from graphviz_dash.model.calibration import Calibration
@@ -56,6 +55,37 @@ class Recommendation(StrEnum):
     HARDLY = "hardly"
     NO = "no"
     BLOCKED = "not as it is"
+
+
+class PredictionWarning(StrEnum):
+    """What makes a prediction weak, in the order in which it is shown."""
+
+    UNKNOWN_GPU = "unknown GPU"
+    """The trace does not name its GPU."""
+    OTHER_GPU = "other GPU"
+    """The trace is of another GPU than the calibration."""
+    UNMARKED_STEPS = "unmarked steps"
+    """The trace marks no steps: all of it is one."""
+    FEW_STEPS = "few steps"
+    """Less than three traced steps ran the same work."""
+    COLLECTIVES = "collectives"
+    """Collectives hold the time in which they wait for other ranks."""
+    INCOMPLETE_TRACE = "incomplete trace"
+    PROFILED_EAGER_STEP = "profiled eager step"
+    """The eager side is the step under the profiler."""
+
+
+class NotChecked(StrEnum):
+    """What a trace cannot tell about a capture, in the order in which it is shown."""
+
+    STEPS_DIFFER = "steps differ"
+    """One step alone does not show whether steps differ."""
+    SOURCE_LINES = "source lines"
+    """The trace has no Python stacks."""
+    OPERATORS = "operators"
+    """The trace was recorded without the CPU's activities."""
+    MOVED_INPUTS = "moved inputs"
+    """Whether inputs move between steps."""
 
 
 @dataclass(frozen=True)
@@ -100,14 +130,18 @@ class Prediction:
     """Whether a graph of the step is worth it."""
     blockers: tuple[Blocker, ...]
     """What would stop a capture."""
-    not_checked: tuple[str, ...]
+    not_checked: tuple[NotChecked, ...]
     """What this trace cannot tell about a capture."""
     modules: tuple[ModulePrediction, ...] | Missing
     """The modules alone, the largest saving first; missing where the trace names none."""
     modules_by: str | None
     """What told the modules; None without any."""
-    warnings: tuple[str, ...]
+    warnings: tuple[PredictionWarning, ...]
     """What makes the prediction weak."""
+    gpu: str | None
+    """Name of the trace's GPU; None where nothing names it."""
+    incomplete: str | None
+    """What the trace lacks at first; None for a whole one."""
 
     @property
     def graphed(self) -> Estimate:
@@ -182,7 +216,9 @@ def predict_step(
     replay = replay_time(step, terms, multiprocessors)
     step_ns = _around(replay.total_ns, calibration.error)
     interval_ns = _around(interval_of(replay, calibration, len(step)), calibration.interval_error)
-    eager, side, weak = _eager_side(step, clean)
+    eager, side = _eager_side(step, clean)
+    names = trace.info.device_names
+    gpu = gpu or (names[0] if names else None)
     looped = side is EagerSide.TRACED and step.method is StepMethod.PROFILER
     graphed = interval_ns if looped else step_ns
     speedup = _ratio(eager, graphed)
@@ -222,7 +258,9 @@ def predict_step(
             blockers,
         ),
         modules_by=None if isinstance(modules, Missing) else modules.by,
-        warnings=(*_weak(trace, step, calibration, gpu), *weak),
+        warnings=_warnings(trace, step, calibration, gpu, side),
+        gpu=gpu,
+        incomplete=trace.info.incomplete[0].text if trace.info.incomplete else None,
     )
 
 
@@ -237,9 +275,7 @@ def _around(value: float, error: float) -> Estimate:
     return Estimate(round(value), round(value * (1 - error)), round(value * (1 + error)))
 
 
-def _eager_side(
-    step: EagerStep, clean: CleanTimings | None
-) -> tuple[Estimate, EagerSide, tuple[str, ...]]:
+def _eager_side(step: EagerStep, clean: CleanTimings | None) -> tuple[Estimate, EagerSide]:
     """The eager step with its quartiles: clean where there are clean timings, never a mixture."""
     if clean is not None and clean.steps:
         summary, side = summarise([timing.wall_ns for timing in clean.steps]), EagerSide.CLEAN
@@ -250,11 +286,7 @@ def _eager_side(
             summary = summarise([_extent(step)])
     assert summary is not None
     low, high = summary.spread.low, summary.spread.high or summary.median
-    notes = (
-        "the eager side is the step under the profiler, which lengthens launches: the speedup is "
-        "against that step, and against the step without a profiler it is smaller",
-    )
-    return Estimate(summary.median, low, high), side, notes if side is EagerSide.TRACED else ()
+    return Estimate(summary.median, low, high), side
 
 
 def _extent(step: EagerStep) -> int:
@@ -317,133 +349,30 @@ def _recommendation(speedup: Estimate, blockers: tuple[Blocker, ...]) -> Recomme
     return Recommendation.BLOCKED if stops else Recommendation.YES
 
 
-def _not_checked(trace: Trace, step: EagerStep) -> tuple[str, ...]:
-    """What this trace cannot tell about a capture."""
-    limits = []
-    if len(step.steps) < 2:
-        limits.append("one step alone does not show whether steps differ")
-    if not len(trace.python):
-        limits.append("no lines of code: the trace has no Python stacks (with_stack=True)")
-    if not len(trace.ops):
-        limits.append("no operators: the trace was recorded without ProfilerActivity.CPU")
-    limits.append("whether inputs move between steps: `graphviz-dash doctor` watches the program")
-    return tuple(limits)
+def _not_checked(trace: Trace, step: EagerStep) -> tuple[NotChecked, ...]:
+    checks = {
+        NotChecked.STEPS_DIFFER: len(step.steps) < 2,
+        NotChecked.SOURCE_LINES: not len(trace.python),
+        NotChecked.OPERATORS: not len(trace.ops),
+        NotChecked.MOVED_INPUTS: True,
+    }
+    return tuple(check for check, applies in checks.items() if applies)
 
 
 def _collectives(step: EagerStep) -> bool:
     return any(name.startswith("nccl") for name in step.name)
 
 
-def _weak(
-    trace: Trace, step: EagerStep, calibration: Calibration, gpu: str | None
-) -> tuple[str, ...]:
-    warnings = []
-    names = trace.info.device_names
-    there = gpu or (names[0] if names else None)
-    own = calibration.gpu.name
-    if there is None:
-        warnings.append(
-            f"the trace does not name its GPU, the calibration is of {own}: if it is another, "
-            "gaps between nodes differ, and the intervals are too narrow"
-        )
-    elif there != own:
-        warnings.append(
-            f"the trace is of {there}, the calibration of {own}: gaps between nodes differ, and "
-            "the intervals are too narrow; make one there with `graphviz-dash bench predict`"
-        )
-    if step.method is StepMethod.WHOLE:
-        warnings.append("the trace marks no steps: all of it is taken for one")
-    if len(step.matching) < _FEW:
-        steps = counted(len(step.matching), "traced step")
-        warnings.append(f"only {steps} ran the same work; 3 or more tell better")
-    if _collectives(step):
-        warnings.append("collectives hold the time in which they wait for other ranks, as traced")
-    if trace.info.incomplete:
-        warnings.append(f"the trace is not whole: {trace.info.incomplete[0].text}")
-    return tuple(warnings)
-
-
-def verdict(prediction: Prediction) -> str:
-    """The prediction in a sentence."""
-    ratio, low = format_ratio(prediction.speedup.value), format_ratio(prediction.speedup.low)
-    high = format_ratio(prediction.speedup.high)
-    graphed = prediction.graphed
-    times = f"{format_ns(graphed.value)} instead of {format_ns(prediction.eager_ns)}"
-    side = "" if prediction.eager_side is EagerSide.CLEAN else f" ({prediction.eager_side.value})"
-    gain = f"{ratio} faster ({low} to {high}), {times}{side} per step"
-    match prediction.recommendation:
-        case Recommendation.YES:
-            return f"Yes: as one graph the step would be {gain}."
-        case Recommendation.BLOCKED:
-            count = sum(blocker.certain for blocker in prediction.blockers)
-            places = "one place stops" if count == 1 else f"{count} places stop"
-            return f"Yes, but {places} a capture: without them the step would be {gain}."
-        case Recommendation.HARDLY:
-            return f"Hardly: as one graph the step would be {gain}."
-    return f"No: as one graph the step would take {times}{side}."
-
-
-def one_off_text(prediction: Prediction) -> str:
-    """What the graph costs once, in parts."""
-    parts = ", ".join(f"{name} {format_ns(round(ns))}" for name, ns in prediction.one_off)
-    return f"about {format_ns(round(prediction.one_off_ns))}: {parts}"
-
-
-_GAPS: Final = {
-    Term.KERNEL: "before kernels",
-    Term.WIDE: "more behind kernels that fill the GPU",
-    Term.SET: "around memory sets",
-    Term.COPY: "around copies on the device",
-    Term.HOST_COPY: "around copies from or to the host",
-    Term.JOIN: "more where a node waits for another stream",
-}
-
-
-def reasons(prediction: Prediction) -> tuple[str, ...]:
-    """The prediction's reasons, in numbers."""
-    step, replay = prediction.step, prediction.replay
-    side = "" if prediction.eager_side is EagerSide.CLEAN else " under the profiler"
-    kinds = [
-        (step.count("kernel"), "kernel"),
-        (step.count("memcpy"), "copy"),
-        (step.count("memset"), "set"),
-    ]
-    pieces = ", ".join(
-        f"{format_count(count)} {_plural(word, count)}" for count, word in kinds if count
-    )
-    share = min(step.busy_ns / prediction.eager_ns, 1.0) if prediction.eager_ns else 0.0
-    texts = [
-        f"{pieces} per step on {step.streams} {_plural('stream', step.streams)}; the GPU works "
-        f"{format_ns(step.busy_ns)} of the {format_ns(round(prediction.eager_ns))} that the eager "
-        f"step takes{side} ({format_percent(share)}) and waits for launches or the CPU "
-        f"{format_ns(round(prediction.idle_ns))}",
-        f"a replay has the same work, {format_ns(round(replay.work_ns))} along its longest way",
-    ]
-    if replay.slowed_ns >= 1:
-        texts.append(
-            "work on several streams at once slows each other: "
-            f"{format_ns(round(replay.slowed_ns))} along that way"
-        )
-    if replay.heat_ns >= 1:
-        texts.append(
-            f"long kernels on tensor cores take {format_ns(round(replay.heat_ns))} more in a loop "
-            "of such steps, at the power limit"
-        )
-    gaps = "; ".join(
-        f"{format_ns(round(ns))} {_GAPS[term]} ({format_count(count)})"
-        for term, count, ns in replay.gaps
-        if ns >= 1
-    )
-    if gaps:
-        texts.append(f"gaps that remain between nodes: {format_ns(round(replay.gap_ns))} ({gaps})")
-    once = f"launch and return: {format_ns(round(replay.fixed_ns))}"
-    if replay.random_ns:
-        once += f", and {format_ns(round(replay.random_ns))} to seed random numbers"
-    texts.append(once)
-    return tuple(texts)
-
-
-def _plural(word: str, count: int) -> str:
-    if count == 1:
-        return word
-    return "copies" if word == "copy" else f"{word}s"
+def _warnings(
+    trace: Trace, step: EagerStep, calibration: Calibration, gpu: str | None, side: EagerSide
+) -> tuple[PredictionWarning, ...]:
+    warnings = {
+        PredictionWarning.UNKNOWN_GPU: gpu is None,
+        PredictionWarning.OTHER_GPU: gpu is not None and gpu != calibration.gpu.name,
+        PredictionWarning.UNMARKED_STEPS: step.method is StepMethod.WHOLE,
+        PredictionWarning.FEW_STEPS: len(step.matching) < _FEW,
+        PredictionWarning.COLLECTIVES: _collectives(step),
+        PredictionWarning.INCOMPLETE_TRACE: bool(trace.info.incomplete),
+        PredictionWarning.PROFILED_EAGER_STEP: side is EagerSide.TRACED,
+    }
+    return tuple(warning for warning, applies in warnings.items() if applies)

@@ -30,13 +30,6 @@ STEP_LEVEL: Final = "(whole step)"
 NO_OPERATOR: Final = "(no operator)"
 
 
-_RANKS_METHOD: Final = (
-    "What a collective takes longer than the shortest kernel among the ranks for the same one is "
-    "waiting, and no kernel time; how long ranks wait in a clean step is told by the models of all "
-    "ranks side by side, which begin it together."
-)
-
-
 class Cause(StrEnum):
     """The parts of a difference, in the order in which they are shown."""
 
@@ -145,13 +138,13 @@ class Waterfall:
         return tuple(
             (cause, value)
             for cause, value in self.saved.items()
-            if self.ranks_method or cause is not Cause.RANKS
+            if self.waits_for_ranks or cause is not Cause.RANKS
         )
 
     @property
-    def ranks_method(self) -> str:
-        """How waiting for ranks was told; empty where there was none."""
-        return _RANKS_METHOD if self.before.ranks or self.after.ranks else ""
+    def waits_for_ranks(self) -> bool:
+        """Whether either step waits for other ranks."""
+        return bool(self.before.ranks or self.after.ranks)
 
     @property
     def remainder_share(self) -> float:

@@ -10,7 +10,6 @@ from graphviz_dash.analysis.comparison.break_even import pays_text
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable, kernel_table
-from graphviz_dash.analysis.prediction.evaluation import scored_text
 from graphviz_dash.analysis.ranks.ranks import ModeRanks, rank_comparison
 from graphviz_dash.cli.loading import executor_options, experiment_at, loaded_experiment
 from graphviz_dash.cli.text.equation import print_waterfalls
@@ -33,6 +32,7 @@ from graphviz_dash.errors import printable
 from graphviz_dash.exports.documents.comparison import comparison_document
 from graphviz_dash.model.run import Manifest
 from graphviz_dash.narrative.answer import answer_text
+from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.units import format_count, format_ns, format_percent
 
 _NAME_LENGTH: Final = 72

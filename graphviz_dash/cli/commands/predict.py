@@ -6,14 +6,7 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.analysis.prediction.predict import (
-    Estimate,
-    Prediction,
-    one_off_text,
-    predict,
-    reasons,
-    verdict,
-)
+from graphviz_dash.analysis.prediction.predict import Estimate, Prediction, predict
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.bundle.calibration import read_calibration
 from graphviz_dash.bundle.read import is_bundle
@@ -24,6 +17,14 @@ from graphviz_dash.exports.documents.prediction import prediction_document
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.timings import CleanTimings
 from graphviz_dash.model.trace import Trace
+from graphviz_dash.narrative.prediction import (
+    not_checked_texts,
+    one_off_text,
+    prediction_reasons,
+    prediction_verdict,
+    seen_text,
+    warning_texts,
+)
 from graphviz_dash.units import format_count, format_ns, format_ratio
 
 
@@ -81,7 +82,7 @@ def _opened(path: Path) -> tuple[Trace, CleanTimings | None, str | None]:
 
 
 def _print(found: Prediction, modules: int, shipped: bool) -> None:
-    click.echo(verdict(found))
+    click.echo(prediction_verdict(found))
     click.echo(_used(found, shipped))
     _print_figures(found)
     _print_notes(found)
@@ -130,7 +131,7 @@ def _print_figures(found: Prediction) -> None:
 
 def _print_reasons(found: Prediction) -> None:
     print_heading("Why")
-    for reason in reasons(found):
+    for reason in prediction_reasons(found):
         click.echo(f"  - {reason}")
 
 
@@ -146,9 +147,11 @@ def _print_blockers(found: Prediction) -> None:
         click.echo(printable(f"  {number}. {sure}: {one.rule.title} [{one.rule.id.value}]"))
         around = [("op", one.op), ("module", one.module), ("at", one.source)]
         told = ", ".join(f"{label} {value}" for label, value in around if value)
-        click.echo(printable(f"     {one.seen}{times}{cost}{'; ' if told else ''}{told}"))
+        click.echo(
+            printable(f"     {seen_text(one.seen)}{times}{cost}{'; ' if told else ''}{told}")
+        )
         click.echo(f"     do instead: {one.rule.advice}")
-    for text in found.not_checked:
+    for text in not_checked_texts(found):
         click.echo(f"  Not told: {text}")
 
 
@@ -178,5 +181,5 @@ def _print_parts(found: Prediction, most: int) -> None:
 def _print_notes(found: Prediction) -> None:
     if found.warnings:
         print_heading("Weak figures")
-        for text in found.warnings:
+        for text in warning_texts(found):
             click.echo(printable(f"  - {text}"))

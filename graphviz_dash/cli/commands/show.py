@@ -40,6 +40,7 @@ from graphviz_dash.exports.documents.run import single_run_document
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Environment, Experiment, Manifest, Run
+from graphviz_dash.narrative.concurrency import concurrency_sentences
 from graphviz_dash.narrative.graphs import launch_answer, launch_sentence
 from graphviz_dash.units import counted, format_bytes, format_count, format_ns
 
@@ -235,7 +236,7 @@ def _print_graph(
     if isinstance(found, Missing):
         click.echo(f"  critical path: {found.reason}")
     elif found is not None:
-        for sentence in found.sentences:
+        for sentence in concurrency_sentences(found):
             click.echo(f"  {sentence}")
     longest = longest_first(table)[:count]
     if not longest:

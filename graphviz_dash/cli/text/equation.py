@@ -12,6 +12,7 @@ from rich.text import Text
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.step.waterfall import Cause, CauseTimes, GroupTimes, Waterfall
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table, shorten
+from graphviz_dash.narrative.equation import ranks_method
 from graphviz_dash.units import format_count, format_ns, format_percent
 
 _LABEL: Final = 48
@@ -38,7 +39,7 @@ def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, 
     click.echo()
     for one in found:
         click.echo(f"  {pairing_text(one)}")
-    for method in dict.fromkeys(one.ranks_method for one in found if one.ranks_method):
+    for method in dict.fromkeys(filter(None, map(ranks_method, found))):
         click.echo(f"  {method}")
     divided = best.waterfall if best is not None else None
     if divided is not None and count:

@@ -12,6 +12,7 @@ from graphviz_dash.exports.documents.values import number
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.concurrency import concurrency_sentences
 
 
 def agreement_document(run: Run) -> dict[str, object] | None:
@@ -63,7 +64,7 @@ def _concurrency_document(found: Concurrency) -> dict[str, object]:
             "critical_path": needless.path_ns,
             "unknown": needless.unknown,
         },
-        "sentences": list(found.sentences),
+        "sentences": list(concurrency_sentences(found)),
     }
 
 

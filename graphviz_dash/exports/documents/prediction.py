@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.prediction.predict import Estimate, Prediction, verdict
+from graphviz_dash.analysis.prediction.predict import Estimate, Prediction
 from graphviz_dash.exports.documents.values import number
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.prediction import (
+    not_checked_texts,
+    prediction_verdict,
+    seen_text,
+    warning_texts,
+)
 
 
 def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:
@@ -12,7 +18,7 @@ def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:
     machine, step, replay = found.calibration.environment, found.step, found.replay
     return {
         "trace": found.source,
-        "verdict": verdict(found),
+        "verdict": prediction_verdict(found),
         "outcome": found.recommendation.value,
         "calibration": {
             "shipped": shipped,
@@ -71,7 +77,7 @@ def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:
                 "op": one.op,
                 "module": one.module,
                 "source": one.source,
-                "seen": one.seen,
+                "seen": seen_text(one.seen),
                 "per_step": one.count,
                 "cpu": one.cpu_ns,
                 "in_steps": one.steps,
@@ -79,7 +85,7 @@ def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:
             }
             for one in found.blockers
         ],
-        "not_told": list(found.not_checked),
+        "not_told": list(not_checked_texts(found)),
         "modules": None
         if isinstance(found.modules, Missing)
         else [
@@ -97,7 +103,7 @@ def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:
         ],
         "modules_by": found.modules_by,
         "modules_reason": found.modules.reason if isinstance(found.modules, Missing) else None,
-        "warnings": list(found.warnings),
+        "warnings": list(warning_texts(found)),
     }
 
 

@@ -13,6 +13,7 @@ from graphviz_dash.charts.figures.schedule import schedule_chart
 from graphviz_dash.charts.shades import Theme
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.concurrency import concurrency_sentences
 from graphviz_dash.ui.page.frame import draw
 from graphviz_dash.ui.page.markup import element, plain, show, text
 
@@ -26,9 +27,8 @@ def concurrency_panel(outcome: Concurrency | Missing, whole: WholeGraph, theme: 
         st.caption(plain(outcome.reason))
         return
     chart = schedule_chart(outcome.measured, theme)
-    findings = element(
-        "ul", "".join(element("li", text(sentence)) for sentence in outcome.sentences), "findings"
-    )
+    sentences = concurrency_sentences(outcome)
+    findings = element("ul", "".join(element("li", text(line)) for line in sentences), "findings")
     if chart is None:
         show(findings)
     else:

@@ -14,6 +14,7 @@ from graphviz_dash.analysis.step.work_pairs import PairKind, PairRow
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.charts.figures.waterfall import waterfall_chart
 from graphviz_dash.errors import printable
+from graphviz_dash.narrative.equation import ranks_method
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw, figure
 from graphviz_dash.ui.page.markup import element, plain, show, text
@@ -105,7 +106,7 @@ def _method(waterfall: Waterfall) -> str:
         f"traced, instants of the CPU scaled by {scale_before:.2f} and {scale_after:.2f} (clean "
         "over traced launch CPU time). "
         f"The remainder, {format_percent(waterfall.remainder_share)} of the step of {base}, "
-        f"is what that does not explain. {waterfall.ranks_method}".rstrip()
+        f"is what that does not explain. {ranks_method(waterfall)}".rstrip()
     )
 
 

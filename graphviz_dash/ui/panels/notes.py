@@ -6,8 +6,8 @@ import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.failures import refused, when
-from graphviz_dash.analysis.prediction.evaluation import scored_text
 from graphviz_dash.errors import printable
+from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.ui.page.markup import element, plain, show, text
 
 

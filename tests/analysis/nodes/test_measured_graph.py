@@ -14,6 +14,7 @@ from graphviz_dash.analysis.origins.origins import NodeOrigin
 from graphviz_dash.analysis.replays.replays import match_replays
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind, Operand
+from graphviz_dash.narrative.concurrency import concurrency_sentences
 from tests.analysis.frames import make_run
 from tests.analysis.scenes import Scene, graph_of, kernel
 
@@ -192,7 +193,7 @@ def test_of_a_graph_of_one_node_nothing_is_said_of_dependencies() -> None:
     measured = _measured(graph, scene)
     run = make_run("graph", graphs=(graph,))
     found = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")})
-    assert found.sentences == (
+    assert concurrency_sentences(found) == (
         "The graph is one node, which nothing waits for. A replay took 30 ns from its first "
         "start to its last end (median of 2 replays of the traced pass).",
     )
@@ -201,7 +202,8 @@ def test_of_a_graph_of_one_node_nothing_is_said_of_dependencies() -> None:
 def test_sentences() -> None:
     measured = _forked()
     run = make_run("graph", graphs=(FORK,))
-    said = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")}).sentences
+    found = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")})
+    said = concurrency_sentences(found)
     assert "critical path takes 60 ns, over 3 of 4 nodes" in said[0]
     assert "1.33x run at once" in said[1]
     assert "reaches the critical path on 2 streams; it takes 80 ns on 1" in said[1]

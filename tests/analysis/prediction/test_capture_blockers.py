@@ -14,6 +14,7 @@ from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.doctor import RuleId
 from graphviz_dash.model.marks import MODULE, SOURCE, STEP
+from graphviz_dash.narrative.prediction import seen_text
 from tests.trace_builder import TraceBuilder
 
 STEP_NS = 200_000
@@ -126,7 +127,7 @@ def test_each_rule_is_found(tmp_path: Path, extra: Extra, rule: RuleId, seen: st
     (found,) = traced(tmp_path, extra)
     assert found.rule.id is rule
     assert found.certain
-    assert seen in found.seen
+    assert seen in seen_text(found.seen)
     assert (found.count, found.steps) == (1, 3)
     assert found.cpu_ns > 0
 
@@ -160,7 +161,7 @@ def test_steps_that_differ_are_told_with_the_place(tmp_path: Path) -> None:
     (found,) = traced(tmp_path, nothing, kernels=lambda step: 3 if step == 2 else 2)
     assert found.rule.id is RuleId.CONTROL_FLOW
     assert found.certain
-    assert found.seen == (
+    assert seen_text(found.seen) == (
         "1 of 3 steps differs: 4 pieces of work instead of 3, first gemm in the place of last"
     )
 
@@ -168,7 +169,7 @@ def test_steps_that_differ_are_told_with_the_place(tmp_path: Path) -> None:
 def test_a_first_step_that_differs_may_still_warm_up(tmp_path: Path) -> None:
     (found,) = traced(tmp_path, nothing, kernels=lambda step: 3 if step == 0 else 2)
     assert not found.certain
-    assert "may still warm up" in found.seen
+    assert "may still warm up" in seen_text(found.seen)
 
 
 def test_other_sizes_of_the_same_work_are_changing_shapes(tmp_path: Path) -> None:

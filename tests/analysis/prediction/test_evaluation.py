@@ -9,13 +9,13 @@ import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.prediction.evaluation import scored_text
 from graphviz_dash.analysis.prediction.predict import predict_run
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.analysis.sample_statistics import SpreadKind
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.narrative.prediction import scored_text
 from tests.experiments import make_experiment
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"

@@ -6,19 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.prediction.predict import (
-    EagerSide,
-    Prediction,
-    Recommendation,
-    predict,
-    reasons,
-    verdict,
-)
+from graphviz_dash.analysis.prediction.predict import EagerSide, Prediction, Recommendation, predict
 from graphviz_dash.analysis.prediction.replay_model import Term
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.calibration import Calibration
 from graphviz_dash.model.timings import CleanTimings
 from graphviz_dash.model.trace import Trace
+from graphviz_dash.narrative.prediction import (
+    not_checked_texts,
+    prediction_reasons,
+    prediction_verdict,
+    warning_texts,
+)
 from tests.analysis.predictions import CALIBRATION, TERMS, line_trace, with_terms
 from tests.experiments import clean_timings
 
@@ -69,8 +68,8 @@ class TestEagerSide:
         found = predicted(line_trace(tmp_path))
         assert found.eager_side is EagerSide.TRACED
         assert found.eager_ns == found.step.step_ns
-        assert any("under the profiler" in text for text in found.warnings)
-        assert "under the profiler" in verdict(found)
+        assert any("under the profiler" in text for text in warning_texts(found))
+        assert "under the profiler" in prediction_verdict(found)
 
     def test_with_clean_timings_it_is_theirs_alone(self, tmp_path: Path) -> None:
         clean = clean_timings([60_000] * 20, 50_000, None)
@@ -78,8 +77,8 @@ class TestEagerSide:
         assert found.eager_side is EagerSide.CLEAN
         assert found.eager_ns == 60_000
         assert found.speedup.value == 60_000 / 28_000
-        assert not any("under the profiler" in text for text in found.warnings)
-        assert "under the profiler" not in "".join(reasons(found))
+        assert not any("under the profiler" in text for text in warning_texts(found))
+        assert "under the profiler" not in "".join(prediction_reasons(found))
 
     def test_the_interval_of_the_speedup_holds_that_of_the_step(self, tmp_path: Path) -> None:
         clean = clean_timings([60_000] * 20, 50_000, None)
@@ -93,7 +92,7 @@ class TestVerdict:
     def test_launch_bound_is_a_yes(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, gap=20_000))
         assert found.recommendation is Recommendation.YES
-        assert verdict(found).startswith("Yes: as one graph the step would be ")
+        assert prediction_verdict(found).startswith("Yes: as one graph the step would be ")
 
     def test_compute_bound_is_hardly_worth_it(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, duration=9_600, gap=10_000))
@@ -134,14 +133,14 @@ class TestParts:
 class TestWarnings:
     def test_another_gpu_is_told(self, tmp_path: Path) -> None:
         trace = line_trace(tmp_path, device="NVIDIA L4")
-        (text,) = [text for text in predicted(trace).warnings if "L4" in text]
+        (text,) = [text for text in warning_texts(predicted(trace)) if "L4" in text]
         assert "bench predict" in text
-        assert not any("L4" in text for text in predicted(line_trace(tmp_path)).warnings)
+        assert not any("L4" in text for text in warning_texts(predicted(line_trace(tmp_path))))
 
     def test_few_steps_are_told(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, steps=1))
-        assert any("only 1 traced step" in text for text in found.warnings)
-        assert any("whether steps differ" in text for text in found.not_checked)
+        assert any("only 1 traced step" in text for text in warning_texts(found))
+        assert any("whether steps differ" in text for text in not_checked_texts(found))
 
     def test_a_trace_without_work_is_refused_with_a_reason(self, tmp_path: Path) -> None:
         found = predict(line_trace(tmp_path, kernels=0), CALIBRATION)

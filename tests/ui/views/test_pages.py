@@ -17,12 +17,12 @@ from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Piece
-from graphviz_dash.analysis.prediction.evaluation import scored_text
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.importers.bundles import import_files
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
+from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.ui.hosting import server
 from graphviz_dash.ui.state import catalogue
 from graphviz_dash.ui.state.store import STORE

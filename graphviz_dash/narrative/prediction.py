@@ -1,0 +1,209 @@
+"""A prediction in words: the verdict, its reasons in numbers, what makes it weak, and what came of
+it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphviz_dash.analysis.prediction.capture_blockers import (
+    OptimizerRead,
+    Seen,
+    SeenCalls,
+    StepDifference,
+)
+from graphviz_dash.analysis.prediction.predict import (
+    EagerSide,
+    NotChecked,
+    Prediction,
+    PredictionWarning,
+    Recommendation,
+)
+from graphviz_dash.analysis.prediction.replay_model import Term
+from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
+
+_SHOWN_NAME: Final = 60
+"""Characters of a kernel's name in a sentence."""
+
+
+def prediction_verdict(prediction: Prediction) -> str:
+    """The prediction in a sentence."""
+    ratio, low = format_ratio(prediction.speedup.value), format_ratio(prediction.speedup.low)
+    high = format_ratio(prediction.speedup.high)
+    graphed = prediction.graphed
+    times = f"{format_ns(graphed.value)} instead of {format_ns(prediction.eager_ns)}"
+    side = "" if prediction.eager_side is EagerSide.CLEAN else f" ({prediction.eager_side.value})"
+    gain = f"{ratio} faster ({low} to {high}), {times}{side} per step"
+    match prediction.recommendation:
+        case Recommendation.YES:
+            return f"Yes: as one graph the step would be {gain}."
+        case Recommendation.BLOCKED:
+            count = sum(blocker.certain for blocker in prediction.blockers)
+            places = "one place stops" if count == 1 else f"{count} places stop"
+            return f"Yes, but {places} a capture: without them the step would be {gain}."
+        case Recommendation.HARDLY:
+            return f"Hardly: as one graph the step would be {gain}."
+    return f"No: as one graph the step would take {times}{side}."
+
+
+def one_off_text(prediction: Prediction) -> str:
+    """What the graph costs once, in parts."""
+    parts = ", ".join(f"{name} {format_ns(round(ns))}" for name, ns in prediction.one_off)
+    return f"about {format_ns(round(prediction.one_off_ns))}: {parts}"
+
+
+_GAPS: Final = {
+    Term.KERNEL: "before kernels",
+    Term.WIDE: "more behind kernels that fill the GPU",
+    Term.SET: "around memory sets",
+    Term.COPY: "around copies on the device",
+    Term.HOST_COPY: "around copies from or to the host",
+    Term.JOIN: "more where a node waits for another stream",
+}
+
+
+def prediction_reasons(prediction: Prediction) -> tuple[str, ...]:
+    """The prediction's reasons, in numbers."""
+    step, replay = prediction.step, prediction.replay
+    side = "" if prediction.eager_side is EagerSide.CLEAN else " under the profiler"
+    kinds = [
+        (step.count("kernel"), "kernel"),
+        (step.count("memcpy"), "copy"),
+        (step.count("memset"), "set"),
+    ]
+    pieces = ", ".join(
+        f"{format_count(count)} {_plural(word, count)}" for count, word in kinds if count
+    )
+    share = min(step.busy_ns / prediction.eager_ns, 1.0) if prediction.eager_ns else 0.0
+    texts = [
+        f"{pieces} per step on {step.streams} {_plural('stream', step.streams)}; the GPU works "
+        f"{format_ns(step.busy_ns)} of the {format_ns(round(prediction.eager_ns))} that the eager "
+        f"step takes{side} ({format_percent(share)}) and waits for launches or the CPU "
+        f"{format_ns(round(prediction.idle_ns))}",
+        f"a replay has the same work, {format_ns(round(replay.work_ns))} along its longest way",
+    ]
+    if replay.slowed_ns >= 1:
+        texts.append(
+            "work on several streams at once slows each other: "
+            f"{format_ns(round(replay.slowed_ns))} along that way"
+        )
+    if replay.heat_ns >= 1:
+        texts.append(
+            f"long kernels on tensor cores take {format_ns(round(replay.heat_ns))} more in a loop "
+            "of such steps, at the power limit"
+        )
+    gaps = "; ".join(
+        f"{format_ns(round(ns))} {_GAPS[term]} ({format_count(count)})"
+        for term, count, ns in replay.gaps
+        if ns >= 1
+    )
+    if gaps:
+        texts.append(f"gaps that remain between nodes: {format_ns(round(replay.gap_ns))} ({gaps})")
+    once = f"launch and return: {format_ns(round(replay.fixed_ns))}"
+    if replay.random_ns:
+        once += f", and {format_ns(round(replay.random_ns))} to seed random numbers"
+    texts.append(once)
+    return tuple(texts)
+
+
+def _plural(word: str, count: int) -> str:
+    if count == 1:
+        return word
+    return "copies" if word == "copy" else f"{word}s"
+
+
+_NOT_CHECKED: Final = {
+    NotChecked.STEPS_DIFFER: "one step alone does not show whether steps differ",
+    NotChecked.SOURCE_LINES: "no lines of code: the trace has no Python stacks (with_stack=True)",
+    NotChecked.OPERATORS: "no operators: the trace was recorded without ProfilerActivity.CPU",
+    NotChecked.MOVED_INPUTS: (
+        "whether inputs move between steps: `graphviz-dash doctor` watches the program"
+    ),
+}
+
+
+def not_checked_texts(prediction: Prediction) -> tuple[str, ...]:
+    """What the trace cannot tell about a capture."""
+    return tuple(_NOT_CHECKED[check] for check in prediction.not_checked)
+
+
+def warning_texts(prediction: Prediction) -> tuple[str, ...]:
+    """What makes the prediction weak, a line for each."""
+    return tuple(_warning(prediction, warning) for warning in prediction.warnings)
+
+
+def _warning(prediction: Prediction, warning: PredictionWarning) -> str:
+    own = prediction.calibration.gpu.name
+    match warning:
+        case PredictionWarning.UNKNOWN_GPU:
+            return (
+                f"the trace does not name its GPU, the calibration is of {own}: if it is another, "
+                "gaps between nodes differ, and the intervals are too narrow"
+            )
+        case PredictionWarning.OTHER_GPU:
+            return (
+                f"the trace is of {prediction.gpu}, the calibration of {own}: gaps between nodes "
+                "differ, and the intervals are too narrow; make one there with "
+                "`graphviz-dash bench predict`"
+            )
+        case PredictionWarning.FEW_STEPS:
+            steps = counted(len(prediction.step.matching), "traced step")
+            return f"only {steps} ran the same work; 3 or more tell better"
+        case PredictionWarning.INCOMPLETE_TRACE:
+            return f"the trace is not whole: {prediction.incomplete}"
+    return _WARNINGS[warning]
+
+
+_WARNINGS: Final = {
+    PredictionWarning.UNMARKED_STEPS: "the trace marks no steps: all of it is taken for one",
+    PredictionWarning.COLLECTIVES: (
+        "collectives hold the time in which they wait for other ranks, as traced"
+    ),
+    PredictionWarning.PROFILED_EAGER_STEP: (
+        "the eager side is the step under the profiler, which lengthens launches: the speedup is "
+        "against that step, and against the step without a profiler it is smaller"
+    ),
+}
+
+
+def seen_text(seen: Seen) -> str:
+    """What was seen of a blocker."""
+    match seen:
+        case SeenCalls(calls):
+            return ", ".join(f"{call}: {copy}" if copy else call for call, copy in calls)
+        case OptimizerRead(optimizer):
+            return f"{optimizer} reads a number on the CPU, as one without capturable=True does"
+        case StepDifference():
+            return _difference(seen)
+
+
+def _difference(seen: StepDifference) -> str:
+    who = (
+        "the first step, which may still warm up,"
+        if seen.only_first
+        else f"{seen.unlike} of {seen.steps} steps"
+    )
+    verb = "differs" if seen.unlike == 1 else "differ"
+    if seen.usual_items != seen.other_items:
+        what = f"{seen.other_items} pieces of work instead of {seen.usual_items}"
+    else:
+        what = "other work or other sizes"
+    usual, other = (
+        "nothing more" if name is None else name[:_SHOWN_NAME] for name in (seen.usual, seen.other)
+    )
+    return f"{who} {verb}: {what}, first {other} in the place of {usual}"
+
+
+def scored_text(prediction: Prediction, measured: float | None) -> str:
+    """The prediction beside the measurement, in words."""
+    step = prediction.step_ns
+    predicted = (
+        f"Predicted from the eager trace alone: {format_ns(round(step.value))} per step "
+        f"({format_ns(round(step.low))} to {format_ns(round(step.high or step.value))})"
+    )
+    if not measured:
+        return f"{predicted}."
+    inside = step.low <= measured <= (step.high or step.value)
+    return (
+        f"{predicted}; measured: {format_ns(measured)}, so it was off by "
+        f"{step.value / measured - 1:+.1%}, {'inside' if inside else 'outside'} its interval."
+    )
