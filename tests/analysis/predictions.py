@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from graphviz_dash.analysis.prediction.predict import Prediction, predict
 from graphviz_dash.analysis.prediction.replay_model import Term
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.calibration import (
@@ -15,6 +16,7 @@ from graphviz_dash.model.calibration import (
 )
 from graphviz_dash.model.marks import MODULE, STEP
 from graphviz_dash.model.run import Gpu
+from graphviz_dash.model.timings import CleanTimings
 from graphviz_dash.model.trace import Trace
 from tests.analysis.frames import ENVIRONMENT
 from tests.trace_builder import TraceBuilder
@@ -88,3 +90,12 @@ def line_trace(
         trace.annotation(f"{STEP}{step}", at, end + 3_000 - at)
         at = end + 10_000
     return read_trace(trace.write(folder / "trace.json"))
+
+
+def predicted(
+    trace: Trace, calibration: Calibration = CALIBRATION, clean: CleanTimings | None = None
+) -> Prediction:
+    """The prediction for a trace that has one."""
+    found = predict(trace, calibration, clean)
+    assert isinstance(found, Prediction), found
+    return found

@@ -64,7 +64,7 @@ class SegmentSpan:
 
 
 @dataclass(frozen=True)
-class GraphMemory:
+class GraphFootprint:
     """What one graph uses of its pool, in bytes."""
 
     graph: str
@@ -192,7 +192,7 @@ def pool_map(memory_pass: MemoryPass, pool: PoolId) -> PoolMap:
     return PoolMap(pool, size, tuple(starts.values()), rows)
 
 
-def graph_memory(memory_pass: MemoryPass) -> tuple[GraphMemory, ...]:
+def graph_footprints(memory_pass: MemoryPass) -> tuple[GraphFootprint, ...]:
     """What each graph uses of its pool, in the order of the captures."""
     exclusive: dict[str, int] = defaultdict(int)
     footprint: dict[str, int] = defaultdict(int)
@@ -202,7 +202,7 @@ def graph_memory(memory_pass: MemoryPass) -> tuple[GraphMemory, ...]:
         if len(piece.graphs) == 1:
             exclusive[piece.graphs[0]] += piece.bytes
     return tuple(
-        GraphMemory(
+        GraphFootprint(
             graph=graph.graph,
             pool=graph.pool,
             footprint=footprint[graph.graph],

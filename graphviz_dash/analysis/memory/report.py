@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.memory.pools import (
-    GraphMemory,
+    GraphFootprint,
     PoolBreakdown,
-    graph_memory,
+    graph_footprints,
     pool_breakdowns,
 )
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
@@ -89,7 +89,7 @@ class MemoryReport(_InParts):
     """A size for every MemoryPart; they add up to ``total``."""
     pools: tuple[PoolBreakdown, ...]
     """Its private pools, by id."""
-    graphs: tuple[GraphMemory, ...]
+    graphs: tuple[GraphFootprint, ...]
     """What each graph uses of its pool, in the order of the captures."""
     stages: tuple[MemoryStage, ...]
     """The stages of the memory pass."""
@@ -133,7 +133,7 @@ def memory_report(run: Run) -> MemoryReport | Missing:
         mode=run.mode,
         parts=_parts(memory_pass, pools, last),
         pools=pools,
-        graphs=graph_memory(memory_pass),
+        graphs=graph_footprints(memory_pass),
         stages=memory_pass.stages,
         method=memory_pass.method,
         alone=last.process_used_bytes is not None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphviz_dash.analysis.comparison.memory import MemoryComparison
-from graphviz_dash.analysis.memory.pools import GraphMemory, PoolBreakdown
+from graphviz_dash.analysis.memory.pools import GraphFootprint, PoolBreakdown
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryReport
 from graphviz_dash.exports.documents.values import shown
 from graphviz_dash.model.absence import Missing
@@ -78,7 +78,7 @@ def _pool(pool: PoolBreakdown) -> dict[str, object]:
     }
 
 
-def _graph(graph: GraphMemory) -> dict[str, object]:
+def _graph(graph: GraphFootprint) -> dict[str, object]:
     return {
         "id": graph.graph,
         "pool": list(graph.pool) if graph.pool is not None else None,

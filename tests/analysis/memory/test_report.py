@@ -7,99 +7,19 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.memory import compare_memory
-from graphviz_dash.analysis.memory.pools import graph_memory, pool_breakdowns, segment_spans
 from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport, memory_report
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.memory import (
-    Extent,
-    GraphMemory,
-    LiveExtent,
-    MemoryPass,
-    MemoryStage,
-    OwnedBytes,
     Owner,
-    PoolSegment,
-    Stage,
 )
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.narrative.memory import PART_MEANINGS
+from tests.analysis.memory_passes import EAGER, GRAPHED, MIB, stages
 from tests.experiments import make_experiment
-
-MIB = 1 << 20
-POOL = (0, 1)
-
-
-def stages(
-    reserved: int, used: int, prepare_peak: int = 0, *, alone: bool = True
-) -> tuple[MemoryStage, ...]:
-    return tuple(
-        MemoryStage(
-            stage,
-            reserved - 1,
-            prepare_peak if stage is Stage.PREPARE and prepare_peak else reserved,
-            reserved - 2,
-            reserved,
-            used,
-            used if alone else None,
-        )
-        for stage in Stage
-    )
-
-
-EAGER = MemoryPass(
-    method="by hand",
-    iterations=4,
-    stages=stages(100 * MIB, 600 * MIB),
-    at_rest=(OwnedBytes((0, 0), Owner.WEIGHTS, 10 * MIB),),
-    at_peak=(
-        OwnedBytes((0, 0), Owner.WEIGHTS, 10 * MIB),
-        OwnedBytes((0, 0), Owner.OPTIMIZER, 20 * MIB),
-        OwnedBytes((0, 0), Owner.UNOWNED, 8 * MIB),
-        OwnedBytes((0, 0), Owner.TRANSIENT, 40 * MIB),
-    ),
-    segments=(),
-    live=(),
-    graphs=(),
-)
-
-GRAPHED = MemoryPass(
-    method="by hand",
-    iterations=4,
-    stages=stages(120 * MIB, 624 * MIB, 150 * MIB),
-    at_rest=(),
-    at_peak=(
-        OwnedBytes((0, 0), Owner.WEIGHTS, 10 * MIB),
-        OwnedBytes((0, 0), Owner.OPTIMIZER, 20 * MIB),
-        OwnedBytes((0, 0), Owner.UNOWNED, 8 * MIB),
-        OwnedBytes((0, 0), Owner.TENSORS, 2 * MIB),
-        OwnedBytes((0, 0), Owner.TRANSIENT, 4 * MIB),
-        OwnedBytes(POOL, Owner.GRADIENTS, 5 * MIB),
-    ),
-    segments=(PoolSegment(POOL, 40 * MIB), PoolSegment(POOL, 30 * MIB)),
-    live=(
-        LiveExtent(0, 0, 5 * MIB, Owner.GRADIENTS),
-        LiveExtent(1, 20 * MIB, 28 * MIB, Owner.UNOWNED),
-        LiveExtent(1, 0, 1 * MIB, Owner.TENSORS),
-    ),
-    graphs=(
-        GraphMemory("graph-0", POOL, 9, 30 * MIB, 6 * MIB, (Extent(0, 0, 30 * MIB),), 0),
-        GraphMemory(
-            "graph-1",
-            POOL,
-            7,
-            20 * MIB,
-            9 * MIB,
-            (Extent(0, 20 * MIB, 36 * MIB), Extent(1, 0, 28 * MIB)),
-            2 * MIB,
-        ),
-    ),
-)
 
 
 @pytest.fixture(scope="module")
@@ -178,57 +98,6 @@ def test_without_the_process_only_what_the_allocator_holds_is_compared(
     assert compare_memory(result).sentence == (
         "eager takes 600 MiB of device memory; against it graph +20.0 MiB (its activations +57.5%)"
     )
-
-
-def test_each_graph_has_its_share_of_the_pool() -> None:
-    first, second = graph_memory(GRAPHED)
-    assert (first.footprint, first.exclusive, first.shared) == (30 * MIB, 20 * MIB, 10 * MIB)
-    assert (second.footprint, second.exclusive, second.shared) == (44 * MIB, 34 * MIB, 10 * MIB)
-    assert (second.kept, second.peak, second.instantiate_device) == (9 * MIB, 20 * MIB, 2 * MIB)
-
-
-def test_a_pool_adds_up_to_what_it_reserved() -> None:
-    (pool,) = pool_breakdowns(GRAPHED)
-    assert (pool.id, pool.segments, pool.reserved) == (POOL, 2, 70 * MIB)
-    assert pool.graphs == {"graph-0", "graph-1"}
-    parts = (pool.exclusive, pool.shared, pool.unused, pool.workspaces, *pool.owned.values())
-    assert sum(parts) == pool.reserved
-
-
-spans = st.tuples(st.integers(0, 90), st.integers(1, 10)).map(lambda p: (p[0], p[0] + p[1]))
-
-
-@given(st.lists(st.lists(spans, max_size=4), max_size=5))
-def test_stretches_divide_a_segment_without_gap_or_overlap(
-    drawn: list[list[tuple[int, int]]],
-) -> None:
-    graphs = tuple(
-        GraphMemory(
-            f"graph-{number}", POOL, 1, 0, 0, tuple(Extent(0, b, e) for b, e in separate(one)), None
-        )
-        for number, one in enumerate(drawn)
-    )
-    found = MemoryPass("", 1, (), (), (), (PoolSegment(POOL, 100),), (), graphs)
-    pieces = list(segment_spans(found))
-    assert [piece.begin for piece in pieces] == [0, *(piece.end for piece in pieces)][:-1]
-    assert pieces[-1].end == 100
-    for piece in pieces:
-        expected = {
-            graph.graph
-            for graph in graphs
-            for extent in graph.extents
-            if extent.begin <= piece.begin < extent.end
-        }
-        assert set(piece.graphs) == expected
-
-
-def separate(extents: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those that overlap and touch no earlier one."""
-    kept: list[tuple[int, int]] = []
-    for begin, end in extents:
-        if all(end < other[0] or other[1] < begin for other in kept):
-            kept.append((begin, end))
-    return kept
 
 
 def test_a_bundle_without_the_pass_says_so(tmp_path: Path) -> None:

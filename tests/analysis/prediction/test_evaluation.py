@@ -15,15 +15,8 @@ from graphviz_dash.analysis.sample_statistics import SpreadKind
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode
-from graphviz_dash.narrative.prediction import scored_text
-from tests.experiments import make_experiment
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
-
-
-@pytest.fixture
-def toy(tmp_path: Path) -> Path:
-    return make_experiment(tmp_path / "toy", list(ExecutionMode)[:3])
 
 
 def test_the_figures_are_the_prediction_and_how_far_it_is_off(toy: Path) -> None:
@@ -58,16 +51,6 @@ def test_the_graph_run_is_not_looked_at(toy: Path) -> None:
     assert not isinstance(alone, Missing)
     assert before is not None
     assert (before.step_ns, before.speedup) == (alone.step_ns, alone.speedup)
-
-
-def test_the_words_say_by_how_much_and_whether_inside(toy: Path) -> None:
-    run = compare(load_experiment(toy))["graph"]
-    found = run.prediction
-    assert found is not None
-    told = scored_text(found, found.step_ns.value * 2)
-    assert "off by -50.0%, outside its interval" in told
-    assert "off by +0.0%, inside its interval" in scored_text(found, found.step_ns.value)
-    assert "measured" not in scored_text(found, None)
 
 
 def compared(name: str) -> RunComparison:

@@ -4,63 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from graphviz_dash.analysis.prediction.predict import EagerSide, Prediction, Recommendation, predict
-from graphviz_dash.analysis.prediction.replay_model import Term
+from graphviz_dash.analysis.prediction.predict import EagerSide, Recommendation, predict
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.calibration import Calibration
-from graphviz_dash.model.timings import CleanTimings
-from graphviz_dash.model.trace import Trace
 from graphviz_dash.narrative.prediction import (
     not_checked_texts,
     prediction_reasons,
     prediction_verdict,
     warning_texts,
 )
-from tests.analysis.predictions import CALIBRATION, TERMS, line_trace, with_terms
+from tests.analysis.predictions import CALIBRATION, line_trace, predicted, with_terms
 from tests.experiments import clean_timings
-
-
-def predicted(
-    trace: Trace, calibration: Calibration = CALIBRATION, clean: CleanTimings | None = None
-) -> Prediction:
-    found = predict(trace, calibration, clean)
-    assert isinstance(found, Prediction), found
-    return found
-
-
-class TestReplay:
-    def test_a_line_is_launch_kernels_and_gaps(self, tmp_path: Path) -> None:
-        found = predicted(line_trace(tmp_path, kernels=10, duration=2_000))
-        assert found.step_ns.value == 5_000 + 10 * 2_000 + 10 * 300
-        assert (found.step_ns.low, found.step_ns.high) == pytest.approx((25_200, 30_800))
-
-    def test_back_to_back_the_launch_lies_beside_the_work(self, tmp_path: Path) -> None:
-        found = predicted(line_trace(tmp_path, kernels=10, duration=2_000))
-        assert found.interval_ns.value == 1_000 + 10 * 2_000 + 10 * 300
-
-    def test_what_is_too_short_waits_for_the_cpu(self, tmp_path: Path) -> None:
-        found = predicted(line_trace(tmp_path, kernels=2, duration=700))
-        assert found.interval_ns.value == 4_000 + 2 * 5
-
-    def test_random_numbers_cost_a_replay_once(self, tmp_path: Path) -> None:
-        plain = predicted(line_trace(tmp_path))
-        drawn = predicted(line_trace(tmp_path, name="fused_dropout_kernel_vec"))
-        assert drawn.step_ns.value - plain.step_ns.value == TERMS[Term.RANDOM]
-
-    def test_the_parts_add_up(self, tmp_path: Path) -> None:
-        trace = line_trace(tmp_path, duration=30_000, gap=40_000, name="nvjet_tst_128x64")
-        replay = predicted(trace, with_terms(heat=0.05)).replay
-        told = replay.fixed_ns + replay.random_ns + replay.work_ns + replay.slowed_ns
-        assert replay.total_ns == told + replay.heat_ns + replay.gap_ns
-        assert replay.heat_ns == pytest.approx(0.05 * 10 * 30_000)
-
-    def test_only_long_kernels_on_tensor_cores_reach_the_power_limit(self, tmp_path: Path) -> None:
-        hot = with_terms(heat=0.05)
-        short = predicted(line_trace(tmp_path, name="nvjet_tst_128x64"), hot).replay
-        plain = predicted(line_trace(tmp_path, duration=30_000, gap=40_000), hot).replay
-        assert (short.heat_ns, plain.heat_ns) == (0, 0)
 
 
 class TestEagerSide:
@@ -111,23 +64,6 @@ class TestVerdict:
         assert not isinstance(found.break_even, Missing)
         assert found.break_even.value == -(-cost // 32_000)
         assert found.break_even.low <= found.break_even.value <= (found.break_even.high or 0)
-
-
-class TestParts:
-    def test_modules_divide_the_eager_step(self, tmp_path: Path) -> None:
-        found = predicted(line_trace(tmp_path, kernels=12, modules=3))
-        assert not isinstance(found.modules, Missing)
-        assert {part.name for part in found.modules} == {"net.0", "net.1", "net.2"}
-        assert sum(part.eager_ns for part in found.modules) == pytest.approx(found.eager_ns)
-        for part in found.modules:
-            assert part.kernels == 4
-            assert part.graphs == 1
-            assert part.graphed_ns == 4 * 2_000 + 4 * 300 + 5_000
-
-    def test_without_modules_it_says_why(self, tmp_path: Path) -> None:
-        found = predicted(line_trace(tmp_path))
-        assert isinstance(found.modules, Missing)
-        assert "with_stack=True" in found.modules.reason
 
 
 class TestWarnings:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphviz_dash.analysis.arrays import first_places
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.lanes import LaneSet, idle_periods, split_overlaps, trace_lanes
 from tests.charts.frames import call, kernel, trace
 
@@ -168,28 +166,3 @@ def test_idle_periods_lie_between_slices_of_the_window() -> None:
     assert idle_periods(device, 0, 20, 30, 1) == [(10, 50)]  # inside one gap
     assert idle_periods(device, 0, 61, 100, 1) == [(60, 61)]
     assert idle_periods(device, 0, 65, 100, 1) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("cudaLaunchKernel", CallClass.KERNEL_LAUNCH),
-        ("cudaLaunchKernelExC", CallClass.KERNEL_LAUNCH),
-        ("cuLaunchKernelEx", CallClass.KERNEL_LAUNCH),
-        ("hipExtModuleLaunchKernel", CallClass.KERNEL_LAUNCH),
-        ("hipModuleLaunchKernel", CallClass.KERNEL_LAUNCH),
-        ("cudaGraphLaunch", CallClass.GRAPH_LAUNCH),
-        ("hipGraphLaunch", CallClass.GRAPH_LAUNCH),
-        ("cudaGraphInstantiateWithFlags", CallClass.GRAPH),
-        ("cudaStreamBeginCapture", CallClass.GRAPH),
-        ("cudaMemcpyAsync", CallClass.COPY),
-        ("cuMemsetD8Async", CallClass.COPY),
-        ("cudaEventSynchronize", CallClass.SYNCHRONISE),
-        ("cudaMalloc", CallClass.MEMORY),
-        ("cudaFuncSetAttribute", CallClass.OTHER),
-        ("cudaStreamIsCapturing", CallClass.OTHER),
-        ("myLaunchKernel", CallClass.OTHER),
-    ],
-)
-def test_calls_are_told_by_name(name: str, expected: CallClass) -> None:
-    assert call_class(name) is expected

@@ -1,0 +1,15 @@
+"""The concurrency of a run's graphs, or why it is missing."""
+
+from __future__ import annotations
+
+from graphviz_dash.analysis.nodes.concurrency import run_concurrency
+from graphviz_dash.analysis.nodes.node_table import node_table
+from graphviz_dash.model.absence import Fact, Missing
+from tests.analysis.forks import FORK
+from tests.analysis.frames import make_run
+
+
+def test_a_run_without_a_trace_says_so_of_each_graph() -> None:
+    run = make_run("graph", graphs=(FORK,), trace=None)
+    found = run_concurrency(run, [node_table(run, "graph-0")])
+    assert found == {"graph-0": Missing(Fact.NODE_TIMES, "there is no trace of replays")}

@@ -1,0 +1,24 @@
+"""The nodes of a shipped graph by their source lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from graphviz_dash.analysis.nodes.source_lines import source_lines
+from graphviz_dash.analysis.nodes.whole_graph import whole_graph
+from graphviz_dash.ingest.load import load_run
+
+
+def test_source_lines_hold_every_attributed_node_once() -> None:
+    whole = whole_graph(load_run(Path("sample_traces/fork-join/graph")), "graph-0")
+    lines = source_lines(whole)
+    assert sum(line.nodes for line in lines) == sum(
+        row.origin.source is not None for row in whole.table.rows
+    )
+    assert [line.work_ns for line in lines] == sorted(
+        (line.work_ns for line in lines), reverse=True
+    )
+    (tanh,) = [line for line in lines if line.source.endswith("fork_join.py:26")]
+    rows = [row for row in whole.table.rows if row.origin.source == tanh.source]
+    assert tanh.work_ns == sum(row.times.median_ns or 0 for row in rows)
+    assert 0 < sum(line.share for line in lines) <= 1 + 1e-9

@@ -1,0 +1,43 @@
+"""The time of a replay, against replays that can be worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.analysis.prediction.replay_model import Term
+from tests.analysis.predictions import TERMS, line_trace, predicted, with_terms
+
+
+class TestReplay:
+    def test_a_line_is_launch_kernels_and_gaps(self, tmp_path: Path) -> None:
+        found = predicted(line_trace(tmp_path, kernels=10, duration=2_000))
+        assert found.step_ns.value == 5_000 + 10 * 2_000 + 10 * 300
+        assert (found.step_ns.low, found.step_ns.high) == pytest.approx((25_200, 30_800))
+
+    def test_back_to_back_the_launch_lies_beside_the_work(self, tmp_path: Path) -> None:
+        found = predicted(line_trace(tmp_path, kernels=10, duration=2_000))
+        assert found.interval_ns.value == 1_000 + 10 * 2_000 + 10 * 300
+
+    def test_what_is_too_short_waits_for_the_cpu(self, tmp_path: Path) -> None:
+        found = predicted(line_trace(tmp_path, kernels=2, duration=700))
+        assert found.interval_ns.value == 4_000 + 2 * 5
+
+    def test_random_numbers_cost_a_replay_once(self, tmp_path: Path) -> None:
+        plain = predicted(line_trace(tmp_path))
+        drawn = predicted(line_trace(tmp_path, name="fused_dropout_kernel_vec"))
+        assert drawn.step_ns.value - plain.step_ns.value == TERMS[Term.RANDOM]
+
+    def test_the_parts_add_up(self, tmp_path: Path) -> None:
+        trace = line_trace(tmp_path, duration=30_000, gap=40_000, name="nvjet_tst_128x64")
+        replay = predicted(trace, with_terms(heat=0.05)).replay
+        told = replay.fixed_ns + replay.random_ns + replay.work_ns + replay.slowed_ns
+        assert replay.total_ns == told + replay.heat_ns + replay.gap_ns
+        assert replay.heat_ns == pytest.approx(0.05 * 10 * 30_000)
+
+    def test_only_long_kernels_on_tensor_cores_reach_the_power_limit(self, tmp_path: Path) -> None:
+        hot = with_terms(heat=0.05)
+        short = predicted(line_trace(tmp_path, name="nvjet_tst_128x64"), hot).replay
+        plain = predicted(line_trace(tmp_path, duration=30_000, gap=40_000), hot).replay
+        assert (short.heat_ns, plain.heat_ns) == (0, 0)

@@ -1,0 +1,28 @@
+"""What is said of a prediction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.narrative.prediction import scored_text
+from tests.experiments import make_experiment
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    return make_experiment(tmp_path / "toy", list(ExecutionMode)[:3])
+
+
+def test_the_words_say_by_how_much_and_whether_inside(toy: Path) -> None:
+    run = compare(load_experiment(toy))["graph"]
+    found = run.prediction
+    assert found is not None
+    told = scored_text(found, found.step_ns.value * 2)
+    assert "off by -50.0%, outside its interval" in told
+    assert "off by +0.0%, inside its interval" in scored_text(found, found.step_ns.value)
+    assert "measured" not in scored_text(found, None)
