@@ -23,6 +23,12 @@ _NO_MODULE: Final = "no module"
 _BACKWARD: Final = "backward"
 
 
+class OutsideModule(str):
+    """The last step of the path of a node without a module: the reason why it has none."""
+
+    __slots__ = ()
+
+
 class ModuleFolder(OrderFolder):
     """Folds by module path; what has no module by the order of execution."""
 
@@ -103,7 +109,7 @@ class ModuleFolder(OrderFolder):
         paths = []
         inherited_paths = _between(own_paths, [origin.phase for origin in origins])
         for inherited, origin in zip(inherited_paths, origins, strict=True):
-            apart = () if origin.module else (f"{_NO_MODULE}: {self._reason(origin)}",)
+            apart = () if origin.module else (OutsideModule(self._reason(origin)),)
             paths.append(inherited + apart)
         return paths
 
@@ -126,10 +132,10 @@ class ModuleFolder(OrderFolder):
         if end - begin == 1:
             return self.leaf(levels.nodes[begin])
         path, note = levels.path(depth, begin), levels.note(depth, begin)
-        if path[-1].startswith(_NO_MODULE):
+        if isinstance(path[-1], OutsideModule):
             inside = super().row_of(levels.nodes[begin:end])
             group = self.group(FoldKind.OUTSIDE, _NO_MODULE, inside)
-            group.note = "; ".join(filter(None, (path[-1].removeprefix(f"{_NO_MODULE}: "), note)))
+            group.note = "; ".join(filter(None, (path[-1], note)))
             return group
         inside = self._row(levels, begin, end, depth + 1)
         only = inside[0] if len(inside) == 1 else None

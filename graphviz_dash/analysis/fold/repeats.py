@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,17 +23,30 @@ _Look: TypeAlias = tuple[str, str]
 _MOST_ALIGNED: Final = 2_000
 """Nodes of a block up to which the nodes that differ are found one by one."""
 
-_MOST_NAMED: Final = 4
-"""Kernels that the words for a difference name."""
+
+class LaunchShape(NamedTuple):
+    """How a node is launched, as far as its kind has it."""
+
+    grid: tuple[int, int, int] | None = None
+    """Blocks of a kernel; None where it was not read, and for other kinds."""
+    block: tuple[int, int, int] | None = None
+    """Threads of a block; None where it was not read, and for other kinds."""
+    dynamic_shared: int | None = None
+    """Dynamic shared memory of a kernel in bytes; None where it was not read."""
+    bytes: int | None = None
+    """Size of a copy or a set; None for a kernel."""
 
 
 @dataclass(frozen=True)
-class Variant:
-    """Blocks of a repeat that are equal: their numbers, and in what they differ from most blocks
-    (nothing, for those that most are)."""
+class BlockVariant:
+    """Blocks of a repeat that are equal. Those that most are have nothing more and nothing less."""
 
     blocks: tuple[int, ...]
-    differs: str
+    """Their numbers, from 0."""
+    more: tuple[tuple[str, int], ...] = ()
+    """Kernels that they have and most blocks lack: short name and count, the most first."""
+    less: tuple[tuple[str, int], ...] = ()
+    """Kernels that most blocks have and they lack. With neither, the order is another."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +57,9 @@ class LaunchDifference:
     """Its number within the block."""
     name: str
     """Short name of its kernel, or its label."""
-    usual: str
+    usual: LaunchShape
     """How most are launched."""
-    others: tuple[tuple[str, int], ...]
+    others: tuple[tuple[LaunchShape, int], ...]
     """Each other way, and how often it occurs."""
 
 
@@ -56,7 +69,7 @@ class RepeatFacts:
     ``variants`` by frequency, ``launches`` of the blocks that are as most are."""
 
     times: Floats
-    variants: tuple[Variant, ...]
+    variants: tuple[BlockVariant, ...]
     launches: tuple[LaunchDifference, ...]
 
 
@@ -70,8 +83,8 @@ def repeat_facts(whole: WholeGraph, repeat: Group) -> RepeatFacts:
         groups.setdefault(look, []).append(number)
     often = sorted(groups.items(), key=lambda item: -len(item[1]))
     usual, members = often[0]
-    variants = [Variant(tuple(members), "")]
-    variants += [Variant(tuple(numbers), _difference(usual, look)) for look, numbers in often[1:]]
+    variants = [BlockVariant(tuple(members))]
+    variants += [_variant(numbers, look, usual) for look, numbers in often[1:]]
     times = np.array([_time(rows, nodes) for nodes in blocks])
     return RepeatFacts(
         times, tuple(variants), _launches(rows, [blocks[number] for number in members])
@@ -79,7 +92,7 @@ def repeat_facts(whole: WholeGraph, repeat: Group) -> RepeatFacts:
 
 
 def unlike_most(whole: WholeGraph, repeat: Group, block: int) -> tuple[int, ...]:
-    """The nodes (places) of one block that most blocks do not have in that place."""
+    """The nodes of one block that most blocks do not have there, as indices in the whole."""
     rows = whole.table.rows
     nodes = [_nodes(repeated) for repeated in repeat.blocks]
     looks = [tuple(_look(rows[node]) for node in members) for members in nodes]
@@ -102,16 +115,13 @@ def _look(row: NodeRow) -> _Look:
     return row.node.kind.value, row.node.label
 
 
-def _difference(usual: Sequence[_Look], other: Sequence[_Look]) -> str:
-    before, after = Counter(usual), Counter(other)
-    words = []
-    for word, left in (("more", after - before), ("less", before - after)):
-        named = [f"{count} {short_name(name)}" for (_, name), count in left.most_common()]
-        if named:
-            more = len(named) - _MOST_NAMED
-            listed = ", ".join(named[:_MOST_NAMED]) + (f" and {more} others" if more > 0 else "")
-            words.append(f"{listed} {word}")
-    return "; ".join(words) or "the same kernels in another order"
+def _variant(numbers: Sequence[int], look: Sequence[_Look], usual: Sequence[_Look]) -> BlockVariant:
+    own, most = Counter(look), Counter(usual)
+    return BlockVariant(tuple(numbers), _named(own - most), _named(most - own))
+
+
+def _named(looks: Counter[_Look]) -> tuple[tuple[str, int], ...]:
+    return tuple((short_name(name), count) for (_, name), count in looks.most_common())
 
 
 def _time(rows: Sequence[NodeRow], nodes: Sequence[int]) -> float:
@@ -133,14 +143,11 @@ def _launches(
     return tuple(differences)
 
 
-def _launch(row: NodeRow) -> str:
+def _launch(row: NodeRow) -> LaunchShape:
     match row.node.params:
         case KernelParams() as kernel:
-            grid, block = (
-                " x ".join(map(str, size or "–")) for size in (kernel.grid, kernel.block)
-            )
-            return f"grid {grid}, block {block}, {kernel.dynamic_shared} B shared"
+            return LaunchShape(kernel.grid, kernel.block, kernel.dynamic_shared)
         case MemcpyParams(bytes=size) | MemsetParams(bytes=size):
-            return f"{size} B"
+            return LaunchShape(bytes=size)
         case _:
-            return ""
+            return LaunchShape()

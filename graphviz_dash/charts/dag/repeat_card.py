@@ -8,20 +8,17 @@ import msgspec
 import numpy as np
 
 from graphviz_dash.analysis.fold.repeats import (
-    LaunchDifference,
     RepeatFacts,
-    Variant,
     repeat_facts,
     unlike_most,
 )
 from graphviz_dash.analysis.fold.tree import FoldKind, Group
 from graphviz_dash.charts.dag.view import FoldedGraph
 from graphviz_dash.errors import printable
-from graphviz_dash.units import format_count, format_ns
+from graphviz_dash.narrative.repeats import block_differences, times_summary
+from graphviz_dash.units import format_ns
 
 _MOST_BARS: Final = 120
-_MOST_LINES: Final = 8
-_MOST_NUMBERS: Final = 6
 
 
 class RepeatBar(msgspec.Struct, frozen=True, array_like=True):
@@ -75,8 +72,8 @@ def repeat_card(graph: FoldedGraph, ident: str, block: int) -> RepeatCard:
         block=block,
         block_title=printable(shown.title) if isinstance(shown, Group) else "",
         block_time=_time(float(facts.times[max(block, 0)])),
-        summary=_summary(facts),
-        differences=_differences(facts),
+        summary=times_summary(facts),
+        differences=block_differences(facts),
         bars=_bars(facts, usual),
         unlike=[] if block < 0 else list(unlike_most(graph.whole, group, block)),
         next_unlike=after[0] if after else -1,
@@ -85,43 +82,6 @@ def repeat_card(graph: FoldedGraph, ident: str, block: int) -> RepeatCard:
 
 def _time(ns: float) -> str:
     return "" if np.isnan(ns) else format_ns(ns)
-
-
-def _summary(facts: RepeatFacts) -> str:
-    seen = facts.times[~np.isnan(facts.times)]
-    if not len(seen):
-        return "not timed"
-    each = format_ns(float(np.median(seen)))
-    return f"median {each}, {format_ns(float(seen.min()))} to {format_ns(float(seen.max()))}"
-
-
-def _differences(facts: RepeatFacts) -> list[str]:
-    usual, *others = facts.variants
-    if not others and not facts.launches:
-        return ["All have the same kernels, launched in the same way."]
-    lines = []
-    if others:
-        lines.append(f"{format_count(len(usual.blocks))} have the same kernels.")
-        lines += [_variant(one) for one in others[:_MOST_LINES]]
-        if len(others) > _MOST_LINES:
-            lines.append(f"{format_count(len(others) - _MOST_LINES)} other ways to differ.")
-    lines += [_launch(one) for one in facts.launches[:_MOST_LINES]]
-    if len(facts.launches) > _MOST_LINES:
-        lines.append(
-            f"{format_count(len(facts.launches) - _MOST_LINES)} other nodes differ in launch."
-        )
-    return lines
-
-
-def _variant(variant: Variant) -> str:
-    numbers = ", ".join(str(at + 1) for at in variant.blocks[:_MOST_NUMBERS])
-    more = ", …" if len(variant.blocks) > _MOST_NUMBERS else ""
-    return printable(f"{numbers}{more}: {variant.differs}")
-
-
-def _launch(found: LaunchDifference) -> str:
-    others = "; ".join(f"{way} in {format_count(count)}" for way, count in found.others[:3])
-    return printable(f"{found.name} (node {found.offset + 1} of each): {found.usual}, but {others}")
 
 
 def _bars(facts: RepeatFacts, usual: set[int]) -> list[RepeatBar]:

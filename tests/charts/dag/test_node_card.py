@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +72,7 @@ def test_copies_and_sets() -> None:
 
 def test_what_is_not_known_says_why() -> None:
     run = load_run(Path("sample_traces/mlp-train/graph"))
-    bare = type(run)(run.path, run.manifest, run.clean, run.graphs, run.memory, None, None)
+    bare = replace(run, capture_trace=None, replay_trace=None)
     card = node_card(node_table(bare, "graph-0"), 0, np.zeros(0, dtype=np.int64))
     found = fields(card)
     assert found["Operator"].text == "–"
