@@ -30,7 +30,7 @@ from graphviz_dash.importers.group import (
 )
 from graphviz_dash.importers.run_contents import RunContents, run_contents
 from graphviz_dash.ingest.byte_stream import ByteStream
-from graphviz_dash.ingest.formats.registry import ForeignContent, foreign_format, reading_method
+from graphviz_dash.ingest.formats.registry import ForeignContent, read_foreign, reading_method
 from graphviz_dash.ingest.kineto.trace_head import TraceHead, read_head
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.run import (
@@ -116,7 +116,7 @@ def _read_parts(
         converted = scratch / str(number)
         converted.mkdir()
         announce(f"Reading {file.name}")
-        contents = foreign_format(file, limits).read(file, converted, limits)
+        contents = read_foreign(file, converted, limits)
         parts += [SourcePart(file, content, _trace_role(content)) for content in contents]
     return parts
 

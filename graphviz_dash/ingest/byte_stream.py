@@ -111,8 +111,16 @@ class ByteStream:
     are cut or damaged end the stream where they do, and ``damage`` tells it.
     """
 
-    def __init__(self, path: Path, limits: Limits, chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(
+        self,
+        path: Path,
+        limits: Limits,
+        chunk_bytes: int = CHUNK_BYTES,
+        *,
+        expansion_from: int = EXPANSION_FROM_BYTES,
+    ) -> None:
         self.path = path
+        self._expansion_from = expansion_from
         self.damage: Damage | None = None
         self._chunk_bytes = chunk_bytes
         self._limits = limits
@@ -205,7 +213,7 @@ class ByteStream:
         if self._total > limits.decompressed_bytes:
             actual = f"more than {limits.decompressed_bytes:,} bytes of JSON"
             raise limits.refuse(self.path, "decompressed_bytes", actual)
-        if self._format is not None and self._total > EXPANSION_FROM_BYTES:
+        if self._format is not None and self._total > self._expansion_from:
             ratio = self._total // max(1, self._file.tell())
             if ratio > limits.expansion:
                 actual = f"{self._format.name} data that expands {ratio:,} times"

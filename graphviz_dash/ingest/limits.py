@@ -9,6 +9,16 @@ from typing import Final
 
 from graphviz_dash.errors import InputError
 
+_MOST_MEMORY: Final = 8 << 30
+
+
+def _default_memory() -> int:
+    try:
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # a system that does not say
+        physical = 0
+    return min(physical // 4, _MOST_MEMORY) if physical > 0 else _MOST_MEMORY // 4
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -29,6 +39,9 @@ class Limits:
     """Levels of arrays and objects in the fields beside traceEvents and in recorded shapes, and of
     tuples in a pickle; in arguments that no table keeps, the interpreter's recursion limit holds.
     """
+    memory_bytes: int = _default_memory()
+    """What the values of a file that is held in memory as a whole may take, as estimated before
+    they are made; a quarter of this machine's memory, at most 8 GiB."""
     nodes: int = 2_000_000
     """Nodes of the graphs of a file, those in other nodes counted where they are held."""
 

@@ -32,16 +32,19 @@ from graphviz_dash.model.graph import (
     NodeKind,
     Params,
 )
+from graphviz_dash.units import counted
 
 READ_BY: Final = "cudaGraphDebugDotPrint"
 
 _EXPECTED: Final = "the text of cudaGraphDebugDotPrint"
 _LARGEST: Final = (1 << 63) - 1
-_VERBOSE: Final = re.compile(
-    r"\{\s*ID\s*\|\s*\d+\s*(?:\(topoId: \d+\))?\s*\|\s*(.*?)\s*\\<\\<\\<(.*?)\\>\\>\\>\s*\}", re.S
-)
+_MOST_DIGITS: Final = 20
+_ID: Final = re.compile(r"\{\s*+ID\s*+\|\s*+\d++\s*+(?:\(topoId: \d++\)\s*+)?\|")
+_OPENING: Final = re.compile(r"^(?:digraph|subgraph)\b[^\n{]*\{[ \t]*$", re.M)
+_CLOSING: Final = re.compile(r"^\}[ \t]*$", re.M)
 _CHILD: Final = re.compile(r"(?:^|[|{\s])graph_(\d+)(?:$|[|}\s])", re.M)
-_PLAIN_LAUNCH: Final = re.compile(r"\\<\\<\\<(.*?)\\>\\>\\>\s*$")
+_LAUNCH: Final = r"\<\<\<"
+_LAUNCH_END: Final = r"\>\>\>"
 _DIM: Final = re.compile(r"\\\{([\d, ]+)\\\}|(\d+)")
 _ESCAPE: Final = re.compile(r"\\(.)", re.S)
 _FLAG: Final = re.compile(r"\{\s*(cooperative|priority)\s*\|\s*(-?\d+)\s*\}")
@@ -78,7 +81,16 @@ def read_debug_dot(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[Capture
         InputError: unreadable, no such text, a node of a kind that is not known, an edge to a node
             that is not there, a graph inside itself, or more than ``limits`` allow.
     """
-    texts = dot_graphs(read_text(path, limits))
+    text = read_text(path, limits)
+    try:
+        return _graphs(text, path, limits)
+    except ValueError as error:  # Python refuses integers of thousands of digits
+        raise InputError(path, "a number of thousands of digits", _EXPECTED) from error
+
+
+def _graphs(content: str, path: Path, limits: Limits) -> tuple[CapturedGraph, ...]:
+    texts = dot_graphs(content)
+    _check_whole(content, texts, path)
     if not any(text.labels for text in texts.values()):
         raise InputError(path, "no graph with a node", _EXPECTED)
     reading = _Reading(path, limits, texts)
@@ -90,6 +102,21 @@ def read_debug_dot(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[Capture
     for root_index, number in enumerate(roots):
         reading.add(number, f"graph-{root_index}", None)
     return _with_names(reading.graphs)
+
+
+def _check_whole(content: str, texts: dict[int, DotText], path: Path) -> None:
+    """InputError for a text that ends before all its graphs do."""
+    opened = len(_OPENING.findall(content))
+    if len(_CLOSING.findall(content)) < opened:
+        nodes = sum(len(text.labels) for text in texts.values())
+        edges = sum(len(text.edges) for text in texts.values())
+        raise InputError(
+            path,
+            f"a text that is cut off: it ends within a graph, after {counted(nodes, 'whole node')} "
+            f"and {counted(edges, 'edge')}",
+            "the whole text of cudaGraphDebugDotPrint",
+            "It was cut while it was written or copied: write or copy it anew.",
+        )
 
 
 @dataclass
@@ -205,19 +232,12 @@ def _params(kind: NodeKind, label: str, bodies: int) -> Params | None:
 
 
 def _kernel(label: str) -> KernelParams | None:
-    verbose = _VERBOSE.search(label)
-    if verbose:
-        name, launch = verbose[1], verbose[2]
-    else:
-        lines = _lines(label)
-        if len(lines) < 2 or lines[0].startswith("{"):
-            return None
-        name, launch = lines[1], ""
-        if match := _PLAIN_LAUNCH.search(name):
-            name, launch = name[: match.start()], match[1]
-    name = _ESCAPE.sub(r"\1", name).strip()
-    sizes = [_dim3(*match) for match in _DIM.findall(launch)]
-    flags = {word: int(value) for word, value in _FLAG.findall(label)}
+    named = _verbose_launch(label) or _plain_launch(label)
+    if named is None:
+        return None
+    name = _ESCAPE.sub(r"\1", named[0]).strip()
+    sizes = [_dim3(*extents) for extents in _DIM.findall(named[1])]
+    flags = {word: _integer(value) for word, value in _FLAG.findall(label)}
     grid, block, shared = sizes if len(sizes) == 3 else (None, None, None)
     return KernelParams(
         name=name,
@@ -226,25 +246,55 @@ def _kernel(label: str) -> KernelParams | None:
         block=block,
         dynamic_shared=None if shared is None else shared[0],
         cooperative=bool(flags["cooperative"]) if "cooperative" in flags else None,
-        priority=_bounded(flags.get("priority")),
+        priority=flags.get("priority"),
     )
 
 
+def _verbose_launch(label: str) -> tuple[str, str] | None:
+    """The kernel of a record and its launch, as in ``{ID | 0 | fill\\<\\<\\<4,32,0\\>\\>\\>}``.
+
+    Cut by plain searches: each character is looked at a fixed number of times.
+    """
+    head = _ID.search(label)
+    if head is None:
+        return None
+    name, opening, rest = label[head.end() :].partition(_LAUNCH)
+    launch, ending, behind = rest.partition(_LAUNCH_END)
+    if not opening or not ending or not behind.lstrip().startswith("}"):
+        return None
+    return name, launch
+
+
+def _plain_launch(label: str) -> tuple[str, str] | None:
+    """The kernel on the second line and, where it stands behind the name, its launch."""
+    lines = _lines(label)
+    if len(lines) < 2 or lines[0].startswith("{"):
+        return None
+    name, opening, launch = lines[1].partition(_LAUNCH)
+    if not opening or not launch.endswith(_LAUNCH_END):
+        return lines[1], ""
+    return name, launch.removesuffix(_LAUNCH_END)
+
+
+def _integer(digits: str) -> int | None:
+    """A number of 64 bits; None for a longer one."""
+    value = int(digits) if len(digits) <= _MOST_DIGITS else _LARGEST + 1
+    return value if abs(value) <= _LARGEST else None
+
+
 def _dim3(several: str, single: str) -> Dim3 | None:
-    values = [int(part) for part in (several or single).split(",") if part.strip()]
-    if not 1 <= len(values) <= 3 or max(values) > _LARGEST:
+    parts = [part.strip() for part in (several or single).split(",") if part.strip()]
+    values = [value for part in parts[:4] if (value := _integer(part)) is not None]
+    if not 1 <= len(values) <= 3 or len(values) != len(parts):
         return None
     x, y, z = (*values, 1, 1)[:3]
     return x, y, z
 
 
-def _bounded(value: int | None) -> int | None:
-    return value if value is None or abs(value) <= _LARGEST else None
-
-
 def _memcpy(label: str) -> MemcpyParams | None:
     verbose = _COPY.search(label)
-    extent = {word: int(value) for word, value in _EXTENT.findall(label)}
+    extents = ((word, _integer(digits)) for word, digits in _EXTENT.findall(label))
+    extent = {word: size for word, size in extents if size is not None}
     if verbose and len(extent) == 3:
         width, height, depth = extent["Width"], extent["Height"], extent["Depth"]
         direction = verbose[1]
@@ -254,7 +304,10 @@ def _memcpy(label: str) -> MemcpyParams | None:
         if verbose[3] and verbose[3].lower() in _MEMORIES:
             target = verbose[3].lower()
     elif plain := _PLAIN_COPY.search(label):
-        direction, width, height, depth = plain[1], int(plain[2]), 1, 1
+        size = _integer(plain[2])
+        if size is None:
+            return None
+        direction, width, height, depth = plain[1], size, 1, 1
         source, target = _DIRECTIONS.get(direction, ("unknown", "unknown"))
     else:
         return None

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.formats.text import read_bytes
+from graphviz_dash.ingest.formats.text import read_json
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.ingest.names import demangled
 from graphviz_dash.model.graph import (
@@ -34,6 +34,7 @@ READ_BY: Final = "torch.cuda.CUDAGraph.get_graph_data"
 
 _EXPECTED: Final = "what torch.cuda.CUDAGraph.get_graph_data returns"
 _LOW_HALF: Final = (1 << 32) - 1
+_DEPENDENCY_BYTES: Final = 64
 _KINDS: Final = {
     "kernel": NodeKind.KERNEL,
     "memcpy": NodeKind.MEMCPY,
@@ -89,11 +90,7 @@ def read_graph_data(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[Captur
     Raises:
         InputError: as :func:`graph_data`, or no JSON.
     """
-    try:
-        value = msgspec.json.decode(read_bytes(path, limits))
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InputError(path, str(error), _EXPECTED) from error
-    return graph_data(value, path, limits)
+    return _graph(read_json(path, limits, _Data, _EXPECTED), path, limits)
 
 
 def graph_data(
@@ -105,10 +102,28 @@ def graph_data(
         InputError: a missing field or one of another type, a node of a kind that is not known, a
             dependency on a node that is not there, or more than ``limits`` allow.
     """
+    _check_size(value, path, limits)
     try:
         data = msgspec.convert(value, _Data)
     except (msgspec.ValidationError, RecursionError) as error:
         raise InputError(path, str(error), _EXPECTED) from error
+    return _graph(data, path, limits)
+
+
+def _check_size(value: Any, path: Path, limits: Limits) -> None:
+    """A pickle can name one list a million times, so what would be copied is counted before."""
+    nodes = value.get("nodes") if isinstance(value, dict) else None
+    if not isinstance(nodes, list):
+        return
+    if len(nodes) > limits.nodes:
+        raise limits.refuse(path, "nodes", f"{len(nodes):,} nodes")
+    lists = (node.get("dependencies") for node in nodes if isinstance(node, dict))
+    count = sum(len(part) for part in lists if isinstance(part, list))
+    if count * _DEPENDENCY_BYTES > limits.memory_bytes:
+        raise limits.refuse(path, "memory_bytes", f"{count:,} dependencies")
+
+
+def _graph(data: _Data, path: Path, limits: Limits) -> tuple[CapturedGraph, GraphIds]:
     if not data.nodes:
         raise InputError(path, "a graph without nodes", _EXPECTED)
     if len(data.nodes) > limits.nodes:

@@ -13,24 +13,25 @@ from typing import Any, Final
 import msgspec
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.formats.text import read_bytes
+from graphviz_dash.ingest.formats.text import read_json
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.graph import Count
 from graphviz_dash.model.memory import DEFAULT_POOL, PoolId
 from graphviz_dash.model.run import MemoryUse, PoolUse
 
 _EXPECTED: Final = "what torch.cuda.memory._dump_snapshot writes"
+_EVENT_BYTES: Final = 100
 _ALLOCATED: Final = {"alloc": 1, "free_completed": -1}
 _RESERVED: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 
 
-class _Segment(msgspec.Struct):
+class _Segment(msgspec.Struct, gc=False):
     total_size: Count
     allocated_size: Count
     segment_pool_id: PoolId = DEFAULT_POOL
 
 
-class _Event(msgspec.Struct):
+class _Event(msgspec.Struct, gc=False):
     action: str
     size: Count = 0
 
@@ -46,11 +47,9 @@ def read_memory_snapshot(path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryU
     Raises:
         InputError: as :func:`memory_use`, or no JSON.
     """
-    try:
-        value = msgspec.json.decode(read_bytes(path, limits))
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InputError(path, str(error), _EXPECTED) from error
-    return memory_use(value, path, limits)
+    # Before torch 2.0 it is a list: the segments alone.
+    value = read_json(path, limits, _Snapshot | list[_Segment], _EXPECTED)  # type: ignore[arg-type]
+    return _memory_use(_Snapshot(value) if isinstance(value, list) else value)
 
 
 def memory_use(value: Any, path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryUse:
@@ -67,6 +66,10 @@ def memory_use(value: Any, path: Path, limits: Limits = DEFAULT_LIMITS) -> Memor
         snapshot = msgspec.convert(value, _Snapshot)
     except (msgspec.ValidationError, RecursionError) as error:
         raise InputError(path, str(error), _EXPECTED) from error
+    return _memory_use(snapshot)
+
+
+def _memory_use(snapshot: _Snapshot) -> MemoryUse:
     allocated = sum(segment.allocated_size for segment in snapshot.segments)
     reserved = sum(segment.total_size for segment in snapshot.segments)
     # Of several devices each has a history of its own, and their peaks are of different moments.
@@ -90,6 +93,8 @@ def _check_size(value: Any, path: Path, limits: Limits) -> None:
     count = sum(len(part) for part in parts if isinstance(part, list | tuple))
     if count > limits.events:
         raise limits.refuse(path, "events", f"{count:,} segments and events")
+    if count * _EVENT_BYTES > limits.memory_bytes:
+        raise limits.refuse(path, "memory_bytes", f"{count:,} segments and events")
 
 
 def _peak(now: int, latest_first: list[_Event], signs: dict[str, int]) -> int | None:

@@ -48,6 +48,7 @@ _COPIES: Final = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "Ato
 _MEMORIES: Final = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed",
                     5: "Device Static", 6: "Managed Static"}  # fmt: skip
 _LARGEST: Final = (1 << 63) - 1
+_MOST_COLUMNS: Final = 2000
 _ALLOWED: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ})
 
 
@@ -126,6 +127,7 @@ def convert_nsight(
 def _opened(path: Path, limits: Limits) -> sqlite3.Connection:
     database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(limits.string_length, 1 << 20))
+    database.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, _MOST_COLUMNS)
     database.text_factory = lambda raw: raw.decode("utf-8", "replace")
 
     def authorise(action: int, *_: object) -> int:
@@ -222,19 +224,21 @@ class _Reading:
         return json.dumps(fields)[:-1] + ', "traceEvents": [\n'
 
     def _columns(self, table: str) -> set[str]:
-        return {about[0] for about in self.database.execute(f'SELECT * FROM "{table}"').description}
+        # Without a row: the first one is computed as soon as the statement is executed.
+        cursor = self.database.execute(f'SELECT * FROM "{table}" LIMIT 0')
+        return {about[0] for about in cursor.description}
 
     def _rows(self, table: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-        """The rows of a table; a column that it lacks is None in each."""
+        """The rows of a table; a column that it lacks is None in each. No other column is read:
+        a file can compute thousands of them for each row."""
+        present = self._columns(table)
         # Names stand in this module, none of them comes from the file.
-        cursor = self.database.execute(f'SELECT * FROM "{table}"')
-        named = {about[0]: position for position, about in enumerate(cursor.description)}
-        positions = [named.get(column) for column in columns]
-        for row in cursor:
+        selected = [f'"{column}"' if column in present else "NULL" for column in columns]
+        for row in self.database.execute(f'SELECT {", ".join(selected)} FROM "{table}"'):
             self.events += 1
             if self.events > self.limits.events:
                 raise self.limits.refuse(self.path, "events", "more rows in its tables")
-            yield tuple(None if position is None else row[position] for position in positions)
+            yield row
 
     def _put(self, pid: int | None, event: dict[str, Any], head: str) -> None:
         pid = pid if self.processes else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import pickletools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,12 @@ from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 _EXPECTED: Final = "a pickle of plain data: numbers, texts, lists, tuples, sets and dictionaries"
 _LONGEST_INTEGER: Final = 1 << 512
 _MARK: Final = object()
+_KEYS: Final = frozenset({int, float, bool, str, bytes, type(None)})
+"""What may be a key or an element of a set. No tuples: the hash of one is made of those of all in
+it, so that a hundred bytes can ask for more than a computer ever finishes."""
+
+_OPERATION_BYTES: Final = 100
+"""What the value of one operation takes, roughly, with its place in a container."""
 
 _VALUES: Final = frozenset(
     {
@@ -68,11 +74,14 @@ def read_pickle(path: Path, limits: Limits = DEFAULT_LIMITS) -> Any:
             than ``limits`` allow; ``limits.events`` bounds the opcodes.
     """
     machine = _Machine(path, limits)
+    most_operations = limits.memory_bytes // _OPERATION_BYTES
     content = io.BytesIO(read_bytes(path, limits))
     try:
         for number, (opcode, argument, at) in enumerate(pickletools.genops(content)):
             if number >= limits.events:
                 raise limits.refuse(path, "events", "a pickle of more operations")
+            if number >= most_operations:
+                raise limits.refuse(path, "memory_bytes", "a pickle of more operations")
             if opcode.name == "STOP":
                 return machine.result()
             machine.step(opcode.name, argument, at or 0)
@@ -90,6 +99,7 @@ class _Machine:
         self._limits = limits
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
+        self._depths: dict[int, tuple[int, Any]] = {}  # of tuples in tuples, by id; they stay alive
 
     def result(self) -> Any:
         """What is left at the end."""
@@ -117,7 +127,7 @@ class _Machine:
             stack.append(_CONSTANTS[name])
         elif name in _TUPLES:
             count = _TUPLES[name]
-            stack.append(tuple([self._pop() for _ in range(count)][::-1]))
+            stack.append(self._tuple([self._pop() for _ in range(count)][::-1]))
         elif name not in _IGNORED:
             self._container(name, at)
 
@@ -132,9 +142,9 @@ class _Machine:
             case "LIST":
                 stack.append(self._marked())
             case "TUPLE":
-                stack.append(tuple(self._marked()))
+                stack.append(self._tuple(self._marked()))
             case "FROZENSET":
-                stack.append(frozenset(self._marked()))
+                stack.append(frozenset(_hashable(self._marked())))
             case "POP":
                 stack.pop()
             case "POP_MARK":
@@ -153,6 +163,7 @@ class _Machine:
         """Puts values into the container below them."""
         if name == "SETITEM":
             value, key = self._pop(), self._pop()
+            _hashable((key,))
             self._of(dict)[key] = value
         elif name == "APPEND":
             value = self._pop()
@@ -164,7 +175,19 @@ class _Machine:
             elif name == "APPENDS":
                 self._of(list).extend(items)
             else:
-                self._of(set).update(items)
+                self._of(set).update(_hashable(items))
+
+    def _tuple(self, items: list[Any]) -> tuple[Any, ...]:
+        """``items`` as a tuple, unless tuples would lie in it too deep: what walks through them, as
+        C code does to compare or free them, would overflow the stack."""
+        value = tuple(items)
+        inside = [self._depths.get(id(item), (1, None))[0] for item in items if type(item) is tuple]
+        if inside:
+            depth = 1 + max(inside)
+            if depth > self._limits.nesting:
+                raise self._limits.refuse(self._path, "nesting", "tuples nested too deeply")
+            self._depths[id(value)] = (depth, value)
+        return value
 
     def _checked(self, value: Any) -> Any:
         if isinstance(value, str | bytes | bytearray):
@@ -208,4 +231,12 @@ class _Machine:
 def _pairs(items: list[Any]) -> dict[Any, Any]:
     if len(items) % 2:
         raise ValueError("a key without a value")
-    return dict(zip(items[::2], items[1::2], strict=True))
+    return dict(zip(_hashable(items[::2]), items[1::2], strict=True))
+
+
+def _hashable(keys: Sequence[Any]) -> Sequence[Any]:
+    """``keys``; ValueError unless all are scalars."""
+    for key in keys:
+        if type(key) not in _KEYS:
+            raise ValueError(f"a {type(key).__name__} as a key")
+    return keys

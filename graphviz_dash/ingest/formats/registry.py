@@ -119,6 +119,26 @@ def foreign_format(path: Path, limits: Limits = DEFAULT_LIMITS) -> ForeignFormat
     return row
 
 
+def read_foreign(
+    path: Path, scratch: Path, limits: Limits = DEFAULT_LIMITS
+) -> tuple[ForeignContent, ...]:
+    """The content of the foreign file at ``path``, for each process in it; ``scratch`` is a folder
+    for what is converted.
+
+    Raises:
+        InputError: a file of no known kind, one that cannot be read, or more than ``limits`` or
+            this machine's memory allow.
+    """
+    row = foreign_format(path, limits)
+    try:
+        return row.read(path, scratch, limits)
+    except MemoryError as error:
+        actual = f"a {row.kind} that takes more memory than there is"
+        raise InputError(path, actual, "a smaller file") from error
+    except RecursionError as error:
+        raise InputError(path, f"a {row.kind} nested too deeply", "a flatter file") from error
+
+
 def reading_method(kind: SourceKind) -> str | None:
     """How files of ``kind`` are read, as a manifest says it; None: they are kept as they are."""
     return next(row.method for row in FORMATS if row.kind is kind)

@@ -25,7 +25,7 @@ from graphviz_dash.ingest.limits import Limits
 
 T = TypeVar("T")
 
-_CUT = re.compile(rb'}(?=\s*,\s*{\s*")')
+_CUT = re.compile(rb'}(?=\s*,\s*{\s*["}])')
 _BETWEEN = re.compile(rb"\s*,\s*")
 _ARRAY_END = re.compile(rb"}\s*\]")
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{}]', re.DOTALL)

@@ -1,0 +1,66 @@
+"""Small files that were made to freeze, crash or exhaust whoever reads them, by name."""
+
+from __future__ import annotations
+
+import gzip
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+_KERNEL = '"graph_1_node_0"[style="bold" shape="record" label="{KERNEL\n| '
+
+
+def _dot(label: str) -> bytes:
+    text = f'digraph dot {{\nsubgraph cluster_1 {{\n{_KERNEL}{label}\n}}"];\n}}\n}}\n'
+    return text.encode()
+
+
+def _wide_database() -> bytes:
+    """A table whose 1,500 generated columns are half a megabyte each, for every row."""
+    generated = ", ".join(f"g{n} AS (filler || filler || filler)" for n in range(1_500))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.sqlite"
+        with closing(sqlite3.connect(file)) as database:
+            database.execute(
+                "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId,"
+                f" correlationId, globalPid, demangledName, filler, {generated})"
+            )
+            database.execute(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (5, 9, 0, 7, 1, 16777216, 1, ?)",
+                ["x" * 700_000],
+            )
+            database.commit()
+        return file.read_bytes()
+
+
+def hostile_files() -> dict[str, bytes]:
+    """Files of a few hundred bytes to a megabyte."""
+    empty_lists = b'{"segments": [], "device_traces": [' + b"[]," * 10_000_000 + b"[]]}"
+    pickled_lists = b"\x80\x04](" + b"]" * 20_000_000 + b"e."
+    return {
+        "hash-of-shared-tuples.pickle": b"\x80\x02})" + b"2\x86" * 64 + b"K\x01s.",
+        "set-of-shared-tuples.pickle": b"\x80\x04\x8f()" + b"2\x86" * 64 + b"\x90.",
+        "nested-tuples.pickle": b"\x80\x02})" + b"\x85" * 200_000 + b"K\x01s.",
+        "nested-tuples-as-value.pickle": b"\x80\x02)" + b"\x85" * 200_000 + b".",
+        "one-list-often.pickle": _one_list_often(),
+        "lists.pickle.gz": gzip.compress(pickled_lists),
+        "spaces.dot": _dot("{ID | 0 | " + " " * 20_000),
+        "launches.dot": _dot("{ID | 0 | " + "\\<\\<\\<" * 3_000),
+        "plain-launches.dot": _dot("").replace(b"{KERNEL\n| ", b"0\n" + b"\\<\\<\\<" * 100_000),
+        "digits.dot": _dot("{ID | 0 | a\\<\\<\\<" + "9" * 5_000 + ",1,0\\>\\>\\>}"),
+        "digits-of-a-flag.dot": _dot("{ID | 0 | a}\n| {priority | " + "9" * 5_000 + "}"),
+        "digits-of-a-node.dot": _dot("").replace(b"node_0", b"node_" + b"9" * 5_000),
+        "empty-lists.json.gz": gzip.compress(empty_lists),
+        "empty-events.json.gz": gzip.compress(b'{"traceEvents": [' + b"{}," * 6_000_000 + b"{}]}"),
+        "generated-columns.sqlite": _wide_database(),
+    }
+
+
+def _one_list_often() -> bytes:
+    """One list of 100,000 events, named 100,000 times."""
+    events = b"](" + b"}\x94h\x02" * 50_000 + b"e"
+    return (
+        b"\x80\x04}\x94(\x8c\x08segments]\x8c\x0ddevice_traces]("
+        + events + b"\x94" + b"h\x01" * 100_000 + b"eu."
+    )  # fmt: skip
