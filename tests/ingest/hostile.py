@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 import sqlite3
 import tempfile
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 _KERNEL = '"graph_1_node_0"[style="bold" shape="record" label="{KERNEL\n| '
@@ -34,6 +36,7 @@ def _wide_database() -> bytes:
         return file.read_bytes()
 
 
+@cache
 def hostile_files() -> dict[str, bytes]:
     """Files of a few hundred bytes to a megabyte."""
     empty_lists = b'{"segments": [], "device_traces": [' + b"[]," * 10_000_000 + b"[]]}"
@@ -49,7 +52,9 @@ def hostile_files() -> dict[str, bytes]:
         "launches.dot": _dot("{ID | 0 | " + "\\<\\<\\<" * 3_000),
         "plain-launches.dot": _dot("").replace(b"{KERNEL\n| ", b"0\n" + b"\\<\\<\\<" * 100_000),
         "digits.dot": _dot("{ID | 0 | a\\<\\<\\<" + "9" * 5_000 + ",1,0\\>\\>\\>}"),
-        "digits-of-a-flag.dot": _dot("{ID | 0 | a}\n| {priority | " + "9" * 5_000 + "}"),
+        "digits-of-a-flag.dot": _dot(
+            "{ID | 0 | a\\<\\<\\<1,1,0\\>\\>\\>}\n| {priority | " + "9" * 5_000 + "}"
+        ),
         "digits-of-a-node.dot": _dot("").replace(b"node_0", b"node_" + b"9" * 5_000),
         "empty-lists.json.gz": gzip.compress(empty_lists),
         "empty-events.json.gz": gzip.compress(b'{"traceEvents": [' + b"{}," * 6_000_000 + b"{}]}"),
@@ -58,9 +63,6 @@ def hostile_files() -> dict[str, bytes]:
 
 
 def _one_list_often() -> bytes:
-    """One list of 100,000 events, named 100,000 times."""
-    events = b"](" + b"}\x94h\x02" * 50_000 + b"e"
-    return (
-        b"\x80\x04}\x94(\x8c\x08segments]\x8c\x0ddevice_traces]("
-        + events + b"\x94" + b"h\x01" * 100_000 + b"eu."
-    )  # fmt: skip
+    """One list of 50,000 events, named 100,000 times."""
+    events = [{"action": "alloc", "size": 1}] * 50_000
+    return pickle.dumps({"segments": [], "device_traces": [events] * 100_000})

@@ -149,7 +149,7 @@ class _Worker:
             stderr=self._errors,
             bufsize=0,  # what a buffer holds, select does not see
             pass_fds=(self._fd,),
-            env=os.environ | _ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(_module_path())},
+            env=os.environ | _ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(module_path())},
             process_group=0,  # an interrupt from the terminal is ours to act on
         )
         assert self._process.stdin is not None
@@ -234,7 +234,7 @@ def _nameless_file(size: int) -> int:
     return fd
 
 
-def _module_path() -> list[str]:
+def module_path() -> list[str]:
     """Where this process finds modules; the current folder only if it is named."""
     own = str(Path(graphviz_dash.__file__).resolve().parent.parent)
     return [own, *(folder for folder in sys.path if folder)]

@@ -1,0 +1,110 @@
+"""Experiments out of zip files, which strangers may have made.
+
+Nothing in one is executed. Only the files that a run's manifest lists are unpacked, each at most as
+large as it says there, so no path leads anywhere else and nothing is unpacked that is not needed.
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, Final
+
+from graphviz_dash.bundle.parts import FIXED_PATHS
+from graphviz_dash.bundle.read import read_bundle, read_manifest
+from graphviz_dash.bundle.schema import MANIFEST, MAX_MANIFEST_BYTES
+from graphviz_dash.errors import InputError
+
+MAX_MEMBERS: Final = 2_000
+MAX_UNPACKED_BYTES: Final = 4 << 30
+"""Of one archive."""
+
+_CHUNK: Final = 1 << 20
+_FIXED: Final = frozenset(FIXED_PATHS.values())
+_GRAPH: Final = re.compile(r"graphs/[^/\\]+\.json")
+_EXPECTED: Final = "a zip file of an experiment: folders of runs, each with a manifest.json"
+_UNREADABLE: Final = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(NotImplementedError, EOFError, OSError, UnicodeError),
+)
+"""What zipfile raises, itself or by the modules behind it, for damaged archives."""
+
+
+def unpack_experiment(archive: IO[bytes], folder: Path, label: str) -> str:
+    """Unpacks every run of ``archive`` into ``folder``, each checked, and returns the name of the
+    folder around them, empty if there is none. Errors call the archive ``label``.
+
+    Raises:
+        InputError: no zip file, no run bundle in it, a damaged one, or more than the limits.
+    """
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            title = _unpack(opened, folder, label)
+    except _UNREADABLE as error:
+        raise InputError(label, f"not a readable zip file ({error})", _EXPECTED) from error
+    except RuntimeError as error:  # zipfile's word for an encrypted member
+        raise InputError(label, str(error), "a zip file without a password") from error
+    for bundle in sorted(folder.iterdir()):
+        read_bundle(bundle)
+    return title
+
+
+def _unpack(archive: zipfile.ZipFile, folder: Path, label: str) -> str:
+    members = archive.infolist()
+    if len(members) > MAX_MEMBERS:
+        raise InputError(label, f"{len(members):,} entries", f"at most {MAX_MEMBERS:,}")
+    by_path: dict[PurePosixPath, list[zipfile.ZipInfo]] = {}
+    for member in members:
+        by_path.setdefault(PurePosixPath(member.filename), []).append(member)
+    runs = [
+        path.parent
+        for path in by_path
+        if path.name == MANIFEST and path.parent.name and ".." not in path.parts
+    ]
+    experiments = {run.parent for run in runs}
+    if not runs:
+        raise InputError(label, f"no {MANIFEST} in a folder of its own", _EXPECTED)
+    if len(experiments) > 1:
+        raise InputError(label, f"runs in {len(experiments)} folders", "one experiment")
+    left = MAX_UNPACKED_BYTES
+    for run in runs:
+        target = folder / run.name
+        target.mkdir(parents=True)
+        (manifest, *repeated) = by_path[run / MANIFEST]
+        if repeated:
+            raise zipfile.BadZipFile(f"{manifest.filename} stands in it twice")
+        left -= _copy(archive, manifest, target / MANIFEST, min(left, MAX_MANIFEST_BYTES), label)
+        for inside, size in _listed_files(target):
+            for member in by_path.get(run / inside, []):
+                (target / inside).parent.mkdir(parents=True, exist_ok=True)
+                left -= _copy(archive, member, target / inside, min(left, size), label)
+    return experiments.pop().name
+
+
+def _listed_files(run: Path) -> Iterator[tuple[str, int]]:
+    """Path and size of each file of a bundle, as its manifest lists them; others than a bundle has
+    are left out, for reading it to complain about."""
+    for entry in read_manifest(run).files:
+        if entry.path in _FIXED or _GRAPH.fullmatch(entry.path):
+            yield entry.path, entry.bytes
+
+
+def _copy(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, most: int, label: str
+) -> int:
+    """Unpacks one member, at most ``most`` bytes of it; returns how many it had."""
+    written = 0
+    with archive.open(member) as source, target.open("xb") as file:
+        while chunk := source.read(_CHUNK):
+            written += len(chunk)
+            if written > most:
+                actual = f"more than {most:,} bytes in {member.filename[-80:]}"
+                expected = f"what its manifest says, at most {MAX_UNPACKED_BYTES >> 30} GiB"
+                raise InputError(label, actual, expected)
+            file.write(chunk)
+    return written

@@ -1,0 +1,183 @@
+"""Uploads are read in a process that is killed when it takes too much, and told of in one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.importers import confined_process
+from graphviz_dash.importers.confined import Bounds, import_confined, unpack_confined
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.progress import CancelledError, watched
+from tests.builders import make_experiment
+from tests.importers.test_bundles import capture, replay
+from tests.ui.state.test_uploads import files, packed
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "made" / "experiment"
+
+
+@pytest.fixture(autouse=True)
+def _made(folder: Path) -> None:
+    folder.parent.mkdir()
+
+
+def misbehaving(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, act: str) -> None:
+    """Readers do ``act`` instead of reading: what a file that nobody foresaw makes them do."""
+    package = tmp_path / "hooks"
+    package.mkdir()
+    hook = (
+        "import os, signal, sys, time\n"
+        "from graphviz_dash.importers import bundles\n"
+        f"def act(*_, **__):\n    {act}\n"
+        "bundles.import_files = act\n"
+    )
+    (package / "misbehaving_reader.py").write_text(hook)
+    module = (
+        "import misbehaving_reader\n"
+        "from graphviz_dash.importers.confined_process import main\n"
+        "main()\n"
+    )
+    (package / "misbehaving_process.py").write_text(module)
+    monkeypatch.setattr(confined_process, "__name__", "misbehaving_process")
+    monkeypatch.syspath_prepend(str(package))
+
+
+def test_a_capture_and_its_replays(tmp_path: Path, folder: Path) -> None:
+    traces = [capture(tmp_path / "m-capture.json.gz"), replay(tmp_path / "m-replay.json.gz")]
+    shares: list[float] = []
+    with watched(shares.append):
+        assert import_confined(traces, folder) == "m"
+    (run,) = load_experiment(folder).runs
+    assert len(run.graphs) == 1
+    assert max(shares) == 1.0
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_an_archive(tmp_path: Path, folder: Path) -> None:
+    experiment = make_experiment(tmp_path / "toy")
+    archive = tmp_path / "toy.zip"
+    archive.write_bytes(packed(experiment).getvalue())
+    assert unpack_confined(archive, folder, "toy.zip") == "toy"
+    assert files(folder) == files(experiment)
+
+
+def test_a_bad_file_is_the_same_error_without_its_folder(tmp_path: Path, folder: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("hello")
+    with pytest.raises(InputError, match=r"^notes.txt: a file of no kind that is known; expected"):
+        import_confined([file], folder)
+    assert list(folder.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        ("[0] * (1 << 40)", "takes more memory"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "takes more memory"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", r"crashed its reader \(SIGSEGV\)"),
+        ("os.abort()", r"crashed its reader \(SIGABRT\)"),
+        ("os._exit(0)", "ended its reader"),
+        ("raise ValueError('unforeseen')", "ended its reader"),
+        ("[None for _ in iter(int, 1)]", "takes more than 3 s"),
+        ("time.sleep(1000)", "takes more than 3 s"),
+    ],
+)
+def test_whatever_it_does_is_one_line(
+    tmp_path: Path,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    act: str,
+    said: str,
+) -> None:
+    misbehaving(monkeypatch, tmp_path, act)
+    file = replay(tmp_path / "trace.json.gz")
+    with pytest.raises(InputError, match=said) as caught:
+        import_confined([file], folder, Bounds(seconds=3 if "3 s" in said else 60))
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("trace.json.gz: a file that")
+    assert list(folder.parent.iterdir()) == []
+    if "ValueError" in act:
+        assert "unforeseen" in caplog.text
+
+
+def _sleepers(marker: str) -> list[int]:
+    """The processes that stand still under this name."""
+    return [
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/environ")
+        if _reads(path, marker)
+    ]
+
+
+def _reads(path: Path, marker: str) -> bool:
+    try:
+        return f"MARKER={marker}\0".encode() in path.read_bytes()
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_it_ends_when_nobody_waits_any_more(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    misbehaving(monkeypatch, tmp_path, "time.sleep(1000)")
+    monkeypatch.setenv("MARKER", str(tmp_path))
+
+    def gives_up(_: float) -> None:
+        raise CancelledError
+
+    with watched(gives_up), pytest.raises(CancelledError):
+        import_confined([replay(tmp_path / "trace.json.gz")], folder)
+    assert _sleepers(str(tmp_path)) == []
+
+
+SERVER = """
+import sys
+from pathlib import Path
+from graphviz_dash.importers import confined_process
+from graphviz_dash.importers.confined import import_confined
+from graphviz_dash.progress import watched
+sys.path.insert(0, sys.argv[3])
+confined_process.__name__ = "misbehaving_process"
+with watched(lambda _: print("waiting", flush=True)):
+    import_confined([Path(sys.argv[1])], Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_it_ends_with_the_process_that_waits(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
+) -> None:
+    misbehaving(monkeypatch, tmp_path, "time.sleep(1000)")
+    file = replay(tmp_path / "trace.json.gz")
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER, file, folder, tmp_path / "hooks"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"MARKER": str(tmp_path)},
+        cwd=ROOT,
+    )
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"waiting\n"
+    assert len(_sleepers(str(tmp_path))) == 2
+    server.send_signal(how)
+    server.wait()
+    server.stdout.close()
+    deadline = time.monotonic() + 60
+    while _sleepers(str(tmp_path)) and time.monotonic() < deadline:
+        os.sched_yield()
+    assert _sleepers(str(tmp_path)) == []
