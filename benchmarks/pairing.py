@@ -24,7 +24,7 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.critical_path import Dependencies, critical_path
-from graphviz_dash.analysis.step.pairing import NOTHING, WorkSequence, pair
+from graphviz_dash.analysis.step.pairing import NOTHING, WorkSequence, pair_items
 
 SIZES = (10_000, 100_000, 1_000_000)
 DIFFER = (0.02, 0.1)
@@ -97,7 +97,7 @@ def measure(count: int, differ: float, repeats: int) -> dict[str, float]:
     times: list[tuple[float, float]] = []
     for _ in range(repeats):
         begin = time.process_time()
-        found = pair(before, after)
+        found = pair_items(before, after)
         middle = time.process_time()
         critical_path(Dependencies.of(len(key), edges), duration)
         times.append((middle - begin, time.process_time() - middle))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from graphviz_dash.analysis.nodes.node_table import NodeRow
-from graphviz_dash.analysis.nodes.whole_graph import Body, WholeGraph
+from graphviz_dash.analysis.nodes.whole_graph import GraphBody, WholeGraph
 from graphviz_dash.dot_text import quoted
 from graphviz_dash.exports.files import replacing
 from graphviz_dash.model.graph import EdgeType, GraphEdge, NodeKind
@@ -73,7 +73,7 @@ def _nodes(whole: WholeGraph, places: tuple[int, ...], indent: str) -> Iterator[
             yield f"{indent}}}"
 
 
-def _cluster(body: Body) -> str:
+def _cluster(body: GraphBody) -> str:
     """A name that Graphviz draws a frame for."""
     return quoted(f"cluster {body.graph}")
 

@@ -13,7 +13,7 @@ from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.failures import failure_text
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.metrics.registry import SECTIONS
-from graphviz_dash.analysis.step.waterfall import Cause, GroupTimes
+from graphviz_dash.analysis.step.waterfall import Cause, StepShare
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.files import replacing
@@ -199,7 +199,7 @@ def _difference(run: RunComparison, pictures: Mapping[str, str]) -> Iterator[str
         yield _shares(by, shares)
 
 
-def _shares(by: str, shares: tuple[GroupTimes, ...]) -> str:
+def _shares(by: str, shares: tuple[StepShare, ...]) -> str:
     shown = shares[:_MOST_SHARES]
     causes = [
         place

@@ -59,7 +59,7 @@ def node_frame(whole: WholeGraph, measured: MeasuredGraph | Missing) -> pl.DataF
 
 
 def _slack(measured: MeasuredGraph | Missing, name: tuple[str, int]) -> dict[str, object]:
-    place = None if isinstance(measured, Missing) else measured.places.get(name)
+    place = None if isinstance(measured, Missing) else measured.index_of.get(name)
     if isinstance(measured, Missing) or place is None or measured.p50[place] == NOT_SEEN:
         return {}
     return {

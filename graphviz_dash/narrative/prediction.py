@@ -18,7 +18,7 @@ from graphviz_dash.analysis.prediction.predict import (
     PredictionWarning,
     Recommendation,
 )
-from graphviz_dash.analysis.prediction.replay_model import Term
+from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
 from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
 
 _SHOWN_NAME: Final = 60
@@ -52,12 +52,12 @@ def one_off_text(prediction: Prediction) -> str:
 
 
 _GAPS: Final = {
-    Term.KERNEL: "before kernels",
-    Term.WIDE: "more behind kernels that fill the GPU",
-    Term.SET: "around memory sets",
-    Term.COPY: "around copies on the device",
-    Term.HOST_COPY: "around copies from or to the host",
-    Term.JOIN: "more where a node waits for another stream",
+    ReplayTerm.KERNEL: "before kernels",
+    ReplayTerm.WIDE: "more behind kernels that fill the GPU",
+    ReplayTerm.SET: "around memory sets",
+    ReplayTerm.COPY: "around copies on the device",
+    ReplayTerm.HOST_COPY: "around copies from or to the host",
+    ReplayTerm.JOIN: "more where a node waits for another stream",
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from graphviz_dash.analysis.prediction.predict import Prediction, predict
-from graphviz_dash.analysis.prediction.replay_model import Term
+from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.calibration import (
     CALIBRATION_FORMAT,
@@ -24,16 +24,16 @@ from tests.trace_builder import TraceBuilder
 GPU = Gpu("NVIDIA H200", (9, 0), 150_109_880_320, 132)
 
 TERMS = {
-    Term.FIXED: 5_000.0,
-    Term.RANDOM: 9_000.0,
-    Term.KERNEL: 300.0,
-    Term.WIDE: 100.0,
-    Term.SET: 2_000.0,
-    Term.COPY: 1_500.0,
-    Term.HOST_COPY: 4_000.0,
-    Term.JOIN: 1_000.0,
-    Term.HEAT: 0.0,
-    Term.WARPS: 4.0,
+    ReplayTerm.FIXED: 5_000.0,
+    ReplayTerm.RANDOM: 9_000.0,
+    ReplayTerm.KERNEL: 300.0,
+    ReplayTerm.WIDE: 100.0,
+    ReplayTerm.SET: 2_000.0,
+    ReplayTerm.COPY: 1_500.0,
+    ReplayTerm.HOST_COPY: 4_000.0,
+    ReplayTerm.JOIN: 1_000.0,
+    ReplayTerm.HEAT: 0.0,
+    ReplayTerm.WARPS: 4.0,
 }
 
 CALIBRATION = Calibration(

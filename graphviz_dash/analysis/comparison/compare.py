@@ -44,7 +44,7 @@ from graphviz_dash.analysis.ranks.ranks import families
 from graphviz_dash.analysis.ranks.waits import rank_waits
 from graphviz_dash.analysis.step.time_by_category import TimeByCategory, time_by_category
 from graphviz_dash.analysis.step.typical_step import TypicalStep, typical_step
-from graphviz_dash.analysis.step.waterfall import Cause, Waterfall, arrivals, waterfall
+from graphviz_dash.analysis.step.waterfall import Cause, Waterfall, collective_arrivals, waterfall
 from graphviz_dash.analysis.trace.steps import Step, steps
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact, Missing
@@ -91,7 +91,7 @@ def compare(
                 run, waits.get(run.name), replays.get(run.name), taken[run.name]
             )
     last = {
-        name: arrivals([(run, works[run.name]) for run in ranks])
+        name: collective_arrivals([(run, works[run.name]) for run in ranks])
         for name, ranks in (families(experiment).items() if chosen else ())
     }
     runs = []

@@ -35,7 +35,7 @@ class FlatGraph:
     """For each node its index in its own graph; -1 for one that only stands for an end."""
 
 
-def variants(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[FlatGraph]:
+def flat_variants(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[FlatGraph]:
     """``graph`` as each of the ways in which a launch can run it, by what its conditional nodes
     choose: none of its bodies or one. One flat graph where there is no choice.
 

@@ -26,7 +26,7 @@ from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.critical_path import Dependencies
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
 
-Apart: TypeAlias = Mapping[int, tuple[int, int]]
+GroupParts: TypeAlias = Mapping[int, tuple[int, int]]
 """By place a group and a part of it."""
 
 _MOST_CLOCKS: Final = 20_000_000
@@ -52,7 +52,7 @@ def unknown_nodes(graph: CapturedGraph) -> int:
     return sum(node.kind in kinds and _is_unknown(node) for node in graph.nodes)
 
 
-def memory_edges(graph: CapturedGraph, apart: Apart) -> Ints | None:
+def memory_edges(graph: CapturedGraph, apart: GroupParts) -> Ints | None:
     """The dependencies that the nodes of ``graph`` need, (k, 2), source first: enough of them to
     imply all. None for a graph of too many parallel branches, or too much memory in common.
 
@@ -152,7 +152,7 @@ def _looks(pieces: list[list[int]], clocks: _Clocks) -> int:
 def _follow(
     nodes: list[int],
     clocks: _Clocks,
-    apart: Apart,
+    apart: GroupParts,
     needed: set[tuple[int, int]],
 ) -> None:
     """Adds what ``nodes`` (in topological order), which reach the same memory, need of each other:
@@ -166,7 +166,7 @@ def _follow(
         by_chain[clocks.chain[node]].append(node)
 
 
-def _last(node: int, earlier: list[int], count: int, apart: Apart) -> Iterator[int]:
+def _last(node: int, earlier: list[int], count: int, apart: GroupParts) -> Iterator[int]:
     """Those of the first ``count`` of ``earlier``, one after another on a chain, that ``node`` must
     follow and that the others it must follow come before."""
     own = apart.get(node)

@@ -144,7 +144,7 @@ def segment_spans(memory_pass: MemoryPass) -> Iterator[SegmentSpan]:
 
 
 @dataclass(frozen=True)
-class MapRow:
+class PoolMapRow:
     """What one graph uses on a map of its pool: spans ``(begin, end, use)`` in bytes."""
 
     graph: str
@@ -161,7 +161,7 @@ class PoolMap:
     """Sum of the segments, in bytes."""
     starts: tuple[int, ...]
     """Where each segment begins, in bytes."""
-    rows: tuple[MapRow, ...]
+    rows: tuple[PoolMapRow, ...]
     """What each graph uses, in the order of the captures."""
 
 
@@ -185,7 +185,7 @@ def pool_map(memory_pass: MemoryPass, pool: PoolId) -> PoolMap:
             else:
                 spans[graph].append((begin, begin + piece.bytes, piece.use))
     rows = tuple(
-        MapRow(graph.graph, tuple(spans[graph.graph]))
+        PoolMapRow(graph.graph, tuple(spans[graph.graph]))
         for graph in memory_pass.graphs
         if graph.pool == pool
     )

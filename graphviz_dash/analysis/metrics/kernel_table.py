@@ -18,7 +18,7 @@ from graphviz_dash.analysis.metrics.measured import measured
 from graphviz_dash.analysis.metrics.run_selection import partner
 from graphviz_dash.analysis.sample_statistics import Floats
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
-from graphviz_dash.analysis.trace.lanes import distinct
+from graphviz_dash.analysis.trace.lanes import distinct_values
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def kernel_uses(trace: Trace, taken: tuple[Step, ...]) -> dict[tuple[str, str], 
     names, name_names = encode(trace.gpu["name"])
     duration = np.maximum(column(trace.gpu, "dur"), 0)[rows]
     keys, code_of = _keys(kind_names, name_names)
-    used, code = distinct(code_of[kinds, names][rows])
+    used, code = distinct_values(code_of[kinds, names][rows])
     counts, totals = _per_step(step, code, duration, len(taken), len(used))
     instances = np.bincount(code, minlength=len(used))
     sums = np.bincount(code, weights=duration, minlength=len(used))
@@ -171,7 +171,7 @@ def _per_step(
     # Sorted by (name, step), the values of one name lie together: no dense steps x names table,
     # which a long trace with many names would make large.
     cell = code.astype(np.int64) * steps_count + step
-    used, place = distinct(cell)
+    used, place = distinct_values(cell)
     count = np.bincount(place, minlength=len(used))
     total = np.bincount(place, weights=duration, minlength=len(used))
     bounds = np.searchsorted(used, np.arange(names_count + 1) * steps_count)

@@ -13,7 +13,7 @@ from graphviz_dash.analysis.nodes.measured_graph import (
     NOT_SEEN,
     MeasuredGraph,
     measure_graph,
-    run_replays,
+    node_timing_replays,
 )
 from graphviz_dash.analysis.nodes.needless_edges import NeedlessEdges, needless_edges
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
@@ -60,7 +60,7 @@ def _needless_of(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Ne
 def run_concurrency(run: Run, tables: Sequence[NodeTable]) -> dict[str, Concurrency | Missing]:
     """For each graph of ``run`` that is launched by itself what its concurrency comes to, or why
     that is not known; ``tables`` are those of all its graphs."""
-    matched = run_replays(run)
+    matched = node_timing_replays(run)
     by_id = {table.graph.id: table for table in tables}
     by_graph: dict[str, Concurrency | Missing] = {}
     for graph in run.graphs:
@@ -80,7 +80,7 @@ def p99_and_slack(
     """p99 and slack of a node, in ns; None where it was not measured."""
     if concurrency is None or isinstance(concurrency, Missing):
         return None, None
-    index = concurrency.measured.places.get((table.graph.id, row.node.index))
+    index = concurrency.measured.index_of.get((table.graph.id, row.node.index))
     if index is None or concurrency.measured.p50[index] == NOT_SEEN:
         return None, None
     return int(concurrency.measured.p99[index]), int(concurrency.measured.slack[index])

@@ -109,25 +109,25 @@ class MeasuredGraph:
         return sum(self.lost[index] for index in self.path.nodes)
 
     @cached_property
-    def places(self) -> dict[tuple[str, int], int]:
-        """The place of each node, by its graph's id and its index in it."""
-        return {node: at for at, node in enumerate(self.nodes)}
+    def index_of(self) -> dict[tuple[str, int], int]:
+        """The index of each node in ``nodes``, by its graph's id and its index there."""
+        return {node: index for index, node in enumerate(self.nodes)}
 
     @cached_property
     def critical(self) -> frozenset[int]:
-        """The places of the critical path."""
+        """The nodes of the critical path."""
         return frozenset(self.path.nodes)
 
     @cached_property
     def lost(self) -> dict[int, int]:
-        """For each place that the trace shows the time lost before it, in ns."""
+        """For each node that the trace shows the time lost before it, in ns."""
         lost_before = dict.fromkeys(np.flatnonzero(self.p50 != NOT_SEEN).tolist(), 0)
         for edge in self.edges:
             lost_before[edge.target] = max(lost_before[edge.target], edge.lost_ns)
         return lost_before
 
 
-def run_replays(run: Run) -> ReplayMatch | None:
+def node_timing_replays(run: Run) -> ReplayMatch | None:
     """The replays that the nodes of ``run`` are timed by; None where it has none."""
     if not run.graphs:
         return None
@@ -147,7 +147,7 @@ def measure_graph(
     flat = flatten(graph, {child.id: child for child in graphs})
     nodes = tuple(zip(flat.owner, flat.index, strict=True))
     index_of = {node: index for index, node in enumerate(nodes)}
-    row_nodes = _places(matched, index_of)
+    row_nodes = _row_nodes(matched, index_of)
     rows = np.flatnonzero(row_nodes >= 0)
     if not len(rows):
         return Missing(Fact.NODE_TIMES, "no replay of this graph was found in the trace")
@@ -192,8 +192,8 @@ def measure_graph(
     )
 
 
-def _places(matched: ReplayMatch, index_of: Mapping[tuple[str, int], int]) -> Ints:
-    """The place of each row's node, -1 for one that has none."""
+def _row_nodes(matched: ReplayMatch, index_of: Mapping[tuple[str, int], int]) -> Ints:
+    """The index of each row's node, -1 for one that has none."""
     most = int(matched.node.max(initial=-1)) + 2
     codes, which = np.unique(
         matched.graph.astype(np.int64) * most + matched.node + 1, return_inverse=True

@@ -24,7 +24,7 @@ from graphviz_dash.model.run import Run
 
 
 @dataclass(frozen=True)
-class Body:
+class GraphBody:
     """A graph inside a node: its id, what it is to the node ("then", "case 2"), and the places of
     its own nodes."""
 
@@ -41,7 +41,7 @@ class WholeGraph:
     """A row for each place, whose node's index is the place."""
     owner: tuple[tuple[str, int], ...]
     """Each place's graph and its index there."""
-    bodies: Mapping[int, tuple[Body, ...]]
+    bodies: Mapping[int, tuple[GraphBody, ...]]
     """What each node holds, by place, for those that hold any."""
     top: tuple[int, ...]
     """The places of the graph itself."""
@@ -94,10 +94,10 @@ def whole_graph(run: Run, graph_id: str) -> WholeGraph:
     Raises:
         KeyError: the run has no graph of that id.
     """
-    return assemble(graph_id, run.graphs, lambda body_id: node_table(run, body_id))
+    return assemble_whole_graph(graph_id, run.graphs, lambda body_id: node_table(run, body_id))
 
 
-def assemble(
+def assemble_whole_graph(
     graph_id: str, graphs: tuple[CapturedGraph, ...], table_of: Callable[[str], NodeTable]
 ) -> WholeGraph:
     """The whole of graph ``graph_id`` from the tables of it and of its bodies.
@@ -128,7 +128,7 @@ def assemble(
     top = tuple(range(len(root.rows)))
     bodies = {
         index: tuple(
-            Body(body, _title(row.node, number), _places(first[body], len(by_id[body].nodes)))
+            GraphBody(body, _title(row.node, number), _places(first[body], len(by_id[body].nodes)))
             for number, body in enumerate(row.node.bodies)
             if body in first
         )

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
-from graphviz_dash.analysis.trace.intervals import NONE, Nesting, pick
+from graphviz_dash.analysis.trace.intervals import NONE, Nesting, values_at
 from graphviz_dash.model.marks import MODULE, SOURCE
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Ops:
 
     def inputs(self, ops: Ints) -> list[tuple[str | None, str | None]]:
         """Shapes and types of the inputs of the innermost operator around each that has them."""
-        rows = pick(self._with_dims, ops)
+        rows = values_at(self._with_dims, ops)
         with_inputs = np.flatnonzero(rows != NONE)
         inputs: list[tuple[str | None, str | None]] = [(None, None)] * len(ops)
         dims, types = (names.at(rows[with_inputs]) for names in (self._dims, self._types))
@@ -110,7 +110,7 @@ class Ops:
         for ident in np.unique(idents):
             mine = linked[idents == ident]
             forward[mine] = makers.of(self.sequence[mine])
-        return pick(forward, self.nesting.nearest(self.linked))
+        return values_at(forward, self.nesting.nearest(self.linked))
 
 
 class _Makers:

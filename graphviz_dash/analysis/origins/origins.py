@@ -10,7 +10,7 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.origins.capture_tables import Flags, Frames, Marks, Names, Ops
-from graphviz_dash.analysis.trace.intervals import NONE, Nesting, pick
+from graphviz_dash.analysis.trace.intervals import NONE, Nesting, values_at
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.marks import MODULE, SOURCE
 
@@ -92,8 +92,8 @@ class Origins:
         self._marks = Marks(capture.annotations)
         self._frames = Frames(capture.python)
         self._op = self._innermost_ops(column(runtime, "external_id")[launches])
-        self._forward = pick(self._ops.forward(), self._op)
-        self._engine = pick(self._ops.nesting.nearest(self._ops.backward), self._op)
+        self._forward = values_at(self._ops.forward(), self._op)
+        self._engine = values_at(self._ops.nesting.nearest(self._ops.backward), self._op)
         self._module = self._modules()
         self._phase = self._phases()
         self._sources = self._find_sources()
@@ -141,8 +141,8 @@ class Origins:
 
     def _inside_engine(self, marks: Ints) -> Ints:
         """``marks``, without those around the whole backward of a launch with a forward op."""
-        begun = pick(self._ops.nesting.start, self._engine)
-        outside = (self._forward != NONE) & (pick(self._marks.nesting.start, marks) < begun)
+        begun = values_at(self._ops.nesting.start, self._engine)
+        outside = (self._forward != NONE) & (values_at(self._marks.nesting.start, marks) < begun)
         return np.where(outside, NONE, marks)
 
     def _modules(self) -> Ints:
@@ -155,8 +155,8 @@ class Origins:
     def _of_forward(self, nesting: Nesting, wanted: Flags) -> Ints:
         """The innermost wanted interval around the forward operator of each launch."""
         has_forward = self._forward != NONE
-        instants = pick(self._ops.nesting.start, self._forward)
-        threads = pick(self._ops.nesting.thread, self._forward)
+        instants = values_at(self._ops.nesting.start, self._forward)
+        threads = values_at(self._ops.nesting.thread, self._forward)
         return np.where(has_forward, nesting.nearest_around(wanted, instants, threads), NONE)
 
     def _phases(self) -> list[str]:
@@ -165,12 +165,12 @@ class Origins:
             marks.is_module | marks.is_optimizer, self._at, self._on
         )
         in_role = role != NONE
-        in_optimizer = in_role & (pick(marks.is_optimizer.astype(np.int64), role) == 1)
+        in_optimizer = in_role & (values_at(marks.is_optimizer.astype(np.int64), role) == 1)
         in_backward_call = (
             self._frames.nesting.nearest_around(self._frames.is_backward, self._at, self._on)
             != NONE
         )
-        numbered = pick(self._ops.nesting.nearest(self._ops.sequence >= 0), self._op) != NONE
+        numbered = values_at(self._ops.nesting.nearest(self._ops.sequence >= 0), self._op) != NONE
         rules = [self._engine != NONE, in_optimizer, in_backward_call, in_role | numbered]
         chosen = np.select(rules, [0, 1, 2, 3], default=4)
         words = ("backward", "optimizer", "backward", "forward", "other")
@@ -208,7 +208,7 @@ def _on_other_threads(nesting: Nesting, wanted: Flags, instants: Ints) -> Ints:
     for thread in np.unique(nesting.thread[wanted]):
         on = np.full(len(instants), thread, dtype=np.int64)
         rows = nesting.nearest_around(wanted, instants, on)
-        starts = pick(nesting.start, rows)
+        starts = values_at(nesting.start, rows)
         later = (rows != NONE) & (starts > begun)
         latest, begun = np.where(later, rows, latest), np.where(later, starts, begun)
     return latest

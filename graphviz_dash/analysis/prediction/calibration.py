@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
-from graphviz_dash.analysis.prediction.predict import CONFIDENCE, interval_of
-from graphviz_dash.analysis.prediction.replay_model import Term, replay_time
+from graphviz_dash.analysis.prediction.predict import CONFIDENCE, back_to_back_ns
+from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, replay_time
 from graphviz_dash.analysis.sample_statistics import Floats
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact, Missing
@@ -29,22 +29,22 @@ from graphviz_dash.model.calibration import (
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Environment, Experiment, Gpu
 
-FITTED: Final = tuple(term for term in Term if term is not Term.WARPS)
+FITTED: Final = tuple(term for term in ReplayTerm if term is not ReplayTerm.WARPS)
 """Terms that are found by least squares; the last is searched for."""
 
 WARPS: Final = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 24.0, 32.0)
 """What is tried for Term.WARPS."""
 
 _START: Final = {
-    Term.FIXED: 6_000.0,
-    Term.RANDOM: 8_000.0,
-    Term.KERNEL: 300.0,
-    Term.WIDE: 200.0,
-    Term.SET: 2_000.0,
-    Term.COPY: 2_000.0,
-    Term.HOST_COPY: 5_000.0,
-    Term.JOIN: 1_500.0,
-    Term.HEAT: 0.0,
+    ReplayTerm.FIXED: 6_000.0,
+    ReplayTerm.RANDOM: 8_000.0,
+    ReplayTerm.KERNEL: 300.0,
+    ReplayTerm.WIDE: 200.0,
+    ReplayTerm.SET: 2_000.0,
+    ReplayTerm.COPY: 2_000.0,
+    ReplayTerm.HOST_COPY: 5_000.0,
+    ReplayTerm.JOIN: 1_500.0,
+    ReplayTerm.HEAT: 0.0,
 }
 _ROUNDS: Final = 3
 _REWEIGHTED: Final = 20
@@ -152,7 +152,7 @@ def calibrate(recorded: Sequence[RecordedWorkload], source: CalibrationSource) -
     samples = []
     for index, workload in enumerate(recorded):
         others = [*recorded[:index], *recorded[index + 1 :]]
-        without = _assembled(others, _fit(others, multiprocessors, terms[Term.WARPS]), source)
+        without = _assembled(others, _fit(others, multiprocessors, terms[ReplayTerm.WARPS]), source)
         samples.append(_sample(workload, rough, without))
     return _with_errors(rough, tuple(samples))
 
@@ -160,7 +160,7 @@ def calibrate(recorded: Sequence[RecordedWorkload], source: CalibrationSource) -
 def predicted_times(workload: RecordedWorkload, calibration: Calibration) -> tuple[float, float]:
     """Step time and back-to-back interval that ``calibration`` predicts, in ns."""
     replay = replay_time(workload.step, calibration.terms, calibration.gpu.multiprocessors)
-    return replay.total_ns, interval_of(replay, calibration, len(workload.step))
+    return replay.total_ns, back_to_back_ns(replay, calibration, len(workload.step))
 
 
 def _median(values: Sequence[int]) -> int:
@@ -173,10 +173,13 @@ def _fit(
     """The terms with the least relative errors, for the best of WARPS or the one given."""
     best: tuple[float, dict[str, float]] | None = None
     for tried in WARPS if warps is None else (warps,):
-        terms: dict[str, float] = {**{k.value: v for k, v in _START.items()}, Term.WARPS: tried}
+        terms: dict[str, float] = {
+            **{k.value: v for k, v in _START.items()},
+            ReplayTerm.WARPS: tried,
+        }
         # The longest way through several streams depends on the terms that it gives.
         for _ in range(_ROUNDS):
-            terms = {**_solved(recorded, terms, multiprocessors), Term.WARPS: tried}
+            terms = {**_solved(recorded, terms, multiprocessors), ReplayTerm.WARPS: tried}
         missed = _relative(recorded, terms, multiprocessors)
         score = float(np.abs(missed).mean())
         if best is None or score < best[0]:

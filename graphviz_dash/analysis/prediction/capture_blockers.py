@@ -17,7 +17,7 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, work_looks
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, work_signature
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.intervals import Nesting
 from graphviz_dash.analysis.trace.lanes import link_launches
@@ -316,9 +316,9 @@ def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     unlike = [index for index in others if len(step.steps[index].gpu_rows)]
     if not unlike:
         return
-    usual = work_looks(trace, step.steps[step.matching[0]])
+    usual = work_signature(trace, step.steps[step.matching[0]])
     # The first step may still warm up: a later one shows what the program does.
-    other = work_looks(trace, step.steps[unlike[-1]])
+    other = work_signature(trace, step.steps[unlike[-1]])
     pairs = zip(usual.looks, other.looks, strict=False)
     shorter = min(len(usual.looks), len(other.looks))
     first_difference = next(

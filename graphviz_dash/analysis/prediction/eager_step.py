@@ -408,7 +408,7 @@ def _main_of(lane: Ints, has_default: bool) -> int | None:
     return int(lane[0]) if lane[0] == lane[-1] else None
 
 
-def exclusive_of(step: EagerStep) -> Ints:
+def exclusive_busy_ns(step: EagerStep) -> Ints:
     """What each item adds to the busy time of the traced step, in ns."""
     order = np.argsort(step.begin, kind="stable")
     exclusive = np.zeros(len(step), dtype=np.int64)
@@ -417,7 +417,7 @@ def exclusive_of(step: EagerStep) -> Ints:
 
 
 @dataclass(frozen=True)
-class WorkLooks:
+class WorkSignature:
     """What one step launched, in order: kind, name, grid, block and size of each item, and the
     launching rows of ``trace.runtime`` (-1: not told)."""
 
@@ -425,7 +425,7 @@ class WorkLooks:
     launches: Ints
 
 
-def work_looks(trace: Trace, step: Step) -> WorkLooks:
+def work_signature(trace: Trace, step: Step) -> WorkSignature:
     """The work of any step of the trace, to be compared with another one's."""
     read = _Read(_Work(trace), step, _Calls(trace))
     columns = [
@@ -433,4 +433,4 @@ def work_looks(trace: Trace, step: Step) -> WorkLooks:
         trace.gpu["name"].gather(read.rows).to_list(),
         *(column(trace.gpu, name)[read.rows].tolist() for name in (*_SHAPE, "bytes")),
     ]
-    return WorkLooks(list(zip(*columns, strict=True)), read.call)
+    return WorkSignature(list(zip(*columns, strict=True)), read.call)

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
-from graphviz_dash.analysis.prediction.replay_model import Term, item_features
+from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, item_features
 from graphviz_dash.analysis.prediction.step_modules import ItemModules
 from graphviz_dash.analysis.sample_statistics import Floats
 
@@ -71,7 +71,7 @@ def predict_modules(
     for name in dict.fromkeys(parts.names):
         mine = np.flatnonzero(names == name)
         runs = int(np.count_nonzero(np.diff(mine) > 1)) + 1
-        launches = runs * terms[Term.FIXED]
+        launches = runs * terms[ReplayTerm.FIXED]
         predictions.append(
             ModulePrediction(
                 name=name,

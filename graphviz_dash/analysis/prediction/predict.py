@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step, exclusive_of
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step, exclusive_busy_ns
 from graphviz_dash.analysis.prediction.module_prediction import ModulePrediction, predict_modules
 from graphviz_dash.analysis.prediction.replay_model import ReplayTime, replay_time
 from graphviz_dash.analysis.prediction.step_modules import item_modules
@@ -215,7 +215,9 @@ def predict_step(
     terms, multiprocessors = calibration.terms, calibration.gpu.multiprocessors
     replay = replay_time(step, terms, multiprocessors)
     step_ns = _around(replay.total_ns, calibration.error)
-    interval_ns = _around(interval_of(replay, calibration, len(step)), calibration.interval_error)
+    interval_ns = _around(
+        back_to_back_ns(replay, calibration, len(step)), calibration.interval_error
+    )
     eager, side = _eager_side(step, clean)
     names = trace.info.device_names
     gpu = gpu or (names[0] if names else None)
@@ -251,7 +253,7 @@ def predict_step(
         else predict_modules(
             step,
             modules,
-            exclusive_of(step).astype(np.float64),
+            exclusive_busy_ns(step).astype(np.float64),
             eager.value,
             terms,
             multiprocessors,
@@ -264,7 +266,7 @@ def predict_step(
     )
 
 
-def interval_of(replay: ReplayTime, calibration: Calibration, nodes: int) -> float:
+def back_to_back_ns(replay: ReplayTime, calibration: Calibration, nodes: int) -> float:
     """The graphed step back to back: launches lie beside the work, unless they take longer."""
     device = replay.total_ns - replay.fixed_ns - replay.random_ns + calibration.interval_fixed_ns
     fixed, each = calibration.replay_cpu_ns

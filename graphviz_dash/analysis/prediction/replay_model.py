@@ -22,7 +22,7 @@ from graphviz_dash.analysis.prediction.replay_schedule import replay_schedule
 from graphviz_dash.analysis.sample_statistics import Floats
 
 
-class Term(StrEnum):
+class ReplayTerm(StrEnum):
     """What a replay takes beside its work. In ns for each of its kind, except WARPS."""
 
     FIXED = "fixed"
@@ -72,7 +72,7 @@ class ReplayTime:
     """By how much work at the same time lengthens these."""
     heat_ns: float
     """What the power limit adds."""
-    gaps: tuple[tuple[Term, int, float], ...]
+    gaps: tuple[tuple[ReplayTerm, int, float], ...]
     """What passes between nodes along the way: term, how often and how much."""
     features: Mapping[str, float]
     """How often each term counts, by its name: what a calibration is fitted to."""
@@ -83,23 +83,23 @@ class ReplayTime:
         return sum(ns for _, _, ns in self.gaps)
 
 
-def item_features(step: EagerStep, multiprocessors: int) -> dict[Term, Floats]:
+def item_features(step: EagerStep, multiprocessors: int) -> dict[ReplayTerm, Floats]:
     """For each term that counts items how often it counts each, shape (items,)."""
     kind = np.array(step.kind)
     kernel = kind == "kernel"
-    host = np.array([engine > 0 for engine in engines_of(step)], dtype=np.bool_)
+    host = np.array([engine > 0 for engine in item_engines(step)], dtype=np.bool_)
     ahead = _ahead(step)
-    warps = demand_of(step, multiprocessors, 1.0)
+    warps = gpu_demand(step, multiprocessors, 1.0)
     wide = np.where(ahead >= 0, (warps[ahead] >= 1.0) & kernel[ahead], False)
     other = np.array([bool(sources) for sources in step.after], dtype=np.bool_)
     return {
-        Term.KERNEL: kernel.astype(np.float64),
-        Term.WIDE: (kernel & wide).astype(np.float64),
-        Term.SET: (kind == "memset").astype(np.float64),
-        Term.COPY: ((kind == "memcpy") & ~host).astype(np.float64),
-        Term.HOST_COPY: ((kind == "memcpy") & host).astype(np.float64),
-        Term.JOIN: other.astype(np.float64),
-        Term.HEAT: np.where(kernel & _hot(step), step.duration, 0).astype(np.float64),
+        ReplayTerm.KERNEL: kernel.astype(np.float64),
+        ReplayTerm.WIDE: (kernel & wide).astype(np.float64),
+        ReplayTerm.SET: (kind == "memset").astype(np.float64),
+        ReplayTerm.COPY: ((kind == "memcpy") & ~host).astype(np.float64),
+        ReplayTerm.HOST_COPY: ((kind == "memcpy") & host).astype(np.float64),
+        ReplayTerm.JOIN: other.astype(np.float64),
+        ReplayTerm.HEAT: np.where(kernel & _hot(step), step.duration, 0).astype(np.float64),
     }
 
 
@@ -109,18 +109,18 @@ def _hot(step: EagerStep) -> np.typing.NDArray[np.bool_]:
     return named & (step.duration >= _HOT_NS)
 
 
-def demand_of(step: EagerStep, multiprocessors: int, warps: float) -> Floats:
+def gpu_demand(step: EagerStep, multiprocessors: int, warps: float) -> Floats:
     """The share of the GPU that each item asks for: its warps over ``warps`` on each of the
     multiprocessors, 1 at most. A copy to or from the host asks for its whole engine, other copies
     and sets for nothing."""
     each = np.ceil(step.threads / _WARP) * step.blocks
     share = each / max(warps * multiprocessors, 1.0)
-    to_or_from_host = np.array([engine > 0 for engine in engines_of(step)], dtype=np.bool_)
+    to_or_from_host = np.array([engine > 0 for engine in item_engines(step)], dtype=np.bool_)
     kernel = np.array(step.kind) == "kernel"
     return np.where(kernel, np.minimum(share, 1.0), np.where(to_or_from_host, 1.0, 0.0))
 
 
-def engines_of(step: EagerStep) -> list[int]:
+def item_engines(step: EagerStep) -> list[int]:
     """What each item runs on: 1 and 2 are the engines that copy to the device and from it."""
     return [1 if "HtoD" in name else 2 if "DtoH" in name else 0 for name in step.name]
 
@@ -130,7 +130,7 @@ def draws_random(step: EagerStep) -> bool:
     return any(_RANDOM.search(name) for name in step.name)
 
 
-def before_of(step: EagerStep) -> list[list[int]]:
+def item_dependencies(step: EagerStep) -> list[list[int]]:
     """What each item waits for: the one ahead of it on its stream, and those of other streams."""
     ahead = _ahead(step).tolist()
     return [
@@ -156,32 +156,32 @@ def replay_time(step: EagerStep, terms: Mapping[str, float], multiprocessors: in
     random = float(draws_random(step))
     # What is launched programmatically begins before the end of what is ahead of it.
     alone = np.maximum(step.duration - step.overlapped, 0).astype(np.float64)
-    demand = demand_of(step, multiprocessors, terms[Term.WARPS])
-    timeline = replay_schedule(alone, cost, before_of(step), demand, engines_of(step))
+    demand = gpu_demand(step, multiprocessors, terms[ReplayTerm.WARPS])
+    timeline = replay_schedule(alone, cost, item_dependencies(step), demand, item_engines(step))
     on_path = {term: counts[timeline.path] for term, counts in features.items()}
     gaps = tuple(
         (term, int(np.count_nonzero(counts)), float(counts.sum() * terms[term]))
         for term, counts in on_path.items()
-        if term is not Term.HEAT and counts.any()
+        if term is not ReplayTerm.HEAT and counts.any()
     )
-    heat = float(on_path[Term.HEAT].sum() * terms[Term.HEAT])
+    heat = float(on_path[ReplayTerm.HEAT].sum() * terms[ReplayTerm.HEAT])
     work = float(alone[timeline.path].sum())
     return ReplayTime(
-        total_ns=terms[Term.FIXED]
-        + random * terms[Term.RANDOM]
+        total_ns=terms[ReplayTerm.FIXED]
+        + random * terms[ReplayTerm.RANDOM]
         + work
         + timeline.slowed_ns
         + heat
         + sum(ns for _, _, ns in gaps),
-        fixed_ns=terms[Term.FIXED],
-        random_ns=random * terms[Term.RANDOM],
+        fixed_ns=terms[ReplayTerm.FIXED],
+        random_ns=random * terms[ReplayTerm.RANDOM],
         work_ns=work,
         slowed_ns=timeline.slowed_ns,
         heat_ns=heat,
         gaps=gaps,
         features={
-            Term.FIXED: 1.0,
-            Term.RANDOM: random,
+            ReplayTerm.FIXED: 1.0,
+            ReplayTerm.RANDOM: random,
             **{term.value: float(counts.sum()) for term, counts in on_path.items()},
         },
     )

@@ -18,7 +18,7 @@ from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.origins.capture_tables import Flags, Frames, Ops
 from graphviz_dash.analysis.origins.origins import near
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
-from graphviz_dash.analysis.trace.intervals import NONE, Nesting, pick
+from graphviz_dash.analysis.trace.intervals import NONE, Nesting, values_at
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.marks import MODULE
@@ -136,9 +136,9 @@ def _around(trace: Trace, step: EagerStep, nesting: Nesting, wanted: Flags) -> I
     external = column(runtime, "external_id")[calls]
     op = link_launches(np.where(linked & (external > 0), external, NONE), ops.external).launch
     op = np.where(op != NONE, op, np.where(linked, ops.nesting.around(at, on), NONE))
-    forward = pick(ops.forward(), op)
+    forward = values_at(ops.forward(), op)
     there = nesting.nearest_around(
-        wanted, pick(ops.nesting.start, forward), pick(ops.nesting.thread, forward)
+        wanted, values_at(ops.nesting.start, forward), values_at(ops.nesting.thread, forward)
     )
     there = np.where(forward != NONE, there, NONE)
     # Within the engine the forward's module tells more than a range around the whole backward.

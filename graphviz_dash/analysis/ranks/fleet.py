@@ -17,7 +17,7 @@ import polars as pl
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.metrics.kernel_table import kernel_uses
 from graphviz_dash.analysis.replays.replays import launched_rows
-from graphviz_dash.analysis.trace.collectives import collective_of
+from graphviz_dash.analysis.trace.collectives import collective_kind
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, exclusive_ns, steps
 
@@ -222,7 +222,7 @@ def _p95(values: list[int]) -> float | None:
 
 def _communicates(trace: Trace) -> np.ndarray[Any, np.dtype[np.bool_]]:
     codes, names = encode(trace.gpu["name"])
-    is_collective = np.array([collective_of(name) is not None for name in names], dtype=np.bool_)
+    is_collective = np.array([collective_kind(name) is not None for name in names], dtype=np.bool_)
     return is_collective[codes] if len(names) else np.zeros(trace.gpu.height, np.bool_)
 
 

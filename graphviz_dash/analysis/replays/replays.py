@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
-from graphviz_dash.analysis.graph.flatten import variants
+from graphviz_dash.analysis.graph.flatten import flat_variants
 from graphviz_dash.analysis.replays.graph_chooser import (
     NO_IDENTITIES,
     Choice,
@@ -229,7 +229,7 @@ class _Catalogue:
     ) -> None:
         by_id = {graph.id: graph for graph in graphs}
         top = [graph for graph in graphs if graph.parent is None]
-        flats = [flat for graph in top for flat in variants(graph, by_id)]
+        flats = [flat for graph in top for flat in flat_variants(graph, by_id)]
         self.graphs = tuple(by_id)
         self.root_of = tuple(_root(graph, by_id) for graph in graphs)
         self.roots = [flat.root for flat in flats]

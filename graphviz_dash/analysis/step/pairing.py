@@ -51,7 +51,7 @@ _WINDOW: Final = 256
 """How far behind the partners of its predecessors a lost item is looked for."""
 
 
-class Method(IntEnum):
+class PairMethod(IntEnum):
     """How a pair was found; the order is the order of trust."""
 
     ORDER = 0
@@ -72,12 +72,12 @@ METHOD_NAMES: Final = (
 )
 
 _CONFIDENCE: Final = {
-    Method.ORDER: 0.99,
-    Method.CONTEXT: 0.95,
-    Method.NAME_AND_LAUNCH: 0.9,
-    Method.OPERATOR: 0.8,
-    Method.NAME: 0.6,
-    Method.SPLIT: 0.6,
+    PairMethod.ORDER: 0.99,
+    PairMethod.CONTEXT: 0.95,
+    PairMethod.NAME_AND_LAUNCH: 0.9,
+    PairMethod.OPERATOR: 0.8,
+    PairMethod.NAME: 0.6,
+    PairMethod.SPLIT: 0.6,
 }
 _CERTAIN: Final = 1.0
 
@@ -125,7 +125,7 @@ class ItemPairs:
     """How sure the pair is, 0 to 1."""
 
 
-def pair(before: WorkSequence, after: WorkSequence) -> ItemPairs:
+def pair_items(before: WorkSequence, after: WorkSequence) -> ItemPairs:
     """Pairs the items of two sides; see the module for the method."""
     if len(before.key) == len(after.key) and np.array_equal(before.key, after.key):
         linear = len(after.edges) >= len(after.key) - 1 and _is_line(after)
@@ -192,9 +192,9 @@ class _Pairing:
         self._by_context()
         before, after = self._sides
         for method, eager_codes, graph_codes in (
-            (Method.NAME_AND_LAUNCH, before.key, after.key),
-            (Method.OPERATOR, before.op, after.op),
-            (Method.NAME, before.name, after.name),
+            (PairMethod.NAME_AND_LAUNCH, before.key, after.key),
+            (PairMethod.OPERATOR, before.op, after.op),
+            (PairMethod.NAME, before.name, after.name),
         ):
             self._between(method, eager_codes, graph_codes)
         self._by_split()
@@ -208,13 +208,13 @@ class _Pairing:
         return ItemPairs(
             before=np.concatenate((partner[paired], extra[:, 0]))[order],
             after=graph_items[order],
-            method=np.concatenate((methods, np.full(len(extra), int(Method.SPLIT))))[order],
-            confidence=np.concatenate((sure, np.full(len(extra), _CONFIDENCE[Method.SPLIT])))[
+            method=np.concatenate((methods, np.full(len(extra), int(PairMethod.SPLIT))))[order],
+            confidence=np.concatenate((sure, np.full(len(extra), _CONFIDENCE[PairMethod.SPLIT])))[
                 order
             ],
         )
 
-    def _take(self, eager: int, graph: int, method: Method, sure: float) -> None:
+    def _take(self, eager: int, graph: int, method: PairMethod, sure: float) -> None:
         self._partner[0][eager], self._partner[1][graph] = graph, eager
         self._method[graph], self._sure[graph] = method, sure
 
@@ -238,7 +238,7 @@ class _Pairing:
                 mine, node, sure = entered
                 head = self._head[node]
                 self._started[head] = self._entered[head] = True
-                stopped = self._follow(mine, node, Method.ORDER, sure)
+                stopped = self._follow(mine, node, PairMethod.ORDER, sure)
                 self._open_after(head)
                 if stopped != NOTHING:
                     self._cut(stopped)
@@ -279,7 +279,7 @@ class _Pairing:
             return None
         level, score, _, places = max(good)
         tied = sum((level, score) == other[:2] for other in good)
-        return *places, _CONFIDENCE[Method.ORDER] if tied == 1 else 1 / tied
+        return *places, _CONFIDENCE[PairMethod.ORDER] if tied == 1 else 1 / tied
 
     def _find_chains(self) -> None:
         """Head and tail of each chain of the graph; those that depend on nothing are opened."""
@@ -319,7 +319,7 @@ class _Pairing:
             item = onward[item]
         return free_items
 
-    def _follow(self, eager: int, graph: int, method: Method, sure: float) -> int:
+    def _follow(self, eager: int, graph: int, method: PairMethod, sure: float) -> int:
         """Pairs two chains from (one, other) on, as long as they go on alike; the item of the graph
         at which they do so no more."""
         next_eager, next_graph = self._onward
@@ -363,16 +363,16 @@ class _Pairing:
             )
             for eager, graph in seeds:
                 if self._partner[0][eager] == NOTHING and self._partner[1][graph] == NOTHING:
-                    sure = _CONFIDENCE[Method.CONTEXT]
-                    self._follow(eager, graph, Method.CONTEXT, sure)
+                    sure = _CONFIDENCE[PairMethod.CONTEXT]
+                    self._follow(eager, graph, PairMethod.CONTEXT, sure)
                     self._onward = self._backward
                     eager_before, graph_before = self._onward[0][eager], self._onward[1][graph]
-                    self._follow(eager_before, graph_before, Method.CONTEXT, sure)
+                    self._follow(eager_before, graph_before, PairMethod.CONTEXT, sure)
                     self._onward = self._forward
 
     # -- what is left -----------------------------------------------------------------------------
 
-    def _between(self, method: Method, eager_codes: Ints, graph_codes: Ints) -> None:
+    def _between(self, method: PairMethod, eager_codes: Ints, graph_codes: Ints) -> None:
         """Pairs what is left by a code, between the partners of the nodes before and after."""
         lost: dict[int, list[int]] = {}
         partner = self._partner
@@ -428,7 +428,7 @@ class _Pairing:
                     if partner == NOTHING:
                         continue
                     node = beside if side == 1 else partner
-                    differs = beside in joined or self._method[node] == Method.OPERATOR
+                    differs = beside in joined or self._method[node] == PairMethod.OPERATOR
                     if differs and self._ops[opposite][partner] == ops[item]:
                         joined[item] = partner
                         break

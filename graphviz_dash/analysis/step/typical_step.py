@@ -67,7 +67,7 @@ class WorkItem:
 
 
 @dataclass(frozen=True)
-class EachStep:
+class PerStepTimes:
     """The times of the same items in each step, shape (steps, items), in ns."""
 
     launch: Ints
@@ -111,7 +111,7 @@ class TypicalStep:
     """For a node of a graph launch the least time over the steps between the end of the last node
     before it in the same launch (the start of the launch's first node, where there is none) and its
     start; 0 for other items."""
-    each: EachStep
+    each: PerStepTimes
     """The times of which these are medians, step by step: as large as the trace, and without steps
     where only the typical one was kept."""
     cpu_ns: int
@@ -133,7 +133,7 @@ class TypicalStep:
     def typical(self) -> TypicalStep:
         """The same without the times of each step."""
         none = np.zeros((0, len(self.items)), dtype=np.int64)
-        return replace(self, each=EachStep(none, none, none, none))
+        return replace(self, each=PerStepTimes(none, none, none, none))
 
 
 def typical_step(
@@ -262,7 +262,7 @@ def _typical(
     lanes = column(trace.gpu, "stream") + (column(trace.gpu, "device") << 32)
     lane = np.unique(lanes[first.rows], return_inverse=True)[1].reshape(-1)
     edges = _edges(first, lane, nodes)
-    each = EachStep(
+    each = PerStepTimes(
         *(
             np.stack([getattr(read, name) for read in reads])
             for name in ("launch", "call", "start", "duration")

@@ -83,7 +83,7 @@ class CauseTimes:
 
 
 @dataclass(frozen=True)
-class GroupTimes:
+class StepShare:
     """The step's times that belong to one module or operator, in both runs."""
 
     label: str
@@ -117,9 +117,9 @@ class Waterfall:
     """Parts of the baseline's step time."""
     after: CauseTimes
     """Parts of the run's step time."""
-    modules: tuple[GroupTimes, ...]
+    modules: tuple[StepShare, ...]
     """Both steps divided by module, each wholly, the largest saving first."""
-    operators: tuple[GroupTimes, ...]
+    operators: tuple[StepShare, ...]
     """Both steps divided by operator, each wholly, the largest saving first."""
     pairs: WorkPairs
     """Which work of the run stands for which of the baseline."""
@@ -152,7 +152,7 @@ class Waterfall:
         return abs(self.saved.remainder) / self.before_ns if self.before_ns else 0.0
 
 
-def arrivals(runs: Sequence[tuple[Run, TypicalStep | Missing]]) -> dict[int, int] | None:
+def collective_arrivals(runs: Sequence[tuple[Run, TypicalStep | Missing]]) -> dict[int, int] | None:
     """When the last of the ranks of one mode arrives at each of their collectives in a clean step;
     None where one of them has no clean pass or no typical step, or there is one only."""
     ranks = [
@@ -175,7 +175,7 @@ def waterfall(
 
     ``work`` and ``base`` are their typical steps, or why they have none. ``return_ns`` is the least
     time that any traced step of the experiment took to return from its final synchronisation;
-    ``last`` are the :func:`arrivals` of the ranks of the baseline and of the run.
+    ``last`` are the :func:`collective_arrivals` of the ranks of the baseline and of the run.
     """
     for side in (run, baseline):
         if side.clean is None or not side.clean.steps:
@@ -259,7 +259,7 @@ def _shares(
     models: tuple[StepModel, StepModel],
     wholes: tuple[CauseTimes, CauseTimes],
     label: Callable[[WorkItem, WorkItem], str],
-) -> tuple[GroupTimes, ...]:
+) -> tuple[StepShare, ...]:
     """Both steps divided by ``label`` of each item and its partner in the run (itself without)."""
     sides = (pairs.before, pairs.after)
     sums: list[dict[str, CauseTimes]] = [{}, {}]
@@ -275,7 +275,7 @@ def _shares(
         rest = wholes[side] - _sum(sums[side].values())
         sums[side][STEP_LEVEL] = rest
     shares = [
-        GroupTimes(
+        StepShare(
             name,
             sums[0].get(name, CauseTimes()),
             sums[1].get(name, CauseTimes()),

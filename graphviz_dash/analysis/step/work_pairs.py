@@ -16,7 +16,13 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.step.pairing import METHOD_NAMES, NOTHING, ItemPairs, WorkSequence, pair
+from graphviz_dash.analysis.step.pairing import (
+    METHOD_NAMES,
+    NOTHING,
+    ItemPairs,
+    WorkSequence,
+    pair_items,
+)
 from graphviz_dash.analysis.step.typical_step import TypicalStep, WorkItem
 from graphviz_dash.analysis.trace.signatures import normalised
 
@@ -113,13 +119,15 @@ class WorkPairs:
 def pair_work(before: TypicalStep, after: TypicalStep) -> WorkPairs:
     """Pairs the work of the baseline's step with that of the run's."""
     codes = _Codes()
-    key, op, name = codes.of(before.items)
-    other, other_op, other_name = codes.of(after.items)
-    lanes = WorkSequence.in_lanes(key, op, name, before.lane)
+    eager_key, eager_op, eager_name = codes.of(before.items)
+    graph_key, graph_op, graph_name = codes.of(after.items)
+    lanes = WorkSequence.in_lanes(eager_key, eager_op, eager_name, before.lane)
     first = (
-        WorkSequence(key, op, name, before.edges) if before.group.max(initial=-1) >= 0 else lanes
+        WorkSequence(eager_key, eager_op, eager_name, before.edges)
+        if before.group.max(initial=-1) >= 0
+        else lanes
     )
-    matches = pair(first, WorkSequence(other, other_op, other_name, after.edges))
+    matches = pair_items(first, WorkSequence(graph_key, graph_op, graph_name, after.edges))
     return WorkPairs(before, after, _rows(before, after, matches))
 
 

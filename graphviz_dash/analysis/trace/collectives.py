@@ -56,7 +56,7 @@ MEETING: Final = (Collective.ALL_REDUCE, Collective.ALL_GATHER, Collective.REDUC
 
 
 @lru_cache(maxsize=65536)
-def collective_of(name: str) -> Collective | None:
+def collective_kind(name: str) -> Collective | None:
     """The kind of a kernel's communication by its name; None for other kernels."""
     if categorise("kernel", name) is not Category.COMMUNICATION:
         return None
@@ -128,12 +128,12 @@ def is_communication(trace: Trace) -> npt.NDArray[np.bool_]:
     if not len(names):
         return np.zeros(0, dtype=np.bool_)
     is_kernel = np.array([name == "kernel" for name in kind_names], dtype=np.bool_)
-    is_ours = np.array([collective_of(text) is not None for text in texts], dtype=np.bool_)
+    is_ours = np.array([collective_kind(text) is not None for text in texts], dtype=np.bool_)
     return np.asarray(is_ours[names] & is_kernel[kinds])
 
 
 def collective_kinds(trace: Trace, rows: Ints) -> list[Collective]:
     """The kind of each of ``rows`` of ``trace.gpu``, which are communication."""
     names, texts = encode(trace.gpu["name"])
-    kinds = [collective_of(text) or Collective.UNKNOWN for text in texts]
+    kinds = [collective_kind(text) or Collective.UNKNOWN for text in texts]
     return [kinds[code] for code in names[rows].tolist()]

@@ -82,10 +82,10 @@ class Nesting:
 
     def nearest_around(self, wanted: npt.NDArray[np.bool_], instants: Ints, thread: Ints) -> Ints:
         """For each instant on its thread the innermost wanted interval that holds it, or NONE."""
-        return pick(self.nearest(wanted), self.around(instants, thread))
+        return values_at(self.nearest(wanted), self.around(instants, thread))
 
 
-def pick(values: Ints, rows: Ints) -> Ints:
+def values_at(values: Ints, rows: Ints) -> Ints:
     """``values`` at ``rows``, and NONE where the row is NONE."""
     if not len(values):
         return np.full(len(rows), NONE, dtype=np.int64)

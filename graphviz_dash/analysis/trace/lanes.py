@@ -299,8 +299,8 @@ def _merged(start: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 def _tracks(owner: Ints, track: Ints) -> tuple[Ints, Ints, Ints]:
     """The distinct (owner, track) pairs, sorted, and the code of each slice's pair."""
-    owners, owner_code = distinct(owner)
-    tracks, track_code = distinct(track)
+    owners, owner_code = distinct_values(owner)
+    tracks, track_code = distinct_values(track)
     pair = owner_code.astype(np.int64) * len(tracks) + track_code
     used = (
         np.flatnonzero(np.bincount(pair, minlength=1))
@@ -311,7 +311,7 @@ def _tracks(owner: Ints, track: Ints) -> tuple[Ints, Ints, Ints]:
     return owners[used // len(tracks)], tracks[used % len(tracks)], code.astype(np.int64)
 
 
-def distinct(values: Ints) -> tuple[Ints, Ints]:
+def distinct_values(values: Ints) -> tuple[Ints, Ints]:
     """The distinct values, sorted, and the place of each value among them; by counting where they
     lie close together, which is several times faster than sorting them all."""
     low = int(values.min())

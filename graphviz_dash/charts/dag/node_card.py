@@ -210,7 +210,7 @@ def _times(row: NodeRow, table: NodeTable) -> tuple[Field, ...]:
 
 
 def _slack(table: NodeTable, index: int, measured: MeasuredGraph | None) -> tuple[Field, ...]:
-    place = None if measured is None else measured.places.get((table.graph.id, index))
+    place = None if measured is None else measured.index_of.get((table.graph.id, index))
     if measured is None or place is None or measured.p50[place] == NOT_SEEN:
         return ()
     critical = place in measured.critical

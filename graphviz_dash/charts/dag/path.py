@@ -51,7 +51,7 @@ def path_marks(whole: WholeGraph, measured: MeasuredGraph | None) -> PathMarks:
     place = {name: at for at, name in enumerate(whole.owner)}
     known = {
         place[name]: (int(measured.slack[at]), at)
-        for name, at in measured.places.items()
+        for name, at in measured.index_of.items()
         if name in place and measured.p50[at] != NOT_SEEN
     }
     slack = {at: ns for at, (ns, _) in known.items()}

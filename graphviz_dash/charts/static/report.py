@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from graphviz_dash.analysis.nodes.measured_graph import measure_graph, run_replays
+from graphviz_dash.analysis.nodes.measured_graph import measure_graph, node_timing_replays
 from graphviz_dash.analysis.nodes.whole_graph import whole_graph
 from graphviz_dash.charts.dag.view import folded
 from graphviz_dash.charts.static.comparison import break_even_still, waterfall_still, where_still
@@ -66,6 +66,6 @@ def _graph(comparison: Comparison, runs: list[Run]) -> str | None:
         return None
     whole = [graph for graph in run.graphs if graph.parent is None]
     graph = max(whole, key=lambda one: len(one.nodes))
-    measured = measure_graph(graph, run.graphs, run_replays(run))
+    measured = measure_graph(graph, run.graphs, node_timing_replays(run))
     drawn = folded(whole_graph(run, graph.id), None if isinstance(measured, Missing) else measured)
     return dag_still(drawn, f"{run.name} {graph.id}")

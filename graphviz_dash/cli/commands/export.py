@@ -11,7 +11,7 @@ import polars as pl
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.kernel_table import kernel_table
-from graphviz_dash.analysis.nodes.measured_graph import measure_graph, run_replays
+from graphviz_dash.analysis.nodes.measured_graph import measure_graph, node_timing_replays
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
 from graphviz_dash.charts.static.report import stills
 from graphviz_dash.cli.loading import loaded_experiment, loaded_run
@@ -104,7 +104,7 @@ def nodes(run: Path, file: Path, graph_id: str | None) -> None:
     loaded = loaded_run(run)
     whole = _whole(loaded, graph_id)
     graph = next(one for one in loaded.graphs if one.id == whole.table.graph.id)
-    measured = measure_graph(graph, loaded.graphs, run_replays(loaded))
+    measured = measure_graph(graph, loaded.graphs, node_timing_replays(loaded))
     summary = write_table(node_frame(whole, measured), file)
     _tell_file(file, f"{summary.rows:,} nodes, {len(summary.columns)} columns")
 

@@ -16,7 +16,7 @@ from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.diff.graph_pair import check_device_launch
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack, run_concurrency
-from graphviz_dash.analysis.nodes.node_table import NodeTable, longest_first, node_table
+from graphviz_dash.analysis.nodes.node_table import NodeTable, node_table, nodes_by_duration
 from graphviz_dash.cli.loading import loaded_run
 from graphviz_dash.cli.text.agreement import agreement_lines
 from graphviz_dash.cli.text.figures import (
@@ -238,7 +238,7 @@ def _print_graph(
     elif found is not None:
         for sentence in concurrency_sentences(found):
             click.echo(f"  {sentence}")
-    longest = longest_first(table)[:count]
+    longest = nodes_by_duration(table)[:count]
     if not longest:
         return
     click.echo()

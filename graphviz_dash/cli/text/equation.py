@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.step.waterfall import Cause, CauseTimes, GroupTimes, Waterfall
+from graphviz_dash.analysis.step.waterfall import Cause, CauseTimes, StepShare, Waterfall
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table, shorten
 from graphviz_dash.narrative.equation import ranks_method
 from graphviz_dash.units import format_count, format_ns, format_percent
@@ -67,7 +67,7 @@ def signed_ns(value: int) -> str:
     return f"+{format_ns(-value)}" if value < 0 else f"-{format_ns(value)}" if value else "0 ns"
 
 
-def _print_shares(found: Waterfall, title: str, shares: tuple[GroupTimes, ...], count: int) -> None:
+def _print_shares(found: Waterfall, title: str, shares: tuple[StepShare, ...], count: int) -> None:
     shown = shares[:count]
     print_heading(
         f"{found.run} by {title}, {len(shown)} of {len(shares)}, largest difference first"

@@ -12,7 +12,7 @@ from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
 from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable
 from graphviz_dash.analysis.ranks.ranks import ModeRanks
-from graphviz_dash.analysis.step.waterfall import GroupTimes, Waterfall
+from graphviz_dash.analysis.step.waterfall import StepShare, Waterfall
 from graphviz_dash.exports.documents.figures import figures_document
 from graphviz_dash.exports.documents.ranks import ranks_document
 from graphviz_dash.exports.documents.run import (
@@ -174,7 +174,7 @@ def waterfall_document(found: Waterfall) -> dict[str, object]:
     }
 
 
-def _share_document(share: GroupTimes) -> dict[str, object]:
+def _share_document(share: StepShare) -> dict[str, object]:
     return {
         "label": share.label,
         "saved": {"total": share.saved.total, **asdict(share.saved)},

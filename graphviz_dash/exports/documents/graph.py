@@ -6,7 +6,7 @@ from collections import Counter
 
 from graphviz_dash.analysis.diff.graph_pair import check_device_launch
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack
-from graphviz_dash.analysis.nodes.node_table import NodeTable, longest_first
+from graphviz_dash.analysis.nodes.node_table import NodeTable, nodes_by_duration
 from graphviz_dash.analysis.replays.alignment_accuracy import agreement
 from graphviz_dash.exports.documents.values import number
 from graphviz_dash.model.absence import Missing
@@ -131,7 +131,7 @@ def graph_document(
                 "source": row.origin.source,
             }
             for row, spread in (
-                (row, p99_and_slack(found, table, row)) for row in longest_first(table)[:count]
+                (row, p99_and_slack(found, table, row)) for row in nodes_by_duration(table)[:count]
             )
         ],
     }

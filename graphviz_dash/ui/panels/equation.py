@@ -9,7 +9,7 @@ import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison, Evidence, Piece, RunComparison
 from graphviz_dash.analysis.step.typical_step import TypicalStep
-from graphviz_dash.analysis.step.waterfall import Cause, GroupTimes, Waterfall
+from graphviz_dash.analysis.step.waterfall import Cause, StepShare, Waterfall
 from graphviz_dash.analysis.step.work_pairs import PairKind, PairRow
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.charts.figures.waterfall import waterfall_chart
@@ -67,7 +67,7 @@ def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
     _pairs(waterfall)
 
 
-def _shares(shares: tuple[GroupTimes, ...], by: str) -> None:
+def _shares(shares: tuple[StepShare, ...], by: str) -> None:
     data: dict[str, list[Any]] = {
         by.capitalize(): [short_name(printable(share.label)) for share in shares],
         "Difference, us": [-share.saved.total / 1e3 for share in shares],

@@ -11,7 +11,7 @@ from graphviz_dash.analysis.graph.device_launch import DeviceLaunch
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, graph_concurrency
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph, measure_graph
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, assemble
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, assemble_whole_graph
 from graphviz_dash.analysis.origins.attribution import Attribution, attribute
 from graphviz_dash.analysis.step.eager_change import EagerCounterpart, eager_changes
 from graphviz_dash.model.absence import Missing
@@ -53,7 +53,7 @@ def whole_without_times(key: str, run_name: str, graph_id: str) -> WholeGraph:
     return STORE.derived(
         key,
         ("whole without times", run_name, graph_id),
-        lambda _: assemble(
+        lambda _: assemble_whole_graph(
             graph_id,
             graphs,
             lambda one: build_node_table(by_id[one], _origins(key, run_name, one), None, graphs),
@@ -94,7 +94,7 @@ def whole(key: str, run_name: str, graph_id: str) -> WholeGraph:
     return STORE.derived(
         key,
         ("whole", run_name, graph_id),
-        lambda _: assemble(graph_id, run.graphs, lambda one: nodes(key, run_name, one)),
+        lambda _: assemble_whole_graph(graph_id, run.graphs, lambda one: nodes(key, run_name, one)),
     )
 
 

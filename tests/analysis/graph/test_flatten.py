@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from graphviz_dash.analysis.graph.flatten import flatten, variants
+from graphviz_dash.analysis.graph.flatten import flat_variants, flatten
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
 from tests.analysis.scenes import graph_of, kernel
 
@@ -43,6 +43,6 @@ def test_a_child_graph_lies_between_its_neighbours() -> None:
 
 def test_a_conditional_node_runs_its_body_or_not() -> None:
     graphs = holding(NodeKind.CONDITIONAL)
-    ways = variants(graphs[OUTER], graphs)
+    ways = flat_variants(graphs[OUTER], graphs)
     assert sorted(flat.owner.count(BODY) for flat in ways) == [0, 2]
     assert {flat.root for flat in ways} == {OUTER}

@@ -7,7 +7,7 @@ import pytest
 from graphviz_dash.analysis.fold.fold import fold
 from graphviz_dash.analysis.fold.tree import FoldKind, Group, Leaf, ancestors, groups
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, assemble
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, assemble_whole_graph
 from graphviz_dash.analysis.origins.attribution import attribute
 from graphviz_dash.analysis.replays.replays import match_replays
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
@@ -22,7 +22,7 @@ def whole_of(graphs: tuple[CapturedGraph, ...], launches: list[list[str]]) -> Wh
         graph = next(graph for graph in graphs if graph.id == graph_id)
         return build_node_table(graph, attribute(graph, None), found, graphs)
 
-    return assemble("graph-0", graphs, table)
+    return assemble_whole_graph("graph-0", graphs, table)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from graphviz_dash.analysis.prediction.calibration import (
     recorded_workload,
 )
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
-from graphviz_dash.analysis.prediction.replay_model import Term, replay_time
+from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, replay_time
 from graphviz_dash.bundle.calibration import read_calibration, write_calibration
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_experiment
@@ -59,10 +59,10 @@ def recordings(folder: Path, noise: float = 0.0) -> list[RecordedWorkload]:
 
 def test_it_finds_the_terms_that_made_the_recordings(tmp_path: Path) -> None:
     found = calibrate(recordings(tmp_path), SOURCE)
-    assert found.terms[Term.FIXED] == pytest.approx(TERMS[Term.FIXED], rel=0.01)
-    assert found.terms[Term.KERNEL] == pytest.approx(TERMS[Term.KERNEL], rel=0.01)
+    assert found.terms[ReplayTerm.FIXED] == pytest.approx(TERMS[ReplayTerm.FIXED], rel=0.01)
+    assert found.terms[ReplayTerm.KERNEL] == pytest.approx(TERMS[ReplayTerm.KERNEL], rel=0.01)
     # What no recording has is not made up.
-    assert found.terms[Term.HOST_COPY] == 0
+    assert found.terms[ReplayTerm.HOST_COPY] == 0
     assert found.interval_fixed_ns == pytest.approx(1_000, abs=5)
     assert found.capture == pytest.approx((500_000, 1.0))
     assert found.instantiate_ns == pytest.approx((50_000, 3_000))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step, exclusive_of
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step, exclusive_busy_ns
 from graphviz_dash.analysis.trace.steps import StepMethod
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Fact, Missing
@@ -65,7 +65,7 @@ class TestLikeSteps:
         found = step_of(tmp_path, [("a", 7, 50_000), ("b", 8, 50_000)])
         assert found.work_ns == 100_000
         assert found.busy_ns == 60_000
-        assert exclusive_of(found).tolist() == [50_000, 10_000]
+        assert exclusive_busy_ns(found).tolist() == [50_000, 10_000]
 
 
 class TestStreams:

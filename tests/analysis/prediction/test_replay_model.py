@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.prediction.replay_model import Term
+from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
 from tests.analysis.predictions import TERMS, line_trace, predicted, with_terms
 
 
@@ -27,7 +27,7 @@ class TestReplay:
     def test_random_numbers_cost_a_replay_once(self, tmp_path: Path) -> None:
         plain = predicted(line_trace(tmp_path))
         drawn = predicted(line_trace(tmp_path, name="fused_dropout_kernel_vec"))
-        assert drawn.step_ns.value - plain.step_ns.value == TERMS[Term.RANDOM]
+        assert drawn.step_ns.value - plain.step_ns.value == TERMS[ReplayTerm.RANDOM]
 
     def test_the_parts_add_up(self, tmp_path: Path) -> None:
         trace = line_trace(tmp_path, duration=30_000, gap=40_000, name="nvjet_tst_128x64")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.prediction.replay_model import Term
+from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.model.calibration import CALIBRATION_VERSION
 
@@ -11,7 +11,7 @@ def test_it_is_of_the_version_that_is_read_and_names_every_term() -> None:
     calibration = shipped_calibration()
     assert calibration.version == CALIBRATION_VERSION
     assert "H200" in calibration.gpu.name
-    assert set(calibration.terms) == set(Term)
+    assert set(calibration.terms) == set(ReplayTerm)
 
 
 def test_its_error_holds_nine_of_ten_of_its_samples() -> None:

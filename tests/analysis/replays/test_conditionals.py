@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from graphviz_dash.analysis.graph.flatten import variants
+from graphviz_dash.analysis.graph.flatten import flat_variants
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
 from graphviz_dash.analysis.origins.attribution import attribute
 from graphviz_dash.analysis.replays.replays import ReplayMatch, match_replays
@@ -170,7 +170,7 @@ def test_conditionals_inside_bodies_and_child_graphs() -> None:
     found = match_replays(graphs, scene_of([["outer", "deep", "m1"], ["outer", "m1"]]).trace())
     assert owners(found, 0) == [("graph-0.0.0.0", 0), (deepest.id, 0), ("graph-0", 1)]
     assert owners(found, 1) == [("graph-0.0.0.0", 0), ("graph-0", 1)]
-    assert len(variants(graphs[0], {graph.id: graph for graph in graphs})) == 3
+    assert len(flat_variants(graphs[0], {graph.id: graph for graph in graphs})) == 3
 
 
 def test_too_many_choices_leave_bodies_out() -> None:
@@ -179,12 +179,12 @@ def test_too_many_choices_leave_bodies_out() -> None:
         graph_of([kernel(0, "m0"), *(conditional(1 + n, IF, 1) for n in range(many))]),
         *(body("graph-0", 1 + n, 0, [f"b{n}"]) for n in range(many)),
     )
-    assert len(variants(graphs[0], {graph.id: graph for graph in graphs})) == 1
+    assert len(flat_variants(graphs[0], {graph.id: graph for graph in graphs})) == 1
     found = match_replays(graphs, scene_of([["m0"]]).trace())
     assert found.node.tolist() == [0]
 
 
 def test_a_graph_without_conditionals_is_one() -> None:
     plain = graph_of([kernel(0, "m0"), kernel(1, "m1")])
-    (flat,) = variants(plain, {plain.id: plain})
+    (flat,) = flat_variants(plain, {plain.id: plain})
     assert flat.graph is plain

@@ -6,7 +6,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.step.pairing import NOTHING, ItemPairs, Method, WorkSequence, pair
+from graphviz_dash.analysis.step.pairing import (
+    NOTHING,
+    ItemPairs,
+    PairMethod,
+    WorkSequence,
+    pair_items,
+)
 from graphviz_dash.analysis.unique_context import unique_pairs
 from tests.analysis.programs import program
 
@@ -33,7 +39,7 @@ def test_pairs_what_is_the_same_whatever_differs_and_in_whatever_order_branches_
     seeds: list[int], differ: float, branches: int, by_lane: bool
 ) -> None:
     made = [program(seed, layers=30, differ=differ, branches=branches) for seed in seeds]
-    found = [_found(pair(*one.sides(by_lane))) for one in made]
+    found = [_found(pair_items(*one.sides(by_lane))) for one in made]
     right = sum(len(pairs & one.truth) for pairs, one in zip(found, made, strict=True))
     assert right / sum(map(len, found)) >= 0.99, "precision"
     assert right / sum(len(one.truth) for one in made) >= 0.99, "recall"
@@ -43,7 +49,7 @@ def test_pairs_what_is_the_same_whatever_differs_and_in_whatever_order_branches_
 @given(st.integers(0, 10_000))
 def test_a_program_against_itself_is_paired_whole(seed: int) -> None:
     made = program(seed, differ=0.0)
-    found = pair(*made.sides())
+    found = pair_items(*made.sides())
     assert _found(found) == made.truth
     assert found.confidence.min() >= 0.9
 
@@ -67,8 +73,8 @@ def test_the_order_of_independent_branches_changes_nothing(seed: int) -> None:
     made = program(seed, differ=0.0, shuffled=False)
     before, after = made.sides()
     moved, order = _renumbered(after)
-    found = {(one, order[node]) for one, node in _found(pair(before, moved))}
-    assert found == _found(pair(before, after)) == made.truth
+    found = {(one, order[node]) for one, node in _found(pair_items(before, moved))}
+    assert found == _found(pair_items(before, after)) == made.truth
 
 
 @settings(max_examples=20, deadline=None)
@@ -79,7 +85,7 @@ def test_nor_does_it_where_kernels_differ(seeds: list[int]) -> None:
         made = program(seed, layers=30, differ=0.1, shuffled=False)
         before, after = made.sides()
         moved, order = _renumbered(after)
-        pairs = {(one, order[node]) for one, node in _found(pair(before, moved))}
+        pairs = {(one, order[node]) for one, node in _found(pair_items(before, moved))}
         right += len(pairs & made.truth)
         found += len(pairs)
         true += len(made.truth)
@@ -88,23 +94,23 @@ def test_nor_does_it_where_kernels_differ(seeds: list[int]) -> None:
 
 
 def test_equal_lines_are_paired_by_order_and_are_certain() -> None:
-    found = pair(_line([1, 2, 3]), _line([1, 2, 3]))
+    found = pair_items(_line([1, 2, 3]), _line([1, 2, 3]))
     assert _found(found) == {(0, 0), (1, 1), (2, 2)}
-    assert found.method.tolist() == [Method.ORDER] * 3
+    assert found.method.tolist() == [PairMethod.ORDER] * 3
     assert found.confidence.tolist() == [1.0] * 3
 
 
 def test_another_kernel_of_the_same_operator_is_paired_by_it() -> None:
     before = _line([1, 2, 3, 4], [1, 2, 3, 4])
     after = _line([1, 20, 3, 4], [1, 2, 3, 4])
-    found = pair(before, after)
+    found = pair_items(before, after)
     assert (1, 1) in _found(found)
-    assert Method(int(found.method[1])) is Method.OPERATOR
+    assert PairMethod(int(found.method[1])) is PairMethod.OPERATOR
     assert found.confidence[1] < found.confidence[0]
 
 
 def test_what_only_one_side_has_stays_alone() -> None:
-    found = pair(
+    found = pair_items(
         _line([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6]),
         _line([1, 2, 9, 3, 5, 6], [1, 2, NOTHING, 3, 5, 6], [1, 2, 9, 3, 5, 6]),
     )
@@ -113,19 +119,19 @@ def test_what_only_one_side_has_stays_alone() -> None:
 
 def test_one_kernel_that_became_two_has_both() -> None:
     """The operator 2 runs one kernel eager, and another and a reduction in the graph."""
-    found = pair(
+    found = pair_items(
         _line([1, 2, 3, 4, 5], [1, 2, 3, 4, 5]),
         _line([1, 20, 21, 3, 4, 5], [1, 2, 2, 3, 4, 5]),
     )
     assert {(1, 1), (1, 2)} <= _found(found)
-    assert Method(int(found.method[2])) is Method.SPLIT
+    assert PairMethod(int(found.method[2])) is PairMethod.SPLIT
 
 
 def test_a_missing_repeat_does_not_shift_the_rest() -> None:
     block = [1, 2, 3, 4, 5, 6, 7]
     whole = block * 40
     lost = whole[:100] + whole[102:]
-    found = _found(pair(_line(whole), _line(lost)))
+    found = _found(pair_items(_line(whole), _line(lost)))
     assert len(found) == len(lost)
     assert (279, 277) in found
     assert (99, 99) in found
@@ -140,20 +146,20 @@ def test_twins_are_paired_with_a_confidence_that_says_so() -> None:
         np.array([1, 2, 3, 2, 3, 4]),
         np.array(edges),
     )
-    found = pair(_line([1, 2, 3, 2, 3, 4]), after)
+    found = pair_items(_line([1, 2, 3, 2, 3, 4]), after)
     assert len(_found(found)) == 6
     assert found.confidence[1] == 0.5
 
 
 def test_nothing_is_paired_with_nothing() -> None:
     empty = _line([])
-    assert len(pair(empty, empty).after) == 0
-    assert len(pair(_line([1, 2]), empty).after) == 0
-    assert len(pair(empty, _line([1, 2])).after) == 0
+    assert len(pair_items(empty, empty).after) == 0
+    assert len(pair_items(_line([1, 2]), empty).after) == 0
+    assert len(pair_items(empty, _line([1, 2])).after) == 0
 
 
 def test_programs_that_share_nothing_stay_apart() -> None:
-    assert len(pair(_line([1, 2, 3] * 30), _line([4, 5, 6] * 30)).after) == 0
+    assert len(pair_items(_line([1, 2, 3] * 30), _line([4, 5, 6] * 30)).after) == 0
 
 
 def test_unique_contexts_need_their_neighbours() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.analysis.trace.collectives import Collective, collective_of, message_bytes
+from graphviz_dash.analysis.trace.collectives import Collective, collective_kind, message_bytes
 from tests.ranks import ALL_REDUCE
 
 
@@ -27,7 +27,7 @@ from tests.ranks import ALL_REDUCE
     ],
 )
 def test_kinds_are_told_by_name(name: str, kind: Collective | str | None) -> None:
-    assert collective_of(name) == kind
+    assert collective_kind(name) == kind
 
 
 @pytest.mark.parametrize(

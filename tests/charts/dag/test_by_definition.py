@@ -10,7 +10,7 @@ import pytest
 
 from graphviz_dash.analysis.fold.fold import FoldBy
 from graphviz_dash.analysis.fold.tree import FoldKind, Group
-from graphviz_dash.analysis.nodes.measured_graph import measure_graph, run_replays
+from graphviz_dash.analysis.nodes.measured_graph import measure_graph, node_timing_replays
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
 from graphviz_dash.charts.dag.layout import ALL
 from graphviz_dash.charts.dag.view import Box, ColourBy, DagView, FoldedGraph, dag_view, folded
@@ -116,7 +116,7 @@ def check_forward(graph: FoldedGraph) -> None:
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.parent.name)
 def test_recorded_graphs(path: Path, by: FoldBy) -> None:
     run = load_run(path)
-    matched = run_replays(run)
+    matched = node_timing_replays(run)
     for one in run.graphs:
         if one.parent is not None:
             continue

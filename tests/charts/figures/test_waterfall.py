@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph, measure_graph, run_replays
+from graphviz_dash.analysis.nodes.measured_graph import (
+    MeasuredGraph,
+    measure_graph,
+    node_timing_replays,
+)
 from graphviz_dash.analysis.nodes.whole_graph import whole_graph
 from graphviz_dash.charts.dag.path import NOT_MEASURED, ON_PATH, path_marks
 from graphviz_dash.charts.dag.view import ColourBy, dag_view, folded
@@ -53,7 +57,7 @@ def test_the_bars_lead_from_one_step_to_the_other(theme: Theme, run: str) -> Non
 
 def _forked() -> tuple[MeasuredGraph, object]:
     run = load_run(SAMPLES / "fork-join" / "graph")
-    found = measure_graph(run.graphs[0], run.graphs, run_replays(run))
+    found = measure_graph(run.graphs[0], run.graphs, node_timing_replays(run))
     assert isinstance(found, MeasuredGraph)
     return found, run
 
@@ -71,7 +75,7 @@ def test_the_critical_path_is_marked_where_not_all_is_on_it() -> None:
 
 def test_a_line_has_no_marks() -> None:
     run = load_run(SAMPLES / "mlp-train" / "graph")
-    found = measure_graph(run.graphs[0], run.graphs, run_replays(run))
+    found = measure_graph(run.graphs[0], run.graphs, node_timing_replays(run))
     assert isinstance(found, MeasuredGraph)
     view = dag_view(folded(whole_graph(run, "graph-0"), found), ColourBy.SLACK, 1.6)
     assert not any(box.critical for box in view.boxes)
