@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +27,7 @@ from graphviz_dash.model.graph import (
     Params,
     SemaphoreParams,
 )
+from graphviz_dash.model.run import Run
 from tests.analysis.replays.test_conditionals import GRAPHS
 
 
@@ -72,7 +72,15 @@ def test_copies_and_sets() -> None:
 
 def test_what_is_not_known_says_why() -> None:
     run = load_run(Path("sample_traces/mlp-train/graph"))
-    bare = replace(run, capture_trace=None, replay_trace=None)
+    bare = Run(
+        path=run.path,
+        manifest=run.manifest,
+        clean=run.clean,
+        graphs=run.graphs,
+        memory=run.memory,
+        capture_trace=None,
+        replay_trace=None,
+    )
     card = node_card(node_table(bare, "graph-0"), 0, np.zeros(0, dtype=np.int64))
     found = fields(card)
     assert found["Operator"].text == "–"
