@@ -1,4 +1,4 @@
-"""A recording of launch costs: life-cycle times of toy graphs of many sizes, every sample kept.
+"""A recording of launch costs: every sample of the life-cycle times of synthetic graphs.
 
 The measurements and their names are those of NVIDIA's sample cudaGraphsPerfScaling; docs/metrics.md
 defines each.

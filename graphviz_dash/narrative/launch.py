@@ -59,9 +59,9 @@ MEASURE_TITLES: Final = {
 _CHAPTER: Final = """
 ## Launch costs
 
-Of toy graphs, recorded by `graphviz-dash bench launch`; all in nanoseconds, and lower is better.
-The definitions are those of NVIDIA's sample cudaGraphsPerfScaling. What is queued behind a waiting
-kernel is timed by events on the GPU, so that the CPU has no part in it.
+Of synthetic graphs, recorded by `graphviz-dash bench launch`; all in nanoseconds, and lower is
+better. The definitions are those of NVIDIA's sample cudaGraphsPerfScaling. What is queued behind a
+waiting kernel is timed by events on the GPU, so that the CPU has no part in it.
 
 | measure | id | what is timed |
 | --- | --- | --- |
@@ -76,7 +76,7 @@ def metrics_chapter() -> str:
         for measure in LaunchMeasure
     ]
     lines.append(
-        "\nThe fit of a measure over straight lines is `base + slope * max(0, nodes - knee)`; "
+        "\nThe fit of a measure over linear chains is `base + slope * max(0, nodes - knee)`; "
         "`knee` is 0 or a\nmeasured size, whichever leaves the smallest squared relative "
         "residuals of the medians. A repeat launch\nis said to take constant time up to a slope "
         f"of {CONSTANT_SLOPE_NS:.0f} ns a node. Intervals come from refitting {RESAMPLES}\n"
@@ -87,18 +87,18 @@ def metrics_chapter() -> str:
 
 
 def topology_name(topology: Topology) -> str:
-    """The topology in words: "line of 100", "4 chains of 10, one root", "line of 100, a Host"."""
+    """Such as "chain of 100", "4 parallel chains of 10, one root", "chain of 100, one Host"."""
     if topology.width == 1:
-        name = f"line of {format_count(topology.length)}"
+        name = f"chain of {format_count(topology.length)}"
     else:
-        roots = "one root" if topology.single_root else "a root each"
-        name = f"{topology.width} chains of {format_count(topology.length)}, {roots}"
+        root = ", one root" if topology.single_root else ""
+        name = f"{topology.width} parallel chains of {format_count(topology.length)}{root}"
     return name if topology.other is None else f"{name}, one {topology.other}"
 
 
 def family_name(family: ChainFamily) -> str:
-    """The family in words: "4 chains, one root"."""
-    return f"{family.width} chains, {'one root' if family.single_root else 'a root each'}"
+    """The family in words: "4 parallel chains", "4 parallel chains, one root"."""
+    return f"{family.width} parallel chains{', one root' if family.single_root else ''}"
 
 
 def costs_sentence(costs: LaunchCosts) -> str:
@@ -107,11 +107,11 @@ def costs_sentence(costs: LaunchCosts) -> str:
     stream = costs.lines.get(LaunchMeasure.STREAM_CPU)
     gpu = costs.recording.environment.gpu_name
     if repeat is None:
-        return f"Too few straight lines were measured on {gpu} to say how launch time grows."
+        return f"Too few linear chains were measured on {gpu} to say how launch time grows."
     how = "constant" if costs.constant else "growing"
     knee = f" up to {format_count(repeat.knee)} nodes" if repeat.knee else ""
     text = (
-        f"{gpu} launches straight lines in {how} time: a repeat launch takes "
+        f"{gpu} launches linear chains in {how} time: a repeat launch takes "
         f"{format_ns(repeat.base_ns)} of the CPU{knee} and {repeat.slope_ns:.2f} ns (95%: "
         f"{interval_text(repeat.slope_interval)}) more for each "
         f"{'further ' if repeat.knee else ''}node"
@@ -132,9 +132,9 @@ def extra_sentences(costs: LaunchCosts) -> list[str]:
     """What roots, other kinds of nodes and Python add to the CPU time, a sentence each."""
     lines = []
     if costs.root is not None:
-        lines.append(f"A further root adds {_extra(costs.root)} to the CPU time of a launch.")
+        lines.append(f"An extra root adds {_extra(costs.root)} to the CPU time of a launch.")
     lines += [
-        f"A {kind} node in the middle of a line of kernels adds {_extra(extra)}."
+        f"A {kind} node in the middle of a chain of kernels adds {_extra(extra)}."
         for kind, extra in costs.others.items()
     ]
     if costs.call is not None and costs.clock is not None:
@@ -192,11 +192,11 @@ def own_graph_sentence(own: OwnGraph) -> str:
     if own.shape is not None:
         shape = own.shape
         if shape.line:
-            begin += ", one straight line"
+            begin += ", one linear chain"
         else:
             roots = counted(shape.roots, "root")
             begin += (
-                f", {format_percent(shape.share)} of them on straight lines, {roots}, at most "
+                f", {format_percent(shape.share)} of them on linear chains, {roots}, at most "
                 f"{format_count(shape.width)} side by side"
             )
     launch = own.timings.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
@@ -211,6 +211,6 @@ def own_graph_sentence(own: OwnGraph) -> str:
         return f"{text}."
     beyond = "" if chain.within else ", continued beyond the sizes that were measured"
     return (
-        f"{text}, {format_ratio(chain.measured)} what a straight line of as many empty kernels "
+        f"{text}, {format_ratio(chain.measured)} what a linear chain of as many empty kernels "
         f"takes ({format_ns(chain.ns)}{beyond})."
     )

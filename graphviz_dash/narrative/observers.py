@@ -13,8 +13,8 @@ OBSERVER_TITLES: Final = {
     Observer.EVENTS: "CUDA events",
     Observer.PROFILER: "torch.profiler",
     Observer.STOPPED: "torch.profiler, stopped",
-    Observer.GRAPH_LEVEL: "CUPTI, a record a graph",
-    Observer.NODE_LEVEL: "CUPTI, a record a node",
+    Observer.GRAPH_LEVEL: "CUPTI, a record per graph",
+    Observer.NODE_LEVEL: "CUPTI, a record per node",
 }
 """How each observer is called."""
 
@@ -24,7 +24,7 @@ OBSERVER_MEANINGS: Final = {
     Observer.PROFILER: "CPU and CUDA activities, as the traced pass has them",
     Observer.STOPPED: "the same process after its profiler was stopped: CUPTI stays attached",
     Observer.GRAPH_LEVEL: "CUPTI_ACTIVITY_KIND_GRAPH_TRACE: begin and end of each graph launch",
-    Observer.NODE_LEVEL: "CUPTI's records of kernels, copies and sets, also within graphs",
+    Observer.NODE_LEVEL: "CUPTI's records of kernels, memcpys and memsets, also within graphs",
 }
 """What was attached."""
 

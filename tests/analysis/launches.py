@@ -39,7 +39,7 @@ def recording(*listed: LaunchSeries, complete: bool = True) -> LaunchRecording:
 
 
 def lines(time_of: Callable[[int], float], noise: float = 0.02) -> list[LaunchSeries]:
-    """Straight lines whose repeat launch takes ``time_of(nodes)`` ns."""
+    """Linear chains whose repeat launch takes ``time_of(nodes)`` ns."""
     return [
         series(Topology(1, length, False, None, length), time_of(length), noise=noise)
         for length in LENGTHS

@@ -24,22 +24,22 @@ def test_every_measure_has_a_title_and_a_meaning() -> None:
 
 
 def test_names() -> None:
-    assert topology_name(Topology(1, 2048, False, None, 2048)) == "line of 2,048"
-    assert topology_name(Topology(4, 10, True, None, 41)) == "4 chains of 10, one root"
-    assert topology_name(Topology(1, 100, False, "Host", 100)) == "line of 100, one Host"
-    assert family_name(ChainFamily(4, single_root=True)) == "4 chains, one root"
-    assert family_name(ChainFamily(8, single_root=False)) == "8 chains, a root each"
+    assert topology_name(Topology(1, 2048, False, None, 2048)) == "chain of 2,048"
+    assert topology_name(Topology(4, 10, True, None, 41)) == "4 parallel chains of 10, one root"
+    assert topology_name(Topology(1, 100, False, "Host", 100)) == "chain of 100, one Host"
+    assert family_name(ChainFamily(4, single_root=True)) == "4 parallel chains, one root"
+    assert family_name(ChainFamily(8, single_root=False)) == "8 parallel chains"
 
 
 def test_too_few_sizes_say_nothing_of_growth() -> None:
     costs = launch_costs(recording(*lines(lambda n: 2000)[:3]))
-    assert costs_sentence(costs).startswith("Too few straight lines")
+    assert costs_sentence(costs).startswith("Too few linear chains")
 
 
 @pytest.mark.parametrize(("slope", "growth"), [(1, "constant"), (60, "growing")])
 def test_growth_is_a_matter_of_the_slope(slope: float, growth: str) -> None:
     costs = launch_costs(recording(*lines(lambda n: 2500 + slope * n)))
-    assert f"straight lines in {growth} time" in costs_sentence(costs)
+    assert f"linear chains in {growth} time" in costs_sentence(costs)
 
 
 def test_what_python_adds() -> None:

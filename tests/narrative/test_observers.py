@@ -34,7 +34,7 @@ def test_everything_has_a_title_and_a_meaning() -> None:
 
 def test_what_lies_within_the_noise_is_no_longer() -> None:
     sentence = effect_sentence(effect_of(run_with(*SERIES)))
-    assert "CUPTI, a record a node no longer to launch" in sentence
+    assert "CUPTI, a record per node no longer to launch" in sentence
 
 
 def test_one_process_alone_has_its_times() -> None:
@@ -49,5 +49,5 @@ def test_an_eager_step_is_issued_not_launched() -> None:
 def test_an_observer_that_was_not_tried_has_its_reason() -> None:
     absent = (Absent("observer cupti-graph", "cupti-python was not installed"),)
     assert missing_observers(effect_of(run_with(*SERIES, absent=absent))) == (
-        "CUPTI, a record a graph: cupti-python was not installed",
+        "CUPTI, a record per graph: cupti-python was not installed",
     )

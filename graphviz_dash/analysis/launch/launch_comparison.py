@@ -94,7 +94,7 @@ def _difference(
 
 @dataclass(frozen=True)
 class PublishedTime:
-    """A published time of a straight line beside the medians of recordings."""
+    """A published time of a linear chain beside the medians of recordings."""
 
     measure: LaunchMeasure
     """What was timed."""
@@ -147,7 +147,7 @@ def beside_published(
 
 
 def _line(costs: LaunchCosts, nodes: int, measure: LaunchMeasure) -> float | None:
-    """The median of a straight line of so many nodes."""
+    """The median of a linear chain of so many nodes."""
     for row in costs.rows:
         topology = row.topology
         line = (topology.width, topology.length, topology.single_root, topology.other)

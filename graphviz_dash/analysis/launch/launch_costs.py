@@ -24,7 +24,7 @@ from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind, Summary
 from graphviz_dash.model.launch import LaunchMeasure, LaunchRecording, LaunchSeries, Topology
 
 CONSTANT_SLOPE_NS: Final = 10.0
-"""Up to so much more per node, a repeat launch of a straight line is said to take constant time:
+"""Up to so much more per node, a repeat launch of a linear chain is said to take constant time:
 NVIDIA gives about 1 ns a node, and a launch into a stream takes more than a microsecond."""
 
 
@@ -86,7 +86,7 @@ class LaunchCosts:
     rows: tuple[TopologyCosts, ...]
     """A row for each graph, in the order of the recording."""
     lines: Mapping[LaunchMeasure, Fit]
-    """Fits over straight lines of kernels, by measure."""
+    """Fits over linear chains of kernels, by measure."""
     chains: Mapping[ChainFamily, Mapping[LaunchMeasure, Fit]]
     """Fits over parallel chains of one width, by measure."""
     constant: bool | None
@@ -131,7 +131,7 @@ def _row(series: LaunchSeries) -> TopologyCosts:
 
 
 def _lines(recording: LaunchRecording) -> list[LaunchSeries]:
-    """The straight lines of kernels, by length."""
+    """The linear chains of kernels, by length."""
     lines = [
         series
         for series in recording.series

@@ -1,7 +1,7 @@
-"""A program's own graph beside toy chains: its shape, its life, and what a chain of its size takes.
+"""A program's own graph beside synthetic chains: its shape, its life, a chain of its size.
 
 Terms: an edge is *straight* when its source has no other successor and its target no other
-predecessor; nodes on paths of such edges lie on a straight line, of which NVIDIA's driver launches
+predecessor; nodes on paths of such edges lie on a linear chain, of which NVIDIA's driver launches
 the kernels in constant time. *Width* is the most nodes at one depth, the depth of a node being the
 number of nodes on the longest path to it.
 """
@@ -67,18 +67,18 @@ class GraphShape:
     width: int
     """The most nodes at one depth."""
     straight: int
-    """Nodes on straight lines of two or more."""
+    """Nodes on linear chains of two or more."""
     longest: int
-    """Nodes of the longest straight line."""
+    """Nodes of the longest linear chain."""
 
     @property
     def share(self) -> float:
-        """The part of the nodes that lies on straight lines; a single node is one."""
+        """The part of the nodes that lies on linear chains; a single node is one."""
         return 1.0 if self.nodes == 1 else self.straight / self.nodes if self.nodes else 0.0
 
     @property
     def line(self) -> bool:
-        """Whether the whole graph is one straight line."""
+        """Whether the whole graph is one linear chain."""
         return self.nodes in (1, self.longest)
 
 
@@ -171,7 +171,7 @@ def _depths(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> 
 
 
 def _runs(follows: Mapping[int, int]) -> list[int]:
-    """Nodes of each straight line, of two or more."""
+    """Nodes of each linear chain, of two or more."""
     heads = set(follows) - set(follows.values())
     lengths = []
     for head in heads:

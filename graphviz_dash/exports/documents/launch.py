@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from graphviz_dash.analysis.launch.launch_comparison import LaunchComparison, PublishedTime
-from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, Timing, TopologyCosts
+from graphviz_dash.analysis.launch.launch_costs import (
+    ChainFamily,
+    LaunchCosts,
+    Timing,
+    TopologyCosts,
+)
 from graphviz_dash.analysis.launch.launch_fit import Extra, Fit
 from graphviz_dash.analysis.launch.observer_effect import Effect, ObserverEffect, observer_effect
 from graphviz_dash.analysis.launch.own_graphs import GraphShape, OwnGraph, own_graphs
@@ -16,7 +21,6 @@ from graphviz_dash.model.run import Experiment
 from graphviz_dash.narrative.launch import (
     comparison_sentence,
     costs_sentence,
-    family_name,
     own_graph_sentence,
 )
 from graphviz_dash.narrative.observers import effect_sentence, missing_observers
@@ -63,13 +67,17 @@ def _recording(costs: LaunchCosts) -> dict[str, object]:
         "constant_time": costs.constant,
         "process_trials": recording.process_trials,
         "fits": _fits(costs.lines),
-        "chain_fits": {family_name(family): _fits(fits) for family, fits in costs.chains.items()},
+        "chain_fits": {_family_key(family): _fits(fits) for family, fits in costs.chains.items()},
         "root": _extra_document(costs.root) if costs.root is not None else None,
         "others": {kind: _extra_document(extra) for kind, extra in costs.others.items()},
         "call": _summary(costs.call),
         "clock": _summary(costs.clock),
         "rows": [_row_document(row) for row in costs.rows],
     }
+
+
+def _family_key(family: ChainFamily) -> str:
+    return f"{family.width} chains, {'one root' if family.single_root else 'a root each'}"
 
 
 def _row_document(row: TopologyCosts) -> dict[str, object]:

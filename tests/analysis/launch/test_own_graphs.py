@@ -122,11 +122,11 @@ def test_a_line_is_set_beside_a_chain_of_its_size() -> None:
     assert own.timings[LaunchMeasure.REPEAT_LAUNCH].summary.median == 19200
     assert own.timings[LaunchMeasure.REPEAT_LAUNCH_DEVICE].summary.median == 41
     assert own.timings[LaunchMeasure.UPLOAD_CPU].shortest == 5
-    assert "one straight line" in own_graph_sentence(own)
+    assert "one linear chain" in own_graph_sentence(own)
     assert "2.0" in own_graph_sentence(own)
 
 
-def test_further_roots_cost_what_they_cost_toy_graphs() -> None:
+def test_further_roots_cost_what_they_cost_synthetic_graphs() -> None:
     experiment = Experiment(Path("x"), (run_of(TWO_ROOTS, 4800),))
     (own,) = own_graphs(experiment, {"ref": costs()})
     chain = own.chain
