@@ -1,0 +1,130 @@
+"""Each recipe of CONTRIBUTING.md, followed in a copy of the project."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[1]
+PAGE: Final = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+BLOCK: Final = re.compile(
+    r"^```(?:python|text) (?P<how>file|row)=(?P<path>\S+)(?: below=(?P<below>[^\n]+))?\n"
+    r"(?P<text>.*?)^```$",
+    re.M | re.S,
+)
+TRIES: Final = {
+    "Add a workload": """
+        from collectors.workloads import factory_path, load_factory
+        print(load_factory(factory_path("axpy")).__doc__)
+    """,
+    "Add a page": """
+        import sys
+        from streamlit.testing.v1 import AppTest
+
+        def page():
+            import sys
+            from importlib import import_module
+            from graphviz_dash.ui.page.navigation import NAMES, module_of
+            sys.argv = ["app.py", "sample_traces"]
+            assert NAMES[-1] == "failures"
+            import_module(module_of("failures")).render()
+
+        test = AppTest.from_function(page, default_timeout=60)
+        test.query_params["experiment"] = "sync-in-step"
+        test.run()
+        assert not test.exception, test.exception
+        print(*(piece.value for piece in test.get("html")))
+    """,
+    "Add an execution mode": """
+        from collectors.passes.modes import make_ready
+        from graphviz_dash.charts.palette import MODE
+        from graphviz_dash.model.run import ExecutionMode
+        runs = []
+        make_ready(ExecutionMode("twice"), lambda: runs.append(1))()
+        assert ExecutionMode.TWICE in MODE
+        print(len(runs), "runs")
+    """,
+    "Add a foreign format": """
+        import subprocess, sys
+        from pathlib import Path
+        Path("edges.txt").write_text("# edges\\n0 1\\n1 2\\n")
+        command = [sys.executable, "-c", "from graphviz_dash.cli.main import main; main()"]
+        subprocess.run([*command, "import", "edges.txt", "-o", "imported"], check=True)
+        subprocess.run([*command, "show", "imported/edges"], check=True)
+    """,
+    "Add a part to the bundle": """
+        from pathlib import Path
+        from graphviz_dash.bundle import parts
+        from graphviz_dash.bundle.read import read_bundle
+        from graphviz_dash.bundle.write import BundleWriter
+        from graphviz_dash.model.notes import Notes
+        from tests.bundle.examples import MANIFEST
+        with BundleWriter(Path("noted")) as writer:
+            writer.add(parts.NOTES, Notes(("looked at by a person",)))
+            writer.commit(MANIFEST)
+        print(read_bundle(Path("noted")).notes.lines[0])
+    """,
+}
+SAYS: Final = {
+    "Add a workload": "y += 2 x",
+    "Add a page": "graph failed in its clean pass",
+    "Add an execution mode": "2 runs",
+    "Add a foreign format": "3 nodes",
+    "Add a part to the bundle": "looked at by a person",
+}
+
+
+def recipe(title: str) -> str:
+    """The text of a recipe."""
+    return PAGE.split(f"\n### {title}\n")[1].split("\n## ")[0].split("\n### ")[0]
+
+
+def follow(title: str, copy: Path) -> None:
+    """Does in ``copy`` what the blocks of a recipe say."""
+    blocks = list(BLOCK.finditer(recipe(title)))
+    assert blocks
+    for block in blocks:
+        file = copy / block["path"]
+        if block["how"] == "file":
+            assert not file.exists()
+            file.write_text(block["text"], encoding="utf-8")
+            continue
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+        (above,) = [i for i, line in enumerate(lines) if line.strip() == block["below"].strip()]
+        lines.insert(above + 1, block["text"])
+        file.write_text("".join(lines), encoding="utf-8")
+
+
+def test_every_recipe_is_tried() -> None:
+    assert re.findall(r"^### (.*)$", PAGE, re.M) == list(TRIES)
+
+
+@pytest.mark.parametrize("title", TRIES)
+def test_a_recipe_that_is_followed_works(title: str, tmp_path: Path) -> None:
+    for part in ("graphviz_dash", "collectors", "tests"):
+        ignored = shutil.ignore_patterns("__pycache__", "gold")
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=ignored)
+    (tmp_path / "sample_traces").symlink_to(ROOT / "sample_traces")
+    follow(title, tmp_path)
+    fake_torch = tmp_path / "tests" / "collectors" / "fake_torch"
+    lines = TRIES[title].splitlines()[1:]
+    script = tmp_path / "try_it.py"
+    script.write_text("\n".join(line[8:] for line in lines), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{fake_torch}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    assert SAYS[title] in done.stdout
