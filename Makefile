@@ -17,6 +17,9 @@ PIP := $(IN_VENV) -m pip install -qq --disable-pip-version-check -c constraints.
 # The build backend comes from the constraints too, hence no isolated build.
 INSTALL := $(PIP) hatchling editables && $(PIP) --no-build-isolation
 
+# Modules of the components in JavaScript, and their tests.
+SCRIPTS := graphviz_dash/ui/components tests/ui/components/scripts
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help run test check audit format docs pictures constraints clean python-matches
@@ -36,6 +39,9 @@ check: audit $(VENV)/.dev python-matches ## Lint, format, types, import walls an
 	$(IN_VENV) -m ruff format --check .
 	$(IN_VENV) -m mypy
 	$(VENV)/bin/lint-imports
+	$(VENV)/bin/deno fmt --quiet --check
+	$(VENV)/bin/deno lint --quiet
+	$(VENV)/bin/deno check --quiet $(SCRIPTS)
 
 audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned packages (says so without a network)
 	@$(IN_VENV) scripts/audit.py
@@ -43,10 +49,12 @@ audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned p
 format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 	$(IN_VENV) -m ruff check --fix .
 	$(IN_VENV) -m ruff format .
+	$(VENV)/bin/deno fmt --quiet
 
-docs: $(VENV)/.dev python-matches ## Write the pages anew that come from the code (docs/metrics.md)
+docs: $(VENV)/.dev python-matches ## Write anew what comes from the code (docs/metrics.md, types of scripts)
 	$(IN_VENV) -m scripts.metrics_page > docs/metrics.md.new
 	mv docs/metrics.md.new docs/metrics.md
+	$(IN_VENV) -m scripts.wire_types
 
 pictures: $(VENV)/.dev python-matches ## Take the pictures in docs/pictures anew
 	@sh tests/chromium.sh $(IN_VENV)

@@ -54,8 +54,11 @@ class LegendEntry(msgspec.Struct, frozen=True):
     """A colour and what it means."""
 
     label: str
+    """What it means."""
     light: str
+    """The colour on a light page, "#rrggbb"."""
     dark: str
+    """The colour on a dark page."""
 
 
 class NodeColours:
@@ -81,16 +84,16 @@ class NodeColours:
         """The colour that most of ``count`` leaves from ``first`` on have, of equals the first."""
         codes = self.codes[first : first + count]
         # A group with a change in it is not grey because most of it is the same.
-        told = codes[codes != self._same]
-        codes = told if len(told) else codes
+        changed = codes[codes != self._same]
+        codes = changed if len(changed) else codes
         often = np.bincount(codes)
         return int(codes[np.argmax(often[codes] == often.max())])
 
     def strip(self, first: int, count: int) -> list[int]:
         """Colours of leaves evenly spread over a group, in order."""
         shown = min(_STRIP, count)
-        found: list[int] = self.codes[first + np.arange(shown) * count // shown].tolist()
-        return found
+        codes: list[int] = self.codes[first + np.arange(shown) * count // shown].tolist()
+        return codes
 
 
 def node_colours(
@@ -105,10 +108,10 @@ def node_colours(
     those are to eager code that were compared with it."""
     match by:
         case ColourBy.CATEGORY:
-            shades: dict[str, Shade] = {one.value: CATEGORY[one] for one in Category}
+            shades: dict[str, Shade] = {member.value: CATEGORY[member] for member in Category}
             keys: list[str] = [row.category for row in rows]
         case ColourBy.KIND:
-            shades = {one.value: KIND[one] for one in NodeKind}
+            shades = {member.value: KIND[member] for member in NodeKind}
             keys = [row.node.kind for row in rows]
         case ColourBy.PHASE:
             shades = dict(PHASE)
@@ -122,8 +125,8 @@ def node_colours(
         case ColourBy.EAGER:
             shades = {change.value: EAGER[change] for change in EagerChange}
             keys = [
-                eager[place].change.value if place in eager else EagerChange.UNKNOWN.value
-                for place in range(len(rows))
+                eager[node].change.value if node in eager else EagerChange.UNKNOWN.value
+                for node in range(len(rows))
             ]
         case ColourBy.TIME:
             shades = {label: shade for (label, _), shade in zip(_TIMES, TIME, strict=True)}
@@ -137,7 +140,7 @@ def node_colours(
             labels = [label for label, _ in SLACK_LABELS]
             shades = dict(zip(labels, SLACK, strict=True))
             shades[NOT_MEASURED] = CATEGORY[Category.OTHER]
-            keys = [path.label(place) for place in range(len(rows))]
+            keys = [path.label(node) for node in range(len(rows))]
     return NodeColours(shades, keys, order)
 
 
@@ -148,8 +151,8 @@ def _largest(
     sums: dict[str, float] = {}
     for key, weight in zip(keys, weights, strict=True):
         sums[key] = sums.get(key, 0.0) + weight
-    known = sorted((key for key in sums if key != other), key=lambda key: -sums[key])
-    shades = dict(zip(known, MODULES, strict=False)) | {other: CATEGORY[Category.OTHER]}
+    heaviest = sorted((key for key in sums if key != other), key=lambda key: -sums[key])
+    shades = dict(zip(heaviest, MODULES, strict=False)) | {other: CATEGORY[Category.OTHER]}
     return shades, [key if key in shades else other for key in keys]
 
 

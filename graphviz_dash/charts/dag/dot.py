@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from graphviz_dash.dot_text import quoted
 
 if TYPE_CHECKING:
+    from graphviz_dash.charts.dag.boxes import Box
     from graphviz_dash.charts.dag.links import Link
-    from graphviz_dash.charts.dag.view import Box, DagView
+from graphviz_dash.charts.dag.view import DagView
 
 
 def view_dot(view: DagView, name: str) -> str:

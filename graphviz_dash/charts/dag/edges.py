@@ -10,7 +10,7 @@ import numpy as np
 
 from graphviz_dash.analysis.fold.tree import Group
 from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.charts.dag.view import FoldedGraph
+from graphviz_dash.charts.dag.folded import FoldedGraph
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import EdgeType, GraphEdge, KernelParams
 
@@ -26,23 +26,31 @@ _PORTS: Final = {
 
 
 class EdgeRow(msgspec.Struct, frozen=True):
-    """One edge: the places of its ends and what they are called, what it is, and whether it is on
-    the critical path."""
+    """One edge of a link."""
 
     source: int
+    """Index of the node that it leaves."""
     target: int
+    """Index of the node that it enters."""
     before: str
+    """What the source is called."""
     after: str
+    """What the target is called."""
     what: str
+    """Its type and ports, in words."""
     critical: bool
+    """Whether it is on the critical path."""
 
 
 class EdgeList(msgspec.Struct, frozen=True):
-    """``total`` edges, by what they are in ``kinds``; the first ones as ``rows``."""
+    """The edges of a link."""
 
     total: int
+    """How many there are."""
     kinds: list[str]
+    """What they are, in words."""
     rows: list[EdgeRow]
+    """The first of them."""
 
 
 def edges_between(graph: FoldedGraph, source: str, target: str) -> EdgeList:
@@ -59,13 +67,13 @@ def edges_between(graph: FoldedGraph, source: str, target: str) -> EdgeList:
         leaving &= (edges.source < end[0]) | (edges.source >= end[1])
     elif end[0] <= begin[0] and begin[1] <= end[1]:
         entering &= (edges.target < begin[0]) | (edges.target >= begin[1])
-    found = np.flatnonzero(leaving & entering).tolist()
+    numbers = np.flatnonzero(leaving & entering).tolist()
     every = graph.whole.table.graph.edges
-    kinds = Counter(_what(every[at]) for at in found)
+    kinds = Counter(_what(every[at]) for at in numbers)
     return EdgeList(
-        len(found),
+        len(numbers),
         [f"{count:,} × {what}" for what, count in kinds.most_common()],
-        [_row(graph, every[at], bool(edges.critical[at])) for at in found[:_MOST]],
+        [_row(graph, every[at], bool(edges.critical[at])) for at in numbers[:_MOST]],
     )
 
 
@@ -81,13 +89,13 @@ def _range(graph: FoldedGraph, ident: str) -> tuple[int, int]:
 
 
 def _row(graph: FoldedGraph, edge: GraphEdge, critical: bool) -> EdgeRow:
-    before, after = (_name(graph, place) for place in (edge.source, edge.target))
+    before, after = (_name(graph, node) for node in (edge.source, edge.target))
     return EdgeRow(edge.source, edge.target, before, after, _what(edge), critical)
 
 
-def _name(graph: FoldedGraph, place: int) -> str:
-    row = graph.rows[place]
-    owner, index = graph.whole.owner[place]
+def _name(graph: FoldedGraph, node: int) -> str:
+    row = graph.rows[node]
+    owner, index = graph.whole.owner[node]
     label = printable(row.node.label)
     short = short_name(label) if isinstance(row.node.params, KernelParams) else label
     of = "" if owner == graph.whole.table.graph.id else f" of {printable(owner)}"

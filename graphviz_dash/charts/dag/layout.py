@@ -28,7 +28,7 @@ ALL: Final = -1
 """In place of the number of a block: all blocks of a repeat are shown."""
 
 Shown: TypeAlias = Mapping[str, int]
-"""Which block of an unfolded REPEAT stands for all, by its id; the first where it is not told."""
+"""Which block of an unfolded REPEAT stands for all, by its id; the first where none is given."""
 
 
 def shown_children(group: Group, shown: Shown) -> tuple[Fold, ...]:
@@ -41,24 +41,29 @@ def shown_children(group: Group, shown: Shown) -> tuple[Fold, ...]:
 
 @dataclass
 class Placed:
-    """A leaf or a group with its place. ``inside`` are the children of an unfolded group.
-
-    ``column`` is the place's column within its parent's row; ``right`` the x of that column's right
-    edge, where the gutter begins. Coordinates are absolute once :func:`place` is done.
-    """
+    """A leaf or a group with its place. Coordinates are absolute once :func:`lay_out` is done."""
 
     fold: Fold
+    """What it is the box of."""
     width: float
+    """In pixels at zoom 1."""
     height: float
+    """In pixels at zoom 1."""
     x: float = 0.0
+    """Left edge."""
     y: float = 0.0
+    """Upper edge."""
     column: int = 0
+    """Number of its column within its parent's row."""
     right: float = 0.0
+    """The right edge of that column, where the gutter begins."""
     open: bool = False
+    """Whether it is an unfolded group."""
     inside: list[Placed] = field(default_factory=list)
+    """The children of an unfolded group."""
 
 
-def place(root: Group, expanded: frozenset[str], ratio: float, shown: Shown) -> Placed:
+def lay_out(root: Group, expanded: frozenset[str], ratio: float, shown: Shown) -> Placed:
     """The boxes of ``root`` with the groups of ``expanded`` unfolded (the root always is).
 
     Args:
@@ -86,20 +91,20 @@ def _measure(item: Fold, expanded: frozenset[str], ratio: float, shown: Shown) -
     else:
         width, height = _columns(inside, ratio)
     header = 0.0 if item.kind is FoldKind.GRAPH else HEADER
-    for one in inside:
-        one.x += PAD
-        one.right += PAD
-        one.y += header + PAD
+    for child in inside:
+        child.x += PAD
+        child.right += PAD
+        child.y += header + PAD
     return Placed(item, width + 2 * PAD, height + header + 2 * PAD, open=True, inside=inside)
 
 
 def _side_by_side(inside: Sequence[Placed]) -> tuple[float, float]:
     x = 0.0
-    for one in inside:
-        one.x = x
-        one.right = x + one.width
-        x += one.width + GAP
-    return x - GAP, max(one.height for one in inside)
+    for box in inside:
+        box.x = x
+        box.right = x + box.width
+        x += box.width + GAP
+    return x - GAP, max(box.height for box in inside)
 
 
 def _under(inside: Sequence[Placed]) -> tuple[float, float]:
@@ -107,14 +112,14 @@ def _under(inside: Sequence[Placed]) -> tuple[float, float]:
     holder, *bodies = inside
     width, height = _side_by_side(bodies)
     below = holder.height + 1.5 * GAP
-    for one in bodies:
-        one.y = below
+    for body in bodies:
+        body.y = below
     whole = max(width, holder.width)
     holder.x = (whole - holder.width) / 2
     holder.right = holder.x + holder.width
-    for one in bodies:
-        one.x += (whole - width) / 2
-        one.right += (whole - width) / 2
+    for body in bodies:
+        body.x += (whole - width) / 2
+        body.right += (whole - width) / 2
     return whole, below + height
 
 
@@ -123,7 +128,7 @@ def _columns(inside: Sequence[Placed], ratio: float) -> tuple[float, float]:
     if not inside:
         return BOX_WIDTH, 0.0
     best: tuple[float, list[int]] | None = None
-    total = sum(one.height + GAP for one in inside)
+    total = sum(box.height + GAP for box in inside)
     for count in range(1, min(_MOST_COLUMNS, len(inside)) + 1):
         columns = _split(inside, total / count)
         width, height = _extent(inside, columns)
@@ -135,15 +140,15 @@ def _columns(inside: Sequence[Placed], ratio: float) -> tuple[float, float]:
     width, height = _extent(inside, columns)
     x = 0.0
     for number in range(max(columns) + 1):
-        members = [one for one, column in zip(inside, columns, strict=True) if column == number]
-        widest = max(one.width for one in members)
+        members = [box for box, column in zip(inside, columns, strict=True) if column == number]
+        widest = max(box.width for box in members)
         y = 0.0
-        for one in members:
-            one.column = number
-            one.x = x + (widest - one.width) / 2
-            one.right = x + widest
-            one.y = y
-            y += one.height + GAP
+        for box in members:
+            box.column = number
+            box.x = x + (widest - box.width) / 2
+            box.right = x + widest
+            box.y = y
+            y += box.height + GAP
         x += widest + GUTTER
     return width, height
 
@@ -152,21 +157,21 @@ def _split(inside: Sequence[Placed], target: float) -> list[int]:
     """The column of each box when a column is full at about ``target`` pixels."""
     columns = []
     column, filled = 0, 0.0
-    for one in inside:
+    for box in inside:
         # Half of a box may hang over: columns end as evenly as they can.
-        if filled and filled + one.height / 2 > target:
+        if filled and filled + box.height / 2 > target:
             column, filled = column + 1, 0.0
         columns.append(column)
-        filled += one.height + GAP
+        filled += box.height + GAP
     return columns
 
 
 def _extent(inside: Sequence[Placed], columns: list[int]) -> tuple[float, float]:
     widths: dict[int, float] = {}
     heights: dict[int, float] = {}
-    for one, column in zip(inside, columns, strict=True):
-        widths[column] = max(widths.get(column, 0.0), one.width)
-        heights[column] = heights.get(column, -GAP) + one.height + GAP
+    for box, column in zip(inside, columns, strict=True):
+        widths[column] = max(widths.get(column, 0.0), box.width)
+        heights[column] = heights.get(column, -GAP) + box.height + GAP
     return sum(widths.values()) + GUTTER * (len(widths) - 1), max(heights.values())
 
 
@@ -174,5 +179,5 @@ def _shift(placed: Placed, x: float, y: float) -> None:
     placed.x += x
     placed.y += y
     placed.right += x
-    for one in placed.inside:
-        _shift(one, placed.x, placed.y)
+    for child in placed.inside:
+        _shift(child, placed.x, placed.y)

@@ -24,32 +24,40 @@ _TOLD: Final = (Change.ADDED, Change.CHANGED)
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True):
-    """A dependency between two boxes: a polyline as x, y, x, y, ...; ``dashed`` for a programmatic
-    one; ``text`` is the edge's data where it is not the default; ``count`` edges run in it, none in
-    the link from a node to a graph inside it. ``critical``: one of them is on the critical path,
-    and some node is not."""
+    """A dependency between two boxes."""
 
     source: str
+    """Id of the box that it leaves."""
     target: str
+    """Id of the box that it enters."""
     points: list[int]
+    """A polyline as x, y, x, y, ... in pixels at full zoom."""
     dashed: bool
+    """Whether all its edges are programmatic."""
     text: str
+    """The edges' data where it is not the default; empty otherwise."""
     count: int
+    """Edges that run in it; 0 in the link from a node to a graph inside it."""
     critical: bool
+    """Whether an edge is on the critical path, and some node is not."""
 
 
 @dataclass(frozen=True)
 class Edges:
-    """The edges of a graph as arrays (edges,), ``source`` and ``target`` by the ``order`` of the
-    fold, whether they are ``programmatic`` and ``critical``. ``told`` has what is said of an edge,
-    where there is anything to say."""
+    """The edges of a graph as arrays (edges,), their ends by the order of the fold."""
 
     order: Order
+    """The order of the fold."""
     source: Ints
+    """Number of the leaf that each leaves."""
     target: Ints
+    """Number of the leaf that each enters."""
     programmatic: npt.NDArray[np.bool_]
+    """Whether each is programmatic."""
     critical: npt.NDArray[np.bool_]
-    told: Mapping[int, frozenset[str]]
+    """Whether each is on the critical path; none where all are."""
+    texts: Mapping[int, frozenset[str]]
+    """By number of an edge what its link says of it, where there is anything to say."""
 
     @classmethod
     def of(
@@ -60,14 +68,14 @@ class Edges:
         count = len(edges)
         marked = frozenset[tuple[int, int]]() if path.is_line else path.edges
         critical = ((edge.source, edge.target) in marked for edge in edges)
-        told = {at: said for at, edge in enumerate(edges) if (said := _said(edge, union))}
+        texts = {at: said for at, edge in enumerate(edges) if (said := _said(edge, union))}
         return cls(
             order,
             order.at[np.fromiter((edge.source for edge in edges), np.int64, count)],
             order.at[np.fromiter((edge.target for edge in edges), np.int64, count)],
             np.fromiter((edge.type is EdgeType.PROGRAMMATIC for edge in edges), np.bool_, count),
             np.fromiter(critical, np.bool_, count) if marked else np.zeros(count, np.bool_),
-            told,
+            texts,
         )
 
 
@@ -89,18 +97,18 @@ def links(edges: Edges, count: int, flat: list[Placed], parents: dict[str, Place
     """
     box_of = np.full(count, -1, dtype=np.int64)
     held: list[tuple[Placed, Placed]] = []
-    for number, one in enumerate(flat):
-        item = one.fold
+    for number, box in enumerate(flat):
+        item = box.fold
         if isinstance(item, Leaf):
             box_of[edges.order.at[item.node]] = number
-        elif not one.open or item.kind is FoldKind.REPEAT:
+        elif not box.open or item.kind is FoldKind.REPEAT:
             # What is not shown of a repeat is the repeat's; inner boxes come after outer ones.
             box_of[item.first : item.first + item.count] = number
-    for number, one in enumerate(flat):
-        if one.open and isinstance(one.fold, Group) and one.fold.kind is FoldKind.HOLDER:
+    for number, box in enumerate(flat):
+        if box.open and isinstance(box.fold, Group) and box.fold.kind is FoldKind.HOLDER:
             # What comes after the node comes after what it holds: its edges end at the group.
-            holder, *bodies = one.inside
-            box_of[one.fold.first] = number
+            holder, *bodies = box.inside
+            box_of[box.fold.first] = number
             held += [(holder, body) for body in bodies]
     inward = [
         Link(source.fold.id, body.fold.id, _points(source, body, parents), False, "", 0, False)
@@ -122,15 +130,15 @@ def _between(
     programmatic = np.bincount(link_of, edges.programmatic[crossing], len(pairs)).astype(np.int64)
     critical = np.bincount(link_of, edges.critical[crossing], len(pairs)) > 0
     said: dict[int, set[str]] = {}
-    if edges.told:
+    if edges.texts:
         for link, edge in zip(link_of.tolist(), crossing.tolist(), strict=True):
-            if edge in edges.told:
-                said.setdefault(link, set()).update(edges.told[edge])
-    found = []
+            if edge in edges.texts:
+                said.setdefault(link, set()).update(edges.texts[edge])
+    drawn = []
     # In the order of the first edge of each.
     for link in np.argsort(first).tolist():
         begin, end = (flat[number] for number in divmod(int(pairs[link]), len(flat)))
-        found.append(
+        drawn.append(
             Link(
                 begin.fold.id,
                 end.fold.id,
@@ -141,20 +149,20 @@ def _between(
                 bool(critical[link]),
             )
         )
-    return found
+    return drawn
 
 
 def _within(flat: list[Placed], parents: dict[str, Placed]) -> npt.NDArray[np.bool_]:
     """Whether of two boxes one is an unfolded repeat around the other: what leads from the block
     that is shown to others of the repeat is not drawn."""
-    number = {id(one): at for at, one in enumerate(flat)}
-    found = np.zeros((len(flat), len(flat)), dtype=np.bool_)
-    for at, one in enumerate(flat):
-        for outer in _upward(one, parents):
+    number = {id(box): at for at, box in enumerate(flat)}
+    within = np.zeros((len(flat), len(flat)), dtype=np.bool_)
+    for at, box in enumerate(flat):
+        for outer in _upward(box, parents):
             around = number.get(id(outer))
             if around is not None and getattr(outer.fold, "kind", None) is FoldKind.REPEAT:
-                found[at, around] = found[around, at] = True
-    return found
+                within[at, around] = within[around, at] = True
+    return within
 
 
 def _points(source: Placed, target: Placed, parents: dict[str, Placed]) -> list[int]:
@@ -177,17 +185,17 @@ def _route(source: Placed, target: Placed, parents: dict[str, Placed]) -> list[f
 
 def _column_edge(source: Placed, target: Placed, parents: dict[str, Placed]) -> float:
     """The right edge of the column in which the two boxes' ways part."""
-    above = {id(one): one for one in _upward(target, parents)}
+    above = {id(box): box for box in _upward(target, parents)}
     for inner, outer in pairwise([source, *_upward(source, parents)]):
         if id(outer) in above:
             return inner.right
     return source.right
 
 
-def _upward(one: Placed, parents: dict[str, Placed]) -> list[Placed]:
-    found = []
-    current: Placed | None = parents.get(one.fold.id)
+def _upward(box: Placed, parents: dict[str, Placed]) -> list[Placed]:
+    around = []
+    current: Placed | None = parents.get(box.fold.id)
     while current is not None:
-        found.append(current)
+        around.append(current)
         current = parents.get(current.fold.id)
-    return found
+    return around

@@ -45,16 +45,22 @@ class Field:
 
 @dataclass(frozen=True)
 class NodeCard:
-    """``where`` names the node; ``title`` is short, ``name`` whole; ``bins`` counts samples from
-    the shortest duration to the longest (empty without samples)."""
+    """All that is known of a node."""
 
     where: str
+    """How the node is spoken of: "node 3 of graph-0.7"."""
     kind: str
+    """Its kind, a value of NodeKind."""
     category: str
+    """Its kernel category."""
     title: str
+    """Its short name."""
     name: str
+    """Its whole name."""
     sections: tuple[tuple[str, tuple[Field, ...]], ...]
+    """Titled lists of fields."""
     bins: tuple[int, ...]
+    """Samples by duration, from the shortest to the longest; empty without samples."""
 
 
 def node_card(
@@ -113,7 +119,7 @@ def _state(row: NodeRow) -> tuple[Field, ...]:
     """Only what is out of the ordinary."""
     if row.node.enabled is not False:
         return ()
-    return (Field("Runs", "no", "switched off in the executable graph"),)
+    return (Field("Runs", "no", "disabled in the graph exec"),)
 
 
 def _params(row: NodeRow) -> tuple[Field, ...]:
@@ -210,14 +216,14 @@ def _times(row: NodeRow, table: NodeTable) -> tuple[Field, ...]:
 
 
 def _slack(table: NodeTable, index: int, measured: MeasuredGraph | None) -> tuple[Field, ...]:
-    place = None if measured is None else measured.index_of.get((table.graph.id, index))
-    if measured is None or place is None or measured.p50[place] == NOT_SEEN:
+    number = None if measured is None else measured.index_of.get((table.graph.id, index))
+    if measured is None or number is None or measured.p50[number] == NOT_SEEN:
         return ()
-    critical = place in measured.critical
-    slack = int(measured.slack[place])
-    lost = measured.lost[place]
+    critical = number in measured.critical
+    slack = int(measured.slack[number])
+    lost = measured.lost[number]
     return (
-        Field("p99", format_ns(int(measured.p99[place])), f"of {measured.replays} replays"),
+        Field("p99", format_ns(int(measured.p99[number])), f"of {measured.replays} replays"),
         Field(
             "Slack",
             format_ns(slack),
@@ -233,21 +239,19 @@ def _slack(table: NodeTable, index: int, measured: MeasuredGraph | None) -> tupl
     )
 
 
-def _eager(found: EagerCounterpart | None) -> tuple[Field, ...]:
+def _eager(work: EagerCounterpart | None) -> tuple[Field, ...]:
     """The eager work in the node's place."""
-    if found is None:
+    if work is None:
         return ()
-    if found.eager_ns is None:
-        return (Field("Eager", _ABSENT, found.change.value),)
-    names = printable(", ".join(short_name(name) for name in found.names))
-    together = (
-        f", with {counted(found.together - 1, 'node')} beside it" if found.together > 1 else ""
-    )
-    change = (found.graph_ns - found.eager_ns) / found.eager_ns if found.eager_ns else 0.0
+    if work.eager_ns is None:
+        return (Field("Eager", _ABSENT, work.change.value),)
+    names = printable(", ".join(short_name(name) for name in work.names))
+    together = f", with {counted(work.together - 1, 'node')} beside it" if work.together > 1 else ""
+    change = (work.graph_ns - work.eager_ns) / work.eager_ns if work.eager_ns else 0.0
     said = f"{change:+.0%} in the graph's traced step{together}"
-    if found.change is EagerChange.OTHER:
+    if work.change is EagerChange.OTHER:
         said += f"; eager runs {names}"
-    return (Field("Eager", format_ns(found.eager_ns), said),)
+    return (Field("Eager", format_ns(work.eager_ns), said),)
 
 
 def _edges(table: NodeTable, index: int) -> tuple[Field, ...]:

@@ -1,4 +1,4 @@
-"""The critical path and slack of a measured graph, by the places of the DAG that is drawn."""
+"""The critical path and slack of a measured graph, for the graph that is drawn."""
 
 from __future__ import annotations
 
@@ -25,20 +25,23 @@ SLACK_LABELS: Final = (
 
 @dataclass(frozen=True)
 class PathMarks:
-    """``slack`` in ns by place, for those that were measured; ``nodes`` and ``edges`` of the
-    critical path, edges to and from nodes that take no time included; ``is_line``: every node is on
-    it, so that marking it would say nothing, and its edges are not told."""
+    """The critical path and slack of a graph, by the indices of its nodes."""
 
     slack: dict[int, int] = field(default_factory=dict)
+    """In ns, of the nodes that were measured."""
     nodes: frozenset[int] = frozenset()
+    """Those on the critical path."""
     edges: frozenset[tuple[int, int]] = frozenset()
+    """Those on the critical path, edges to and from nodes that take no time included; empty where
+    it is a line."""
     is_line: bool = True
+    """Whether every node is on the path, so that marking it would say nothing."""
 
-    def label(self, place: int) -> str:
-        """What the colour by slack says of a place."""
-        if place in self.nodes:
+    def label(self, node: int) -> str:
+        """What the colour by slack says of a node."""
+        if node in self.nodes:
             return ON_PATH
-        slack = self.slack.get(place)
+        slack = self.slack.get(node)
         if slack is None:
             return NOT_MEASURED
         return next(label for label, limit in SLACK_LABELS[1:] if slack < limit)
@@ -48,14 +51,16 @@ def path_marks(whole: WholeGraph, measured: MeasuredGraph | None) -> PathMarks:
     """The marks for a graph with all that it holds; none where it was not measured."""
     if measured is None:
         return PathMarks()
-    place = {name: at for at, name in enumerate(whole.owner)}
-    known = {
-        place[name]: (int(measured.slack[at]), at)
+    node_of = {name: at for at, name in enumerate(whole.owner)}
+    measured_slack = {
+        node_of[name]: (int(measured.slack[at]), at)
         for name, at in measured.index_of.items()
-        if name in place and measured.p50[at] != NOT_SEEN
+        if name in node_of and measured.p50[at] != NOT_SEEN
     }
-    slack = {at: ns for at, (ns, _) in known.items()}
-    path = [place[measured.nodes[at]] for at in measured.path.nodes if measured.nodes[at] in place]
+    slack = {at: ns for at, (ns, _) in measured_slack.items()}
+    path = [
+        node_of[measured.nodes[at]] for at in measured.path.nodes if measured.nodes[at] in node_of
+    ]
     is_line = len(path) == len(slack)
     edges = () if is_line else _path_edges(path, whole.table.graph.edges, slack)
     return PathMarks(slack, frozenset(path), frozenset(edges), is_line)
@@ -68,18 +73,18 @@ def _path_edges(
     after: dict[int, list[int]] = {}
     for edge in edges:
         after.setdefault(edge.source, []).append(edge.target)
-    found: set[tuple[int, int]] = set()
+    path_edges: set[tuple[int, int]] = set()
     for begin, end in pairwise(path):
         came: dict[int, int] = {}
         pending = [begin]
         while pending and end not in came:
             node = pending.pop()
-            for one in after.get(node, ()):
-                if one == end or (one not in seen and one not in came):
-                    came[one] = node
-                    pending.append(one)
+            for target in after.get(node, ()):
+                if target == end or (target not in seen and target not in came):
+                    came[target] = node
+                    pending.append(target)
         node = end
         while node in came and node != begin:
-            found.add((came[node], node))
+            path_edges.add((came[node], node))
             node = came[node]
-    return found
+    return path_edges

@@ -13,7 +13,7 @@ from graphviz_dash.analysis.fold.repeats import (
     unlike_most,
 )
 from graphviz_dash.analysis.fold.tree import FoldKind, Group
-from graphviz_dash.charts.dag.view import FoldedGraph
+from graphviz_dash.charts.dag.folded import FoldedGraph
 from graphviz_dash.errors import printable
 from graphviz_dash.narrative.repeats import block_differences, times_summary
 from graphviz_dash.units import format_ns
@@ -22,31 +22,43 @@ _MOST_BARS: Final = 120
 
 
 class RepeatBar(msgspec.Struct, frozen=True, array_like=True):
-    """Blocks ``first`` to ``last`` of a repeat: the longest time of them over the longest of all,
-    0 to 1 (0 where none was seen), and whether one differs from most."""
+    """Some blocks of a repeat as one bar of its chart."""
 
     first: int
+    """Number of the first block."""
     last: int
+    """Number of the last block."""
     height: float
+    """The longest time of them over the longest of all, 0 to 1; 0 where none was measured."""
     differs: bool
+    """Whether one of them is unlike most."""
 
 
 class RepeatCard(msgspec.Struct, frozen=True):
-    """``title`` of the repeat and of the ``block`` shown, ``summary`` of all blocks' times,
-    ``differences`` in words, ``unlike`` the places of nodes that most blocks do not have so;
-    ``next_unlike`` is the number of the next block that differs from most, -1 for none."""
+    """An unfolded repeat."""
 
     id: str
+    """Id of its box."""
     title: str
+    """Of the repeat."""
     repeats: int
+    """How many blocks it has."""
     block: int
+    """The block that is shown; -1: all."""
     block_title: str
+    """Of that block; empty where it has none."""
     block_time: str
+    """GPU time of that block; empty where none was measured."""
     summary: str
+    """Of the times of all blocks, in words."""
     differences: list[str]
+    """In what blocks differ, in words."""
     bars: list[RepeatBar]
+    """The times of all blocks."""
     unlike: list[int]
+    """Indices of nodes of the shown block that most blocks do not have so."""
     next_unlike: int
+    """The next block that is unlike most; -1 for none."""
 
 
 def repeat_card(graph: FoldedGraph, ident: str, block: int) -> RepeatCard:

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 def log_ticks(values: Iterable[float]) -> list[float]:
     """Round ticks over the range of ``values``; Plotly's own on a logarithmic axis show the leading
     digit alone. The narrower the range, the more of each power of ten."""
-    known = [value for value in values if value > 0] or [1.0]
-    low, high = min(known), max(known)
+    positive = [value for value in values if value > 0] or [1.0]
+    low, high = min(positive), max(positive)
     if high < 1.5 * low:
         return _even_ticks(low, high)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -25,6 +25,6 @@ def _even_ticks(low: float, high: float) -> list[float]:
     looks like a linear one."""
     rough = max((high - low) / 4, low * 1e-3)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = power * max(one for one in (1, 2, 5) if one * power <= rough)
+    step = power * max(multiple for multiple in (1, 2, 5) if multiple * power <= rough)
     first, last = math.floor(low / step), math.ceil(high / step)
-    return [round(place * step, 9) for place in range(first, last + 1)]
+    return [round(number * step, 9) for number in range(first, last + 1)]

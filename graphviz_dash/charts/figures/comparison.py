@@ -98,15 +98,15 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
     axis; None without any."""
     figure = go.Figure()
     for run in comparison.runs:
-        taken = _iterations(run.run)
-        if not taken:
+        times = _iterations(run.run)
+        if not times:
             continue
-        stride = -(-len(taken) // _MAX_POINTS)
-        places = range(0, len(taken), stride)
+        stride = -(-len(times) // _MAX_POINTS)
+        places = range(0, len(times), stride)
         figure.add_scatter(
             name=escape(run.name),
             x=list(places),
-            y=[taken[place] / 1e3 for place in places],
+            y=[times[number] / 1e3 for number in places],
             mode="markers",
             marker={
                 "size": 4,
@@ -130,7 +130,7 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
         tickvals=ticks,
         ticktext=texts,
     )
-    within = [told for tick, told in zip(ticks, texts, strict=True) if tick <= 1.2 * max(values)]
+    within = [text for tick, text in zip(ticks, texts, strict=True) if tick <= 1.2 * max(values)]
     return keep_margins(dress(figure, theme, 280), tick_room(within))
 
 
@@ -150,21 +150,21 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
     if pays is None or run.baseline is None:
         return None
     count = max(10, round(3 * min(pays.most or pays.replays, 3 * pays.replays)))
-    steps = [round(count * place / 40) for place in range(41)]
+    steps = [round(count * number / 40) for number in range(41)]
     base = comparison[run.baseline]
     before = pays.step_ns + pays.saving_ns
     saved = [pays.saved(number) for number in steps]
     totals = [
-        [(before * number - one[place]) / 1e6 for number, one in zip(steps, saved, strict=True)]
-        for place in range(3)
+        [(before * step - savings[bound]) / 1e6 for step, savings in zip(steps, saved, strict=True)]
+        for bound in range(3)
     ]
     figure = go.Figure()
     own = shade(MODE[run.mode], theme)
-    for place, fill in ((2, None), (0, "tonexty")):
+    for bound, fill in ((2, None), (0, "tonexty")):
         figure.add_scatter(
             name="95% interval",
             x=steps,
-            y=totals[place],
+            y=totals[bound],
             mode="lines",
             line={"width": 0, "color": own},
             fill=fill,
@@ -193,14 +193,14 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
     figure.update_xaxes(title_text="steps", showgrid=False)
     figure.update_yaxes(title_text="ms in total", rangemode="tozero")
     most = before * count / 1e6
-    told = [f"{most:.0f}" if most >= 10 else f"{most / 10:.1g}"]
+    labels = [f"{most:.0f}" if most >= 10 else f"{most / 10:.1g}"]
     # The last number of the steps reaches over the end of their axis.
-    return keep_margins(dress(figure, theme, 280), tick_room(told), right=18)
+    return keep_margins(dress(figure, theme, 280), tick_room(labels), right=18)
 
 
 def _faint(colour: str) -> str:
     """#rrggbb as a colour that lets a line behind it be seen."""
-    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return f"rgba({red},{green},{blue},0.2)"
 
 

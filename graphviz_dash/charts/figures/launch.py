@@ -95,9 +95,9 @@ def launch_chart(
 
 def _of_one_width(rows: Sequence[TopologyCosts], measure: LaunchMeasure) -> list[TopologyCosts]:
     """Rows with the measure and no other kind of node, of the width that has most of them."""
-    known = [row for row in rows if row.topology.other is None and measure in row.timings]
+    measured = [row for row in rows if row.topology.other is None and measure in row.timings]
     widths: dict[int, list[TopologyCosts]] = {}
-    for row in known:
+    for row in measured:
         widths.setdefault(row.topology.width, []).append(row)
     chosen = max(widths.values(), key=len, default=[])
     return sorted(chosen, key=lambda row: row.topology.nodes)
@@ -114,13 +114,13 @@ def _sizes(recordings: Mapping[str, LaunchCosts]) -> list[int]:
 def _add_own(
     figure: go.Figure, own: Sequence[OwnGraph], measure: LaunchMeasure, theme: Theme
 ) -> None:
-    known = [one for one in own if measure in one.timings]
-    if not known:
+    measured = [graph for graph in own if measure in graph.timings]
+    if not measured:
         return
     figure.add_scatter(
         name="your graphs",
-        x=[one.nodes for one in known],
-        y=[one.timings[measure].summary.median / 1e3 for one in known],
+        x=[graph.nodes for graph in measured],
+        y=[graph.timings[measure].summary.median / 1e3 for graph in measured],
         mode="markers",
         marker={
             "symbol": "star",
@@ -129,9 +129,10 @@ def _add_own(
             "line": {"width": 1, "color": "#ffffff"},
         },
         text=[
-            f"<b>{escape(one.name)}</b> of {escape(one.run)}, {counted(one.nodes, 'node')}<br>"
-            f"{format_ns(one.timings[measure].summary.median)}"
-            for one in known
+            f"<b>{escape(graph.name)}</b> of {escape(graph.run)}, "
+            f"{counted(graph.nodes, 'node')}<br>"
+            f"{format_ns(graph.timings[measure].summary.median)}"
+            for graph in measured
         ],
         hovertemplate="%{text}<extra></extra>",
     )
@@ -147,29 +148,29 @@ def _add_published(
     """Lines where a base and a slope were published, marks where single sizes were."""
     colour = shade(_PUBLISHED, theme)
     source = f"{escape(published.gpu)}, {escape(published.cpu)}; published by NVIDIA, 2024"
-    for one in published.lines:
-        if one.measure is not measure:
+    for line in published.lines:
+        if line.measure is not measure:
             continue
-        ratio = largest / one.from_nodes
-        sizes = [one.from_nodes * ratio ** (place / _POINTS) for place in range(_POINTS + 1)]
+        ratio = largest / line.from_nodes
+        sizes = [line.from_nodes * ratio ** (point / _POINTS) for point in range(_POINTS + 1)]
         figure.add_scatter(
-            name=f"published, toolkit {escape(one.toolkit)}",
+            name=f"published, toolkit {escape(line.toolkit)}",
             x=sizes,
-            y=[(one.base_ns + one.slope_ns * size) / 1e3 for size in sizes],
+            y=[(line.base_ns + line.slope_ns * size) / 1e3 for size in sizes],
             mode="lines",
-            line={"color": colour, "width": 1.5, "dash": _DASHES[one.toolkit]},
+            line={"color": colour, "width": 1.5, "dash": _DASHES[line.toolkit]},
             hovertemplate=(
-                f"toolkit {escape(one.toolkit)}: {one.base_ns / 1e3:g} us and {one.slope_ns} ns a "
-                f"node<br>{source}<extra></extra>"
+                f"toolkit {escape(line.toolkit)}: {line.base_ns / 1e3:g} us and "
+                f"{line.slope_ns} ns a node<br>{source}<extra></extra>"
             ),
         )
-    figures = [one for one in published.figures if one.measure is measure]
+    figures = [size for size in published.figures if size.measure is measure]
     for toolkit, dash in _DASHES.items() if figures else ():
         before = toolkit == "11.8"
         figure.add_scatter(
             name=f"published, toolkit {toolkit}",
-            x=[one.nodes for one in figures],
-            y=[one.before_us if before else one.after_us for one in figures],
+            x=[size.nodes for size in figures],
+            y=[size.before_us if before else size.after_us for size in figures],
             mode="lines+markers",
             line={"color": colour, "width": 1, "dash": dash},
             marker={"symbol": "cross", "size": 8, "color": colour},
@@ -206,4 +207,4 @@ def _hover(row: TopologyCosts, measure: LaunchMeasure) -> str:
 
 
 def _colours(count: int, theme: Theme) -> list[str]:
-    return [shade(MODULES[place % len(MODULES)], theme) for place in range(count)]
+    return [shade(MODULES[number % len(MODULES)], theme) for number in range(count)]

@@ -95,10 +95,10 @@ def _hover(part: MemoryPart, report: MemoryReport, result: MemoryComparison) -> 
     )
 
 
-def pool_map_chart(found: PoolMap, theme: Theme) -> go.Figure | None:
+def pool_map_chart(pool: PoolMap, theme: Theme) -> go.Figure | None:
     """A row for each graph over the bytes of its pool: what it has for itself, what it shares,
     workspaces and the model's tensors. None for a pool without graphs; the first 60 of more."""
-    rows = found.rows[:_MOST_ROWS]
+    rows = pool.rows[:_MOST_ROWS]
     if not rows:
         return None
     figure = go.Figure()
@@ -133,9 +133,9 @@ def pool_map_chart(found: PoolMap, theme: Theme) -> go.Figure | None:
     )
     figure.update_xaxes(
         title_text="MiB of the pool, its segments end to end",
-        range=[0, found.size / (1 << 20)],
+        range=[0, pool.size / (1 << 20)],
         tickformat=",",
     )
-    for start in found.starts[1:] if len(found.starts) <= _FEW_SEGMENTS else ():
+    for start in pool.starts[1:] if len(pool.starts) <= _FEW_SEGMENTS else ():
         figure.add_vline(x=start / (1 << 20), line={"width": 0.5, "dash": "dot"}, opacity=0.25)
     return figure

@@ -38,30 +38,33 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
     1 is how far two processes with nothing attached differ."""
     figure = go.Figure()
     rows = [row for row in effect.rows if row.observer is not Observer.NONE]
-    for place, (measure, (title, meaning)) in enumerate(MEASURE_TITLES.items()):
-        known = [
-            (row, one)
+    for number, (measure, (title, meaning)) in enumerate(MEASURE_TITLES.items()):
+        measured = [
+            (row, own)
             for row in rows
-            if (one := row.effects.get(measure)) is not None and one.ratio is not None
+            if (own := row.effects.get(measure)) is not None and own.ratio is not None
         ]
         figure.add_scatter(
             name=title,
-            x=[one.ratio for _, one in known],
+            x=[own.ratio for _, own in measured],
             # Side by side within a row: most measures lie near each other.
-            y=[rows.index(row) + _APART * (place - len(MEASURE_TITLES) // 2) for row, _ in known],
+            y=[
+                rows.index(row) + _APART * (number - len(MEASURE_TITLES) // 2)
+                for row, _ in measured
+            ],
             mode="markers",
             marker={
                 "symbol": _SYMBOLS[measure],
                 "size": 12,
-                "color": shade(MODULES[place % len(MODULES)], theme),
-                "line": {"width": 2, "color": shade(MODULES[place % len(MODULES)], theme)},
+                "color": shade(MODULES[number % len(MODULES)], theme),
+                "line": {"width": 2, "color": shade(MODULES[number % len(MODULES)], theme)},
             },
-            error_x=_interval([one for _, one in known]),
-            text=[_hover(row, one, title, meaning) for row, one in known],
+            error_x=_interval([own for _, own in measured]),
+            text=[_hover(row, own, title, meaning) for row, own in measured],
             hovertemplate="%{text}<extra></extra>",
         )
-    for place in range(1, len(rows)):
-        figure.add_hline(y=place - 0.5, line_width=1, line_color="#808896", opacity=0.25)
+    for number in range(1, len(rows)):
+        figure.add_hline(y=number - 0.5, line_width=1, line_color="#808896", opacity=0.25)
     noise = max(effect.noise[StepMeasure.STEP], 1.005)
     figure.add_vrect(x0=1 / noise, x1=noise, opacity=0.14, line_width=0, fillcolor="#808896")
     figure.add_vline(x=1, line_width=1, line_color="#808896")
@@ -87,8 +90,8 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
 def _interval(effects: list[Effect]) -> dict[str, object]:
     """Error bars over the 95% intervals; none where there is a total only."""
     upper, lower = [], []
-    for one in effects:
-        spread, ratio = one.interval, one.ratio or 0.0
+    for effect in effects:
+        spread, ratio = effect.interval, effect.ratio or 0.0
         upper.append(0.0 if spread is None else (spread.high or ratio) - ratio)
         lower.append(0.0 if spread is None else ratio - spread.low)
     return {
@@ -101,10 +104,10 @@ def _interval(effects: list[Effect]) -> dict[str, object]:
     }
 
 
-def _hover(row: ObserverRow, one: Effect, title: str, meaning: str) -> str:
+def _hover(row: ObserverRow, effect: Effect, title: str, meaning: str) -> str:
     source = f"<br>{escape(row.source)}" if row.source else ""
     observer = escape(OBSERVER_TITLES[row.observer])
     return (
         f"<b>{observer}</b>: {OBSERVER_MEANINGS[row.observer]}{source}<br>"
-        f"{title} {format_ns(one.value)}, <b>{format_ratio(one.ratio)}</b><br>{meaning}"
+        f"{title} {format_ns(effect.value)}, <b>{format_ratio(effect.ratio)}</b><br>{meaning}"
     )

@@ -23,15 +23,15 @@ MOST_COLLECTIVES: Final = 64
 """Collectives drawn; of more, those with the largest skew, in the order of the step."""
 
 
-def rank_colour(place: int, theme: Theme) -> str:
+def rank_colour(number: int, theme: Theme) -> str:
     """The colour of the rank at ``place``."""
-    return shade(RANK_COLOURS[place % len(RANK_COLOURS)], theme)
+    return shade(RANK_COLOURS[number % len(RANK_COLOURS)], theme)
 
 
-def rank_steps_chart(found: ModeRanks, theme: Theme) -> go.Figure | None:
+def rank_steps_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
     """A bar for each rank: a traced step, divided into other work, exposed transfer, exposed wait
     and idle GPU. None where no rank is traced."""
-    rows = [row for row in found.ranks if row.step and row.busy is not None]
+    rows = [row for row in mode.ranks if row.step and row.busy is not None]
     if not rows:
         return None
     figure = go.Figure()
@@ -102,14 +102,14 @@ def _bar(
     )
 
 
-def arrivals_chart(found: ModeRanks, theme: Theme) -> go.Figure | None:
+def arrivals_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
     """For each collective of the step when each rank reached it, after the first rank: medians with
     quartiles, over a band of what the clocks cannot tell. None without collectives."""
-    rows = drawn_collectives(found)
+    rows = drawn_collectives(mode)
     if not rows:
         return None
     figure = go.Figure()
-    uncertainty = found.uncertainty or 0.0
+    uncertainty = mode.uncertainty or 0.0
     figure.add_hrect(
         y0=0,
         y1=uncertainty / 1e3,
@@ -117,39 +117,12 @@ def arrivals_chart(found: ModeRanks, theme: Theme) -> go.Figure | None:
         opacity=0.14,
         line_width=0,
     )
-    ticks = list(range(len(rows)))
-    count = len(found.ranks)
-    for place, rank in enumerate(found.ranks):
-        colour = rank_colour(place, theme)
-        medians = [row.arrival[place].median for row in rows]
-        # Beside each other, or equal arrivals would hide one another.
-        shift = 0.5 * (place - (count - 1) / 2) / max(count, 1)
-        figure.add_scatter(
-            name=f"rank {rank.rank}",
-            x=[tick + shift for tick in ticks],
-            y=[median / 1e3 for median in medians],
-            mode="markers",
-            marker={
-                "size": 9,
-                "color": colour,
-                "symbol": SYMBOLS[place % len(SYMBOLS)],
-                "line": {"width": 0},
-            },
-            error_y={
-                "type": "data",
-                "symmetric": False,
-                "array": [_above(row, place) / 1e3 for row in rows],
-                "arrayminus": [_below(row, place) / 1e3 for row in rows],
-                "color": colour,
-                "thickness": 1.4,
-                "width": 3,
-            },
-            hovertemplate=[_arrival(found, row, place) for row in rows],
-        )
+    for number in range(len(mode.ranks)):
+        _add_arrivals(figure, mode, rows, number, theme)
     if uncertainty:
         # For the legend alone: a shape of the layout has no entry in it.
         figure.add_scatter(
-            name=f"together, as far as the clocks tell ({format_ns(round(uncertainty))})",
+            name=f"within clock uncertainty ({format_ns(round(uncertainty))})",
             x=[None],
             y=[None],
             mode="markers",
@@ -162,15 +135,12 @@ def arrivals_chart(found: ModeRanks, theme: Theme) -> go.Figure | None:
         )
     figure.update_xaxes(
         title_text="collective of the step",
-        tickvals=ticks,
+        tickvals=list(range(len(rows))),
         ticktext=[str(row.ordinal + 1) for row in rows],
         showgrid=False,
         range=[-0.6, len(rows) - 0.4],
     )
-    highest = max(
-        uncertainty,
-        *(row.arrival[place].spread.high or 0 for row in rows for place in range(count)),
-    )
+    highest = max(uncertainty, *(each.spread.high or 0 for row in rows for each in row.arrival))
     # Room below, or the markers of those that are first would be cut in half.
     figure.update_yaxes(
         title_text="us after the first rank",
@@ -180,29 +150,61 @@ def arrivals_chart(found: ModeRanks, theme: Theme) -> go.Figure | None:
     return dress(figure, theme, 300)
 
 
-def drawn_collectives(found: ModeRanks) -> list[CollectiveRow]:
+def _add_arrivals(
+    figure: go.Figure, mode: ModeRanks, rows: list[CollectiveRow], number: int, theme: Theme
+) -> None:
+    """When one rank arrives at each collective: medians with quartiles."""
+    colour = rank_colour(number, theme)
+    count = len(mode.ranks)
+    # Beside each other, or equal arrivals would hide one another.
+    shift = 0.5 * (number - (count - 1) / 2) / max(count, 1)
+    figure.add_scatter(
+        name=f"rank {mode.ranks[number].rank}",
+        x=[tick + shift for tick in range(len(rows))],
+        y=[row.arrival[number].median / 1e3 for row in rows],
+        mode="markers",
+        marker={
+            "size": 9,
+            "color": colour,
+            "symbol": SYMBOLS[number % len(SYMBOLS)],
+            "line": {"width": 0},
+        },
+        error_y={
+            "type": "data",
+            "symmetric": False,
+            "array": [_above(row, number) / 1e3 for row in rows],
+            "arrayminus": [_below(row, number) / 1e3 for row in rows],
+            "color": colour,
+            "thickness": 1.4,
+            "width": 3,
+        },
+        hovertemplate=[_arrival(mode, row, number) for row in rows],
+    )
+
+
+def drawn_collectives(mode: ModeRanks) -> list[CollectiveRow]:
     """Those that are drawn: all, or the MOST_COLLECTIVES of largest skew."""
-    widest = sorted(found.collectives, key=lambda row: -row.skew.median)[:MOST_COLLECTIVES]
+    widest = sorted(mode.collectives, key=lambda row: -row.skew.median)[:MOST_COLLECTIVES]
     return sorted(widest, key=lambda row: row.ordinal)
 
 
-def _above(row: CollectiveRow, place: int) -> float:
-    summary = row.arrival[place]
+def _above(row: CollectiveRow, number: int) -> float:
+    summary = row.arrival[number]
     return max((summary.spread.high or 0.0) - summary.median, 0.0)
 
 
-def _below(row: CollectiveRow, place: int) -> float:
-    summary = row.arrival[place]
+def _below(row: CollectiveRow, number: int) -> float:
+    summary = row.arrival[number]
     return max(summary.median - summary.spread.low, 0.0)
 
 
-def _arrival(found: ModeRanks, row: CollectiveRow, place: int) -> str:
+def _arrival(mode: ModeRanks, row: CollectiveRow, number: int) -> str:
     origin = row.origin.module or row.origin.op or ""
     lines = [
         f"{row.kind.value} {row.ordinal + 1}" + (f", {escape(origin[:80])}" if origin else ""),
-        f"arrives {format_ns(round(row.arrival[place].median))} after the first",
-        f"waits {format_ns(round(row.wait[place].median))}, then "
+        f"arrives {format_ns(round(row.arrival[number].median))} after the first",
+        f"waits {format_ns(round(row.wait[number].median))}, then "
         f"{format_ns(round(row.transfer.median))} of transfer",
-        f"last in {row.last[place]} of {row.skew.spread.samples} steps",
+        f"last in {row.last[number]} of {row.skew.spread.samples} steps",
     ]
-    return "<br>".join(lines) + f"<extra>rank {found.ranks[place].rank}</extra>"
+    return "<br>".join(lines) + f"<extra>rank {mode.ranks[number].rank}</extra>"

@@ -12,16 +12,16 @@ from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_ns
 
 
-def schedule_chart(found: MeasuredGraph, theme: Theme) -> go.Figure | None:
+def schedule_chart(graph: MeasuredGraph, theme: Theme) -> go.Figure | None:
     """A bar for each number of streams down to the critical path; None where one stream is
     enough."""
-    if len(found.schedules) < 2:
+    if len(graph.schedules) < 2:
         return None
     figure = go.Figure()
     figure.add_bar(
-        x=[str(one.streams) for one in found.schedules],
-        y=[one.length / 1e3 for one in found.schedules],
-        text=[format_ns(one.length) for one in found.schedules],
+        x=[str(schedule.streams) for schedule in graph.schedules],
+        y=[schedule.length / 1e3 for schedule in graph.schedules],
+        text=[format_ns(schedule.length) for schedule in graph.schedules],
         textposition="outside",
         cliponaxis=False,
         marker={"color": shade(MODE[ExecutionMode.GRAPH], theme), "line": {"width": 0}},
@@ -29,7 +29,7 @@ def schedule_chart(found: MeasuredGraph, theme: Theme) -> go.Figure | None:
         hovertemplate="%{y:,.1f} us on %{x} streams<extra></extra>",
     )
     figure.add_hline(
-        y=found.path.length / 1e3,
+        y=graph.path.length / 1e3,
         line={"dash": "dot", "width": 1.5, "color": shade(CRITICAL, theme)},
     )
     figure.update_layout(showlegend=False)
@@ -38,6 +38,6 @@ def schedule_chart(found: MeasuredGraph, theme: Theme) -> go.Figure | None:
         title_text="streams (dotted: the critical path)", type="category", showgrid=False
     )
     figure.update_yaxes(
-        title_text="us, durations as traced", range=[0, found.schedules[0].length / 1e3 * 1.18]
+        title_text="us, durations as traced", range=[0, graph.schedules[0].length / 1e3 * 1.18]
     )
     return figure

@@ -26,25 +26,25 @@ _MEANING: Final = {
 
 
 def waterfall_chart(
-    found: Waterfall, modes: tuple[ExecutionMode, ExecutionMode], theme: Theme
+    waterfall: Waterfall, modes: tuple[ExecutionMode, ExecutionMode], theme: Theme
 ) -> go.Figure:
     """The figure; ``modes`` are those of the baseline and the run, for their colours."""
     labels = [
-        escape(found.baseline),
-        *(cause.value for cause, _ in found.causes),
-        escape(found.run),
+        escape(waterfall.baseline),
+        *(cause.value for cause, _ in waterfall.causes),
+        escape(waterfall.run),
     ]
-    bars = [_Bar(labels[0], 0, found.before_ns, MODE[modes[0]], _whole(found, True))]
-    at = found.before_ns
-    whole = found.before_ns - found.after_ns
-    for cause, saved in found.causes:
+    bars = [_Bar(labels[0], 0, waterfall.before_ns, MODE[modes[0]], _whole(waterfall, True))]
+    at = waterfall.before_ns
+    whole = waterfall.before_ns - waterfall.after_ns
+    for cause, saved in waterfall.causes:
         colour = REMAINDER if cause is Cause.REMAINDER else SAVED if saved >= 0 else ADDED
         bars.append(_Bar(cause.value, at, at - saved, colour, _hover(cause, saved, whole), cause))
         at -= saved
-    bars.append(_Bar(labels[-1], 0, found.after_ns, MODE[modes[1]], _whole(found, False)))
+    bars.append(_Bar(labels[-1], 0, waterfall.after_ns, MODE[modes[1]], _whole(waterfall, False)))
     figure = go.Figure()
     _add(figure, bars, theme)
-    longest = max(found.before_ns, found.after_ns)
+    longest = max(waterfall.before_ns, waterfall.after_ns)
     figure.update_layout(barmode="overlay", bargap=0.3, showlegend=False)
     title = "us per step (clean step times, their difference divided by the traced passes)"
     # Room at the right for the times.
@@ -55,14 +55,20 @@ def waterfall_chart(
 
 @dataclass(frozen=True)
 class _Bar:
-    """A bar from ``start`` to ``end`` (ns): a step, or what a ``cause`` changes of it."""
+    """A bar: a step, or what a cause changes of it."""
 
     label: str
+    """Of its row."""
     start: int
+    """In ns."""
     end: int
+    """In ns; before ``start`` where time was saved."""
     colour: Shade
+    """Of the bar."""
     hover: str
+    """What the tooltip says."""
     cause: Cause | None = None
+    """What changes the step; None for a whole step."""
 
     @property
     def span(self) -> tuple[int, int]:
@@ -105,8 +111,10 @@ def _sign(change: int) -> str:
     return "+" if change > 0 else "\N{MINUS SIGN}" if change < 0 else ""
 
 
-def _whole(found: Waterfall, before: bool) -> str:
-    name, ns = (found.baseline, found.before_ns) if before else (found.run, found.after_ns)
+def _whole(waterfall: Waterfall, before: bool) -> str:
+    name, ns = (
+        (waterfall.baseline, waterfall.before_ns) if before else (waterfall.run, waterfall.after_ns)
+    )
     return f"clean step time (median)<br>{format_ns(ns)}<extra>{escape(name)}</extra>"
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.charts.dag.view import Box, ColourBy, DagView, FoldedGraph, dag_view
+from graphviz_dash.charts.dag.boxes import Box
+from graphviz_dash.charts.dag.colours import ColourBy
+from graphviz_dash.charts.dag.folded import FoldedGraph
+from graphviz_dash.charts.dag.view import DagView, dag_view
 from graphviz_dash.charts.palette import CRITICAL
 from graphviz_dash.charts.shades import Shade
 from graphviz_dash.charts.static.svg import (
@@ -88,7 +91,7 @@ def _link(link: Link) -> str:
 
 def _box(box: Box, view: DagView, shades: list[Shade]) -> str:
     fill = colour(shades[box.colour])
-    edge = f'rx="6" stroke="{fill}"' + (' stroke-dasharray="5 4"' if box.off else "")
+    edge = f'rx="6" stroke="{fill}"' + (' stroke-dasharray="5 4"' if box.disabled else "")
     whole = view.names[box.name] if box.name >= 0 else box.label
     x, y, width, height = box.x, box.y, box.width, box.height
     stack = ""
@@ -97,7 +100,7 @@ def _box(box: Box, view: DagView, shades: list[Shade]) -> str:
             rectangle(x + shift, y + shift, width, height, colour(PAPER), extra=edge)
             for shift in (6, 3)
         )
-    tint = 0 if box.off or box.open else 0.13
+    tint = 0 if box.disabled or box.open else 0.13
     under = rectangle(x, y, width, height, colour(PAPER), extra=edge)
     over = rectangle(x, y, width, height, fill, extra=f'rx="6" fill-opacity="{tint}"')
     bar = rectangle(x, y + 3, 4, height - 6, fill) if not box.open else ""

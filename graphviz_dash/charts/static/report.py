@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.nodes.measured_graph import measure_graph, node_timing_replays
 from graphviz_dash.analysis.nodes.whole_graph import whole_graph
-from graphviz_dash.charts.dag.view import folded
+from graphviz_dash.charts.dag.folded import folded
 from graphviz_dash.charts.static.comparison import break_even_still, waterfall_still, where_still
 from graphviz_dash.charts.static.dag import dag_still
 from graphviz_dash.charts.static.svg import variables

@@ -26,36 +26,39 @@ _BIN_PX: Final = 2
 
 
 @dataclass(frozen=True)
-class RunLead:
-    """What a view's first run loses against ``run``, or why that is not known. ``begin`` is when
-    the first run's step begins, in ns since its origin: 0 but for ranks that begin later."""
+class RunDifference:
+    """What a view's first run loses against another one."""
 
     run: str
+    """Name of the other run."""
     mode: str
-    lead: TimeLost | Missing
+    """Execution mode of the other run."""
+    lost: TimeLost | Missing
+    """What is lost, or why that is not known."""
     begin: int = 0
+    """When the first run's step begins, in ns since its origin: 0 but for ranks that begin later.
+    """
 
     def lost_before(self, instants: Ints) -> tuple[Ints, Ints]:
         """Idle and busy loss up to each of ``instants``, in ns since the first run's origin."""
-        if isinstance(self.lead, Missing):
+        if isinstance(self.lost, Missing):
             return np.zeros_like(instants), np.zeros_like(instants)
-        return self.lead.lost_before(instants - self.begin)
+        return self.lost.lost_before(instants - self.begin)
 
 
-def chosen_lead(
+def time_lost_between(
     pairs: WorkPairs, first: tuple[Run, ChosenRun], second: tuple[Run, ChosenRun]
 ) -> TimeLost | Missing:
-    """The lead of the chosen steps of two runs whose work is paired in ``pairs``, or why there is
-    none."""
-    sides = [_side(work, *one) for work, one in ((pairs.before, first), (pairs.after, second))]
-    for one in sides:
-        if isinstance(one, Missing):
-            return one
-    before, after = (one for one in sides if isinstance(one, TracedStep))
-    return time_lost(pairs, before, after)
+    """What the chosen step of the first of two runs loses against that of the second; ``pairs`` is
+    their work, paired."""
+    before = _traced_step(pairs.before, *first)
+    after = _traced_step(pairs.after, *second)
+    if isinstance(before, Missing):
+        return before
+    return after if isinstance(after, Missing) else time_lost(pairs, before, after)
 
 
-def _side(work: TypicalStep, run: Run, chosen: ChosenRun) -> TracedStep | Missing:
+def _traced_step(work: TypicalStep, run: Run, chosen: ChosenRun) -> TracedStep | Missing:
     step: Step | None = chosen.step
     if run.replay_trace is None or step is None:
         return Missing(Fact.TYPICAL_STEP, f"{run.name} marks no step")
@@ -66,33 +69,33 @@ def _side(work: TypicalStep, run: Run, chosen: ChosenRun) -> TracedStep | Missin
     return TracedStep(run.replay_trace, step, rows)
 
 
-def difference(one: RunLead, frame: Frame, lanes: int) -> Difference:
+def difference(against: RunDifference, frame: Frame, lanes: int) -> Difference:
     """The lane of one run in a view's frame, which has ``lanes`` such lanes."""
-    lead = one.lead
-    if isinstance(lead, Missing):
-        return Difference(one.run, one.mode, problem=lead.reason)
+    lost = against.lost
+    if isinstance(lost, Missing):
+        return Difference(against.run, against.mode, problem=lost.reason)
     loaded = (frame.loaded[1] - frame.loaded[0]) / max(1.0, frame.ns_per_pixel)
     bins = max(1, min(round(loaded / _BIN_PX), MOST_BINS // max(1, lanes)))
-    idle, busy = one.lost_before(bin_edges(frame.loaded, bins))
+    idle, busy = against.lost_before(bin_edges(frame.loaded, bins))
     return Difference(
-        run=one.run,
-        mode=one.mode,
+        run=against.run,
+        mode=against.mode,
         before=(int(idle[0]), int(busy[0])),
         idle=np.diff(idle).tolist(),
         busy=np.diff(busy).tolist(),
-        total=(int(lead.idle[-1]), int(lead.busy[-1])),
-        most=int(np.abs(lead.at - lead.other).max()),
-        text=_told(lead),
+        total=(int(lost.idle[-1]), int(lost.busy[-1])),
+        most=int(np.abs(lost.at - lost.other).max()),
+        text=_how_paired(lost),
     )
 
 
-def _told(lead: TimeLost) -> str:
+def _how_paired(lost: TimeLost) -> str:
     """How the work was paired, in words."""
-    pairs = sum(lead.methods.values())
-    how = ", ".join(f"{format_count(many)} by {what}" for what, many in lead.methods.items())
+    pairs = sum(lost.methods.values())
+    how = ", ".join(f"{format_count(count)} by {what}" for what, count in lost.methods.items())
     alone = [
-        f"{format_count(many)} only in the {which} run"
-        for many, which in zip(lead.alone, ("first", "other"), strict=True)
-        if many
+        f"{format_count(count)} only in the {which} run"
+        for count, which in zip(lost.alone, ("first", "other"), strict=True)
+        if count
     ]
     return "; ".join([f"{format_count(pairs)} pieces of work paired ({how})", *alone])

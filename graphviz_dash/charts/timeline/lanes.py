@@ -26,14 +26,20 @@ MAX_BOUNDARIES: Final = 80
 
 @dataclass(frozen=True)
 class Frame:
-    """What a view is made for: windows in ns since the origins, and the runs' share of it."""
+    """What a view is made for. Windows are begin and end in ns since the runs' origins."""
 
     window: tuple[int, int]
+    """What is seen."""
     loaded: tuple[int, int]
+    """What is sent: some air on either side."""
     fit: tuple[int, int]
+    """What shows the longest step."""
     limits: tuple[int, int]
+    """The earliest and the latest time of all runs."""
     pixels: int
+    """Width of the window."""
     runs: int
+    """How many runs share the view."""
 
     @property
     def ns_per_pixel(self) -> float:
@@ -47,57 +53,57 @@ def count(inside: slice) -> int:
 
 
 def run_view(
-    one: ChosenRun, lanes: list[Lane], hidden: int, frame: Frame, baseline: ChosenRun
+    chosen: ChosenRun, lanes: list[Lane], hidden: int, frame: Frame, baseline: ChosenRun
 ) -> RunView:
     """One run of the view, ``hidden`` lanes left out."""
-    timeline, step = one.timeline, one.step
+    timeline, step = chosen.timeline, chosen.step
     return RunView(
         run=timeline.run,
         mode=timeline.mode,
         problem=timeline.problem,
-        step=_relative(step, one.origin) if step else None,
-        boundaries=_boundaries(one, frame),
+        step=_relative(step, chosen.origin) if step else None,
+        boundaries=_boundaries(chosen, frame),
         lanes=lanes,
         hidden_lanes=hidden,
-        idle=_idle(one, frame),
-        summary=between(one, frame.window),
+        idle=_idle(chosen, frame),
+        summary=between(chosen, frame.window),
         length=format_ns(step.end - step.start) if step else "",
-        delta=_delta(one, baseline),
+        delta=_delta(chosen, baseline),
     )
 
 
-def _boundaries(one: ChosenRun, frame: Frame) -> list[StepMark]:
+def _boundaries(chosen: ChosenRun, frame: Frame) -> list[StepMark]:
     """The steps that the loaded window touches; of too many, those nearest to its middle."""
-    begin, stop = one.origin + frame.loaded[0], one.origin + frame.loaded[1]
-    touched = [step for step in one.timeline.steps if step.end >= begin and step.start <= stop]
+    begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
+    touched = [step for step in chosen.timeline.steps if step.end >= begin and step.start <= stop]
     middle = (begin + stop) // 2
     nearest = sorted(touched, key=lambda step: abs(step.start + step.end - 2 * middle))
     kept = sorted(nearest[: MAX_BOUNDARIES // frame.runs], key=lambda step: step.start)
-    return [_relative(step, one.origin) for step in kept]
+    return [_relative(step, chosen.origin) for step in kept]
 
 
 def _relative(step: Step, origin: int) -> StepMark:
     return StepMark(step.index, step.start - origin, step.end - origin)
 
 
-def _delta(one: ChosenRun, baseline: ChosenRun) -> str:
+def _delta(chosen: ChosenRun, baseline: ChosenRun) -> str:
     """The step's length against the baseline's, in words; empty for the baseline itself."""
-    if one is baseline or not one.step or not baseline.step:
+    if chosen is baseline or not chosen.step or not baseline.step:
         return ""
-    own, other = one.length, baseline.length
+    own, other = chosen.length, baseline.length
     if own == other or min(own, other) <= 0:
         return "as long" if own == other else ""
     word, ratio = ("shorter", other / own) if own < other else ("longer", own / other)
     return f"{format_ns(abs(own - other))} {word} as traced ({format_ratio(ratio)})"
 
 
-def between(one: ChosenRun, window: tuple[int, int]) -> str:
+def between(chosen: ChosenRun, window: tuple[int, int]) -> str:
     """What a run's GPUs do in ``window``, in words: slices that touch it, and their busy time."""
-    lanes = one.timeline.lanes
-    edges = np.array(window, dtype=np.int64) + one.origin
+    lanes = chosen.timeline.lanes
+    edges = np.array(window, dtype=np.int64) + chosen.origin
     devices = len(lanes.device)
     if not devices:
-        return "" if one.timeline.problem else "no GPU work"
+        return "" if chosen.timeline.problem else "no GPU work"
     busy = [int(lanes.device.busy_between(device, edges)[0]) for device in range(devices)]
     rows = sum(
         count(lanes.gpu.window(lane, int(edges[0]) + 1, int(edges[1]) - 1))
@@ -108,26 +114,26 @@ def between(one: ChosenRun, window: tuple[int, int]) -> str:
     return f"{rows:,} GPU slices{many} · busy {format_ns(sum(busy))} ({format_percent(share)})"
 
 
-def _idle(one: ChosenRun, frame: Frame) -> dict[int, list[int]]:
-    device = one.timeline.lanes.device
+def _idle(chosen: ChosenRun, frame: Frame) -> dict[int, list[int]]:
+    device = chosen.timeline.lanes.device
     at_least = max(IDLE_MIN_NS, int(IDLE_PX * frame.ns_per_pixel))
-    begin, stop = one.origin + frame.loaded[0], one.origin + frame.loaded[1]
+    begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
     most = MAX_IDLE // (frame.runs * max(1, len(device)))
-    found = {}
+    idle = {}
     for lane in range(len(device)):
         periods = idle_periods(device, lane, begin, stop, at_least)
         longest = sorted(periods, key=lambda period: period[0] - period[1])[:most]
-        found[int(device.owner[lane])] = [
-            instant - one.origin for period in sorted(longest) for instant in period
+        idle[int(device.owner[lane])] = [
+            instant - chosen.origin for period in sorted(longest) for instant in period
         ]
-    return found
+    return idle
 
 
-def _lane(one: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool) -> Lane:
+def _lane(chosen: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool) -> Lane:
     owner, track, sub = int(lanes.owner[lane]), int(lanes.track[lane]), int(lanes.sub[lane])
     label = ""
     if sub == 0 and is_gpu:
-        several = len(one.timeline.lanes.device) > 1
+        several = len(chosen.timeline.lanes.device) > 1
         label = f"GPU {owner} · stream {track}" if several else f"stream {track}"
     elif sub == 0:
         label = f"CPU thread {track}"
@@ -135,7 +141,7 @@ def _lane(one: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool) -> Lane:
 
 
 def slices_lane(
-    one: ChosenRun,
+    chosen: ChosenRun,
     lanes: LaneSet,
     lane: int,
     is_gpu: bool,
@@ -143,12 +149,12 @@ def slices_lane(
     names: dict[tuple[str, int], int],
 ) -> Lane:
     """A lane with its slices one by one; ``names`` is the view's table and grows."""
-    timeline = one.timeline
-    begin = one.origin + frame.loaded[0]
-    inside = lanes.window(lane, begin, one.origin + frame.loaded[1])
+    timeline = chosen.timeline
+    begin = chosen.origin + frame.loaded[0]
+    inside = lanes.window(lane, begin, chosen.origin + frame.loaded[1])
     rows, start, end = lanes.row[inside], lanes.start[inside], lanes.end[inside]
     labels = timeline.gpu_labels if is_gpu else timeline.call_labels
-    base = _lane(one, lanes, lane, is_gpu)
+    base = _lane(chosen, lanes, lane, is_gpu)
     return msgspec.structs.replace(
         base,
         gap=(start - np.concatenate(([begin], end[:-1]))).tolist() if len(start) else [],
@@ -168,17 +174,17 @@ def _deltas(values: npt.NDArray[np.integer]) -> list[int]:
 
 
 def busy_lane(
-    one: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool, frame: Frame, bins: int
+    chosen: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool, frame: Frame, bins: int
 ) -> Lane:
     """A lane with the busy share of ``bins`` bins (0: none yet)."""
     if not bins:
-        return _lane(one, lanes, lane, is_gpu)
+        return _lane(chosen, lanes, lane, is_gpu)
     edges = bin_edges(frame.loaded, bins)
     width = np.maximum(np.diff(edges), 1)
-    fraction = lanes.busy_between(lane, edges + one.origin) / width
+    fraction = lanes.busy_between(lane, edges + chosen.origin) / width
     level = np.clip(np.rint(fraction * 255), fraction > 0, 255 - (fraction < 1))
     return msgspec.structs.replace(
-        _lane(one, lanes, lane, is_gpu),
+        _lane(chosen, lanes, lane, is_gpu),
         busy=base64.b64encode(level.astype(np.uint8).tobytes()).decode("ascii"),
     )
 

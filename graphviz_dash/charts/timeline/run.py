@@ -42,33 +42,39 @@ class Labels:
 
 @dataclass(frozen=True)
 class RunTimeline:
-    """A run's lanes with what a view shows of each slice.
-
-    ``problem`` says why there is no trace to show; all else is then empty. ``steps`` are the marked
-    ones; a trace without marks has none. ``begin`` and ``end``
-    are the first and the last instant of what is shown, in ns of the trace. ``node`` has the node
-    index of each GPU row, -1 for none, and ``matched`` its place in ``replays``, which tells more;
-    they are None when no GPU row was matched to a node, or not yet. ``shared`` is set for one rank
-    of several whose clocks are aligned: they share the origin of each step.
-    """
+    """A run's lanes with what a view shows of each slice."""
 
     run: str
+    """Its name."""
     mode: str
+    """The execution mode whose colour it has."""
     problem: str | None
+    """Why there is no trace to show, all else being empty then; None where there is one."""
     lanes: TraceLanes
+    """Its slices in lanes."""
     steps: tuple[Step, ...]
+    """The marked steps; none where the trace has no marks."""
     begin: int
+    """First instant of what is shown, in ns of the trace."""
     end: int
+    """Last instant of what is shown, in ns of the trace."""
     gpu_labels: Labels
+    """Of the GPU rows."""
     call_labels: Labels
+    """Of the API calls."""
     replays: ReplayMatch | None = None
+    """How GPU rows were matched to nodes; None when none was, or not yet."""
     matched: npt.NDArray[np.int32] | None = None
+    """By GPU row the item of ``replays``, -1 for none; None without those."""
     node: npt.NDArray[np.int32] | None = None
+    """By GPU row the index of the node, -1 for none; None without ``replays``."""
     shared: SharedSteps | None = None
+    """For one rank of several whose clocks are aligned: the origins of the steps that they share.
+    """
 
 
 def run_timeline(
-    run: Run, shared: SharedSteps | None = None, taken: tuple[Step, ...] | None = None
+    run: Run, shared: SharedSteps | None = None, traced_steps: tuple[Step, ...] | None = None
 ) -> RunTimeline:
     """The timeline of ``run``, from its traced pass; its slices are not matched to nodes yet.
 
@@ -81,14 +87,14 @@ def run_timeline(
     if trace is None:
         return _without_trace(run)
     lanes = trace_lanes(trace)
-    taken = steps(trace, lanes.links) if taken is None else taken
+    traced_steps = steps(trace, lanes.links) if traced_steps is None else traced_steps
     shown = [each for each in (lanes.gpu, lanes.cpu) if len(each.start)]
     return RunTimeline(
         run=run.name,
         mode=drawn_mode(run).value,
         problem=None if shown else "the trace holds no GPU work and no launch",
         lanes=lanes,
-        steps=tuple(one for one in taken if one.method is not StepMethod.WHOLE),
+        steps=tuple(step for step in traced_steps if step.method is not StepMethod.WHOLE),
         begin=min((int(each.start.min()) for each in shown), default=0),
         end=max((int(each.end.max()) for each in shown), default=0),
         gpu_labels=_gpu_labels(trace.gpu),
@@ -101,10 +107,10 @@ def with_nodes(timeline: RunTimeline, replays: ReplayMatch | None) -> RunTimelin
     """``timeline`` with the nodes that its GPU rows were matched to; as it is where none was."""
     if replays is None or not replays.matched:
         return timeline
-    place = np.full(len(timeline.gpu_labels.codes), -1, dtype=np.int32)
-    place[replays.gpu_row] = np.arange(len(replays.gpu_row))
-    node = np.where(place >= 0, replays.node[np.maximum(place, 0)], -1).astype(np.int32)
-    return replace(timeline, replays=replays, matched=place, node=node)
+    item = np.full(len(timeline.gpu_labels.codes), -1, dtype=np.int32)
+    item[replays.gpu_row] = np.arange(len(replays.gpu_row))
+    node = np.where(item >= 0, replays.node[np.maximum(item, 0)], -1).astype(np.int32)
+    return replace(timeline, replays=replays, matched=item, node=node)
 
 
 @dataclass(frozen=True)
@@ -134,16 +140,16 @@ class ChosenRun:
 def choose(timeline: RunTimeline, step: int | None) -> ChosenRun:
     """``timeline`` at the step of number ``step``; None, or one the run lacks: its typical step,
     the one of median length, for which all ranks of a mode take the same."""
-    by_index = {one.index: one for one in timeline.steps}
+    by_index = {marked.index: marked for marked in timeline.steps}
     if timeline.shared is not None:
         # A step that another rank lacks has no common origin.
         by_index = {
-            index: one for index, one in by_index.items() if index in timeline.shared.begins
+            index: marked for index, marked in by_index.items() if index in timeline.shared.begins
         }
         step = timeline.shared.typical if step not in by_index else step
     if step is not None and step in by_index:
         return ChosenRun(timeline, by_index[step])
-    ordered = sorted(timeline.steps, key=lambda one: (one.end - one.start, one.index))
+    ordered = sorted(timeline.steps, key=lambda marked: (marked.end - marked.start, marked.index))
     return ChosenRun(timeline, ordered[(len(ordered) - 1) // 2] if ordered else None)
 
 
@@ -174,8 +180,8 @@ def _gpu_labels(gpu: pl.DataFrame) -> Labels:
     pair = names.astype(np.int64) * max(1, len(kind_texts)) + kinds
     used, codes = np.unique(pair, return_inverse=True)
     texts = []
-    for one in used.tolist():
-        name, kind = name_texts[one // len(kind_texts)], kind_texts[one % len(kind_texts)]
+    for code in used.tolist():
+        name, kind = name_texts[code // len(kind_texts)], kind_texts[code % len(kind_texts)]
         shown = short_name(name) if kind == "kernel" else name
         texts.append((label(shown), CATEGORIES.index(categorise(kind, name))))
     return Labels(codes.astype(np.int32), texts)

@@ -43,50 +43,68 @@ class SliceId:
 
 
 class Linked(msgspec.Struct, frozen=True):
-    """The other end of a launch: for a kernel the call, for a call its first kernel and how many.
-
-    ``begin`` and ``end`` are since the run's origin; for a call, the end is that of the last one.
-    """
+    """The other end of a launch: for a kernel the call, for a call the kernels that it launched."""
 
     token: str
+    """Of the call, or of the first kernel."""
     count: int
+    """Kernels of the call."""
     begin: int
+    """In ns since the run's origin."""
     end: int
+    """In ns since the run's origin; of a call's kernels the end of the last."""
 
 
 class Counterpart(msgspec.Struct, frozen=True):
-    """The same work in another run's chosen step: its slice (of several the last to end), when
-    that began since its own step's origin, how long it took, and how the two were paired."""
+    """The same work in another run's chosen step."""
 
     run: str
+    """Name of that run."""
     token: str
+    """Its slice there; of several the last to end."""
     begin: int
+    """In ns since that step's origin."""
     dur: int
+    """In ns."""
     text: str
+    """How long it took there and how the two were paired."""
 
 
 class SliceCard(msgspec.Struct, frozen=True):
-    """A slice's card. ``title`` is short, ``name`` as in the trace; ``begin`` is since the run's
-    origin, both times in ns; ``fields`` are pairs of what and how much, formatted. ``measured`` is
-    the pass that the times come from. ``graph`` and ``node`` are None for what no graph launched
-    or what was not matched."""
+    """What is known of a slice."""
 
     run: str
+    """Name of its run."""
     token: str
+    """Kind and row, such as "g12"."""
     title: str
+    """Short name."""
     name: str
+    """As in the trace."""
     category: int
+    """Index into the palette's categories."""
     begin: int
+    """In ns since the run's origin."""
     dur: int
+    """In ns."""
     owner: int
+    """As of its lane."""
     track: int
+    """As of its lane."""
     sub: int
+    """As of its lane."""
     fields: list[tuple[str, str]]
+    """Pairs of what and how much, formatted."""
     measured: Literal["traced"]
+    """The pass that the times come from."""
     link: Linked | None
+    """The other end of its launch; None where the trace has none."""
     graph: str | None
+    """The graph that launched it; None for what no graph launched."""
     node: int | None
+    """Index of its node; None where it was matched to none."""
     pairs: list[Counterpart] = []
+    """The same work in the other runs shown."""
 
 
 def parse_slice(timeline: RunTimeline, text: str) -> SliceId:
@@ -95,11 +113,11 @@ def parse_slice(timeline: RunTimeline, text: str) -> SliceId:
     Raises:
         InputError: it is not of that form, or the trace has no such row.
     """
-    found = _TOKEN.fullmatch(text)
-    if not found:
+    match = _TOKEN.fullmatch(text)
+    if not match:
         raise InputError("slice", f"{text[:80]!r}", "g or c and a row number, such as g12")
-    table: Literal["gpu", "cpu"] = "gpu" if found[1] == "g" else "cpu"
-    row = int(found[2])
+    table: Literal["gpu", "cpu"] = "gpu" if match[1] == "g" else "cpu"
+    row = int(match[2])
     lanes = timeline.lanes.gpu if table == "gpu" else timeline.lanes.cpu
     rows = timeline.gpu_labels if table == "gpu" else timeline.call_labels
     if row >= len(rows.codes) or not np.any(lanes.row == row):
@@ -110,11 +128,11 @@ def parse_slice(timeline: RunTimeline, text: str) -> SliceId:
 def node_slice(chosen: ChosenRun, text: str) -> SliceId | None:
     """The slice of a node named "graph-0#17": its first replay since the chosen step's start, else
     its first one at all; None if it is no such name or no slice was matched to that node."""
-    found = _NODE_TOKEN.fullmatch(text)
+    match = _NODE_TOKEN.fullmatch(text)
     replays = chosen.timeline.replays
-    if not found or replays is None:
+    if not match or replays is None:
         return None
-    rows = replays.gpu_row[replays.rows_of(found[1], int(found[2]))]
+    rows = replays.gpu_row[replays.rows_of(match[1], int(match[2]))]
     lanes = chosen.timeline.lanes.gpu
     at = np.flatnonzero(np.isin(lanes.row, rows))
     if not len(at):
@@ -126,12 +144,16 @@ def node_slice(chosen: ChosenRun, text: str) -> SliceId | None:
 
 @dataclass(frozen=True)
 class MatchedNode:
-    """The node that a slice was matched to, by which rung, and how sure that is (0 to 1)."""
+    """The node that a slice was matched to."""
 
     graph: str
+    """Id of its graph."""
     node: int
+    """Its index."""
     method: str
+    """How it was matched."""
     confidence: float
+    """Of the match, 0 to 1."""
 
 
 def node_of(timeline: RunTimeline, which: SliceId) -> MatchedNode | None:
@@ -139,14 +161,14 @@ def node_of(timeline: RunTimeline, which: SliceId) -> MatchedNode | None:
     replays, matched = timeline.replays, timeline.matched
     if which.table != "gpu" or replays is None or matched is None:
         return None
-    place = int(matched[which.row])
-    if place < 0 or replays.node[place] < 0:
+    item = int(matched[which.row])
+    if item < 0 or replays.node[item] < 0:
         return None
     return MatchedNode(
-        graph=replays.graphs[int(replays.graph[place])],
-        node=int(replays.node[place]),
-        method=METHODS[int(replays.method[place])],
-        confidence=float(replays.confidence[place]),
+        graph=replays.graphs[int(replays.graph[item])],
+        node=int(replays.node[item]),
+        method=METHODS[int(replays.method[item])],
+        confidence=float(replays.confidence[item]),
     )
 
 
@@ -172,7 +194,7 @@ def slice_card(
     link = _link(chosen, trace, which)
     fields = [("Duration", format_ns(end - begin)), ("Start", _since(begin - chosen.origin))]
     fields += _gap(lanes, lane, at)
-    fields += [(f"In {one.run}", one.text) for one in pairs]
+    fields += [(f"In {pair.run}", pair.text) for pair in pairs]
     if gpu:
         fields += _node_fields(node, origin) if node else _op_fields(trace, record)
         fields += _launch_fields(trace, link, begin - chosen.origin, record)
@@ -209,17 +231,17 @@ def counterpart(
     which = pairs.of_before if of_first else pairs.of_after
     if not of_first:
         mine, theirs = theirs, mine
-    found = _place_of(mine, own, row)
+    position = _place_of(mine, own, row)
     other_rows = theirs.rows.get(other.step.index) if other.step else None
-    if found is None or other_rows is None:
+    if position is None or other_rows is None:
         return None
-    place, origin = found
-    pair = pairs.rows[which[place]]
+    item, origin = position
+    pair = pairs.rows[which[item]]
     places = pair.after if of_first else pair.before
     if not places:
         return Counterpart(other.timeline.run, "", 0, 0, "nothing: only in this run")
     lanes, own_lanes = other.timeline.lanes.gpu, own.timeline.lanes.gpu
-    at = np.concatenate([np.flatnonzero(lanes.row == one) for one in other_rows[list(places)]])
+    at = np.concatenate([np.flatnonzero(lanes.row == each) for each in other_rows[list(places)]])
     last = int(at[np.argmax(lanes.end[at])])
     begin, dur = int(lanes.start[last]) - other.origin, int(lanes.end[last] - lanes.start[last])
     mine_at = int(np.flatnonzero(own_lanes.row == row)[0])
@@ -240,9 +262,9 @@ def _place_of(work: TypicalStep, own: ChosenRun, row: int) -> tuple[int, int] | 
         # Rows are numbered by their begin, so that those of other steps lie outside of this one's.
         if rows is None or not step.gpu_rows[0] <= row <= step.gpu_rows[-1]:
             continue
-        place = np.flatnonzero(rows == row)
-        if len(place):
-            return int(place[0]), own.origin if step is own.step else step.start
+        item = np.flatnonzero(rows == row)
+        if len(item):
+            return int(item[0]), own.origin if step is own.step else step.start
     return None
 
 
@@ -308,10 +330,10 @@ def _op_fields(trace: Trace, record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _node_fields(node: MatchedNode, row: NodeRow | None) -> list[tuple[str, str]]:
-    found = ("Node found by", f"{node.method}, {format_percent(node.confidence)} sure")
+    matched_by = ("Node found by", f"{node.method}, {format_percent(node.confidence)} sure")
     fields = [("Graph node", f"#{node.node} of {node.graph}")]
     if row is None:
-        return [*fields, found]
+        return [*fields, matched_by]
     origin, times = row.origin, row.times
     for what, text in (
         ("Op", origin.op),
@@ -328,8 +350,8 @@ def _node_fields(node: MatchedNode, row: NodeRow | None) -> list[tuple[str, str]
             ("Over the replays", f"median {format_ns(times.median_ns)} of {times.samples:,}{note}")
         )
     how = f"{origin.method}, {format_percent(origin.confidence)} sure"
-    told = how if origin.op else f"{how}: {origin.reason or 'not told'}"
-    return [*fields, found, ("Op found by", told)]
+    attribution = how if origin.op else f"{how}: {origin.reason or 'not told'}"
+    return [*fields, matched_by, ("Op found by", attribution)]
 
 
 def _call_fields(record: dict[str, Any], link: Linked | None, begin: int) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from graphviz_dash.analysis.trace.lanes import LaneSet
-from graphviz_dash.charts.timeline.difference import RunLead, difference
+from graphviz_dash.charts.timeline.difference import RunDifference, difference
 from graphviz_dash.charts.timeline.lanes import Frame, busy_lane, count, run_view, slices_lane
 from graphviz_dash.charts.timeline.model import TimelineView
 from graphviz_dash.charts.timeline.run import ChosenRun
@@ -41,7 +41,7 @@ _MANY_RUNS: Final = 3
 
 def fit_window(runs: Sequence[ChosenRun]) -> tuple[int, int]:
     """The window that shows the longest chosen step with some air (whole traces without steps)."""
-    longest = max((one.length for one in runs), default=0)
+    longest = max((chosen.length for chosen in runs), default=0)
     longest = max(longest, MIN_SPAN_NS)
     return -longest // 50, longest + longest // 25
 
@@ -50,14 +50,14 @@ def timeline_view(
     runs: Sequence[ChosenRun],
     window: tuple[int, int] | None,
     pixels: int,
-    leads: Sequence[RunLead] = (),
+    differences: Sequence[RunDifference] = (),
     *,
     complete: bool = True,
 ) -> TimelineView:
     """What ``window`` shows of ``runs`` on ``pixels`` (at most MAX_PIXELS); None: the fit.
 
-    ``leads`` is what the first of them loses against others; ``complete`` that nothing about the
-    runs is still to be found out.
+    ``differences`` is what the first of them loses against others; ``complete``: nothing about the
+    runs is still to be computed.
     """
     fit = fit_window(runs)
     limits = _limits(runs, fit)
@@ -65,18 +65,18 @@ def timeline_view(
     pixels = max(1, min(pixels, MAX_PIXELS))
     air = int((stop - begin) * MARGIN)
     loaded = (begin - air, stop + air)
-    shown = [_shown_lanes(one, len(runs)) for one in runs]
+    shown = [_shown_lanes(chosen, len(runs)) for chosen in runs]
     frame = Frame((begin, stop), loaded, fit, limits, pixels, len(runs))
     if _can_show_slices(runs, shown, frame):
-        view = _build(runs, shown, frame, "slices", 0, leads)
+        view = _build(runs, shown, frame, "slices", 0, differences)
         if _size(view) <= MAX_VIEW_BYTES:
             return msgspec.structs.replace(view, complete=complete)
     bins = round(pixels * (1 + 2 * MARGIN))
-    empty = _build(runs, shown, frame, "busy", 0, leads)
+    empty = _build(runs, shown, frame, "busy", 0, differences)
     lanes = sum(len(run.lanes) for run in empty.runs)
     # A bin is a byte, four thirds of one in base64; each lane may need padding and its own quotes.
     room = (MAX_VIEW_BYTES - _size(empty) - 64) * 3 // (4 * max(1, lanes)) - 16
-    view = _build(runs, shown, frame, "busy", max(1, min(bins, room)), leads)
+    view = _build(runs, shown, frame, "busy", max(1, min(bins, room)), differences)
     return msgspec.structs.replace(view, complete=complete)
 
 
@@ -92,8 +92,8 @@ class _Shown:
 
 
 def _limits(runs: Sequence[ChosenRun], fit: tuple[int, int]) -> tuple[int, int]:
-    begins = [one.timeline.begin - one.origin for one in runs] + [fit[0]]
-    ends = [one.timeline.end - one.origin for one in runs] + [fit[1]]
+    begins = [chosen.timeline.begin - chosen.origin for chosen in runs] + [fit[0]]
+    ends = [chosen.timeline.end - chosen.origin for chosen in runs] + [fit[1]]
     return min(begins), max(ends)
 
 
@@ -105,8 +105,8 @@ def _bounded(window: tuple[int, int], limits: tuple[int, int]) -> tuple[int, int
     return begin, begin + span
 
 
-def _shown_lanes(one: ChosenRun, runs: int) -> _Shown:
-    lanes = one.timeline.lanes
+def _shown_lanes(chosen: ChosenRun, runs: int) -> _Shown:
+    lanes = chosen.timeline.lanes
     most = MAX_LANES if runs < _MANY_RUNS else max(2, 2 * MAX_LANES // runs)
     gpu, cpu = (_busiest(each, most) for each in (lanes.gpu, lanes.cpu))
     return _Shown(gpu, cpu, len(lanes.gpu) - len(gpu) + len(lanes.cpu) - len(cpu))
@@ -124,14 +124,14 @@ def _can_show_slices(runs: Sequence[ChosenRun], shown: list[_Shown], frame: Fram
     """Few enough to send, and in every GPU lane far enough apart to be told from each other."""
     sent = seen = 0
     pitch = float("inf")
-    for one, lanes in zip(runs, shown, strict=True):
-        for lane_set, lane, is_gpu in _each(one, lanes):
-            begin, stop = one.origin + frame.loaded[0], one.origin + frame.loaded[1]
+    for chosen, lanes in zip(runs, shown, strict=True):
+        for lane_set, lane, is_gpu in _each(chosen, lanes):
+            begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
             sent += count(lane_set.window(lane, begin, stop))
             if sent > MAX_SLICES:
                 return False
             if is_gpu:
-                many, extent = _spread(lane_set, lane, one.origin, frame)
+                many, extent = _spread(lane_set, lane, chosen.origin, frame)
                 seen += many
                 # A handful of slices is told apart however close they are.
                 pitch = min(pitch, extent / many if many >= 16 else pitch)
@@ -149,8 +149,8 @@ def _spread(lanes: LaneSet, lane: int, origin: int, frame: Frame) -> tuple[int, 
     return count(inside), min(last, stop) - max(first, begin)
 
 
-def _each(one: ChosenRun, shown: _Shown) -> list[tuple[LaneSet, int, bool]]:
-    lanes = one.timeline.lanes
+def _each(chosen: ChosenRun, shown: _Shown) -> list[tuple[LaneSet, int, bool]]:
+    lanes = chosen.timeline.lanes
     return [(lanes.cpu, lane, False) for lane in shown.cpu] + [
         (lanes.gpu, lane, True) for lane in shown.gpu
     ]
@@ -162,18 +162,18 @@ def _build(
     frame: Frame,
     level: Literal["slices", "busy"],
     bins: int,
-    leads: Sequence[RunLead],
+    differences: Sequence[RunDifference],
 ) -> TimelineView:
     names: dict[tuple[str, int], int] = {}
     views = []
-    for one, lanes in zip(runs, shown, strict=True):
+    for chosen, lanes in zip(runs, shown, strict=True):
         drawn = [
-            slices_lane(one, lane_set, lane, is_gpu, frame, names)
+            slices_lane(chosen, lane_set, lane, is_gpu, frame, names)
             if level == "slices"
-            else busy_lane(one, lane_set, lane, is_gpu, frame, bins)
-            for lane_set, lane, is_gpu in _each(one, lanes)
+            else busy_lane(chosen, lane_set, lane, is_gpu, frame, bins)
+            for lane_set, lane, is_gpu in _each(chosen, lanes)
         ]
-        views.append(run_view(one, drawn, lanes.hidden, frame, runs[0]))
+        views.append(run_view(chosen, drawn, lanes.hidden, frame, runs[0]))
     return TimelineView(
         level=level,
         window=frame.window,
@@ -183,5 +183,5 @@ def _build(
         bins=bins,
         names=list(names),
         runs=views,
-        differences=[difference(one, frame, len(leads)) for one in leads],
+        differences=[difference(each, frame, len(differences)) for each in differences],
     )

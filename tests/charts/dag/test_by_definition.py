@@ -12,8 +12,11 @@ from graphviz_dash.analysis.fold.fold import FoldBy
 from graphviz_dash.analysis.fold.tree import FoldKind, Group
 from graphviz_dash.analysis.nodes.measured_graph import measure_graph, node_timing_replays
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
+from graphviz_dash.charts.dag.boxes import Box
+from graphviz_dash.charts.dag.colours import ColourBy
+from graphviz_dash.charts.dag.folded import FoldedGraph, folded
 from graphviz_dash.charts.dag.layout import ALL
-from graphviz_dash.charts.dag.view import Box, ColourBy, DagView, FoldedGraph, dag_view, folded
+from graphviz_dash.charts.dag.view import DagView, dag_view
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import EdgeType

@@ -11,11 +11,13 @@ from xml.etree import ElementTree
 import pytest
 
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
+from graphviz_dash.charts.dag.colours import ColourBy
 from graphviz_dash.charts.dag.dot import view_dot
 from graphviz_dash.charts.dag.edges import edges_between
+from graphviz_dash.charts.dag.folded import FoldedGraph, folded
 from graphviz_dash.charts.dag.layout import ALL
 from graphviz_dash.charts.dag.repeat_card import repeat_card
-from graphviz_dash.charts.dag.view import ColourBy, FoldedGraph, dag_view, folded
+from graphviz_dash.charts.dag.view import dag_view
 from graphviz_dash.charts.static.dag import view_file
 from graphviz_dash.ingest.load import load_run
 from tests.analysis.fold.trees import layers, line, table

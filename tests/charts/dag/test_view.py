@@ -12,16 +12,12 @@ from graphviz_dash.analysis.diff.graph_diff import diff_graphs
 from graphviz_dash.analysis.diff.graph_union import unite
 from graphviz_dash.analysis.nodes.node_table import NodeTable, node_table
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.charts.dag.boxes import Box
+from graphviz_dash.charts.dag.colours import ColourBy
+from graphviz_dash.charts.dag.folded import folded
 from graphviz_dash.charts.dag.layout import ALL
-from graphviz_dash.charts.dag.view import (
-    MOST_BOXES,
-    Box,
-    ColourBy,
-    DagView,
-    dag_view,
-    folded,
-    search,
-)
+from graphviz_dash.charts.dag.unfolding import MOST_BOXES
+from graphviz_dash.charts.dag.view import DagView, dag_view, search
 from graphviz_dash.ingest.load import load_run
 from tests.analysis.fold.trees import line, table
 from tests.analysis.nodes.test_whole_graph import whole_of
@@ -237,8 +233,8 @@ def test_two_graphs_are_drawn_as_one_in_the_colours_of_what_changed() -> None:
     assert {entry.label for entry in view.legend} == {"removed", "moved", "same"}
     gone = next(box for box in view.boxes if box.node == len(union.nodes) - 1)
     assert view.legend[gone.colour].label == "removed"
-    assert (gone.off, gone.note, gone.where) == (True, "removed", "node 37 of the other graph")
-    assert sum(box.off for box in view.boxes) == 1
+    assert (gone.disabled, gone.note, gone.where) == (True, "removed", "node 37 of the other graph")
+    assert sum(box.disabled for box in view.boxes) == 1
     assert "added" in {link.text for link in view.links}
 
 
@@ -251,12 +247,12 @@ def test_what_changed_is_written_on_the_box() -> None:
     assert view.legend[box.colour].label == "changed"
 
 
-def test_a_node_that_is_switched_off_is_told_from_those_that_run() -> None:
+def test_a_disabled_node_is_told_from_those_that_run() -> None:
     table = node_table(load_run(Path("sample_traces/superset/graph")), "graph-0")
     view = dag_view(folded(WholeGraph.of(table)), ColourBy.KIND, RATIO, focus=7)
-    off = {box.node for box in view.boxes if box.off}
-    assert off == {6, 7, 8}
-    assert all(box.note.startswith("switched off") for box in view.boxes if box.off)
+    disabled = {box.node for box in view.boxes if box.disabled}
+    assert disabled == {6, 7, 8}
+    assert all(box.note.startswith("disabled") for box in view.boxes if box.disabled)
 
 
 @pytest.mark.parametrize("count", [10_000, 50_000])

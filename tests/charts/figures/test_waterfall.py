@@ -13,8 +13,10 @@ from graphviz_dash.analysis.nodes.measured_graph import (
     node_timing_replays,
 )
 from graphviz_dash.analysis.nodes.whole_graph import whole_graph
+from graphviz_dash.charts.dag.colours import ColourBy
+from graphviz_dash.charts.dag.folded import folded
 from graphviz_dash.charts.dag.path import NOT_MEASURED, ON_PATH, path_marks
-from graphviz_dash.charts.dag.view import ColourBy, dag_view, folded
+from graphviz_dash.charts.dag.view import dag_view
 from graphviz_dash.charts.figures.schedule import schedule_chart
 from graphviz_dash.charts.figures.waterfall import waterfall_chart
 from graphviz_dash.charts.palette import ADDED, MODE, SAVED

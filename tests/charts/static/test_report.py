@@ -11,7 +11,9 @@ import pytest
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.nodes.whole_graph import whole_graph
-from graphviz_dash.charts.dag.view import ColourBy, dag_view, folded
+from graphviz_dash.charts.dag.colours import ColourBy
+from graphviz_dash.charts.dag.folded import folded
+from graphviz_dash.charts.dag.view import dag_view
 from graphviz_dash.charts.palette import CATEGORY
 from graphviz_dash.charts.static.comparison import (
     break_even_still,

@@ -142,18 +142,18 @@ def test_search_unfolds_to_its_hits(page: Page, dashboard: str) -> None:
     canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph")
     page.locator(".dag .search").fill("layers.2.mlp")
     expect(canvas).to_have_attribute("data-hits", re.compile(r"[1-9]"))
-    page.wait_for_function("canvas => canvas.__dag.hitAt === 0", arg=canvas.element_handle())
-    node = ask(canvas, "dag.hitList[0]")
+    page.wait_for_function("canvas => canvas.__dag.finder.at === 0", arg=canvas.element_handle())
+    node = ask(canvas, "dag.finder.list[0]")
     page.wait_for_function(
         "([canvas, node]) => canvas.__dag.positionOf(node) !== null",
         arg=[canvas.element_handle(), node],
     )
     # Folded groups say how many they hold; what holds none fades.
-    held = ask(canvas, "dag.view.boxes.filter(box => !box.open).map(box => dag.hitsIn(box))")
+    held = ask(canvas, "dag.view.boxes.filter(box => !box.open).map(box => dag.finder.hitsIn(box))")
     assert 0 in held
     assert sum(held) > 1
     page.locator(".dag .search").press("Enter")
-    page.wait_for_function("canvas => canvas.__dag.hitAt === 1", arg=canvas.element_handle())
+    page.wait_for_function("canvas => canvas.__dag.finder.at === 1", arg=canvas.element_handle())
     expect(page).to_have_url(re.compile("find=layers.2.mlp"))
     page.locator(".dag .search").fill("")
     expect(page).not_to_have_url(re.compile("find="))

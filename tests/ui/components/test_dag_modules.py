@@ -79,7 +79,7 @@ def test_what_is_found_is_found_again_when_folded_otherwise(page: Page, dashboar
     folded(page, canvas, "module")
     expect(canvas).to_have_attribute("data-hits", found or "")
     page.wait_for_function(
-        "canvas => canvas.__dag.hitAt === 0 && canvas.__dag.positionOf(canvas.__dag.hitList[0])",
+        "({ __dag: dag }) => dag.finder.at === 0 && dag.positionOf(dag.finder.list[0])",
         arg=canvas.element_handle(),
     )
 

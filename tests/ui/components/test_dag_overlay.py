@@ -63,7 +63,7 @@ def test_the_arrows_in_the_drawing_show_another_layer(page: Page, dashboard: str
     place = ask(
         canvas,
         "(() => { const at = canvas.getBoundingClientRect();"
-        "const one = dag.hot.find(one => one.by === 1);"
+        "const one = dag.arrows.find(one => one.by === 1);"
         "return {x: at.left + dag.x + (one.x + 10) * dag.zoom,"
         " y: at.top + dag.y + (one.y + 13) * dag.zoom}; })()",
     )
@@ -151,8 +151,10 @@ def test_the_source_line_of_a_node_is_found_in_the_drawing(page: Page, dashboard
     canvas = open_graph(page, dashboard, "experiment=fork-join&run=graph&node=12")
     page.get_by_role("button", name="Find all of its source line").click()
     expect(page).to_have_url(re.compile("find=.*fork_join.py"))
-    page.wait_for_function("canvas => canvas.__dag.hits.size > 1", arg=canvas.element_handle())
-    assert ask(canvas, "dag.hits.has(12)")
+    page.wait_for_function(
+        "({ __dag: dag }) => dag.finder.hits.size > 1", arg=canvas.element_handle()
+    )
+    assert ask(canvas, "dag.finder.hits.has(12)")
     page.get_by_text("Source lines", exact=True).click()
     expect(page.locator('[data-testid="stDataFrame"]').last).to_be_visible()
 
@@ -210,7 +212,7 @@ def test_a_large_graph_is_drawn_first_and_its_times_follow(page: Page, tmp_path:
         page.goto(f"{server.address}/graph?experiment=toy&run=graph")
         canvas = page.locator(".dag canvas")
         state = page.locator(".dag .state")
-        expect(state).to_contain_text("times follow")
+        expect(state).to_contain_text("loading times")
         group = ask(canvas, "dag.view.boxes.filter(box => box.open).pop().id")
         assert ask(canvas, "dag.view.boxes.every(box => box.time === '')")
         # Nobody has asked for its times yet: the request is held.
@@ -225,7 +227,7 @@ def test_a_large_graph_is_drawn_first_and_its_times_follow(page: Page, tmp_path:
         where = f"[dag.x, dag.y, dag.zoom, dag.byId.get({group!r}).x, dag.byId.get({group!r}).y]"
         place = ask(canvas, where)
         held[0].continue_()
-        expect(state).not_to_contain_text("times follow")
+        expect(state).not_to_contain_text("loading times")
         assert ask(canvas, "dag.view.boxes.every(box => box.time !== '')")
         assert ask(canvas, where) == place
         expect(page.get_by_text("Longest nodes", exact=True)).to_be_visible()

@@ -18,18 +18,11 @@ from graphviz_dash.analysis.fold.fold import FoldBy
 from graphviz_dash.charts.palette import CRITICAL, MODE
 from graphviz_dash.charts.shades import IDLE, Shade
 from graphviz_dash.ui.components.dag.api import routes
+from graphviz_dash.ui.components.scripts import one_script
 
 __all__ = ["dag_view", "routes"]
 
 _FOLDER: Final = Path(__file__).parent
-_SCRIPTS: Final = (
-    _FOLDER.parent / "shared" / "theme.js",
-    _FOLDER / "shapes.js",
-    _FOLDER / "draw.js",
-    _FOLDER / "cards.js",
-    _FOLDER / "input.js",
-    _FOLDER / "dag.js",
-)
 _AGAINST: Final = ("against", "against_run", "against_graph")
 """The parameters by which the routes know the earlier graph."""
 
@@ -184,7 +177,7 @@ def _component() -> Any:
         "graphviz_dash_dag",
         html=_HTML,
         css=(_FOLDER / "dag.css").read_text(encoding="utf-8"),
-        js="\n".join(path.read_text(encoding="utf-8") for path in _SCRIPTS),
+        js=one_script(_FOLDER / "dag.js"),
     )
 
 

@@ -14,11 +14,13 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from graphviz_dash.analysis.fold.fold import FoldBy
+from graphviz_dash.charts.dag.colours import ColourBy
 from graphviz_dash.charts.dag.dot import view_dot
 from graphviz_dash.charts.dag.edges import EdgeList, edges_between
+from graphviz_dash.charts.dag.folded import FoldedGraph
 from graphviz_dash.charts.dag.layout import ALL
 from graphviz_dash.charts.dag.repeat_card import RepeatCard, repeat_card
-from graphviz_dash.charts.dag.view import ColourBy, DagView, FoldedGraph, dag_view, search
+from graphviz_dash.charts.dag.view import DagView, dag_view, search
 from graphviz_dash.charts.static.dag import view_file
 from graphviz_dash.progress import CancelledError
 from graphviz_dash.ui.components.dag.preparing import cancel, drawable, prepared, standing

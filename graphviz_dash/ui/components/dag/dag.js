@@ -1,159 +1,316 @@
 // The DAG: a folded graph whose groups unfold in place, from views that the server lays out.
 
-const FIELDS = ["id", "x", "y", "w", "h", "node", "open", "label", "note", "time", "colour", "strip", "repeats", "name", "body", "where", "off", "critical", "first", "count", "block", "differ"];
-const LINK_FIELDS = ["source", "target", "points", "dashed", "text", "count", "critical"];
-const SEARCH_MS = 140;
+import { button, contextOf, element, find, isCalm, placeTooltip } from "../shared/elements.js";
+import { counted } from "../shared/numbers.js";
+import { ask, isAbort, messageOf } from "../shared/server.js";
+import { mount } from "../shared/mount.js";
+import { NO_PALETTE, readTheme } from "../shared/theme.js";
+import { drawDag, keepFrame } from "./draw.js";
+import { EdgeCard } from "./edge_card.js";
+import { Finder } from "./finder.js";
+import {
+  boxAt,
+  boxBeside,
+  contains,
+  fitted,
+  HEAD,
+  isInView,
+  linkAt,
+  mapFrame,
+  zoomedAt,
+} from "./geometry.js";
+import { listen } from "./input.js";
+import { RepeatBar } from "./repeat_bar.js";
+import { saveMenu } from "./save.js";
+import { boxLines, decodeView, linkLines, shownText, stateText, toggled } from "./view.js";
+import { Waiting } from "./waiting.js";
+
+/** @import { Component } from "../shared/mount.js" */
+/** @import { Palette, Theme } from "../shared/theme.js" */
+/** @import { Rect } from "./geometry.js" */
+/** @import { Paths } from "./paths.js" */
+/** @import { View } from "./view.js" */
+/** @import { Box, DagView, Link } from "./wire.js" */
+
+/**
+ * What Python says of a drawing.
+ * @typedef {object} DagData
+ * @property {string} experiment key of the experiment
+ * @property {string} run
+ * @property {string} graph
+ * @property {Record<string, string>} against the parameters that name the earlier graph, or none
+ * @property {string} colour what colours tell
+ * @property {number | null} selected
+ * @property {string} find what is searched for
+ * @property {string} fold what the fold begins with
+ * @property {boolean} ready whether the graph is prepared
+ * @property {number} height in pixels
+ * @property {Palette} palette
+ */
+
+/**
+ * What is asked of a view.
+ * @typedef {object} Load
+ * @property {boolean} [fresh] the server unfolds what fits
+ * @property {string[]} [expanded] ids of the groups to unfold; without, those unfolded now
+ * @property {Record<string, number>} [shown] the blocks that repeats show; without, those shown now
+ * @property {string} [first] a group that unfolds even if others must fold for it
+ * @property {string} [keep] the box that stays where it is on the screen
+ * @property {number | null} [focus] a node to bring into view
+ * @property {boolean} [fit] show all
+ */
+
+/** @typedef {{begin: number, ms: number, from: Map<string, Rect>, source: Rect}} Tween */
+/** @typedef {{canvas: HTMLCanvasElement, zoom: number, x: number, y: number}} Layer */
+
 const REST_MS = 110;
 const TWEEN_MS = 130;
-const MAX_ZOOM = 3;
+const SLOW_FRAME_MS = 18.5;
 const BY_MODULE = "module";
+const BY_ORDER = "order";
 
-class Dag {
+/** Zoom below which a box that is to be read is shown closer, and how close. */
+const READABLE = 0.7;
+const READING = 0.8;
+
+export class Dag {
+  /** @type {(name: string, value: unknown) => void} tells Python */
+  setStateValue = () => {};
+
+  // What is shown, and what of it the reader is at.
+  /** @type {View | null} */
+  view = null;
+  /** @type {Map<string, Box>} */
+  byId = new Map();
+  /** @type {string | null} id of the box that the keys are at */
+  focus = null;
+  /** @type {Box | null} */
+  hover = null;
+  /** @type {Link | null} */
+  hoverLink = null;
+  /** @type {Link | null} the link whose edges are listed */
+  chosenLink = null;
+  /** @type {number | null} the selected node */
+  selected = null;
+  /** @type {number | null} the selected node as Python knows it */
+  asked = null;
+  /** @type {Set<number>} nodes unlike those of other blocks */
+  unlike = new Set();
+  /** Which graph it is: another one starts afresh. */
+  source = "";
+  /** @type {Record<string, string>} */
+  graph = {};
+  fold = "";
+  colour = "";
+  ready = true;
+  /** Whether the times are known. */
+  complete = false;
+  /** @type {string | null} the graph that Python was told to be there whole */
+  announced = null;
+  /** @type {AbortController | null} of the view that is fetched */
+  loading = null;
+  /** @type {AbortController | null} of the wait for times */
+  completing = null;
+  /** @type {Load} */
+  last = {};
+
+  // How it is drawn, and what is kept from one frame to the next.
+  zoom = 1;
+  x = 0;
+  y = 0;
+  width = 0;
+  height = 0;
+  dpr = 1;
+  palette = NO_PALETTE;
+  /** @type {Theme} */
+  theme;
+  /** @type {string[]} of the legend, in the page's theme */
+  colours = [];
+  /** @type {(Rect & {box: Box, by: number})[]} arrows to other blocks of a repeat */
+  arrows = [];
+  /** @type {Paths | null} */
+  paths = null;
+  /** @type {Tween | null} */
+  tween = null;
+  /** @type {Layer | null} the last frame, to be moved */
+  layer = null;
+  /** @type {{canvas: HTMLCanvasElement, scale: number} | null} a small picture of all */
+  whole = null;
+  /** @type {{canvas: HTMLCanvasElement, width: number, height: number} | null} */
+  mapPicture = null;
+  moving = false;
+  slow = false;
+  crisp = false;
+  frame = 0;
+  lastFrame = 0;
+  painted = 0;
+  rest = 0;
+
+  /** @param {HTMLElement | ShadowRoot} root */
   constructor(root) {
     this.root = root;
-    this.host = root.querySelector(".dag");
-    this.canvas = root.querySelector("canvas");
-    this.ctx = this.canvas.getContext("2d");
-    this.tooltip = root.querySelector(".tooltip");
-    this.problem = root.querySelector(".problem");
-    this.state = root.querySelector(".state");
-    this.live = root.querySelector(".live");
-    this.legend = root.querySelector(".legend");
-    this.search = root.querySelector(".search");
-    this.hitsText = root.querySelector(".hits");
-    Object.assign(this, { view: null, zoom: 1, x: 0, y: 0, focus: null, hover: null, selected: null });
-    Object.assign(this, { hits: new Set(), hitList: [], hitLeaves: [], hitAt: -1, painted: 0, colours: [] });
-    Object.assign(this, { unlike: new Set(), hot: [], hoverLink: null, chosenLink: null });
-    Object.assign(this, { complete: false, completing: null, loading: null, said: null });
-    Object.assign(this, { moving: false, slow: false, crisp: false, layer: null, whole: null, tween: null });
-    this.canvas.__dag = this;
-    const buttons = root.querySelector(".buttons");
-    if (!buttons.querySelector("button"))
-      buttons.append(
-        dagButton("−", "Zoom out (-)", () => this.zoomBy(1 / 1.3)),
-        dagButton("+", "Zoom in (+)", () => this.zoomBy(1.3)),
-        dagButton("Fit", "Fit the graph (F)", () => this.fit()),
-        dagButton("Fold", "Fold as at the start", () => this.load({ fresh: true, fit: true })),
-        (this.byModule = dagButton("By module", "Fold by module path (M)", () => this.foldByModule())),
-        saveMenu(this),
-      );
+    this.host = find(root, ".dag", HTMLElement);
+    this.canvas = find(root, "canvas", HTMLCanvasElement);
+    this.tooltip = find(root, ".tooltip", HTMLElement);
+    this.problem = find(root, ".problem", HTMLElement);
+    this.state = find(root, ".state", HTMLElement);
+    this.live = find(root, ".live", HTMLElement);
+    this.legend = find(root, ".legend", HTMLElement);
+    this.ctx = contextOf(this.canvas);
+    this.theme = readTheme(this.host, this.palette);
+    Object.assign(this.canvas, { __dag: this });
+    this.finder = new Finder(this);
     this.repeat = new RepeatBar(this);
     this.edges = new EdgeCard(this);
     this.waiting = new Waiting(this);
+    this.byModule = button("By module", "Fold by module path (M)", () => this.foldByModule());
+    this.addButtons();
     this.stop = new AbortController();
-    listenDag(this, this.stop.signal);
+    listen(this, this.stop.signal);
     this.resizes = new ResizeObserver(() => this.resize());
     this.resizes.observe(this.canvas);
   }
 
-  /** Takes what Python says; another graph starts afresh, another colour keeps what is open. */
+  addButtons() {
+    const bar = find(this.root, ".buttons", HTMLElement);
+    for (const old of bar.querySelectorAll("button, details")) old.remove();
+    bar.append(
+      button("−", "Zoom out (-)", () => this.zoomBy(1 / 1.3)),
+      button("+", "Zoom in (+)", () => this.zoomBy(1.3)),
+      button("Fit", "Fit the graph (F)", () => this.fit()),
+      button("Fold", "Fold as at the start", () => this.load({ fresh: true, fit: true })),
+      this.byModule,
+      saveMenu(this),
+    );
+  }
+
+  /**
+   * Takes what Python says; another graph starts afresh, another colour keeps what is open.
+   * @param {Component<DagData>} component
+   */
   update(component) {
     const { data, setStateValue } = component;
     this.setStateValue = setStateValue;
     this.palette = data.palette;
-    this.readTheme();
+    this.theme = readTheme(this.host, this.palette);
+    this.host.style.setProperty("--dag-critical", this.theme.critical);
     this.host.style.height = `${data.height}px`;
     this.resize();
-    const source = JSON.stringify([data.experiment, data.run, data.graph, data.against]);
-    const fresh = source !== this.source;
     const recoloured = data.colour !== this.colour;
-    this.colour = data.colour;
-    this.ready = data.ready;
     const refolded = data.fold !== this.fold;
-    this.fold = data.fold;
-    this.byModule.setAttribute("aria-pressed", String(this.fold === BY_MODULE));
-    if (fresh) {
-      this.source = source;
-      this.complete = false;
-      if (this.completing) this.completing.abort();
-      this.completing = null;
-      this.graph = { experiment: data.experiment, run: data.run, graph: data.graph, ...data.against };
-      this.asked = data.selected;
-      this.selected = data.selected;
-      performance.mark("dag:mount");
-      this.load({ fresh: true, fit: true, focus: data.selected });
+    Object.assign(this, { colour: data.colour, ready: data.ready });
+    this.setFold(data.fold);
+    const { selected } = data;
+    if (this.isOther(data)) {
+      this.start(data);
     } else if (refolded) {
-      this.asked = this.selected = data.selected;
-      this.load({ fresh: true, fit: true, focus: data.selected });
-    } else if (data.selected !== this.asked && data.selected !== this.selected) {
-      this.asked = data.selected;
-      this.selected = data.selected;
-      if (data.selected === null) this.draw();
-      else this.load({ focus: data.selected });
+      this.selected = selected;
+      this.load({ fresh: true, fit: true, focus: selected });
+    } else if (selected !== this.asked && selected !== this.selected) {
+      this.selected = selected;
+      if (selected === null) this.draw();
+      else this.load({ focus: selected });
     } else if (recoloured) this.load({});
-    this.asked = data.selected;
-    if ((data.find || "") !== (this.askedText || "")) {
-      this.askedText = data.find || "";
-      if (this.askedText !== this.search.value.trim()) {
-        this.search.value = this.askedText;
-        if (this.view) this.find();
-      }
-    }
+    this.asked = selected;
+    this.finder.follow(data.find || "");
     this.paintTheme();
   }
 
-  readTheme() {
-    this.theme = readTheme(this.host, this.palette);
-    this.theme.critical = this.palette.critical[this.theme.dark ? 1 : 0];
-    this.host.style.setProperty("--dag-critical", this.theme.critical);
+  /** @param {DagData} data */
+  isOther({ experiment, run, graph, against }) {
+    const source = JSON.stringify([experiment, run, graph, against]);
+    const other = source !== this.source;
+    this.source = source;
+    return other;
+  }
+
+  /** @param {DagData} data */
+  start({ experiment, run, graph, against, selected }) {
+    this.complete = false;
+    this.completing?.abort();
+    this.completing = null;
+    this.graph = { experiment, run, graph, ...against };
+    this.selected = selected;
+    performance.mark("dag:mount");
+    this.load({ fresh: true, fit: true, focus: selected });
+  }
+
+  /** @param {string} fold */
+  setFold(fold) {
+    this.fold = fold;
+    this.byModule.setAttribute("aria-pressed", String(fold === BY_MODULE));
   }
 
   dispose() {
     this.stop.abort();
     this.resizes.disconnect();
-    clearTimeout(this.timer);
+    clearTimeout(this.finder.timer);
     clearTimeout(this.rest);
     this.waiting.end();
-    if (this.loading) this.loading.abort();
-    if (this.completing) this.completing.abort();
+    this.loading?.abort();
+    this.completing?.abort();
   }
 
   // -- Data -------------------------------------------------------------------------------------
 
-  /** The parameters that say which graph, and how it is folded. */
+  /**
+   * The parameters that say which graph, and how it is folded.
+   * @returns {Record<string, string>}
+   */
   get query() {
     return { ...this.graph, fold: this.fold };
   }
 
-  /** The parameters of a view; `open` are the ids of unfolded groups, null for those that fit. */
-  queryOf(open, shown) {
+  /**
+   * The parameters of a view.
+   * @param {readonly string[]} [expanded] ids of unfolded groups; without, those that fit
+   * @param {Record<string, number>} [shown] the blocks that repeats show
+   */
+  queryOf(expanded, shown) {
     const ratio = Math.min(20, Math.max(0.1, (this.width || 16) / (this.height || 10)));
-    const query = new URLSearchParams({ ...this.query, colour: this.colour, ratio: ratio.toFixed(3) });
-    if (open) query.set("expanded", open.join(","));
-    const pairs = Object.entries(shown || {}).map(([id, block]) => `${id}:${block}`);
+    const query = new URLSearchParams({
+      ...this.query,
+      colour: this.colour,
+      ratio: ratio.toFixed(3),
+    });
+    if (expanded) query.set("expanded", expanded.join(","));
+    const pairs = Object.entries(shown ?? {}).map(([id, block]) => `${id}:${block}`);
     if (pairs.length) query.set("shown", pairs.join(","));
     return query;
   }
 
-  /** Fetches a view. `fresh`: what the server unfolds by itself; `first`: the group that unfolds
-      even if others must fold for it; `shown`: the blocks that repeats show; `keep`: the box that
-      stays where it is on the screen; `focus`: the node to bring into view; `fit`: show all. */
-  async load({ fresh = false, expanded = null, shown = null, first = null, keep = null, focus = null, fit = false }) {
-    if (this.loading) this.loading.abort();
-    const request = (this.loading = new AbortController());
-    const before = fresh || !this.view ? null : this.view;
-    const query = this.queryOf(expanded || (before && before.expanded), shown || (before && before.shown));
+  /**
+   * Fetches a view and shows it.
+   * @param {Load} wanted
+   */
+  async load(wanted) {
+    this.loading?.abort();
+    const request = this.loading = new AbortController();
+    const before = wanted.fresh ? null : this.view;
+    const query = this.queryOf(
+      wanted.expanded ?? before?.expanded,
+      wanted.shown ?? before?.shown,
+    );
     // A large graph is drawn before its times are known.
     if (!this.complete) query.set("soon", "yes");
-    if (first) query.set("first", first);
-    if (focus !== null && focus !== undefined) query.set("focus", String(focus));
-    this.last = { fresh, expanded, shown, first, keep, focus, fit };
+    if (wanted.first) query.set("first", wanted.first);
+    if (isNode(wanted.focus)) query.set("focus", String(wanted.focus));
+    this.last = wanted;
     const begin = performance.now();
     const ticket = this.waiting.begin();
     try {
-      const response = await fetch(`/api/dag/view?${query}`, { signal: request.signal });
-      const body = await response.json();
-      if (!response.ok) throw new Error(body.error.message);
-      this.show(body, { keep, focus, fit });
+      /** @type {DagView} */
+      const sent = await ask(`/api/dag/view?${query}`, { signal: request.signal });
+      this.show(decodeView(sent), wanted);
       this.canvas.dataset.loadMs = (performance.now() - begin).toFixed(1);
-      this.canvas.dataset.fold = query.get("fold");
-      this.complete = body.complete;
-      if (fresh && this.search.value.trim()) this.find();
-      if (body.complete) this.tell();
+      this.canvas.dataset.fold = query.get("fold") ?? "";
+      this.complete = sent.complete;
+      if (wanted.fresh && this.finder.text) this.finder.search();
+      if (sent.complete) this.announce();
       else this.awaitTimes();
     } catch (error) {
-      if (error.name === "AbortError") return;
-      this.problem.textContent = `The graph cannot be shown: ${error.message}`;
+      if (isAbort(error)) return;
+      this.problem.textContent = `The graph cannot be shown: ${messageOf(error)}`;
       this.problem.hidden = false;
     } finally {
       if (this.loading === request) this.loading = null;
@@ -164,13 +321,14 @@ class Dag {
   /** Once the server knows the times too, the same view again with them. */
   async awaitTimes() {
     if (this.completing) return;
-    const waiting = (this.completing = new AbortController());
-    const source = this.source;
+    const waiting = this.completing = new AbortController();
+    const { source } = this;
+    const query = new URLSearchParams(this.query);
     try {
-      await asked("complete", new URLSearchParams(this.query), waiting.signal);
+      await ask(`/api/dag/complete?${query}`, { signal: waiting.signal });
     } catch (error) {
-      if (error.name === "AbortError") return;
-      this.state.textContent = `The times cannot be shown: ${error.message}`;
+      if (isAbort(error)) return;
+      this.state.textContent = `The times cannot be shown: ${messageOf(error)}`;
       return;
     } finally {
       if (this.completing === waiting) this.completing = null;
@@ -179,38 +337,38 @@ class Dag {
     this.complete = true;
     // What is being fetched asks again when it is there without them.
     if (!this.loading) await this.load({});
-    this.tell();
+    this.announce();
   }
 
   /** The page left what takes long to the drawing: now all of it is there. */
-  tell() {
-    if (this.ready !== false || this.said === this.source) return;
-    this.said = this.source;
+  announce() {
+    if (this.ready || this.announced === this.source) return;
+    this.announced = this.source;
     this.setStateValue("loaded", this.source);
   }
 
-  show(body, { keep, focus, fit }) {
-    const old = this.view && this.byId;
-    const before = keep && old && old.get(keep);
-    const view = body;
-    view.boxes = body.boxes.map((row) => named(FIELDS, row));
-    view.links = body.links.map((row) => named(LINK_FIELDS, row));
-    for (const box of view.boxes) if (box.node >= 0 && !box.where) box.where = `node ${box.node}`;
+  /**
+   * @param {View} view
+   * @param {Load} wanted
+   */
+  show(view, { keep, focus, fit }) {
+    const old = this.byId;
     this.view = view;
     this.byId = new Map(view.boxes.map((box) => [box.id, box]));
     this.problem.hidden = true;
     this.forget();
     Object.assign(this, { hover: null, hoverLink: null, chosenLink: null });
     this.edges.close();
+    const before = keep && old.get(keep);
     const after = keep && this.byId.get(keep);
     if (before && after) {
       // What was clicked stays under the pointer; everything else moves around it.
       this.x += (before.x - after.x) * this.zoom;
       this.y += (before.y - after.y) * this.zoom;
-      if (!calm()) this.startTween(old, before, after);
+      if (!isCalm()) this.startTween(old, before, after);
     }
     if (fit) this.fit(false);
-    const wanted = focus === null || focus === undefined ? null : this.byId.get(`n${focus}`);
+    const wanted = isNode(focus) ? this.byId.get(`n${focus}`) : undefined;
     if (wanted) this.reveal(wanted);
     if (this.focus && !this.byId.has(this.focus)) this.focus = null;
     this.paintTheme();
@@ -218,60 +376,56 @@ class Dag {
     performance.mark("dag:shown");
   }
 
-  /** Boxes move from where they were, by the place that stays; new ones come out of that box. */
+  /**
+   * Boxes move from where they were, by the place that stays; new ones come out of that box.
+   * @param {Map<string, Box>} old
+   * @param {Box} before
+   * @param {Box} after
+   */
   startTween(old, before, after) {
     const dx = after.x - before.x;
     const dy = after.y - before.y;
     const from = new Map();
-    for (const [id, box] of old)
-      if (this.byId.has(id)) from.set(id, { x: box.x + dx, y: box.y + dy, w: box.w, h: box.h });
-    const source = { x: after.x, y: after.y, w: before.w, h: before.h };
+    for (const [id, { x, y, width, height }] of old) {
+      if (this.byId.has(id)) from.set(id, { x: x + dx, y: y + dy, width, height });
+    }
+    const source = { x: after.x, y: after.y, width: before.width, height: before.height };
     this.tween = { begin: performance.now(), ms: TWEEN_MS, from, source };
   }
 
   /** Drops what was made for drawing the view before. */
   forget() {
-    Object.assign(this, { paths: null, layer: null, whole: null, mapPicture: null, crisp: false, slow: false });
+    Object.assign(this, { paths: null, layer: null, whole: null, mapPicture: null });
+    Object.assign(this, { crisp: false, slow: false });
   }
 
   paintTheme() {
-    const side = this.theme.dark ? "dark" : "light";
-    const legend = this.view ? this.view.legend : [];
+    const { view, theme } = this;
+    const side = theme.dark ? "dark" : "light";
+    const legend = view ? view.legend : [];
     this.colours = legend.map((entry) => entry[side]);
-    this.legend.replaceChildren(
-      ...legend.map((entry) => {
-        const chip = document.createElement("span");
-        chip.className = "chip";
-        const mark = document.createElement("i");
-        mark.style.background = entry[side];
-        chip.append(mark, entry.label);
-        return chip;
-      }),
-    );
-    if (this.view && this.view.boxes.some((box) => box.critical)) {
-      const chip = document.createElement("span");
-      chip.className = "chip path";
-      const mark = document.createElement("i");
-      mark.style.background = this.theme.critical;
-      chip.append(mark, "critical path");
-      this.legend.append(chip);
+    const chips = legend.map((entry) => chip(entry.label, entry[side], ""));
+    if (view?.boxes.some((box) => box.critical)) {
+      chips.push(chip("critical path", theme.critical, "path"));
     }
-    if (this.view) {
-      const { nodes, edges, boxes, full, note, complete } = this.view;
-      const shown = boxes.filter((box) => !box.open).length;
-      const more = (full ? " · more unfold when others are folded" : "") + (note ? ` · ${note}` : "") + (complete ? "" : " · times follow");
-      const boxed = shown === 1 ? "1 box" : `${shown} boxes`;
-      this.state.textContent = `${counted(nodes, "node")}, ${counted(edges, "edge")} · ${boxed}${more}`;
+    this.legend.replaceChildren(...chips);
+    if (view) {
+      this.state.textContent = stateText(view);
       this.canvas.setAttribute(
         "aria-label",
-        `Graph of ${counted(nodes, "node")} in ${boxed}. Arrows walk along the edges, Enter unfolds or chooses.`,
+        `Graph of ${counted(view.nodes, "node")} in ${shownText(view)}. ` +
+          "Arrows walk along the edges, Enter unfolds or chooses.",
       );
     }
-    this.paths = this.mapPicture = this.whole = this.layer = null;
+    this.paths =
+      this.mapPicture =
+      this.whole =
+      this.layer =
+        null;
     this.draw();
   }
 
-  // -- Place ------------------------------------------------------------------------------------
+  // -- Camera -----------------------------------------------------------------------------------
 
   resize() {
     const width = this.canvas.clientWidth;
@@ -290,35 +444,50 @@ class Dag {
 
   fit(draw = true) {
     if (!this.view || !this.width) return;
-    const margin = 14;
-    const across = (this.width - 2 * margin) / this.view.width;
-    const down = (this.height - 2 * margin) / this.view.height;
-    this.zoom = Math.min(1.15, across, down);
-    this.x = (this.width - this.view.width * this.zoom) / 2;
-    this.y = Math.max(margin, (this.height - this.view.height * this.zoom) / 2);
+    Object.assign(this, fitted(this.view, this));
     if (draw) this.draw();
   }
 
+  /**
+   * @param {number} factor
+   * @param {number} [x] of the screen, which stays where it is
+   * @param {number} [y]
+   */
   zoomBy(factor, x = this.width / 2, y = this.height / 2) {
     if (!this.view) return;
-    const least = Math.min(0.05, this.width / this.view.width / 2);
-    const zoom = Math.min(MAX_ZOOM, Math.max(least, this.zoom * factor));
-    this.x = x - ((x - this.x) * zoom) / this.zoom;
-    this.y = y - ((y - this.y) * zoom) / this.zoom;
-    this.zoom = zoom;
+    Object.assign(this, zoomedAt(this, factor, x, y, this.view, this));
     this.move();
   }
 
+  /**
+   * @param {number} dx
+   * @param {number} dy
+   */
   pan(dx, dy) {
     this.x += dx;
     this.y += dy;
     this.move();
   }
 
+  /**
+   * Brings a point of the graph to the middle.
+   * @param {number} x
+   * @param {number} y
+   */
   lookAt(x, y) {
     this.x = this.width / 2 - x * this.zoom;
     this.y = this.height / 2 - y * this.zoom;
     this.draw();
+  }
+
+  /**
+   * Brings what lies at a point of the small map to the middle.
+   * @param {number} x of the screen
+   * @param {number} y
+   */
+  lookAtMap(x, y) {
+    const map = this.view && mapFrame(this.view, this, this);
+    if (map) this.lookAt((x - map.x) / map.scale, (y - map.y) / map.scale);
   }
 
   /** Draws after a step of zooming or panning; sharp again once the reader rests. */
@@ -327,7 +496,7 @@ class Dag {
     if (!this.moving) keepFrame(this);
     this.moving = true;
     clearTimeout(this.rest);
-    this.rest = setTimeout(() => {
+    this.rest = window.setTimeout(() => {
       this.moving = false;
       this.lastFrame = 0;
       this.draw();
@@ -335,121 +504,134 @@ class Dag {
     this.draw();
   }
 
-  /** Brings a box into view, readable, moving no more than is needed. */
+  /**
+   * Brings a box into view, readable, moving no more than is needed.
+   * @param {Box} box
+   */
   reveal(box) {
-    if (this.zoom < 0.7) this.zoom = 0.8;
-    const left = box.x * this.zoom + this.x;
-    const top = box.y * this.zoom + this.y;
-    const inside =
-      left > 20 && top > 20 && left + box.w * this.zoom < this.width - 20 && top + box.h * this.zoom < this.height - 20;
-    if (!inside) this.lookAt(box.x + box.w / 2, box.y + box.h / 2);
+    if (this.zoom < READABLE) this.zoom = READING;
+    if (!isInView(box, this, this)) {
+      this.lookAt(box.x + box.width / 2, box.y + box.height / 2);
+    }
     this.focus = box.id;
     this.draw();
   }
 
-  boxAt(x, y) {
-    if (!this.view) return null;
-    const gx = (x - this.x) / this.zoom;
-    const gy = (y - this.y) / this.zoom;
-    let found = null;
-    for (const box of this.view.boxes) {
-      const inside = gx >= box.x && gx <= box.x + box.w && gy >= box.y && gy <= box.y + box.h;
-      // Of an unfolded group only its head is clicked; inside it lie the others.
-      if (inside && (!box.open || gy <= box.y + 26)) found = box;
-    }
-    return found;
+  /**
+   * A point of the screen as one of the graph.
+   * @param {number} x
+   * @param {number} y
+   * @returns {[x: number, y: number]}
+   */
+  graphPoint(x, y) {
+    return [(x - this.x) / this.zoom, (y - this.y) / this.zoom];
   }
 
-  /** The link that passes within a few pixels of a place on the screen, if any does. */
-  linkAt(x, y) {
-    if (!this.view) return null;
-    const gx = (x - this.x) / this.zoom;
-    const gy = (y - this.y) / this.zoom;
-    let nearest = 6 / this.zoom;
-    let found = null;
-    for (const link of this.view.links) {
-      const away = distanceTo(link.points, gx, gy);
-      if (away < nearest) [nearest, found] = [away, link];
-    }
-    return found;
-  }
-
-  /** The arrow to another block of a repeat at a place on the screen, if there is one. */
-  arrowAt(x, y) {
-    const gx = (x - this.x) / this.zoom;
-    const gy = (y - this.y) / this.zoom;
-    return this.hot.find((one) => gx >= one.x && gx <= one.x + one.w && gy >= one.y && gy <= one.y + one.h);
-  }
-
-  /** Centre of a box on the screen, by its id or a node's index; null when it is not shown. */
+  /**
+   * Centre of a box in the window, by its id or a node's index; null when it is not shown.
+   * @param {string | number} which
+   */
   positionOf(which) {
-    const box = this.byId && this.byId.get(typeof which === "number" ? `n${which}` : which);
+    const box = this.byId.get(typeof which === "number" ? `n${which}` : which);
     if (!box) return null;
     const bounds = this.canvas.getBoundingClientRect();
-    const down = box.open ? 13 : box.h / 2;
+    const down = box.open ? HEAD / 2 : box.height / 2;
     return {
-      x: bounds.left + this.x + (box.x + (box.open ? 40 : box.w / 2)) * this.zoom,
+      x: bounds.left + this.x + (box.x + (box.open ? 40 : box.width / 2)) * this.zoom,
       y: bounds.top + this.y + (box.y + down) * this.zoom,
     };
   }
 
   // -- Doing ------------------------------------------------------------------------------------
 
-  /** What a click at a place of the canvas does. */
-  clickAt(x, y) {
-    const arrow = this.arrowAt(x, y);
-    if (arrow) return this.stepBlock(arrow.box, arrow.by);
-    const box = this.boxAt(x, y);
-    const link = box && !box.open ? null : this.linkAt(x, y);
-    if (link && !(box && box.open)) return this.edges.open(link);
-    return this.act(box);
+  /**
+   * What is at a point of the screen: a box, or where none is (or only the ground of an unfolded
+   * group's head) a link.
+   * @param {number} x
+   * @param {number} y
+   * @returns {{box: Box | null, link: Link | null}}
+   */
+  under(x, y) {
+    if (!this.view) return { box: null, link: null };
+    const [graphX, graphY] = this.graphPoint(x, y);
+    const box = boxAt(this.view.boxes, graphX, graphY);
+    const link = box ? null : linkAt(this.view.links, graphX, graphY, this.zoom);
+    return { box, link };
   }
 
-  /** Shows another block of an unfolded repeat: `by` further, or number `to` (-1: all). */
+  /**
+   * What a click at a point of the canvas does.
+   * @param {number} x
+   * @param {number} y
+   */
+  clickAt(x, y) {
+    const [graphX, graphY] = this.graphPoint(x, y);
+    const arrow = this.arrows.find((rect) => contains(rect, graphX, graphY));
+    if (arrow) return this.stepBlock(arrow.box, arrow.by);
+    const { box, link } = this.under(x, y);
+    if (link) return this.edges.open(link);
+    this.act(box);
+  }
+
+  /**
+   * Shows another block of an unfolded repeat.
+   * @param {Box} box
+   * @param {number} to its number, counted on from either end; -1: all
+   */
   showBlock(box, to) {
+    if (!this.view) return;
     const count = box.repeats;
-    const block = to < 0 ? -1 : ((to % count) + count) % count;
+    const block = to < 0 ? -1 : to % count;
     this.focus = box.id;
     this.say(block < 0 ? `all ${count} shown` : `${block + 1} of ${count} shown`);
     this.load({ shown: { ...this.view.shown, [box.id]: block }, first: box.id, keep: box.id });
   }
 
+  /**
+   * @param {Box} box
+   * @param {number} by
+   */
   stepBlock(box, by) {
     this.showBlock(box, Math.max(0, box.block) + by);
   }
 
+  /**
+   * Selects a node, folds or unfolds a group, or clears the selection where there is neither.
+   * @param {Box | null} box
+   */
   act(box) {
-    if (!box) return this.clear();
+    if (!box || !this.view) return this.clear();
     this.focus = box.id;
     this.edges.close();
     this.repeat.follow();
     if (box.node >= 0) return this.select(box.node);
-    const open = new Set(this.view.expanded);
-    if (box.open) {
-      for (const id of open) if (id === box.id || id.startsWith(`${box.id}.`)) open.delete(id);
-    } else open.add(box.id);
     this.say(`${box.label} ${box.open ? "folded" : "unfolded"}`);
-    this.load({ expanded: [...open], first: box.open ? null : box.id, keep: box.id });
+    const expanded = toggled(this.view.expanded, box);
+    this.load({ expanded, first: box.open ? undefined : box.id, keep: box.id });
   }
 
   /** Folds by module path, or again by the order of execution; what is selected stays in view. */
   foldByModule() {
-    this.fold = this.fold === BY_MODULE ? "order" : BY_MODULE;
-    this.byModule.setAttribute("aria-pressed", String(this.fold === BY_MODULE));
+    this.setFold(this.fold === BY_MODULE ? BY_ORDER : BY_MODULE);
     this.focus = null;
     this.say(this.fold === BY_MODULE ? "folded by module path" : "folded by order of execution");
     this.load({ fresh: true, fit: true, focus: this.selected });
     this.setStateValue("fold", this.fold);
   }
 
-  /** Selects a node wherever it is, and brings it into view. */
+  /**
+   * Selects a node wherever it is, and brings it into view.
+   * @param {number} node
+   */
   choose(node) {
     this.edges.close();
-    if (this.byId.has(`n${node}`)) this.reveal(this.byId.get(`n${node}`));
+    const box = this.byId.get(`n${node}`);
+    if (box) this.reveal(box);
     else this.load({ focus: node });
     this.select(node);
   }
 
+  /** @param {number} node */
   select(node) {
     this.selected = node;
     this.asked = node;
@@ -462,7 +644,7 @@ class Dag {
   clear() {
     this.focus = null;
     this.edges.close();
-    if (this.selected !== null && this.selected !== undefined) {
+    if (this.selected !== null) {
       this.selected = null;
       this.asked = null;
       this.setStateValue("selected", { node: null });
@@ -471,134 +653,90 @@ class Dag {
   }
 
   selectedId() {
-    return this.selected === null || this.selected === undefined ? null : `n${this.selected}`;
+    return this.selected === null ? null : `n${this.selected}`;
   }
 
   focusBox() {
     return (this.focus && this.byId.get(this.focus)) || null;
   }
 
-  /** Moves the focus along an edge: to what comes after ("target") or before ("source"). */
+  /** @param {string} id of a box */
+  labelOf(id) {
+    return this.byId.get(id)?.label ?? "";
+  }
+
+  /**
+   * Moves the focus along an edge, to what comes after or before.
+   * @param {"source" | "target"} end
+   */
   walk(end) {
     if (!this.view) return;
     const other = end === "target" ? "source" : "target";
-    const now = this.focus || this.selectedId();
-    const link = now && this.view.links.find((one) => one[other] === now);
+    const now = this.focus ?? this.selectedId();
+    const link = this.view.links.find((each) => each[other] === now);
     const first = this.view.boxes.find((box) => !box.open);
-    const next = link ? this.byId.get(link[end]) : now ? null : first;
+    const next = link ? this.byId.get(link[end]) : now ? undefined : first;
     if (next) this.moveTo(next);
   }
 
-  /** Moves the focus to the next box to the side, among those that follow the same one. */
+  /**
+   * Moves the focus to the next box to the side.
+   * @param {number} by
+   */
   beside(by) {
     const box = this.focusBox();
-    if (!box) return this.walk("target");
-    const shown = this.view.boxes.filter((one) => !one.open && Math.abs(one.y - box.y) < box.h);
-    shown.sort((a, b) => a.x - b.x);
-    const next = shown[shown.indexOf(box) + by];
+    if (!box || !this.view) return this.walk("target");
+    const next = boxBeside(this.view.boxes, box, by);
     if (next) this.moveTo(next);
   }
 
+  /** @param {Box} box */
   moveTo(box) {
     this.reveal(box);
     this.say(`${box.label}, ${box.note}, ${box.time}`);
   }
 
-  // -- Search -----------------------------------------------------------------------------------
-
-  type() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.find(), SEARCH_MS);
-  }
-
-  async find() {
-    const text = this.search.value.trim();
-    if (text !== (this.askedText || "")) {
-      this.askedText = text;
-      this.setStateValue("found", text);
-    }
-    if (!text) {
-      this.hits = new Set();
-      this.hitList = [];
-      this.hitLeaves = [];
-      this.hitsText.textContent = "";
-      this.canvas.dataset.hits = "";
-      this.paintTheme();
-      return;
-    }
-    const query = new URLSearchParams({ ...this.query, q: text });
-    const response = await fetch(`/api/dag/search?${query}`);
-    const body = await response.json();
-    if (!response.ok || text !== this.search.value.trim()) return;
-    this.hitList = body.nodes;
-    this.hits = new Set(body.nodes);
-    this.hitLeaves = body.leaves;
-    this.hitAt = -1;
-    this.hitsText.textContent = body.total ? `${body.total} found` : "none found";
-    this.canvas.dataset.hits = String(body.total);
-    const open = [...new Set([...this.view.expanded, ...body.around])].slice(0, 400);
-    await this.load({ expanded: open });
-    if (body.total) this.nextHit(1);
-  }
-
-  nextHit(by) {
-    if (!this.hitList.length) return;
-    this.hitAt = (this.hitAt + by + this.hitList.length) % this.hitList.length;
-    const node = this.hitList[this.hitAt];
-    this.hitsText.textContent = `${this.hitAt + 1} of ${this.hitList.length}`;
-    const box = this.byId.get(`n${node}`);
-    if (box) this.reveal(box);
-    else this.load({ focus: node });
-  }
-
-  /** How many of the nodes found are in a box. */
-  hitsIn(box) {
-    return below(this.hitLeaves, box.first + box.count) - below(this.hitLeaves, box.first);
-  }
-
   // -- Showing ----------------------------------------------------------------------------------
 
-  isHover(box) {
-    return this.hover === box || this.focus === box.id;
-  }
-
+  /**
+   * @param {number} x of the screen
+   * @param {number} y
+   */
   hoverAt(x, y) {
-    const box = this.boxAt(x, y);
-    const link = box ? null : this.linkAt(x, y);
+    const { box, link } = this.under(x, y);
     this.canvas.style.cursor = box || link ? "pointer" : "";
     if (box !== this.hover || link !== this.hoverLink) {
       this.hover = box;
       this.hoverLink = link;
       this.draw();
     }
-    if (!box && !link) return this.hide();
-    const lines = link ? linkLines(this, link) : boxLines(this, box);
+    const lines = this.hoverLines();
+    if (!lines.length) return this.hide();
     this.tooltip.replaceChildren(
-      ...lines.map((line, i) => {
-        const element = document.createElement(i ? "small" : "b");
-        element.textContent = line;
-        return element;
-      }),
+      ...lines.map((line, i) => element(i ? "small" : "b", "", line)),
     );
     this.tooltip.hidden = false;
-    const { offsetWidth: w, offsetHeight: h } = this.tooltip;
-    const left = x + 16 + w > this.width ? x - w - 12 : x + 16;
-    const top = y + 16 + h > this.height ? y - h - 10 : y + 16;
-    this.tooltip.style.transform = `translate(${Math.max(4, left)}px, ${Math.max(4, top)}px)`;
+    placeTooltip(this.tooltip, { x, y }, this);
+  }
+
+  hoverLines() {
+    if (this.hover && this.view) return boxLines(this.view, this.hover);
+    return this.hoverLink ? linkLines(this.hoverLink, (id) => this.labelOf(id)) : [];
   }
 
   hide() {
     this.tooltip.hidden = true;
-    if (this.hover || this.hoverLink) {
-      this.hover = this.hoverLink = null;
-      this.draw();
-    }
+    if (!this.hover && !this.hoverLink) return;
+    this.hover = this.hoverLink = null;
+    this.draw();
   }
 
+  /** @param {string} text for who hears the page */
   say(text) {
     this.live.textContent = text;
   }
 
+  /** Draws with the next frame of the screen. */
   draw() {
     if (this.frame) return;
     this.frame = requestAnimationFrame((now) => {
@@ -608,7 +746,10 @@ class Dag {
     });
   }
 
-  /** A view whose frames follow each other too slowly in motion is slow. */
+  /**
+   * A view whose frames follow each other too slowly in motion is slow.
+   * @param {number} now
+   */
   judge(now) {
     const gap = this.moving && this.lastFrame ? now - this.lastFrame : 0;
     this.lastFrame = this.moving ? now : 0;
@@ -618,31 +759,35 @@ class Dag {
   }
 
   paint() {
-    if (!this.width || !this.theme) return;
+    if (!this.width || !this.source) return;
     drawDag(this);
     this.painted += 1;
     const { dataset } = this.canvas;
     dataset.painted = String(this.painted);
     dataset.boxes = this.view ? String(this.view.boxes.length) : "";
     dataset.zoom = this.zoom.toFixed(3);
-    dataset.selected = this.selected === null || this.selected === undefined ? "" : String(this.selected);
+    dataset.selected = this.selected === null ? "" : String(this.selected);
   }
 }
 
-const dags = new WeakMap();
-
-export default function (component) {
-  const { parentElement } = component;
-  const host = parentElement.querySelector(".dag");
-  let dag = dags.get(parentElement);
-  if (!dag || dag.host !== host) {
-    if (dag) dag.dispose();
-    dag = new Dag(parentElement);
-    dags.set(parentElement, dag);
-  }
-  dag.update(component);
-  return () => {
-    dag.dispose();
-    dags.delete(parentElement);
-  };
+/**
+ * @param {number | null | undefined} node
+ * @returns {node is number}
+ */
+function isNode(node) {
+  return node !== null && node !== undefined;
 }
+
+/**
+ * An entry of the legend.
+ * @param {string} text
+ * @param {string} colour
+ * @param {string} kind
+ */
+function chip(text, colour, kind) {
+  const mark = element("i");
+  mark.style.background = colour;
+  return element("span", `chip ${kind}`.trim(), [mark, document.createTextNode(text)]);
+}
+
+export default mount(Dag, ".dag");

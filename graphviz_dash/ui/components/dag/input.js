@@ -1,5 +1,13 @@
-// Pointer and keyboard of the DAG.
+// What the reader does with pointer, wheel and keyboard.
 
+import { contains, mapFrame } from "./geometry.js";
+
+/** @import { Dag } from "./dag.js" */
+
+const CLICK_REACH_PX = 4;
+const LINE_PX = 16;
+
+/** @type {Record<string, (dag: Dag) => void>} */
 const KEYS = {
   f: (dag) => dag.fit(),
   "+": (dag) => dag.zoomBy(1.3),
@@ -22,105 +30,126 @@ const KEYS = {
   m: (dag) => dag.foldByModule(),
 };
 
-function listenDag(dag, signal) {
+/**
+ * Has a DAG follow the reader until `signal` ends it.
+ * @param {Dag} dag
+ * @param {AbortSignal} signal
+ */
+export function listen(dag, signal) {
+  listenToPointer(dag, signal);
+  listenToWheel(dag, signal);
+  listenToKeys(dag, signal);
+  listenToSearch(dag, signal);
+}
+
+/**
+ * How much closer a turn of the wheel goes.
+ * @param {{deltaY: number, deltaMode: number}} event
+ */
+export function wheelFactor({ deltaY, deltaMode }) {
+  return Math.exp(-deltaY * (deltaMode === 1 ? LINE_PX : 1) * 0.0016);
+}
+
+/**
+ * Where an event is on the canvas, in CSS pixels.
+ * @param {HTMLCanvasElement} canvas
+ * @param {MouseEvent} event
+ */
+function pointOf(canvas, event) {
+  const bounds = canvas.getBoundingClientRect();
+  return { x: event.clientX - bounds.left, y: event.clientY - bounds.top };
+}
+
+/**
+ * @param {Dag} dag
+ * @param {AbortSignal} signal
+ */
+function listenToPointer(dag, signal) {
   const { canvas } = dag;
-  const at = (event) => {
-    const bounds = canvas.getBoundingClientRect();
-    return [event.clientX - bounds.left, event.clientY - bounds.top];
-  };
+  /** @type {{x: number, y: number, cameraX: number, cameraY: number, moved: boolean, map: boolean} | null} */
   let drag = null;
-  canvas.addEventListener(
-    "pointerdown",
-    (event) => {
-      if (event.button !== 0) return;
-      canvas.focus({ preventScroll: true });
-      canvas.setPointerCapture(event.pointerId);
-      const [x, y] = at(event);
-      const map = mapOf(dag);
-      const inMap = map && x >= map.x && y >= map.y && x <= map.x + map.w && y <= map.y + map.h;
-      drag = { x, y, startX: dag.x, startY: dag.y, moved: false, map: inMap };
-      if (inMap) dag.lookAt((x - map.x) / map.scale, (y - map.y) / map.scale);
-    },
-    { signal },
-  );
-  canvas.addEventListener(
-    "pointermove",
-    (event) => {
-      const [x, y] = at(event);
-      if (!drag) return dag.hoverAt(x, y);
-      if (drag.map) {
-        const map = mapOf(dag);
-        if (map) dag.lookAt((x - map.x) / map.scale, (y - map.y) / map.scale);
-        return;
-      }
-      if (Math.hypot(x - drag.x, y - drag.y) > 4) drag.moved = true;
-      if (!drag.moved) return;
-      canvas.style.cursor = "grabbing";
-      dag.x = drag.startX + x - drag.x;
-      dag.y = drag.startY + y - drag.y;
-      dag.move();
-    },
-    { signal },
-  );
-  canvas.addEventListener(
-    "pointerup",
-    (event) => {
-      const [x, y] = at(event);
-      const clicked = drag && !drag.moved && !drag.map;
-      drag = null;
-      canvas.style.cursor = "";
-      if (clicked) dag.clickAt(x, y);
-    },
-    { signal },
-  );
+  canvas.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    canvas.focus({ preventScroll: true });
+    canvas.setPointerCapture(event.pointerId);
+    const { x, y } = pointOf(canvas, event);
+    const map = dag.view && mapFrame(dag.view, dag, dag);
+    const onMap = map !== null && contains(map, x, y);
+    drag = { x, y, cameraX: dag.x, cameraY: dag.y, moved: false, map: onMap };
+    if (onMap) dag.lookAtMap(x, y);
+  }, { signal });
+  canvas.addEventListener("pointermove", (event) => {
+    const { x, y } = pointOf(canvas, event);
+    if (!drag) return dag.hoverAt(x, y);
+    if (drag.map) return dag.lookAtMap(x, y);
+    if (Math.hypot(x - drag.x, y - drag.y) > CLICK_REACH_PX) drag.moved = true;
+    if (!drag.moved) return;
+    canvas.style.cursor = "grabbing";
+    dag.x = drag.cameraX + x - drag.x;
+    dag.y = drag.cameraY + y - drag.y;
+    dag.move();
+  }, { signal });
+  canvas.addEventListener("pointerup", (event) => {
+    const { x, y } = pointOf(canvas, event);
+    const clicked = drag && !drag.moved && !drag.map;
+    drag = null;
+    canvas.style.cursor = "";
+    if (clicked) dag.clickAt(x, y);
+  }, { signal });
   canvas.addEventListener("pointercancel", () => (drag = null), { signal });
   canvas.addEventListener("pointerleave", () => dag.hide(), { signal });
-  canvas.addEventListener(
-    "wheel",
-    (event) => {
-      event.preventDefault();
-      const [x, y] = at(event);
-      const lines = event.deltaMode === 1 ? 16 : 1;
-      dag.zoomBy(Math.exp(-event.deltaY * lines * 0.0016), x, y);
-    },
-    { signal, passive: false },
-  );
-  canvas.addEventListener(
-    "keydown",
-    (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
-      const action = KEYS[event.key.toLowerCase()];
-      if (!action) return;
-      event.preventDefault();
-      event.stopPropagation();
-      action(dag);
-    },
-    { signal },
-  );
+}
+
+/**
+ * @param {Dag} dag
+ * @param {AbortSignal} signal
+ */
+function listenToWheel(dag, signal) {
+  dag.canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const { x, y } = pointOf(dag.canvas, event);
+    dag.zoomBy(wheelFactor(event), x, y);
+  }, { signal, passive: false });
+}
+
+/**
+ * @param {Dag} dag
+ * @param {AbortSignal} signal
+ */
+function listenToKeys(dag, signal) {
+  dag.canvas.addEventListener("keydown", (event) => {
+    const action = hasModifier(event) ? undefined : KEYS[event.key.toLowerCase()];
+    if (!action) return;
+    event.preventDefault();
+    event.stopPropagation();
+    action(dag);
+  }, { signal });
   // The field says so itself: this key leads to it from wherever nobody is writing.
-  window.addEventListener(
-    "keydown",
-    (event) => {
-      const from = event.composedPath()[0];
-      const writes = from.matches?.("input, textarea, select") || from.isContentEditable;
-      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || writes) return;
-      event.preventDefault();
-      dag.search.focus();
-    },
-    { signal },
-  );
-  dag.search.addEventListener("input", () => dag.type(), { signal });
-  dag.search.addEventListener(
-    "keydown",
-    (event) => {
-      event.stopPropagation();
-      if (event.key === "Enter") dag.nextHit(event.shiftKey ? -1 : 1);
-      if (event.key === "Escape") {
-        dag.search.value = "";
-        dag.type();
-        dag.canvas.focus();
-      }
-    },
-    { signal },
-  );
+  window.addEventListener("keydown", (event) => {
+    const from = event.composedPath()[0];
+    const writes = from instanceof HTMLElement &&
+      (from.matches("input, textarea, select") || from.isContentEditable);
+    if (event.key !== "/" || hasModifier(event) || writes) return;
+    event.preventDefault();
+    dag.finder.field.focus();
+  }, { signal });
+}
+
+/**
+ * @param {Dag} dag
+ * @param {AbortSignal} signal
+ */
+function listenToSearch(dag, signal) {
+  const { finder } = dag;
+  finder.field.addEventListener("input", () => finder.type(), { signal });
+  finder.field.addEventListener("keydown", (event) => {
+    event.stopPropagation();
+    if (event.key === "Enter") finder.next(event.shiftKey ? -1 : 1);
+    if (event.key === "Escape") finder.leave();
+  }, { signal });
+}
+
+/** @param {KeyboardEvent} event */
+function hasModifier(event) {
+  return event.ctrlKey || event.metaKey || event.altKey;
 }

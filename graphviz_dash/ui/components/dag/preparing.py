@@ -6,7 +6,7 @@ from typing import Final
 
 from graphviz_dash.analysis.fold.fold import FoldBy
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
-from graphviz_dash.charts.dag.view import FoldedGraph, folded, timed, untimed
+from graphviz_dash.charts.dag.folded import FoldedGraph, folded, timed, untimed
 from graphviz_dash.model.run import Run
 from graphviz_dash.progress import CancelledError
 from graphviz_dash.ui.state.graphs import (

@@ -20,6 +20,7 @@ from graphviz_dash.exports.trace.excerpt import WHOLE, TracePart, excerpt
 from graphviz_dash.exports.trace.run_alignment import align
 from graphviz_dash.ui.components.local_perfetto import LOCAL_UI_PATH, local_ui
 from graphviz_dash.ui.components.perfetto.api import TRACE_PATH, file_stem, routes
+from graphviz_dash.ui.components.scripts import one_script
 from graphviz_dash.ui.state.store import STORE
 
 __all__ = ["TracePart", "perfetto_button", "public_ui", "routes"]
@@ -146,5 +147,5 @@ def _component() -> Any:
         "graphviz_dash_perfetto",
         html=_HTML,
         css=(_FOLDER / "perfetto.css").read_text(encoding="utf-8"),
-        js=(_FOLDER / "perfetto.js").read_text(encoding="utf-8"),
+        js=one_script(_FOLDER / "perfetto.js"),
     )

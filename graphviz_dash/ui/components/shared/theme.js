@@ -1,13 +1,40 @@
-// Colours, fonts and text widths of the timeline's drawing.
+// Colours, fonts and text widths of what is drawn on a canvas.
 
-/** Colours and fonts of the page's theme, read anew for each frame so that a switch just shows. */
-function readTheme(host, palette) {
+import { contextOf } from "./elements.js";
+
+/** @typedef {[light: string, dark: string]} Shade */
+
+/**
+ * The colours that Python hands over.
+ * @typedef {object} Palette
+ * @property {{label: string, shade: Shade, call?: string}[]} categories
+ * @property {Record<string, Shade>} modes
+ * @property {Shade} idle
+ * @property {Shade} [critical]
+ */
+
+/**
+ * What is there before Python has said anything.
+ * @type {Palette}
+ */
+export const NO_PALETTE = { categories: [], modes: {}, idle: ["#888888", "#888888"] };
+
+/** @typedef {ReturnType<typeof readTheme>} Theme */
+
+/**
+ * Colours and fonts of the page's theme, read anew for each frame so that a switch just shows.
+ * @param {HTMLElement} host
+ * @param {Palette} palette
+ */
+export function readTheme(host, palette) {
   const style = getComputedStyle(host);
+  /** @type {(name: string, otherwise: string) => string} */
   const read = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
   const background = read("--st-background-color", "#ffffff");
   const dark = luminance(background) < 0.2;
   const side = dark ? 1 : 0;
   const text = read("--st-text-color", dark ? "#e6e9ef" : "#1b1f27");
+  const modes = Object.entries(palette.modes).map(([mode, shade]) => [mode, shade[side]]);
   return {
     dark,
     background,
@@ -21,88 +48,133 @@ function readTheme(host, palette) {
     font: read("--st-font", "system-ui, sans-serif"),
     mono: read("--st-code-font", "ui-monospace, monospace"),
     categories: palette.categories.map((entry) => entry.shade[side]),
-    modes: Object.fromEntries(Object.entries(palette.modes).map(([k, v]) => [k, v[side]])),
+    modes: /** @type {Record<string, string>} */ (Object.fromEntries(modes)),
     idle: palette.idle[side],
+    critical: (palette.critical ?? palette.idle)[side],
   };
 }
 
-function parseColour(text) {
+/**
+ * Red, green and blue of "#rgb", "#rrggbb" or "rgb(r, g, b)", 0 to 255.
+ * @param {string} text
+ * @returns {number[]}
+ */
+export function parseColour(text) {
   if (text[0] === "#") {
     const hex = text.length < 7 ? text.slice(1).replace(/./g, "$&$&") : text.slice(1);
     return [0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16));
   }
-  const parts = text.match(/[\d.]+/g) || [0, 0, 0];
-  return parts.slice(0, 3).map(Number);
+  return (text.match(/[\d.]+/g) ?? ["0", "0", "0"]).slice(0, 3).map(Number);
 }
 
-const parsed = new Map();
-function colour(text) {
-  let value = parsed.get(text);
-  if (!value) parsed.set(text, (value = parseColour(text)));
+/** @type {Map<string, number[]>} */
+const parsedColours = new Map();
+
+/** @param {string} text */
+function channels(text) {
+  let value = parsedColours.get(text);
+  if (!value) parsedColours.set(text, value = parseColour(text));
   return value;
 }
 
-function luminance(text) {
-  const [r, g, b] = colour(text).map((v) => {
-    const s = v / 255;
-    return s <= 0.04045 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4;
+/**
+ * Relative luminance as WCAG defines it, 0 to 1.
+ * @param {string} colour
+ */
+export function luminance(colour) {
+  const [red, green, blue] = channels(colour).map((value) => {
+    const share = value / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
   });
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
-function mix(from, to, share) {
-  const a = colour(from);
-  const b = colour(to);
-  return `rgb(${a.map((v, i) => Math.round(v + (b[i] - v) * share)).join(",")})`;
+/**
+ * The colour that lies a share of the way from one to another.
+ * @param {string} from
+ * @param {string} to
+ * @param {number} share 0 to 1
+ */
+export function mix(from, to, share) {
+  const end = channels(to);
+  const mixed = channels(from).map((value, i) => Math.round(value + (end[i] - value) * share));
+  return `rgb(${mixed.join(",")})`;
 }
 
-function alpha(text, opacity) {
-  return `rgba(${colour(text).join(",")},${opacity})`;
+/**
+ * @param {string} colour
+ * @param {number} opacity 0 to 1
+ */
+export function alpha(colour, opacity) {
+  return `rgba(${channels(colour).join(",")},${opacity})`;
 }
 
-/** Black or white, whichever reads better on `fill`. */
+/** @type {Map<string, string>} */
 const inks = new Map();
-function ink(fill) {
+
+/**
+ * Black or white, whichever reads better on `fill`.
+ * @param {string} fill
+ */
+export function ink(fill) {
   let value = inks.get(fill);
   if (!value) {
-    const l = luminance(fill);
-    value = 1.05 / (l + 0.05) >= (l + 0.05) / 0.055 ? "#ffffff" : "#10141b";
+    const light = luminance(fill);
+    value = 1.05 / (light + 0.05) >= (light + 0.05) / 0.055 ? "#ffffff" : "#10141b";
     inks.set(fill, value);
   }
   return value;
 }
 
-function hatch(ctx, stroke, dpr) {
+/**
+ * A pattern of slanted lines, as fine on every screen.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {string} stroke
+ * @param {number} dpr
+ */
+export function hatch(ctx, stroke, dpr) {
   const size = Math.round(7 * dpr);
   const tile = document.createElement("canvas");
   tile.width = tile.height = size;
-  const c = tile.getContext("2d");
-  c.strokeStyle = stroke;
-  c.lineWidth = dpr;
-  c.beginPath();
+  const pen = contextOf(tile);
+  pen.strokeStyle = stroke;
+  pen.lineWidth = dpr;
+  pen.beginPath();
   for (const shift of [-size, 0, size]) {
-    c.moveTo(shift - 1, size + 1);
-    c.lineTo(shift + size + 1, -1);
+    pen.moveTo(shift - 1, size + 1);
+    pen.lineTo(shift + size + 1, -1);
   }
-  c.stroke();
-  const pattern = ctx.createPattern(tile, "repeat");
+  pen.stroke();
+  const pattern = /** @type {CanvasPattern} */ (ctx.createPattern(tile, "repeat"));
   pattern.setTransform(new DOMMatrix().scale(1 / dpr));
   return pattern;
 }
 
-const widths = new Map();
-function textWidth(ctx, text) {
+/** @type {Map<string, number>} */
+const textWidths = new Map();
+
+/**
+ * Width of `text` in the context's font, in its pixels.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {string} text
+ */
+export function textWidth(ctx, text) {
   const key = ctx.font + text;
-  let width = widths.get(key);
+  let width = textWidths.get(key);
   if (width === undefined) {
-    if (widths.size > 4000) widths.clear();
-    widths.set(key, (width = ctx.measureText(text).width));
+    if (textWidths.size > 4000) textWidths.clear();
+    textWidths.set(key, width = ctx.measureText(text).width);
   }
   return width;
 }
 
-/** `text`, cut so that it fits into `room` pixels; empty when not even a few letters do. */
-function fitText(ctx, text, room) {
+/**
+ * `text`, cut so that it fits into `room` pixels; empty when not even a few letters do.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {string} text
+ * @param {number} room
+ */
+export function fitText(ctx, text, room) {
   const width = textWidth(ctx, text);
   if (width <= room) return text;
   let letters = Math.floor((text.length * (room - 8)) / width);

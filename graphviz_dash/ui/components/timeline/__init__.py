@@ -21,23 +21,13 @@ from graphviz_dash.charts.shades import IDLE, Shade
 from graphviz_dash.charts.timeline.run import CALLS, CATEGORIES
 from graphviz_dash.charts.timeline.slice_card import SliceCard
 from graphviz_dash.errors import InputError
+from graphviz_dash.ui.components.scripts import one_script
 from graphviz_dash.ui.components.timeline.api import card, routes
 from graphviz_dash.ui.state.store import UnknownKeyError
 
 __all__ = ["Selection", "routes", "timeline_view"]
 
 _FOLDER: Final = Path(__file__).parent
-_SCRIPTS: Final = (
-    "model.js",
-    "../shared/theme.js",
-    "draw.js",
-    "difference.js",
-    "panel.js",
-    "ruler.js",
-    "more.js",
-    "input.js",
-    "timeline.js",
-)
 _HTML: Final = """
 <div class="timeline">
   <div class="bar"><div class="legend"></div>
@@ -191,17 +181,12 @@ def _token(click: dict[str, Any]) -> str | None:
 
 
 @cache
-def _source(*names: str) -> str:
-    return "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in names)
-
-
-@cache
 def _component() -> Any:
     return st.components.v2.component(
         "graphviz_dash_timeline",
         html=_HTML,
-        css=_source("timeline.css"),
-        js=_source(*_SCRIPTS),
+        css=(_FOLDER / "timeline.css").read_text(encoding="utf-8"),
+        js=one_script(_FOLDER / "timeline.js"),
     )
 
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from graphviz_dash.analysis.ranks.shared_steps import shared_steps
 from graphviz_dash.analysis.step.time_lost import TimeLost
-from graphviz_dash.charts.timeline.difference import RunLead, chosen_lead
+from graphviz_dash.charts.timeline.difference import RunDifference, time_lost_between
 from graphviz_dash.charts.timeline.ruler import measure
 from graphviz_dash.charts.timeline.run import (
     ChosenRun,
@@ -161,8 +161,8 @@ def _view(request: Request) -> msgspec.Struct:
             raise BadParameterError("t1: not later than t0")
     runs = _chosen(request, key, names)
     complete = _is_complete(key, names)
-    leads = _leads(key, runs) if complete else []
-    return timeline_view(runs, window, pixels, leads, complete=complete)
+    differences = _differences(key, runs) if complete else []
+    return timeline_view(runs, window, pixels, differences, complete=complete)
 
 
 def _measure(request: Request) -> msgspec.Struct:
@@ -170,7 +170,7 @@ def _measure(request: Request) -> msgspec.Struct:
     key, names = _runs(request)
     span = _span(request)
     runs = _chosen(request, key, names)
-    return measure(runs, span, _leads(key, runs) if _is_complete(key, names) else [])
+    return measure(runs, span, _differences(key, runs) if _is_complete(key, names) else [])
 
 
 def _chosen(request: Request, key: str, names: Sequence[str]) -> list[ChosenRun]:
@@ -229,21 +229,21 @@ def _slot(key: str, names: Sequence[str]) -> tuple[str, ...]:
     return ("timeline", key, *names)
 
 
-def _leads(key: str, runs: Sequence[ChosenRun]) -> list[RunLead]:
+def _differences(key: str, runs: Sequence[ChosenRun]) -> list[RunDifference]:
     """What the first run loses against each other one that has a trace."""
     first, *others = runs
     if first.timeline.problem is not None:
         return []
-    leads = []
+    differences = []
     for other in others:
         if other.timeline.problem is None:
-            lead = _lead(key, first, other)
+            lost = _time_lost(key, first, other)
             begin = first.step.start - first.origin if first.step else 0
-            leads.append(RunLead(other.timeline.run, other.timeline.mode, lead, begin))
-    return leads
+            differences.append(RunDifference(other.timeline.run, other.timeline.mode, lost, begin))
+    return differences
 
 
-def _lead(key: str, first: ChosenRun, other: ChosenRun) -> TimeLost | Missing:
+def _time_lost(key: str, first: ChosenRun, other: ChosenRun) -> TimeLost | Missing:
     names = first.timeline.run, other.timeline.run
     pairs = work_pairs(key, *names)
     if isinstance(pairs, Missing):
@@ -251,7 +251,7 @@ def _lead(key: str, first: ChosenRun, other: ChosenRun) -> TimeLost | Missing:
     steps = [side.step.index if side.step else None for side in (first, other)]
     sides = [(STORE.run(key, name), side) for name, side in zip(names, (first, other), strict=True)]
     return STORE.derived(
-        key, ("lead", *names, *steps), lambda _: chosen_lead(pairs, sides[0], sides[1])
+        key, ("time lost", *names, *steps), lambda _: time_lost_between(pairs, sides[0], sides[1])
     )
 
 

@@ -1,18 +1,57 @@
 // The difference lanes: where the first run loses time against another.
 
-const LOSS = ["lost: GPU idle", "lost: longer work", "caught up"];
+import { clamp, formatTime, formatTimeChange } from "../shared/numbers.js";
+import { alpha, fitText, mix, textWidth } from "../shared/theme.js";
+import { GUTTER } from "./layout.js";
 
-/** Colours of what is lost while idle, of what is lost at work, and of what is gained. */
-function lossColours(t, run) {
-  const { theme } = t;
-  const gained = theme.modes[run.mode] || theme.primary;
+/** @import { DifferenceRow } from "./layout.js" */
+/** @import { DecodedDifference } from "./model.js" */
+/** @import { Timeline } from "./timeline.js" */
+
+/** What the colours of a difference lane mean, in the order of `lossColours`. */
+export const LOSSES = ["lost: GPU idle", "lost: longer work", "caught up"];
+
+/** Share of a lane's height above its zero. */
+const ABOVE = 0.72;
+
+/**
+ * Colours of what is lost while idle, of what is lost at work, and of what is gained.
+ * @param {Timeline} t
+ * @param {DecodedDifference} difference
+ */
+export function lossColours({ theme }, { mode }) {
+  const gained = theme.modes[mode] || theme.primary;
   return [theme.idle, mix(theme.background, theme.text, 0.86), gained];
 }
 
-/** Where the first run loses time against another: bars for how much of each bin is lost, and a
- *  line for all that was lost so far. */
-function drawDifference(t, row) {
-  const { ctx, theme, view } = t;
+/**
+ * Which of `count` even bins of the loaded window are in view, and how many are drawn as one: while
+ * the view is older than the window and they are narrower than a pixel, those that share two.
+ * Without a GPU a browser takes long over a path that turns more often.
+ * @param {Timeline} t
+ * @param {number} count
+ */
+export function binRange(t, count) {
+  const [begin, end] = t.view ? t.view.loaded : t.window;
+  const perBin = (end - begin) / count;
+  const wide = perBin / t.perPixel;
+  const together = wide < 0.9 ? Math.round(2 / wide) : 1;
+  let first = Math.max(0, Math.floor((t.window[0] - begin) / perBin));
+  first -= first % together;
+  const last = Math.min(count, Math.ceil((t.window[1] - begin) / perBin));
+  /** @type {(bin: number) => number} */
+  const xOf = (bin) => t.x(begin + bin * perBin);
+  return { first, last, together, perBin, xOf };
+}
+
+/**
+ * Where the first run loses time against another: bars for how much of each bin is lost, and a
+ * line for all that was lost so far.
+ * @param {Timeline} t
+ * @param {DifferenceRow} row
+ */
+export function drawDifference(t, row) {
+  const { ctx, theme } = t;
   const { difference, y, h } = row;
   ctx.fillStyle = theme.lane;
   ctx.fillRect(GUTTER, y, t.plot, h);
@@ -20,50 +59,73 @@ function drawDifference(t, row) {
     ctx.font = `12px ${theme.font}`;
     ctx.fillStyle = theme.muted;
     ctx.textAlign = "left";
-    const text = difference.problem.startsWith(`${difference.run}: `)
-      ? `Not compared with ${difference.problem}`
-      : `Not compared with ${difference.run}: ${difference.problem}`;
+    const text = notCompared(difference);
     ctx.fillText(fitText(ctx, text, t.plot - 12), GUTTER + 6, y + h / 2);
     return;
   }
-  const [begin, stop] = view.loaded;
-  const { bins, idleAt, busyAt } = difference;
-  const perBin = (stop - begin) / bins;
-  const together = binsTogether(t, perBin);
-  let first = Math.max(0, Math.floor((t.window[0] - begin) / perBin));
-  first -= first % together;
-  const last = Math.min(bins, Math.ceil((t.window[1] - begin) / perBin));
-  const zero = y + Math.round(h * 0.72);
-  const up = zero - y - 2;
-  const down = y + h - zero - 2;
-  const colours = lossColours(t, difference);
-  const bar = (left, wide, from, share, fill) => {
-    ctx.fillStyle = fill;
-    if (share > 0) ctx.fillRect(left, zero - (from + share) * up, wide, share * up);
-    else ctx.fillRect(left, zero - from * down, wide, -share * down);
-  };
+  const zero = y + Math.round(h * ABOVE);
+  const scale = { zero, up: zero - y - 2, down: y + h - zero - 2 };
+  drawBars(t, difference, scale);
+  ctx.fillStyle = theme.rule;
+  ctx.fillRect(GUTTER, zero, t.plot, 1);
+  drawTotal(t, difference, scale);
+}
+
+/** @param {DecodedDifference} difference */
+export function notCompared({ run, problem }) {
+  return problem.startsWith(`${run}: `)
+    ? `Not compared with ${problem}`
+    : `Not compared with ${run}: ${problem}`;
+}
+
+/** @typedef {{zero: number, up: number, down: number}} Scale */
+
+/**
+ * @param {Timeline} t
+ * @param {DecodedDifference} difference
+ * @param {Scale} scale
+ */
+function drawBars(t, difference, { zero, up, down }) {
+  const { ctx } = t;
+  const { first, last, together, perBin, xOf } = binRange(t, difference.bins);
+  const [idleColour, busyColour, gainColour] = lossColours(t, difference);
   ctx.globalAlpha = 0.6;
   for (let bin = first; bin < last; bin += together) {
     const next = Math.min(last, bin + together);
-    const left = t.x(begin + bin * perBin);
-    const wide = Math.max(0.75, t.x(begin + next * perBin) - left);
-    const idle = clamp((idleAt[next] - idleAt[bin]) / (perBin * (next - bin)));
-    const busy = clamp((busyAt[next] - busyAt[bin]) / (perBin * (next - bin)));
-    if (idle) bar(left, wide, 0, idle, idle > 0 ? colours[0] : colours[2]);
-    const stacked = busy > 0 === idle > 0 ? idle : 0;
-    if (busy) bar(left, wide, stacked, busy, busy > 0 ? colours[1] : colours[2]);
+    const left = xOf(bin);
+    const wide = Math.max(0.75, xOf(next) - left);
+    /** @type {(sums: Float64Array) => number} */
+    const lost = (sums) => clamp((sums[next] - sums[bin]) / (perBin * (next - bin)), -1, 1);
+    /** @type {(from: number, share: number, fill: string) => void} */
+    const bar = (from, share, fill) => {
+      ctx.fillStyle = share > 0 ? fill : gainColour;
+      if (share > 0) ctx.fillRect(left, zero - (from + share) * up, wide, share * up);
+      else ctx.fillRect(left, zero - from * down, wide, -share * down);
+    };
+    const idle = lost(difference.idleAt);
+    const busy = lost(difference.busyAt);
+    if (idle) bar(0, idle, idleColour);
+    if (busy) bar(busy > 0 === idle > 0 ? idle : 0, busy, busyColour);
   }
   ctx.globalAlpha = 1;
-  ctx.fillStyle = theme.rule;
-  ctx.fillRect(GUTTER, zero, t.plot, 1);
-  const tall = (lost) => zero - Math.max(-down, Math.min(up, (lost / (difference.most || 1)) * up));
+}
+
+/**
+ * @param {Timeline} t
+ * @param {DecodedDifference} difference
+ * @param {Scale} scale
+ */
+function drawTotal(t, difference, { zero, up, down }) {
+  const { ctx, theme } = t;
+  const { first, last, together, xOf } = binRange(t, difference.bins);
+  /** @type {(lost: number) => number} */
+  const tall = (lost) => zero - clamp((lost / (difference.most || 1)) * up, -down, up);
   ctx.beginPath();
-  for (let place = first; place < last + together; place += together) {
-    const edge = Math.min(place, last);
-    const x = t.x(begin + edge * perBin);
-    const at = tall(idleAt[edge] + busyAt[edge]);
-    if (edge === first) ctx.moveTo(x, at);
-    else ctx.lineTo(x, at);
+  for (let bin = first; bin < last + together; bin += together) {
+    const edge = Math.min(bin, last);
+    const y = tall(difference.idleAt[edge] + difference.busyAt[edge]);
+    if (edge === first) ctx.moveTo(xOf(edge), y);
+    else ctx.lineTo(xOf(edge), y);
   }
   ctx.lineWidth = 3.5;
   ctx.strokeStyle = alpha(theme.lane, 0.85);
@@ -73,54 +135,61 @@ function drawDifference(t, row) {
   ctx.stroke();
 }
 
-const clamp = (share) => Math.max(-1, Math.min(1, share));
-
-function drawDifferenceTitle(t, row) {
+/**
+ * @param {Timeline} t
+ * @param {DifferenceRow} row
+ */
+export function drawDifferenceTitle(t, row) {
   const { ctx, theme } = t;
   const { difference, y, h } = row;
   const [idle, busy] = difference.total;
   const lost = idle + busy;
+  const middle = y + Math.min(h / 2, 10);
   ctx.textAlign = "left";
   ctx.fillStyle = theme.modes[difference.mode] || theme.primary;
-  ctx.fillRect(10, y + Math.min(h / 2, 10) - 4, 8, 8);
+  ctx.fillRect(10, middle - 4, 8, 8);
   ctx.font = `11px ${theme.font}`;
   ctx.fillStyle = theme.text;
-  ctx.fillText(fitText(ctx, `vs ${difference.run}`, GUTTER - 30), 23, y + Math.min(h / 2, 10));
+  ctx.fillText(fitText(ctx, `vs ${difference.run}`, GUTTER - 30), 23, middle);
   if (difference.problem) return;
   ctx.font = `600 12px ${theme.mono}`;
-  ctx.fillText(formatTime(Math.abs(lost)), 23, y + 25);
-  const room = textWidth(ctx, formatTime(Math.abs(lost))) + 5;
+  const time = formatTime(Math.abs(lost));
+  ctx.fillText(time, 23, y + 25);
+  const room = textWidth(ctx, time) + 5;
   ctx.font = `11px ${theme.font}`;
   if (room < GUTTER - 58) ctx.fillText(lost < 0 ? "gained" : "lost", 23 + room, y + 25);
-  ctx.font = `11px ${theme.font}`;
   ctx.fillStyle = theme.muted;
-  ctx.fillText(`work: ${signedTime(busy)}`, 23, y + 40);
+  ctx.fillText(`work: ${formatTimeChange(busy)}`, 23, y + 40);
 }
 
-/** What a difference lane tells at an instant: lost so far, and what is lost there. */
-function differenceLines(t, { difference, at }) {
-  const first = t.view.runs[0].run;
+/**
+ * What a difference lane tells at an instant: lost so far, and what is lost there. Null where the
+ * lane was not loaded.
+ * @param {DecodedDifference} difference
+ * @param {number} at
+ * @param {[begin: number, end: number]} loaded
+ * @param {string} first name of the first run
+ */
+export function differenceLines(difference, at, loaded, first) {
   if (difference.problem) return ["Not compared", difference.problem];
-  const [begin, stop] = t.view.loaded;
-  const perBin = (stop - begin) / difference.bins;
-  const place = (at - begin) / perBin;
-  const bin = Math.floor(place);
+  const perBin = (loaded[1] - loaded[0]) / difference.bins;
+  const bin = Math.floor((at - loaded[0]) / perBin);
   if (bin < 0 || bin >= difference.bins) return null;
-  const within = (edges) => edges[bin] + (edges[bin + 1] - edges[bin]) * (place - bin);
-  const idle = within(difference.idleAt);
-  const busy = within(difference.busyAt);
-  const here = ["idleAt", "busyAt"].map((one) => difference[one][bin + 1] - difference[one][bin]);
-  const share = (100 * (here[0] + here[1])) / perBin;
-  const ahead = idle + busy < 0;
+  const share = (at - loaded[0]) / perBin - bin;
+  const { idleAt, busyAt } = difference;
+  /** @type {(sums: Float64Array) => number} */
+  const here = (sums) => sums[bin + 1] - sums[bin];
+  const idle = idleAt[bin] + here(idleAt) * share;
+  const busy = busyAt[bin] + here(busyAt) * share;
+  const percent = (100 * (here(idleAt) + here(busyAt))) / perBin;
+  const lost = idle + busy;
   return [
-    `${first} is ${formatTime(Math.abs(idle + busy))} ${ahead ? "ahead of" : "behind"} ${difference.run}`,
-    `${signedTime(idle)} from its GPU idling longer, ${signedTime(busy)} from its work`,
-    `here it ${share < 0 ? "catches up" : "loses"} ${Math.abs(share).toFixed(0)}% of the time`,
+    `${first} is ${formatTime(Math.abs(lost))} ${
+      lost < 0 ? "ahead of" : "behind"
+    } ${difference.run}`,
+    `${formatTimeChange(idle)} from its GPU idling longer, ${formatTimeChange(busy)} from its work`,
+    `here it ${percent < 0 ? "catches up" : "loses"} ${Math.abs(percent).toFixed(0)}% of the time`,
     difference.text,
     "both steps traced, under the profiler",
   ];
-}
-
-function signedTime(ns) {
-  return (ns < 0 ? "−" : "+") + formatTime(Math.abs(ns));
 }

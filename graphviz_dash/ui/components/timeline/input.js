@@ -1,146 +1,208 @@
-// What the reader does with pointer, wheel and keyboard, told to a timeline.
+// What the reader does with pointer, wheel and keyboard.
 
-/** Pointer, wheel and keyboard of a timeline's canvas. */
-function listen(t, signal) {
+import { GUTTER } from "./layout.js";
+import { tokenOf } from "./model.js";
+import { shifted } from "./span.js";
+
+/** @import { Span } from "./span.js" */
+/** @import { Timeline } from "./timeline.js" */
+
+/** @typedef {{x: number, y: number}} Point */
+
+/**
+ * A pointer that is down: where it began, and what of the ruler stays, if that is laid.
+ * @typedef {{from: Point, window: Span, scroll: number, moved: boolean, ruler: number | null}} Drag
+ */
+
+const CLICK_REACH_PX = 3;
+const LINE_PX = 18;
+const PIXELS_PER_E = 420;
+
+/** @type {Record<string, (t: Timeline) => void>} */
+const KEYS = {
+  w: (t) => t.zoom(1.6),
+  "+": (t) => t.zoom(1.6),
+  "=": (t) => t.zoom(1.6),
+  s: (t) => t.zoom(1 / 1.6),
+  "-": (t) => t.zoom(1 / 1.6),
+  a: (t) => t.pan(-0.2),
+  d: (t) => t.pan(0.2),
+  arrowleft: (t) => t.pan(-0.2),
+  arrowright: (t) => t.pan(0.2),
+  arrowup: (t) => t.stepLane(-1),
+  arrowdown: (t) => t.stepLane(1),
+  ".": (t) => t.step(1),
+  ",": (t) => t.step(-1),
+  f: (t) => t.fit(),
+  0: (t) => t.fit(),
+  home: (t) => t.fit(),
+  enter: (t) => t.zoomToCard(),
+  m: (t) => t.ruler.markHere(),
+  z: (t) => t.ruler.zoomTo(),
+  delete: (t) => t.ruler.remove(),
+  backspace: (t) => t.ruler.remove(),
+  escape: (t) => t.selected ? t.select(null, null) : t.ruler.remove(),
+};
+
+/** @type {Record<string, (t: Timeline) => void>} with Shift, while a ruler lies */
+const RULER_KEYS = {
+  arrowleft: (t) => t.ruler.nudge(-1),
+  arrowright: (t) => t.ruler.nudge(1),
+};
+
+/**
+ * Has a timeline follow the reader until `signal` ends it.
+ * @param {Timeline} t
+ * @param {AbortSignal} signal
+ */
+export function listen(t, signal) {
+  listenToPointer(t, signal);
+  listenToWheel(t, signal);
+  listenToKeys(t, signal);
+}
+
+/**
+ * How much closer a turn of the wheel goes.
+ * @param {{deltaY: number, deltaMode: number}} event
+ */
+export function wheelFactor({ deltaY, deltaMode }) {
+  return Math.exp((-deltaY * (deltaMode === 1 ? LINE_PX : 1)) / PIXELS_PER_E);
+}
+
+/**
+ * Where an event is on the canvas, in CSS pixels.
+ * @param {HTMLCanvasElement} canvas
+ * @param {MouseEvent} event
+ * @returns {Point}
+ */
+function pointOf(canvas, event) {
+  const box = canvas.getBoundingClientRect();
+  return { x: event.clientX - box.left, y: event.clientY - box.top };
+}
+
+/**
+ * @param {Timeline} t
+ * @param {AbortSignal} signal
+ */
+function listenToWheel(t, signal) {
+  t.canvas.addEventListener("wheel", (event) => {
+    if (!t.view) return;
+    const { x } = pointOf(t.canvas, event);
+    if (x < GUTTER) {
+      if (!t.overflows) return;
+      t.scrollBy(event.deltaY);
+    } else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+      t.moveTo(shifted(t.window, event.deltaX / t.plot));
+    } else t.zoomAt(x, wheelFactor(event));
+    event.preventDefault();
+  }, { signal, passive: false });
+}
+
+/**
+ * @param {Timeline} t
+ * @param {AbortSignal} signal
+ */
+function listenToPointer(t, signal) {
   const { canvas } = t;
-  const on = (name, act, more) => canvas.addEventListener(name, act, { signal, ...more });
-  const place = (event) => {
-    const box = canvas.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
-  };
+  /** @type {Drag | null} */
   let drag = null;
-
-  on(
-    "wheel",
-    (event) => {
-      if (!t.view) return;
-      const [x] = place(event);
-      const overflow = t.layout.total > t.height;
-      if (x < GUTTER) {
-        if (!overflow) return;
-        t.scroll += event.deltaY;
-        t.relayout();
-        t.paint();
-      } else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-        const shift = (event.deltaX / t.plot) * (t.window[1] - t.window[0]);
-        t.target = null;
-        t.show([t.window[0] + shift, t.window[1] + shift]);
-      } else {
-        const lines = event.deltaMode === 1 ? 18 : 1;
-        t.zoomAt(x, Math.exp((-event.deltaY * lines) / 420));
-      }
-      event.preventDefault();
-    },
-    { passive: false },
-  );
-
-  on("pointerdown", (event) => {
+  canvas.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || !t.view) return;
-    const [x, y] = place(event);
     canvas.setPointerCapture(event.pointerId);
     t.target = null;
-    drag = { x, y, window: t.window.slice(), scroll: t.scroll, moved: false };
-    const end = t.ruler.endAt(x);
-    if (end >= 0) drag.measure = t.ruler.span[1 - end];
-    else if (event.shiftKey) drag.measure = t.ruler.snap(x, y);
-  });
-
-  on("pointermove", (event) => {
+    drag = beginDrag(t, pointOf(canvas, event), event.shiftKey);
+  }, { signal });
+  canvas.addEventListener("pointermove", (event) => {
     if (!t.view) return;
-    const [x, y] = place(event);
-    t.pointer = [x, y];
-    if (drag) {
-      if (Math.hypot(x - drag.x, y - drag.y) > 3) drag.moved = true;
-      if (drag.moved) dragTo(x, y);
-      t.hover = null;
-      t.tooltip.hidden = true;
-      return;
-    }
+    const point = t.pointer = pointOf(canvas, event);
+    if (drag) return dragTo(t, drag, point);
     t.look();
-    const measures = event.shiftKey || t.ruler.endAt(x) >= 0;
-    canvas.style.cursor = measures ? "col-resize" : t.hover && t.hover.i >= 0 ? "pointer" : "";
+    const measures = event.shiftKey || t.ruler.endAt(point.x) >= 0;
+    canvas.style.cursor = measures ? "col-resize" : t.hover?.kind === "slice" ? "pointer" : "";
     t.paint();
-  });
-
-  const dragTo = (x, y) => {
-    t.hover = null;
-    if (drag.measure !== undefined) return t.ruler.lay(drag.measure, t.ruler.snap(x, y));
-    const shift = ((drag.x - x) / t.plot) * (drag.window[1] - drag.window[0]);
-    t.scroll = drag.scroll + drag.y - y;
-    t.relayout();
-    canvas.style.cursor = "grabbing";
-    t.show([drag.window[0] + shift, drag.window[1] + shift]);
-  };
-
-  on("pointerup", (event) => {
-    if (!drag) return;
-    const [x, y] = place(event);
-    const was = drag;
+  }, { signal });
+  canvas.addEventListener("pointerup", (event) => {
+    if (drag) endDrag(t, drag, pointOf(canvas, event));
     drag = null;
-    canvas.style.cursor = "";
-    if (was.measure !== undefined) {
-      if (was.moved) t.ruler.keep();
-    } else if (!was.moved) {
-      const found = t.hit(x, y);
-      if (found && found.i >= 0) t.select(found.run.run, tokenOf(found.lane, found.i));
-      else if (t.selected) t.select(null, null);
-    }
-    t.paint();
-  });
-
-  on("pointercancel", () => {
+  }, { signal });
+  canvas.addEventListener("pointercancel", () => {
     drag = null;
     t.paint();
-  });
-
-  on("pointerleave", () => {
+  }, { signal });
+  canvas.addEventListener("pointerleave", () => {
     t.pointer = null;
     t.look();
     t.paint();
-  });
+  }, { signal });
+  canvas.addEventListener("dblclick", (event) => {
+    const { x, y } = pointOf(canvas, event);
+    const hover = t.hit(x, y);
+    if (hover?.kind === "slice") {
+      t.zoomTo(hover.lane.start[hover.i], hover.lane.end[hover.i]);
+    } else if (hover) t.zoom(4);
+  }, { signal });
+}
 
-  on("dblclick", (event) => {
-    const found = t.hit(...place(event));
-    if (found && found.i >= 0) t.zoomTo(found.lane.start[found.i], found.lane.end[found.i]);
-    else if (found) t.zoom(4);
-  });
+/**
+ * @param {Timeline} t
+ * @param {Point} from
+ * @param {boolean} shift
+ * @returns {Drag}
+ */
+function beginDrag(t, from, shift) {
+  const end = t.ruler.endAt(from.x);
+  const other = t.ruler.span && end >= 0 ? t.ruler.span[1 - end] : null;
+  const ruler = other ?? (shift ? t.ruler.snap(from.x, from.y) : null);
+  return { from, window: t.window, scroll: t.scroll, moved: false, ruler };
+}
 
-  const keys = {
-    w: () => t.zoom(1.6),
-    "+": () => t.zoom(1.6),
-    "=": () => t.zoom(1.6),
-    s: () => t.zoom(1 / 1.6),
-    "-": () => t.zoom(1 / 1.6),
-    a: () => t.pan(-0.2),
-    d: () => t.pan(0.2),
-    arrowleft: () => t.pan(-0.2),
-    arrowright: () => t.pan(0.2),
-    arrowup: () => t.stepLane(-1),
-    arrowdown: () => t.stepLane(1),
-    ".": () => t.step(1),
-    ",": () => t.step(-1),
-    f: () => t.fit(),
-    0: () => t.fit(),
-    home: () => t.fit(),
-    enter: () => t.zoomToCard(),
-    m: () => t.ruler.markHere(),
-    z: () => t.ruler.zoomTo(),
-    delete: () => t.ruler.remove(),
-    backspace: () => t.ruler.remove(),
-    escape: () => (t.selected ? t.select(null, null) : t.ruler.remove()),
-  };
-  const withShift = {
-    arrowleft: () => t.ruler.nudge(-1),
-    arrowright: () => t.ruler.nudge(1),
-  };
-  on("keydown", (event) => {
+/**
+ * @param {Timeline} t
+ * @param {Drag} drag
+ * @param {Point} point
+ */
+function dragTo(t, drag, point) {
+  const { from } = drag;
+  if (Math.hypot(point.x - from.x, point.y - from.y) > CLICK_REACH_PX) drag.moved = true;
+  t.leave();
+  if (!drag.moved) return;
+  if (drag.ruler !== null) return t.ruler.lay(drag.ruler, t.ruler.snap(point.x, point.y));
+  t.scrollBy(drag.scroll + from.y - point.y - t.scroll);
+  t.canvas.style.cursor = "grabbing";
+  t.show(shifted(drag.window, (from.x - point.x) / t.plot));
+}
+
+/**
+ * @param {Timeline} t
+ * @param {Drag} drag
+ * @param {Point} point
+ */
+function endDrag(t, drag, point) {
+  t.canvas.style.cursor = "";
+  if (drag.ruler !== null) {
+    if (drag.moved) t.ruler.keep();
+  } else if (!drag.moved) {
+    const hover = t.hit(point.x, point.y);
+    if (hover?.kind === "slice") t.select(hover.run.run, tokenOf(hover.lane, hover.i));
+    else if (t.selected) t.select(null, null);
+  }
+  t.paint();
+}
+
+/**
+ * @param {Timeline} t
+ * @param {AbortSignal} signal
+ */
+function listenToKeys(t, signal) {
+  t.canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !t.view) return;
     const name = event.key.toLowerCase();
-    const act = (event.shiftKey && t.ruler.span && withShift[name]) || keys[name];
-    if (!act) return;
+    const ofRuler = event.shiftKey && t.ruler.span ? RULER_KEYS[name] : undefined;
+    const action = ofRuler ?? KEYS[name];
+    if (!action) return;
     // The page has keys of its own; those pressed here are meant for the timeline.
     event.preventDefault();
     event.stopPropagation();
-    act();
-  });
+    action(t);
+  }, { signal });
 }

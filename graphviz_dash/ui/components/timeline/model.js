@@ -1,169 +1,233 @@
-// The timeline's data on the page: views decoded into typed arrays, and where a time or a slice is.
+// The timeline's data on the page: views decoded into typed arrays, and where a slice is in them.
 
-/** Decodes a view of the server: delta columns become absolute times and rows. */
-function decodeView(view) {
-  const loadedBegin = view.loaded[0];
-  for (const run of view.runs) {
-    run.lanes = run.lanes || [];
-    run.idle = run.idle || {};
-    run.boundaries = run.boundaries || [];
-    for (const lane of run.lanes) {
-      lane.label = lane.label || "";
-      if (lane.busy !== undefined) {
-        lane.busy = Uint8Array.from(atob(lane.busy), (c) => c.charCodeAt(0));
-        lane.count = 0;
-        continue;
-      }
-      const n = lane.gap.length;
-      const start = new Float64Array(n);
-      const end = new Float64Array(n);
-      let at = loadedBegin;
-      for (let i = 0; i < n; i++) {
-        start[i] = at + lane.gap[i];
-        end[i] = at = start[i] + lane.dur[i];
-      }
-      lane.start = start;
-      lane.end = end;
-      lane.count = n;
-      lane.row = undelta(lane.row);
-      lane.launch = lane.launch ? undelta(lane.launch) : null;
-      lane.node = lane.node ? undelta(lane.node) : null;
-    }
+/** @import { Difference, Lane as SentLane, RunView, SliceCard, TimelineView } from "./wire.js" */
+
+/**
+ * A lane. At level "slices" its columns have an entry a slice, in ns since the run's origin; at
+ * level "busy" they are empty and `busy` has the share of each bin, 0 to 255.
+ * @typedef {object} Lane
+ * @property {"gpu" | "cpu"} kind
+ * @property {number} owner
+ * @property {number} track
+ * @property {number} sub
+ * @property {string} label
+ * @property {number} count slices
+ * @property {Float64Array} start
+ * @property {Float64Array} end
+ * @property {number[]} name index into the view's names
+ * @property {Int32Array} row of the trace
+ * @property {Int32Array | null} launch row of the launching call, -1 where unknown
+ * @property {Int32Array | null} node of the graph, -1 where unknown
+ * @property {Uint8Array | null} busy
+ */
+
+/**
+ * A run of a view; what the server leaves out is there.
+ * @typedef {object} Run
+ * @property {string} run
+ * @property {string} mode
+ * @property {string} problem empty where there is none
+ * @property {RunView["step"] & {} | null} step
+ * @property {NonNullable<RunView["boundaries"]>} boundaries
+ * @property {Lane[]} lanes
+ * @property {number} hiddenLanes
+ * @property {Record<number, number[]>} idle
+ * @property {string} summary
+ * @property {string} length
+ * @property {string} delta
+ */
+
+/**
+ * What the first run loses against another, up to each edge between bins.
+ * @typedef {object} DecodedDifference
+ * @property {string} run
+ * @property {string} mode
+ * @property {string} problem empty where there is none
+ * @property {Float64Array} idleAt ns
+ * @property {Float64Array} busyAt ns
+ * @property {number} bins
+ * @property {[idle: number, busy: number]} total ns
+ * @property {number} most ns
+ * @property {string} text
+ */
+
+/**
+ * @typedef {Omit<TimelineView, "runs" | "differences"> &
+ *   {runs: Run[], differences: DecodedDifference[]}} View
+ */
+
+/** A slice among the loaded ones. @typedef {{run: Run, lane: Lane, i: number}} Slice */
+
+/**
+ * Decodes a view of the server: delta columns become absolute times and rows.
+ * @param {TimelineView} sent
+ * @returns {View}
+ */
+export function decodeView(sent) {
+  return {
+    ...sent,
+    runs: sent.runs.map((run) => decodeRun(run, sent.loaded[0])),
+    differences: sent.differences.map(decodeDifference),
+  };
+}
+
+/**
+ * @param {RunView} sent
+ * @param {number} begin of the loaded window
+ * @returns {Run}
+ */
+function decodeRun(sent, begin) {
+  return {
+    run: sent.run,
+    mode: sent.mode,
+    problem: sent.problem ?? "",
+    step: sent.step ?? null,
+    boundaries: sent.boundaries ?? [],
+    lanes: (sent.lanes ?? []).map((lane) => decodeLane(lane, begin)),
+    hiddenLanes: sent.hidden_lanes ?? 0,
+    idle: sent.idle ?? {},
+    summary: sent.summary ?? "",
+    length: sent.length ?? "",
+    delta: sent.delta ?? "",
+  };
+}
+
+/**
+ * @param {SentLane} sent
+ * @param {number} begin of the loaded window
+ * @returns {Lane}
+ */
+function decodeLane(sent, begin) {
+  const gap = sent.gap ?? [];
+  const dur = sent.dur ?? [];
+  const start = new Float64Array(gap.length);
+  const end = new Float64Array(gap.length);
+  let at = begin;
+  for (let i = 0; i < gap.length; i++) {
+    start[i] = at + gap[i];
+    end[i] = at = start[i] + dur[i];
   }
-  for (const one of (view.differences = view.differences || [])) decodeDifference(one);
-  return view;
+  return {
+    kind: sent.kind,
+    owner: sent.owner,
+    track: sent.track,
+    sub: sent.sub,
+    label: sent.label,
+    count: gap.length,
+    start,
+    end,
+    name: sent.name ?? [],
+    row: undelta(sent.row ?? []),
+    launch: sent.launch ? undelta(sent.launch) : null,
+    node: sent.node ? undelta(sent.node) : null,
+    busy: sent.busy ? Uint8Array.from(atob(sent.busy), (char) => char.charCodeAt(0)) : null,
+  };
 }
 
-/** What was lost up to each edge between bins, from what was lost in each bin. */
-function decodeDifference(one) {
-  const [idle, busy] = one.before || [0, 0];
-  one.idleAt = summed(one.idle || [], idle);
-  one.busyAt = summed(one.busy || [], busy);
-  one.bins = one.idleAt.length - 1;
-  one.total = one.total || [0, 0];
+/**
+ * @param {Difference} sent
+ * @returns {DecodedDifference}
+ */
+function decodeDifference(sent) {
+  const [idle, busy] = sent.before ?? [0, 0];
+  const idleAt = summed(sent.idle ?? [], idle);
+  return {
+    run: sent.run,
+    mode: sent.mode,
+    problem: sent.problem ?? "",
+    idleAt,
+    busyAt: summed(sent.busy ?? [], busy),
+    bins: idleAt.length - 1,
+    total: sent.total ?? [0, 0],
+    most: sent.most ?? 0,
+    text: sent.text ?? "",
+  };
 }
 
-function summed(values, begin) {
-  const out = new Float64Array(values.length + 1);
-  out[0] = begin;
-  for (let i = 0; i < values.length; i++) out[i + 1] = out[i] + values[i];
-  return out;
+/**
+ * `begin` and the sums of it and the values up to each.
+ * @param {readonly number[]} values
+ * @param {number} begin
+ */
+export function summed(values, begin) {
+  const sums = new Float64Array(values.length + 1);
+  sums[0] = begin;
+  for (let i = 0; i < values.length; i++) sums[i + 1] = sums[i] + values[i];
+  return sums;
 }
 
-function undelta(values) {
-  const out = new Int32Array(values.length);
+/**
+ * Values whose differences from one to the next are given.
+ * @param {readonly number[]} deltas
+ */
+export function undelta(deltas) {
+  const values = new Int32Array(deltas.length);
   let sum = 0;
-  for (let i = 0; i < values.length; i++) out[i] = sum += values[i];
-  return out;
+  for (let i = 0; i < deltas.length; i++) values[i] = sum += deltas[i];
+  return values;
 }
 
-/** How many of ascending `values` are at most `x`. */
-function countUpTo(values, x) {
-  let low = 0;
-  let high = values.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (values[middle] <= x) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+/**
+ * The token of a slice: its kind and row, such as "g12".
+ * @param {Lane} lane
+ * @param {number} i
+ */
+export function tokenOf(lane, i) {
+  return (lane.kind === "gpu" ? "g" : "c") + lane.row[i];
 }
 
-const tokenOf = (lane, i) => (lane.kind === "gpu" ? "g" : "c") + lane.row[i];
+/**
+ * Whether a token is that of GPU work.
+ * @param {string} token
+ */
+export function isGpuToken(token) {
+  return token[0] === "g";
+}
 
-/** The slice of `token` in a run of a decoded view, or null where it is not loaded one by one. */
-function findSlice(run, token) {
-  const kind = token[0] === "g" ? "gpu" : "cpu";
+/**
+ * The run and the token of a selection's name, "run/g12"; null for what is none.
+ * @param {string | null} name
+ * @returns {{run: string, token: string} | null}
+ */
+export function parseSelection(name) {
+  const cut = name ? name.indexOf("/") : -1;
+  return name && cut >= 0 ? { run: name.slice(0, cut), token: name.slice(cut + 1) } : null;
+}
+
+/**
+ * The slice of `token` in a run, or null where it is not loaded one by one.
+ * @param {Run} run
+ * @param {string} token
+ * @returns {Slice | null}
+ */
+export function findSlice(run, token) {
+  const kind = isGpuToken(token) ? "gpu" : "cpu";
   const row = Number(token.slice(1));
   for (const lane of run.lanes) {
-    if (lane.kind !== kind || !lane.count) continue;
-    const i = lane.row.indexOf(row);
+    const i = lane.kind === kind ? lane.row.indexOf(row) : -1;
     if (i >= 0) return { run, lane, i };
   }
   return null;
 }
 
-/** The lane that a card names, or null. */
-function findLane(run, card) {
-  const kind = card.token[0] === "g" ? "gpu" : "cpu";
-  return (
-    run.lanes.find(
-      (lane) =>
-        lane.kind === kind &&
-        lane.owner === card.owner &&
-        lane.track === card.track &&
-        lane.sub === card.sub,
-    ) || null
+/**
+ * The lane that a card names.
+ * @param {Run} run
+ * @param {SliceCard} card
+ */
+export function findLane(run, card) {
+  const kind = isGpuToken(card.token) ? "gpu" : "cpu";
+  return run.lanes.find((lane) =>
+    lane.kind === kind && lane.owner === card.owner && lane.track === card.track &&
+    lane.sub === card.sub
   );
 }
 
-/** A time in ns as text with its unit; `digits` after the point follow the size. */
-function formatTime(ns) {
-  const size = Math.abs(ns);
-  if (size >= 1e9) return trim(ns / 1e9) + " s";
-  if (size >= 1e6) return trim(ns / 1e6) + " ms";
-  if (size >= 1e3) return trim(ns / 1e3) + " us";
-  return Math.round(ns) + " ns";
-}
-
-function trim(value) {
-  const size = Math.abs(value);
-  return value.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : 3);
-}
-
-/** Distance between ticks in ns: 1, 2 or 5 times a power of ten, at least `minimum` ns. */
-function niceStep(minimum) {
-  const power = 10 ** Math.floor(Math.log10(Math.max(1, minimum)));
-  for (const factor of [1, 2, 5, 10]) if (factor * power >= minimum) return factor * power;
-  return 10 * power;
-}
-
-const differenceHeight = (one) => (one.problem ? 20 : 52);
-
-/** Where runs and lanes lie, top to bottom; heights grow into `height` as far as that helps. */
-function layOut(view, height) {
-  const axis = 26;
-  const header = 24;
-  const footer = 20;
-  const between = 10;
-  let rest = height - axis;
-  let flexible = 0;
-  for (const one of view.differences) rest -= differenceHeight(one) + 4;
-  for (const run of view.runs) {
-    rest -= header + footer + between;
-    for (const lane of run.lanes) {
-      if (lane.kind === "cpu") rest -= lane.sub ? 10 : 17;
-      else if (lane.sub) rest -= 16;
-      else flexible++;
-    }
-    if (!run.lanes.length) rest -= 40;
-  }
-  const lane = Math.max(22, Math.min(92, rest / Math.max(1, flexible) - 4));
-  const rows = [];
-  let y = axis;
-  for (const run of view.runs) {
-    const block = { run, top: y, lanes: [] };
-    y += header;
-    block.lanesTop = y;
-    for (const one of run.lanes) {
-      const h = one.kind === "cpu" ? (one.sub ? 8 : 14) : one.sub ? 14 : lane;
-      if (one.kind === "gpu" && block.gpuTop === undefined) block.gpuTop = y;
-      block.lanes.push({ lane: one, y, h });
-      y += h + (one.kind === "cpu" ? 3 : 4);
-    }
-    if (!run.lanes.length) y += 40;
-    block.lanesBottom = y;
-    y += footer;
-    // The lanes that hold the first run against the others lie on its own time.
-    block.differences = [];
-    for (const one of run === view.runs[0] ? view.differences : []) {
-      const h = differenceHeight(one);
-      block.differences.push({ difference: one, y, h });
-      y += h + 4;
-    }
-    block.bottom = y;
-    y += between;
-    rows.push(block);
-  }
-  return { blocks: rows, axis, total: y };
+/**
+ * The call that launched a slice, where it is loaded.
+ * @param {Slice} slice
+ */
+export function launchOf({ run, lane, i }) {
+  const row = lane.launch ? lane.launch[i] : -1;
+  return row < 0 ? null : findSlice(run, `c${row}`);
 }

@@ -1,63 +1,20 @@
-// What stands around the canvas: legend and buttons above, the slice card below, the tooltip.
-// Every text from a trace goes through textContent.
+// What stands around the canvas: the legend above, the card of a slice below, the tooltip.
 
-function element(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
+import { button, element, placeTooltip } from "../shared/elements.js";
+import { formatTime } from "../shared/numbers.js";
+import { differenceLines, lossColours, LOSSES } from "./difference.js";
+import { isGpuToken } from "./model.js";
+import { modeColour, sliceColour } from "./runs.js";
 
-function button(text, title, action, className) {
-  const made = element("button", className, text);
-  made.type = "button";
-  made.title = title;
-  made.setAttribute("aria-label", title);
-  made.addEventListener("click", action);
-  return made;
-}
-
-/** The colours in use, or what the area of a busy view means. */
-function renderLegend(t) {
-  const used = new Set();
-  const names = [];
-  for (const run of t.view.runs)
-    for (const lane of run.lanes) {
-      if (lane.busy) used.add("busy");
-      else for (let i = 0; i < lane.count; i++) used.add(t.view.names[lane.name[i]][1]);
-    }
-  t.palette.categories.forEach((entry, index) => {
-    if (!used.has(index)) return;
-    const kind = entry.call ? "cpu" : "gpu";
-    names.push([entry.label, sliceColour(t, kind, index, t.theme.primary)]);
-  });
-  if (used.has("busy"))
-    for (const run of t.view.runs)
-      if (run.lanes.length)
-        names.push([`${run.run}: busy share of each pixel`, t.theme.modes[run.mode]]);
-  if (t.view.differences.some((one) => !one.problem))
-    lossColours(t, t.view.differences[0]).forEach((fill, i) => names.push([LOSS[i], fill]));
-  const key = JSON.stringify(names);
-  if (key === t.legendKey) return;
-  t.legendKey = key;
-  const chips = names.map(([text, fill]) => {
-    const chip = element("span", "chip", text);
-    const swatch = element("i");
-    swatch.style.background = fill;
-    chip.prepend(swatch);
-    return chip;
-  });
-  const idle = element("span", "chip", "GPU idle");
-  const swatch = element("i", "idle");
-  swatch.style.setProperty("--idle", t.theme.idle);
-  idle.prepend(swatch);
-  t.legend.replaceChildren(...chips, idle);
-}
+/** @import { Hover } from "./hover.js" */
+/** @import { Run, View } from "./model.js" */
+/** @import { Timeline } from "./timeline.js" */
+/** @import { SliceCard } from "./wire.js" */
 
 const KEYS = [
   ["wheel, W S, + −", "zoom at the pointer"],
   ["drag, A D, ← →", "pan"],
-  ["shift + drag, M M", "measure: lay the ruler"],
+  ["shift + drag, M M", "measure a range"],
   ["shift + ← →, Z, Del", "move its end, zoom to it, remove it"],
   ["double click, Enter", "zoom to a slice"],
   ["click", "select a slice"],
@@ -66,111 +23,213 @@ const KEYS = [
   ["F, Esc", "fit the step, clear"],
 ];
 
-/** The card of the selected slice, or the keys when nothing is selected. */
-function renderPanel(t) {
-  const { card, panel } = t;
-  if (t.cardProblem) {
-    panel.replaceChildren(element("p", "hint", t.cardProblem));
-    return;
-  }
-  if (!card) {
-    const list = element("dl", "keys");
-    for (const [keys, what] of KEYS) {
-      const pair = element("div");
-      pair.append(element("dt", "", keys), element("dd", "", what));
-      list.append(pair);
-    }
-    panel.replaceChildren(list);
-    return;
-  }
-  const head = element("div", "head");
-  const title = element("h4", "", card.title);
-  const swatch = element("i");
-  const run = t.view && t.view.runs.find((one) => one.run === card.run);
-  const shade = t.theme.modes[run ? run.mode : ""] || t.theme.primary;
-  swatch.style.background = sliceColour(
-    t,
-    card.token[0] === "g" ? "gpu" : "cpu",
-    card.category,
-    shade,
+/**
+ * The colours in use, or what the area of a busy view means.
+ * @param {Timeline} t
+ * @param {View} view
+ */
+export function renderLegend(t, view) {
+  const entries = [
+    ...categoryEntries(t, view),
+    ...busyEntries(t, view),
+    ...lossEntries(t, view),
+  ];
+  const key = JSON.stringify(entries);
+  if (key === t.legendKey) return;
+  t.legendKey = key;
+  const chips = entries.map(([text, fill]) => {
+    const swatch = element("i");
+    swatch.style.background = fill;
+    return element("span", "chip", [swatch, document.createTextNode(text)]);
+  });
+  const idle = element("i", "idle");
+  idle.style.setProperty("--idle", t.theme.idle);
+  const idleChip = element("span", "chip", [idle, document.createTextNode("GPU idle")]);
+  t.legend.replaceChildren(...chips, idleChip);
+}
+
+/**
+ * @param {Timeline} t
+ * @param {View} view
+ * @returns {[text: string, colour: string][]}
+ */
+function categoryEntries(t, view) {
+  const names = view.runs.flatMap(({ lanes }) => lanes.flatMap(({ name }) => name));
+  const used = new Set(names.map((name) => view.names[name][1]));
+  return t.palette.categories.flatMap((entry, category) => {
+    if (!used.has(category)) return [];
+    const kind = entry.call ? "cpu" : "gpu";
+    return [[entry.label, sliceColour(t, kind, category, t.theme.primary)]];
+  });
+}
+
+/**
+ * @param {Timeline} t
+ * @param {View} view
+ * @returns {[text: string, colour: string][]}
+ */
+function busyEntries(t, view) {
+  if (!view.runs.some(({ lanes }) => lanes.some(({ busy }) => busy))) return [];
+  const drawn = view.runs.filter(({ lanes }) => lanes.length);
+  return drawn.map(({ run, mode }) => [`${run}: GPU utilisation`, modeColour(t, mode)]);
+}
+
+/**
+ * @param {Timeline} t
+ * @param {View} view
+ * @returns {[text: string, colour: string][]}
+ */
+function lossEntries(t, view) {
+  const difference = view.differences.find(({ problem }) => !problem);
+  if (!difference) return [];
+  return lossColours(t, difference).map((fill, i) => [LOSSES[i], fill]);
+}
+
+/**
+ * The card of the selected slice, or the keys when nothing is selected.
+ * @param {Timeline} t
+ */
+export function renderPanel(t) {
+  const { card, panel, cardProblem } = t;
+  if (cardProblem) panel.replaceChildren(element("p", "hint", cardProblem));
+  else if (card) panel.replaceChildren(cardHead(t, card), pairs("fields", card.fields));
+  else panel.replaceChildren(pairs("keys", KEYS));
+}
+
+/**
+ * A list of what and how much.
+ * @param {string} className
+ * @param {string[][]} rows
+ */
+function pairs(className, rows) {
+  return element(
+    "dl",
+    className,
+    rows.map(([what, text]) =>
+      element("div", "", [element("dt", "", what), element("dd", "", text)])
+    ),
   );
-  title.prepend(swatch);
+}
+
+/**
+ * @param {Timeline} t
+ * @param {SliceCard} card
+ */
+function cardHead(t, card) {
+  const run = t.view?.runs.find((each) => each.run === card.run);
+  const swatch = element("i");
+  const kind = isGpuToken(card.token) ? "gpu" : "cpu";
+  const shade = modeColour(t, run ? run.mode : "");
+  swatch.style.background = sliceColour(t, kind, card.category, shade);
   const name = element("p", "name", card.name);
   name.tabIndex = 0;
-  const actions = element("div", "actions");
-  actions.append(button("Zoom to it", "Zoom to the slice (Enter)", () => t.zoomToCard()));
-  if (card.link) {
-    const text = card.token[0] === "g" ? "Its launch" : "Its first kernel";
-    actions.append(
-      button(text, `Select ${text.toLowerCase()}`, () => t.select(card.run, card.link.token, true)),
-    );
-  }
-  for (const other of card.pairs || [])
-    if (other.token) actions.append(
-      button(`In ${other.run}`, `Select the same work in ${other.run}`, () =>
-        t.select(other.run, other.token, true),
-      ),
-    );
-  actions.append(button("Clear", "Clear the selection (Esc)", () => t.select(null, null)));
-  head.append(
-    title,
-    element("p", "sub", `${card.run} · measured in the ${card.measured} pass, under the profiler`),
+  const measured = `${card.run} · measured in the ${card.measured} pass, under the profiler`;
+  return element("div", "head", [
+    element("h4", "", [swatch, document.createTextNode(card.title)]),
+    element("p", "sub", measured),
     name,
-    actions,
-  );
-  const fields = element("dl", "fields");
-  for (const [what, text] of card.fields) {
-    const pair = element("div");
-    pair.append(element("dt", "", what), element("dd", "", text));
-    fields.append(pair);
-  }
-  panel.replaceChildren(head, fields);
+    element("div", "actions", cardActions(t, card)),
+  ]);
 }
 
-/** Shows the tooltip for what is under the pointer at (x, y) of the canvas. */
-function renderTooltip(t, x, y) {
-  const lines = t.hover ? tooltipLines(t, t.hover) : null;
-  if (!lines) {
-    t.tooltip.hidden = true;
-    return;
+/**
+ * @param {Timeline} t
+ * @param {SliceCard} card
+ */
+function cardActions(t, card) {
+  const actions = [button("Zoom to it", "Zoom to the slice (Enter)", () => t.zoomToCard())];
+  const { link } = card;
+  if (link) {
+    const text = isGpuToken(card.token) ? "Its launch" : "Its first kernel";
+    const label = `Select ${text.toLowerCase()}`;
+    actions.push(button(text, label, () => t.select(card.run, link.token, true)));
   }
+  for (const { run, token } of card.pairs) {
+    if (!token) continue;
+    const label = `Select the same work in ${run}`;
+    actions.push(button(`In ${run}`, label, () => t.select(run, token, true)));
+  }
+  actions.push(button("Clear", "Clear the selection (Esc)", () => t.select(null, null)));
+  return actions;
+}
+
+/**
+ * Shows the tooltip for what is under the pointer at a point of the canvas.
+ * @param {Timeline} t
+ * @param {View} view
+ * @param {{x: number, y: number}} point
+ */
+export function renderTooltip(t, view, point) {
+  const lines = t.hover ? tooltipLines(view, t.hover) : null;
+  t.tooltip.hidden = !lines;
+  if (!lines) return;
   const [title, ...rest] = lines;
-  t.tooltip.replaceChildren(element("b", "", title), ...rest.map((text) => element("span", "", text)));
-  t.tooltip.hidden = false;
-  const width = t.tooltip.offsetWidth;
-  const height = t.tooltip.offsetHeight;
-  const left = x + 16 + width > t.width ? x - width - 12 : x + 16;
-  const top = y + 18 + height > t.height ? y - height - 10 : y + 18;
-  t.tooltip.style.transform = `translate(${Math.max(4, left)}px, ${Math.max(2, top)}px)`;
+  t.tooltip.replaceChildren(
+    element("b", "", title),
+    ...rest.map((text) => element("span", "", text)),
+  );
+  placeTooltip(t.tooltip, point, t);
 }
 
-function tooltipLines(t, hover) {
-  if (hover.difference) return differenceLines(t, hover);
-  const { run, lane, i } = hover;
-  if (hover.busy !== undefined) {
-    const share = hover.busy === 0 ? "idle" : `${((hover.busy / 255) * 100).toFixed(0)}% busy`;
-    return [share, `of ${formatTime(hover.span)} around the pointer`, "zoom in to see slices"];
+/**
+ * What a tooltip says, its title first.
+ * @param {View} view
+ * @param {Hover} hover
+ * @returns {string[] | null}
+ */
+export function tooltipLines(view, hover) {
+  switch (hover.kind) {
+    case "difference":
+      return differenceLines(hover.difference, hover.at, view.loaded, view.runs[0].run);
+    case "busy": {
+      const share = hover.busy === 0 ? "idle" : `${((hover.busy / 255) * 100).toFixed(0)}% busy`;
+      return [share, `of ${formatTime(hover.span)} around the pointer`, "zoom in to see slices"];
+    }
+    case "slice":
+      return sliceLines(view, hover);
+    case "gap":
+      return gapLines(hover);
   }
-  if (i >= 0) {
-    const lines = [
-      t.view.names[lane.name[i]][0],
-      `${formatTime(lane.end[i] - lane.start[i])} long`,
-      `starts at ${formatTime(lane.start[i])}`,
-    ];
-    if (i > 0) lines.push(`${formatTime(lane.start[i] - lane.end[i - 1])} after the previous one`);
-    if (lane.node && lane.node[i] >= 0) lines.push(`graph node #${lane.node[i]}`);
-    return lines;
-  }
-  if (!hover.gap) return null;
-  const where = lane.kind === "gpu" ? `stream ${lane.track}` : `CPU thread ${lane.track}`;
-  const text = lane.kind === "gpu" ? "idle" : "no call shown";
+}
+
+/**
+ * @param {View} view
+ * @param {Hover & {kind: "slice"}} hover
+ */
+function sliceLines(view, { lane, i }) {
   const lines = [
-    hover.gap.open ? `${text}, for longer than the view` : `${text} for ${formatTime(hover.gap.length)}`,
-    where,
+    view.names[lane.name[i]][0],
+    `${formatTime(lane.end[i] - lane.start[i])} long`,
+    `starts at ${formatTime(lane.start[i])}`,
   ];
-  const device = run.idle[lane.owner] || [];
-  for (let k = 0; lane.kind === "gpu" && k < device.length; k += 2)
-    if (device[k] <= hover.at && hover.at <= device[k + 1])
-      lines.push(`the whole GPU idles ${formatTime(device[k + 1] - device[k])} here`);
+  if (i > 0) lines.push(`${formatTime(lane.start[i] - lane.end[i - 1])} after the previous one`);
+  if (lane.node && lane.node[i] >= 0) lines.push(`graph node #${lane.node[i]}`);
   return lines;
+}
+
+/** @param {Hover & {kind: "gap"}} hover */
+function gapLines({ run, lane, at, open, length }) {
+  const isGpu = lane.kind === "gpu";
+  const text = isGpu ? "idle" : "no call shown";
+  const lines = [
+    open ? `${text}, for longer than the view` : `${text} for ${formatTime(length)}`,
+    isGpu ? `stream ${lane.track}` : `CPU thread ${lane.track}`,
+  ];
+  const idle = isGpu ? idlePeriodAt(run, lane.owner, at) : null;
+  if (idle) lines.push(`the whole GPU idles ${formatTime(idle)} here`);
+  return lines;
+}
+
+/**
+ * The length of the long idle period of a device at an instant; null where there is none.
+ * @param {Run} run
+ * @param {number} device
+ * @param {number} at
+ */
+function idlePeriodAt(run, device, at) {
+  const periods = run.idle[device] ?? [];
+  for (let i = 0; i < periods.length; i += 2) {
+    if (periods[i] <= at && at <= periods[i + 1]) return periods[i + 1] - periods[i];
+  }
+  return null;
 }

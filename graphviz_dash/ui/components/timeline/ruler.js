@@ -1,46 +1,52 @@
 // The ruler: a length between two instants, which stays until it is removed.
 
+import { button, element } from "../shared/elements.js";
+import { formatTime } from "../shared/numbers.js";
+import { ask, messageOf } from "../shared/server.js";
+import { Echoes } from "./echoes.js";
+import { nearestEdge } from "./hover.js";
+import { GUTTER } from "./layout.js";
+import { shifted } from "./span.js";
+
+/** @import { Span } from "./span.js" */
+/** @import { Timeline } from "./timeline.js" */
+/** @import { Measured } from "./wire.js" */
+
 const SNAP_PX = 6;
 const GRASP_PX = 5;
+const KEEP_MS = 400;
+const ZOOM_AIR = 0.04;
 
-/** What Python was told and has not sent back yet: its answer comes after the reader's next act, which
- * it must not undo. */
-class Told {
-  constructor() {
-    this.waiting = [];
-  }
+export class Ruler {
+  /** @type {Span | null} */
+  span = null;
+  /** @type {number | null} where it was begun by keys */
+  mark = null;
+  /** @type {[what: string, text: string][]} what lies between its ends */
+  lines = [];
+  /** @type {string | null | undefined} what Python asks for */
+  asked = undefined;
+  echoes = new Echoes();
+  keeping = 0;
 
-  say(text, asked) {
-    if (text !== asked) this.waiting.push(text);
-  }
-
-  /** Whether ``text`` is only what Python was told; what was told before it comes no more, nor does
-   * anything once Python asks for something else. */
-  echoes(text) {
-    const at = this.waiting.indexOf(text);
-    this.waiting = at < 0 ? [] : this.waiting.slice(at + 1);
-    return at >= 0;
-  }
-}
-
-class Ruler {
-  constructor(t, box) {
-    this.t = t;
+  /**
+   * @param {Timeline} timeline
+   * @param {HTMLElement} box
+   */
+  constructor(timeline, box) {
+    this.timeline = timeline;
     this.box = box;
-    this.span = null;
-    this.mark = null;
-    this.lines = [];
-    this.asked = undefined;
-    this.told = new Told();
   }
 
-  /** Takes the ruler that Python asks for, when that has changed. */
+  /**
+   * Takes the ruler that Python asks for, when that has changed.
+   * @param {string | null} text
+   */
   follow(text) {
     if (text === this.asked) return;
     this.asked = text;
-    if (this.told.echoes(text) || text === this.text) return;
-    const ends = text ? text.split(",").map(Number) : [];
-    this.span = ends.length === 2 && ends.every(Number.isFinite) ? ends : null;
+    if (this.echoes.has(text) || text === this.text) return;
+    this.span = parseSpan(text);
     this.lines = [];
     this.shown();
   }
@@ -49,54 +55,57 @@ class Ruler {
     return this.span ? this.span.join(",") : null;
   }
 
-  /** The time at (x, y), or the nearest edge of a slice of that lane if one is close. */
+  /**
+   * The time at a point, or the nearest edge of a slice of that lane if one is close.
+   * @param {number} x
+   * @param {number} y
+   */
   snap(x, y) {
-    const { t } = this;
-    const at = t.time(Math.max(GUTTER, x));
-    const found = t.hit(x, y);
-    if (!found || !found.lane || !found.lane.count) return at;
-    const { lane } = found;
-    const next = countUpTo(lane.start, at);
-    let [best, distance] = [at, (SNAP_PX * (t.window[1] - t.window[0])) / t.plot];
-    for (const i of [next - 1, next]) {
-      if (i < 0 || i >= lane.count) continue;
-      for (const edge of [lane.start[i], lane.end[i]])
-        if (Math.abs(edge - at) < distance) [best, distance] = [edge, Math.abs(edge - at)];
-    }
-    return best;
+    const { timeline } = this;
+    const at = timeline.time(Math.max(GUTTER, x));
+    const hover = timeline.hit(x, y);
+    if (!hover || hover.kind === "difference") return at;
+    return nearestEdge(hover.lane, at, SNAP_PX * timeline.perPixel);
   }
 
-  /** Which end lies under x: 0, 1, or -1 for none. */
+  /**
+   * Which end lies under x: 0, 1, or -1 for none.
+   * @param {number} x
+   */
   endAt(x) {
     if (!this.span || x < GUTTER) return -1;
-    const away = this.span.map((at) => Math.abs(this.t.x(at) - x));
+    const away = this.span.map((at) => Math.abs(this.timeline.x(at) - x));
     const end = away[0] < away[1] ? 0 : 1;
     return away[end] <= GRASP_PX ? end : -1;
   }
 
-  /** Lays it between two instants, while it is still being moved. */
+  /**
+   * Lays it between two instants, while it is still being moved.
+   * @param {number} a
+   * @param {number} b
+   */
   lay(a, b) {
     this.span = [Math.round(Math.min(a, b)), Math.round(Math.max(a, b))];
     this.lines = [];
-    this.t.canvas.dataset.ruler = this.text;
+    this.timeline.canvas.dataset.ruler = this.text ?? "";
     this.render();
-    this.t.paint();
+    this.timeline.paint();
   }
 
   /** Tells Python of it, so that the address has it. */
   keep() {
-    const { t, span } = this;
-    this.told.say(this.text, this.asked);
-    t.setStateValue("ruler", { span, at: Date.now() });
-    t.live.textContent = span ? `Ruler of ${formatTime(span[1] - span[0])}` : "Ruler removed";
+    const { timeline, span } = this;
+    this.echoes.add(this.text, this.asked);
+    timeline.setStateValue("ruler", { span, at: Date.now() });
+    timeline.say(span ? `Ruler of ${formatTime(span[1] - span[0])}` : "Ruler removed");
     this.shown();
   }
 
   shown() {
-    const { t } = this;
-    t.canvas.dataset.ruler = this.text || "";
+    const { timeline } = this;
+    timeline.canvas.dataset.ruler = this.text ?? "";
     this.render();
-    if (t.view) t.paint();
+    if (timeline.view) timeline.paint();
     this.measure();
   }
 
@@ -108,24 +117,29 @@ class Ruler {
 
   zoomTo() {
     if (!this.span || this.span[1] <= this.span[0]) return;
-    const air = (this.span[1] - this.span[0]) * 0.04;
-    this.t.glide([this.span[0] - air, this.span[1] + air]);
+    const [begin] = shifted(this.span, -ZOOM_AIR);
+    const [, end] = shifted(this.span, ZOOM_AIR);
+    this.timeline.glide([begin, end]);
   }
 
-  /** Moves its end by a pixel. */
+  /**
+   * Moves its end.
+   * @param {number} by pixels
+   */
   nudge(by) {
-    const { t, span } = this;
-    const pixel = Math.max(1, Math.round((t.window[1] - t.window[0]) / t.plot));
-    this.lay(span[0], Math.max(span[0], span[1] + by * pixel));
+    if (!this.span) return;
+    const [begin, end] = this.span;
+    const pixel = Math.max(1, Math.round(this.timeline.perPixel));
+    this.lay(begin, Math.max(begin, end + by * pixel));
     clearTimeout(this.keeping);
-    this.keeping = setTimeout(() => this.keep(), 400);
+    this.keeping = window.setTimeout(() => this.keep(), KEEP_MS);
   }
 
   /** Lays it by keys: over the selected slice or from the pointer, then on to where that is next. */
   markHere() {
-    const { t } = this;
-    const here = t.cursor === null ? (t.window[0] + t.window[1]) / 2 : t.cursor;
-    const [begin, end] = t.selectedSpan() || [here, here];
+    const { timeline } = this;
+    const here = timeline.cursor ?? (timeline.window[0] + timeline.window[1]) / 2;
+    const [begin, end] = timeline.selectedSpan() ?? [here, here];
     if (this.mark === null) {
       this.mark = begin;
       this.lay(begin, end);
@@ -138,19 +152,21 @@ class Ruler {
 
   /** Asks what runs between its ends. */
   async measure() {
-    const { t, text } = this;
-    if (!this.span) return;
-    const query = new URLSearchParams(t.query);
-    query.set("t0", String(this.span[0]));
-    query.set("t1", String(this.span[1]));
+    const { timeline, text, span } = this;
+    if (!span) return;
+    const query = new URLSearchParams(timeline.query);
+    query.set("t0", String(span[0]));
+    query.set("t1", String(span[1]));
+    let lines;
     try {
-      const answer = await fetch(`/api/timeline/measure?${query}`);
-      const body = await answer.json();
-      if (text !== this.text) return;
-      this.lines = answer.ok ? body.lines : [["", body.error ? body.error.message : ""]];
-    } catch (problem) {
-      this.lines = [["", `What runs there could not be asked: ${problem.message}`]];
+      /** @type {Measured} */
+      const measured = await ask(`/api/timeline/measure?${query}`);
+      ({ lines } = measured);
+    } catch (error) {
+      lines = [/** @type {[string, string]} */ (["", messageOf(error)])];
     }
+    if (text !== this.text) return;
+    this.lines = lines;
     this.render();
   }
 
@@ -158,19 +174,30 @@ class Ruler {
     const { box, span } = this;
     box.hidden = !span;
     if (!span) return;
-    const head = element("div", "length");
-    head.append(
-      element("b", "", formatTime(span[1] - span[0])),
-      element("span", "", `from ${formatTime(span[0])} to ${formatTime(span[1])}`),
-    );
     const list = element("dl");
-    for (const [what, text] of this.lines)
+    for (const [what, text] of this.lines) {
       list.append(element("dt", "", what), element("dd", "", text));
-    const actions = element("div", "actions");
-    actions.append(
-      button("Zoom to it", "Zoom to the ruler (Z)", () => this.zoomTo()),
-      button("Remove", "Remove the ruler (Del)", () => this.remove()),
+    }
+    box.replaceChildren(
+      element("div", "length", [
+        element("b", "", formatTime(span[1] - span[0])),
+        element("span", "", `from ${formatTime(span[0])} to ${formatTime(span[1])}`),
+      ]),
+      list,
+      element("div", "actions", [
+        button("Zoom to it", "Zoom to the ruler (Z)", () => this.zoomTo()),
+        button("Remove", "Remove the ruler (Del)", () => this.remove()),
+      ]),
     );
-    box.replaceChildren(head, list, actions);
   }
+}
+
+/**
+ * The span of "begin,end"; null for anything else.
+ * @param {string | null} text
+ * @returns {Span | null}
+ */
+export function parseSpan(text) {
+  const [begin, end, ...rest] = text ? text.split(",").map(Number) : [];
+  return !rest.length && Number.isFinite(begin) && Number.isFinite(end) ? [begin, end] : null;
 }

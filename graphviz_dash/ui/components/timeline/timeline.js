@@ -1,40 +1,142 @@
 // The timeline: eager above graphed on one axis, drawn on a canvas from views that the server bins.
 
-const MARGIN = 0.25;
-const MIN_SPAN = 200;
+import { button, contextOf, find, isCalm } from "../shared/elements.js";
+import { mount } from "../shared/mount.js";
+import { countUpTo, formatTime } from "../shared/numbers.js";
+import { ask, askSized, messageOf } from "../shared/server.js";
+import { alpha, hatch, NO_PALETTE, readTheme } from "../shared/theme.js";
+import { drawTimeline } from "./draw.js";
+import { Echoes } from "./echoes.js";
+import { hoverAt } from "./hover.js";
+import { listen } from "./input.js";
+import { Job } from "./job.js";
+import { GUTTER, layOut } from "./layout.js";
+import { decodeView, findSlice, parseSelection, tokenOf } from "./model.js";
+import { renderLegend, renderPanel, renderTooltip } from "./panel.js";
+import { Ruler } from "./ruler.js";
+import { bounded, LEAST_SPAN, partWay, revealing, shifted, zoomedAbout } from "./span.js";
+
+/** @import { Component } from "../shared/mount.js" */
+/** @import { Palette, Theme } from "../shared/theme.js" */
+/** @import { Hover } from "./hover.js" */
+/** @import { Layout } from "./layout.js" */
+/** @import { Slice, View } from "./model.js" */
+/** @import { Span } from "./span.js" */
+/** @import { SliceCard, TimelineView } from "./wire.js" */
+
+/**
+ * What Python says of a timeline.
+ * @typedef {object} TimelineData
+ * @property {string} experiment key of the experiment
+ * @property {string[]} runs
+ * @property {(number | null)[]} steps of the runs; null: the typical one
+ * @property {string | null} selected
+ * @property {string | null} ruler
+ * @property {number} height in pixels
+ * @property {Palette} palette
+ */
+
 const DEBOUNCE_MS = 60;
 const MAX_WAIT_MS = 180;
+const PATIENCE_MS = 300;
 const TELL_MS = 120;
+const GLIDE_MS = 140;
+const MOST_KEPT = 600;
+const WIDER_PX = 8;
+const SLICE_AIR = 1.2;
+const LEAST_AIR = 300;
 
-class Timeline {
+export class Timeline {
+  /** @type {(name: string, value: unknown) => void} tells Python */
+  setStateValue = () => {};
+
+  // What is shown.
+  /** Which runs and steps they are: others start afresh. */
+  source = "";
+  experiment = "";
+  query = new URLSearchParams();
+  /** @type {string[]} */
+  names = [];
+  /** @type {Record<string, number | null>} */
+  steps = {};
+  /** @type {View | null} */
+  view = null;
+  /** @type {Layout | null} */
+  layout = null;
+  /** @type {Span} what is in view */
+  window = [0, 1];
+  /** @type {Span | null} where the window glides to */
+  target = null;
+  /** Whether the window is that of the reader, not yet that of a first view. */
+  placed = false;
+  /** How far the lanes are scrolled, in pixels. */
+  scroll = 0;
+
+  // What the reader is at.
+  /** @type {{x: number, y: number} | null} */
+  pointer = null;
+  /** @type {Hover | null} */
+  hover = null;
+  /** @type {string | null} run and token of the selected slice, or of a graph's node */
+  selected = null;
+  /** @type {string | null | undefined} what Python asks for */
+  asked = undefined;
+  /** @type {SliceCard | null} */
+  card = null;
+  cardProblem = "";
+  /** @type {SliceCard | null} what is to be brought into view once there is one */
+  unseen = null;
+  echoes = new Echoes();
+
+  // How it is drawn.
+  width = 0;
+  height = 0;
+  dpr = 1;
+  palette = NO_PALETTE;
+  /** @type {Theme} */
+  theme;
+  /** @type {CanvasPattern | null} */
+  hatch = null;
+  hatchOf = "";
+  legendKey = "";
+  /** Height that Python asks for. */
+  least = 0;
+  /** Whether the component has grown beyond it. */
+  grown = false;
+  frame = 0;
+  painted = 0;
+  fetches = 0;
+  /** @type {number[]} ms that the last frames took to draw */
+  frames = [];
+  /** @type {number[]} lengths of the last views */
+  sizes = [];
+
+  // What is under way.
+  /** Since when a view is to be fetched; 0: none is. */
+  waiting = 0;
+  timer = 0;
+  patience = 0;
+  telling = 0;
+  request = new AbortController();
+  cardRequest = new AbortController();
+
+  /** @param {HTMLElement | ShadowRoot} root */
   constructor(root) {
     this.root = root;
-    this.canvas = root.querySelector("canvas");
-    this.host = root.querySelector(".timeline");
-    this.panel = root.querySelector(".panel");
-    this.legend = root.querySelector(".legend");
-    this.tooltip = root.querySelector(".tooltip");
-    this.live = root.querySelector(".live");
-    this.loading = root.querySelector(".loading");
-    this.ctx = this.canvas.getContext("2d");
-    this.view = null;
-    this.window = null;
-    this.scroll = 0;
-    this.hover = null;
-    this.pointer = null;
-    this.card = null;
-    this.selected = null;
-    this.asked = undefined;
-    this.frames = [];
-    this.sizes = [];
-    this.painted = 0;
-    this.fetches = 0;
-    this.told = new Told();
-    this.ruler = new Ruler(this, root.querySelector(".ruler"));
-    this.more = new More(this, root.querySelector(".job"));
-    this.canvas.__timeline = this;
-    const buttons = root.querySelector(".buttons");
-    buttons.replaceChildren(
+    this.host = find(root, ".timeline", HTMLElement);
+    this.canvas = find(root, "canvas", HTMLCanvasElement);
+    this.panel = find(root, ".panel", HTMLElement);
+    this.legend = find(root, ".legend", HTMLElement);
+    this.tooltip = find(root, ".tooltip", HTMLElement);
+    this.problem = find(root, ".problem", HTMLElement);
+    this.live = find(root, ".live", HTMLElement);
+    this.loading = find(root, ".loading", HTMLElement);
+    this.ctx = contextOf(this.canvas);
+    this.theme = readTheme(this.host, this.palette);
+    this.ruler = new Ruler(this, find(root, ".ruler", HTMLElement));
+    this.job = new Job(this, find(root, ".job", HTMLElement));
+    Object.assign(this.canvas, { __timeline: this });
+    find(root, ".buttons", HTMLElement).replaceChildren(
       button("−", "Zoom out (S)", () => this.zoom(1 / 1.6)),
       button("+", "Zoom in (W)", () => this.zoom(1.6)),
       button("Fit", "Fit the step (F)", () => this.fit()),
@@ -45,7 +147,10 @@ class Timeline {
     this.resizes.observe(this.canvas);
   }
 
-  /** Takes what Python says; a change of experiment, runs or steps starts afresh. */
+  /**
+   * Takes what Python says; a change of experiment, runs or steps starts afresh.
+   * @param {Component<TimelineData>} component
+   */
   update(component) {
     const { data, setStateValue } = component;
     this.setStateValue = setStateValue;
@@ -56,33 +161,38 @@ class Timeline {
     this.least = data.height;
     if (!this.grown) this.host.style.height = `${data.height}px`;
     const source = JSON.stringify([data.experiment, data.runs, data.steps]);
-    if (source !== this.source) {
-      const kept = this.source && this.experiment === data.experiment ? this.window : null;
-      this.source = source;
-      this.experiment = data.experiment;
-      this.query = new URLSearchParams([["experiment", data.experiment]]);
-      for (const run of data.runs) this.query.append("run", run);
-      for (const step of data.steps) this.query.append("step", step === null ? "" : String(step));
-      this.names = data.runs;
-      this.steps = Object.fromEntries(data.runs.map((run, i) => [run, data.steps[i]]));
-      this.window = kept;
-      this.card = null;
-      this.more.reset();
-      this.grown = false;
-      this.host.style.height = `${this.least}px`;
-      performance.mark("timeline:mount");
-      this.load();
-      this.ruler.measure();
-    }
+    if (source !== this.source) this.start(source, data);
     this.ruler.follow(data.ruler);
     if (data.selected !== this.asked) {
       this.asked = data.selected;
-      const echo = this.told.echoes(data.selected);
+      const echo = this.echoes.has(data.selected);
       if (!echo && data.selected !== this.selected) this.follow(data.selected);
     }
     this.resize();
     renderPanel(this);
     this.draw();
+  }
+
+  /**
+   * @param {string} source
+   * @param {TimelineData} data
+   */
+  start(source, { experiment, runs, steps }) {
+    this.placed = this.placed && this.experiment === experiment;
+    this.source = source;
+    this.experiment = experiment;
+    this.query = new URLSearchParams({ experiment });
+    for (const run of runs) this.query.append("run", run);
+    for (const step of steps) this.query.append("step", stepParameter(step));
+    this.names = runs;
+    this.steps = Object.fromEntries(runs.map((run, i) => [run, steps[i]]));
+    this.card = null;
+    this.job.reset();
+    this.grown = false;
+    this.host.style.height = `${this.least}px`;
+    performance.mark("timeline:mount");
+    this.load();
+    this.ruler.measure();
   }
 
   dispose() {
@@ -91,32 +201,40 @@ class Timeline {
     clearTimeout(this.timer);
     clearTimeout(this.patience);
     clearTimeout(this.telling);
-    this.source = null;
-    if (this.request) this.request.abort();
+    this.source = "";
+    this.request.abort();
   }
 
+  // -- Place and time ---------------------------------------------------------------------------
+
+  /** Width of the lanes. */
   get plot() {
     return Math.max(1, this.width - GUTTER);
   }
 
+  /** Time that a pixel stands for, in ns. */
+  get perPixel() {
+    return (this.window[1] - this.window[0]) / this.plot;
+  }
+
   /** The time under the pointer, or null when it is elsewhere. */
   get cursor() {
-    return this.pointer && this.pointer[0] >= GUTTER ? this.time(this.pointer[0]) : null;
+    return this.pointer && this.pointer.x >= GUTTER ? this.time(this.pointer.x) : null;
   }
 
-  /** Looks anew at what is under the pointer, after either has moved. */
-  look() {
-    this.hover = this.pointer && !this.target ? this.hit(...this.pointer) : null;
-    if (this.hover) renderTooltip(this, ...this.pointer);
-    else this.tooltip.hidden = true;
+  /** Whether the lanes do not all fit. */
+  get overflows() {
+    return this.layout !== null && this.layout.total > this.height;
   }
 
+  /** @param {number} time */
   x(time) {
-    return GUTTER + ((time - this.window[0]) / (this.window[1] - this.window[0])) * this.plot;
+    return GUTTER + (time - this.window[0]) / this.perPixel;
   }
 
+  /** @param {number} x */
   time(x) {
-    return this.window[0] + ((x - GUTTER) / this.plot) * (this.window[1] - this.window[0]);
+    return this.window[0] + (x - GUTTER) * this.perPixel;
   }
 
   resize() {
@@ -125,7 +243,7 @@ class Timeline {
     const dpr = window.devicePixelRatio || 1;
     if (!width || !height) return;
     if (width === this.width && height === this.height && dpr === this.dpr) return;
-    const wider = Math.abs(width - (this.width || 0)) > 8;
+    const wider = Math.abs(width - this.width) > WIDER_PX;
     Object.assign(this, { width, height, dpr, hatch: null });
     this.canvas.width = Math.round(width * dpr);
     this.canvas.height = Math.round(height * dpr);
@@ -137,19 +255,30 @@ class Timeline {
   relayout() {
     if (!this.view || !this.height) return;
     this.layout = layOut(this.view, this.height);
-    this.grow();
-    const most = Math.max(0, this.layout.total - this.height);
-    this.scroll = Math.min(Math.max(0, this.scroll), most);
+    this.grow(this.layout.total - this.height);
+    this.scrollBy(0);
   }
 
-  /** Makes room for lanes that do not fit, up to half as much again; beyond that they scroll. */
-  grow() {
-    const missing = this.layout.total - this.height;
+  /**
+   * Makes room for lanes that do not fit, up to half as much again; beyond that they scroll.
+   * @param {number} missing pixels
+   */
+  grow(missing) {
     const now = this.host.offsetHeight;
     const wanted = Math.min(Math.ceil(now + missing), Math.round(1.5 * this.least));
     if (missing <= 0 || wanted <= now) return;
     this.grown = true;
     this.host.style.height = `${wanted}px`;
+  }
+
+  /**
+   * Scrolls the lanes, where they do not all fit.
+   * @param {number} by pixels
+   */
+  scrollBy(by) {
+    const most = this.layout ? Math.max(0, this.layout.total - this.height) : 0;
+    this.scroll = Math.min(Math.max(0, this.scroll + by), most);
+    this.paint();
   }
 
   // -- Data -------------------------------------------------------------------------------------
@@ -160,129 +289,150 @@ class Timeline {
     this.waiting = this.waiting || now;
     clearTimeout(this.timer);
     const left = Math.max(0, this.waiting + MAX_WAIT_MS - now);
-    this.timer = setTimeout(() => this.load(), Math.min(DEBOUNCE_MS, left));
+    this.timer = window.setTimeout(() => this.load(), Math.min(DEBOUNCE_MS, left));
   }
 
   async load() {
     this.waiting = 0;
     clearTimeout(this.timer);
-    if (this.request) this.request.abort();
-    this.request = new AbortController();
+    this.request.abort();
+    const { signal } = this.request = new AbortController();
     const query = new URLSearchParams(this.query);
-    const target = this.target || this.window;
-    query.set("px", String(Math.round(Math.max(50, this.plot || this.canvas.clientWidth - GUTTER))));
-    if (target) {
-      query.set("t0", String(Math.round(target[0])));
-      query.set("t1", String(Math.round(target[1])));
+    const plot = this.width ? this.plot : this.canvas.clientWidth - GUTTER;
+    query.set("px", String(Math.round(Math.max(50, plot))));
+    if (this.placed) {
+      const [begin, end] = this.target ?? this.window;
+      query.set("t0", String(Math.round(begin)));
+      query.set("t1", String(Math.round(end)));
     }
     const begun = performance.now();
-    const { signal } = this.request;
     clearTimeout(this.patience);
     // A large trace is laid out when it is first asked for; nothing is said of what is quick.
-    if (!this.view) this.patience = setTimeout(() => (this.loading.hidden = false), 300);
+    if (!this.view) {
+      this.patience = window.setTimeout(() => (this.loading.hidden = false), PATIENCE_MS);
+    }
     try {
-      const answer = await fetch(`/api/timeline/view?${query}`, { signal });
-      const text = await answer.text();
-      const body = JSON.parse(text);
-      if (!answer.ok) throw new Error(body.error ? body.error.message : answer.statusText);
-      if (!signal.aborted) this.accept(decodeView(body), text.length, performance.now() - begun);
-    } catch (problem) {
+      const { body, length } = await askSized(`/api/timeline/view?${query}`, { signal });
       if (signal.aborted) return;
-      this.problem(`The timeline could not be loaded: ${problem.message}`);
+      const view = decodeView(/** @type {TimelineView} */ (body));
+      this.accept(view, length, performance.now() - begun);
+    } catch (error) {
+      if (signal.aborted) return;
+      this.problem.textContent = `The timeline could not be loaded: ${messageOf(error)}`;
+      this.problem.hidden = false;
     }
   }
 
+  /** Loads all anew, once the server knows more. */
+  reload() {
+    this.load();
+    if (this.card) this.loadCard(this.card.run, this.card.token);
+    this.ruler.measure();
+  }
+
+  /**
+   * @param {View} view
+   * @param {number} bytes
+   * @param {number} elapsed ms
+   */
   accept(view, bytes, elapsed) {
     this.view = view;
-    if (!this.window) this.window = view.window.slice();
-    this.root.querySelector(".problem").hidden = true;
+    if (!this.placed) this.window = view.window;
+    this.placed = true;
+    this.problem.hidden = true;
     clearTimeout(this.patience);
     this.loading.hidden = true;
     this.relayout();
     this.look();
     this.fetches++;
+    keep(this.sizes, bytes);
     const marks = this.canvas.dataset;
     marks.level = view.level;
     marks.bytes = String(bytes);
-    this.sizes.push(bytes);
-    if (this.sizes.length > 600) this.sizes.shift();
     marks.complete = view.complete ? "yes" : "no";
     marks.refineMs = elapsed.toFixed(1);
-    const words = view.runs.map((run) => `${run.run}: ${run.summary || run.problem || ""}`);
+    const words = view.runs.map(({ run, summary, problem }) => `${run}: ${summary || problem}`);
     this.canvas.setAttribute("aria-label", `Timeline of ${words.join("; ")}`);
     this.draw();
-    renderLegend(this);
+    renderLegend(this, view);
     marks.fetches = String(this.fetches);
     performance.mark(this.fetches === 1 ? "timeline:painted" : "timeline:refined");
     if (this.unseen) this.reveal(this.unseen);
-    if (!view.complete) this.more.begin();
-  }
-
-  problem(text) {
-    const box = this.root.querySelector(".problem");
-    box.textContent = text;
-    box.hidden = false;
+    if (!view.complete) this.job.begin();
   }
 
   // -- Drawing ----------------------------------------------------------------------------------
 
+  /** Draws with the next frame of the screen. */
   paint() {
-    if (this.scheduled) return;
-    this.scheduled = requestAnimationFrame(() => {
-      this.scheduled = 0;
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
       this.draw();
     });
   }
 
   draw() {
-    if (!this.width || !this.view || !this.window || !this.layout) return;
+    if (!this.width || !this.layout || !this.placed) return;
     const begun = performance.now();
     this.theme = readTheme(this.host, this.palette);
     const stroke = alpha(this.theme.idle, this.theme.dark ? 0.34 : 0.3);
     if (!this.hatch || this.hatchOf !== stroke) this.hatch = hatch(this.ctx, stroke, this.dpr);
     this.hatchOf = stroke;
-    drawTimeline(this);
+    drawTimeline(this, this.layout);
     const marks = this.canvas.dataset;
     marks.painted = String(++this.painted);
     marks.window = this.window.map((at) => Math.round(at)).join(",");
     marks.moving = this.target ? "yes" : "no";
-    this.frames.push(performance.now() - begun);
-    if (this.frames.length > 600) this.frames.shift();
+    keep(this.frames, performance.now() - begun);
+  }
+
+  /** @param {string} text for who hears the page */
+  say(text) {
+    this.live.textContent = text;
   }
 
   // -- Moving -----------------------------------------------------------------------------------
 
-  bounded([begin, stop]) {
-    const [low, high] = this.view.limits;
-    const longest = high - low;
-    const span = Math.min(Math.max(stop - begin, MIN_SPAN), 2 * longest);
-    const middle = (begin + stop) / 2;
-    const from = Math.min(Math.max(middle - span / 2, low - longest / 2), high + longest / 2 - span);
-    return [from, from + span];
-  }
-
-  show(window) {
-    this.window = this.bounded(window);
+  /**
+   * Moves at once.
+   * @param {Span} span
+   */
+  show(span) {
+    if (!this.view) return;
+    this.window = bounded(span, this.view.limits);
     this.look();
     this.paint();
     this.refine();
   }
 
-  /** Glides to `window`; what it will show is asked for at once. */
-  glide(window) {
+  /**
+   * Moves at once, and no further to where it glides.
+   * @param {Span} span
+   */
+  moveTo(span) {
+    this.target = null;
+    this.show(span);
+  }
+
+  /**
+   * Glides to a window; what it will show is asked for at once.
+   * @param {Span} span
+   */
+  glide(span) {
     if (!this.view) return;
-    const to = this.bounded(window);
-    const from = this.window.slice();
-    if (matchMedia("(prefers-reduced-motion: reduce)").matches) return this.show(to);
+    if (isCalm()) return this.show(span);
+    const to = bounded(span, this.view.limits);
+    const from = this.window;
     this.target = to;
     this.look();
     this.load();
     const begun = performance.now();
+    /** @type {(now: number) => void} */
     const tick = (now) => {
       if (this.target !== to) return;
-      const share = Math.min(1, Math.max(0, now - begun) / 140);
-      const eased = 1 - (1 - share) ** 3;
-      this.window = from.map((at, i) => at + (to[i] - at) * eased);
+      const share = Math.min(1, Math.max(0, now - begun) / GLIDE_MS);
+      this.window = partWay(from, to, 1 - (1 - share) ** 3);
       if (share === 1) {
         this.target = null;
         this.look();
@@ -293,32 +443,40 @@ class Timeline {
     requestAnimationFrame(tick);
   }
 
+  /** @param {number} share of the window */
   pan(share) {
-    const base = this.target || this.window;
-    const shift = (base[1] - base[0]) * share;
-    this.glide([base[0] + shift, base[1] + shift]);
+    this.glide(shifted(this.target ?? this.window, share));
   }
 
+  /**
+   * Zooms at the pointer, or in the middle where that is elsewhere.
+   * @param {number} factor
+   */
   zoom(factor) {
-    const base = this.target || this.window;
-    const at = this.cursor === null ? (base[0] + base[1]) / 2 : this.cursor;
-    this.glide([at - (at - base[0]) / factor, at + (base[1] - at) / factor]);
+    const span = this.target ?? this.window;
+    this.glide(zoomedAbout(span, this.cursor ?? (span[0] + span[1]) / 2, factor));
   }
 
+  /**
+   * @param {number} x
+   * @param {number} factor
+   */
   zoomAt(x, factor) {
     this.target = null;
-    const at = this.time(Math.max(GUTTER, x));
-    const [begin, stop] = this.window;
-    if (factor > 1 && stop - begin <= MIN_SPAN) return;
-    this.show([at - (at - begin) / factor, at + (stop - at) / factor]);
+    if (factor > 1 && this.window[1] - this.window[0] <= LEAST_SPAN) return;
+    this.show(zoomedAbout(this.window, this.time(Math.max(GUTTER, x)), factor));
   }
 
   fit() {
     if (this.view) this.glide(this.view.fit);
   }
 
+  /**
+   * @param {number} begin
+   * @param {number} end
+   */
   zoomTo(begin, end) {
-    const air = Math.max((end - begin) * 1.2, 300);
+    const air = Math.max((end - begin) * SLICE_AIR, LEAST_AIR);
     this.glide([begin - air, end + air]);
   }
 
@@ -326,104 +484,100 @@ class Timeline {
     if (this.card) this.zoomTo(this.card.begin, this.card.begin + this.card.dur);
   }
 
-  // -- Finding ----------------------------------------------------------------------------------
+  // -- Pointing ---------------------------------------------------------------------------------
 
-  /** What lies under (x, y) of the canvas: a slice, a gap or a busy bin of a lane; or null. */
+  /** Looks anew at what is under the pointer, after either has moved. */
+  look() {
+    const { pointer, view } = this;
+    this.hover = pointer && !this.target ? this.hit(pointer.x, pointer.y) : null;
+    if (this.hover && pointer && view) renderTooltip(this, view, pointer);
+    else this.tooltip.hidden = true;
+  }
+
+  /** Nothing is pointed at any more. */
+  leave() {
+    this.hover = null;
+    this.tooltip.hidden = true;
+  }
+
+  /**
+   * What lies under a point of the canvas.
+   * @param {number} x
+   * @param {number} y
+   */
   hit(x, y) {
-    if (!this.layout || x < GUTTER || y < this.layout.axis) return null;
-    const at = this.time(x);
-    const under = (row) => y + this.scroll >= row.y && y + this.scroll < row.y + row.h + 3;
-    for (const block of this.layout.blocks) {
-      for (const row of block.lanes) if (under(row)) return this.hitLane(block.run, row.lane, at);
-      for (const row of block.differences)
-        if (under(row)) return { run: block.run, difference: row.difference, at, i: -1 };
-    }
-    return null;
+    const { layout, view } = this;
+    if (!layout || !view || y < layout.axis) return null;
+    const point = { x, y: y + this.scroll };
+    return hoverAt(layout, view.loaded, point, this.time(x), this.perPixel);
   }
 
-  hitLane(run, lane, at) {
-    if (lane.busy) {
-      const [begin, stop] = this.view.loaded;
-      const span = (stop - begin) / lane.busy.length;
-      const bin = Math.floor((at - begin) / span);
-      if (bin < 0 || bin >= lane.busy.length) return null;
-      return { run, lane, at, i: -1, busy: lane.busy[bin], span };
-    }
-    const reach = ((this.window[1] - this.window[0]) / this.plot) * 2;
-    const next = countUpTo(lane.start, at);
-    let best = -1;
-    let distance = reach;
-    for (const i of [next - 1, next]) {
-      if (i < 0 || i >= lane.count) continue;
-      const away = at < lane.start[i] ? lane.start[i] - at : Math.max(0, at - lane.end[i]);
-      if (away < distance) [best, distance] = [i, away];
-    }
-    if (best >= 0) return { run, lane, at, i: best, name: lane.name[best] };
-    const open = next === 0 || next === lane.count;
-    const length = open ? 0 : lane.start[next] - lane.end[next - 1];
-    return { run, lane, at, i: -1, gap: { open, length } };
-  }
-
-  /** For tests and for keys: the slice's box on the canvas in CSS pixels, or null if not drawn. */
-  sliceRect(runName, token) {
-    const block = this.layout && this.layout.blocks.find((one) => one.run.run === runName);
-    const found = block && findSlice(block.run, token);
-    if (!found) return null;
-    const row = block.lanes.find((one) => one.lane === found.lane);
-    const left = this.x(found.lane.start[found.i]);
-    return {
-      x: left,
-      y: row.y - this.scroll,
-      width: this.x(found.lane.end[found.i]) - left,
-      height: row.h,
-    };
+  /**
+   * For tests: the slice's box on the canvas in CSS pixels, or null if it is not drawn.
+   * @param {string} run
+   * @param {string} token
+   */
+  sliceRect(run, token) {
+    const block = this.layout?.blocks.find((each) => each.run.run === run);
+    const slice = block && findSlice(block.run, token);
+    const row = slice && block.lanes.find(({ lane }) => lane === slice.lane);
+    if (!slice || !row) return null;
+    const left = this.x(slice.lane.start[slice.i]);
+    const width = this.x(slice.lane.end[slice.i]) - left;
+    return { x: left, y: row.y - this.scroll, width, height: row.h };
   }
 
   /** For tests: the loaded slices as run, token, name, start and duration. */
   slices() {
-    const found = [];
-    for (const run of this.view ? this.view.runs : [])
-      for (const lane of run.lanes)
-        for (let i = 0; i < lane.count; i++)
-          found.push({
-            run: run.run,
-            token: tokenOf(lane, i),
-            name: this.view.names[lane.name[i]][0],
-            start: lane.start[i],
-            dur: lane.end[i] - lane.start[i],
-          });
-    return found;
+    const { view } = this;
+    if (!view) return [];
+    return view.runs.flatMap(({ run, lanes }) =>
+      lanes.flatMap((lane) =>
+        Array.from({ length: lane.count }, (_, i) => ({
+          run,
+          token: tokenOf(lane, i),
+          name: view.names[lane.name[i]][0],
+          start: lane.start[i],
+          dur: lane.end[i] - lane.start[i],
+        }))
+      )
+    );
   }
 
   // -- Selecting --------------------------------------------------------------------------------
 
-  /** The selected slice among the loaded ones, at once, without waiting for its card. */
+  /**
+   * The selected slice among the loaded ones, at once, without waiting for its card.
+   * @returns {Slice | null}
+   */
   selectedSlice() {
-    if (!this.selected || !this.view) return null;
     // A node's name leads to a slice only through the card.
-    const name = this.selected.includes("#")
-      ? this.card && `${this.card.run}/${this.card.token}`
-      : this.selected;
-    if (this.foundName !== name || this.foundIn !== this.view) {
-      const cut = name ? name.indexOf("/") : -1;
-      const run = this.view.runs.find((one) => name && one.run === name.slice(0, cut));
-      this.found = run ? findSlice(run, name.slice(cut + 1)) : null;
-      this.foundName = name;
-      this.foundIn = this.view;
-    }
-    return this.found;
+    const ofNode = this.selected?.includes("#");
+    const name = parseSelection(ofNode ? this.cardName() : this.selected);
+    const run = name && this.view?.runs.find((each) => each.run === name.run);
+    return run ? findSlice(run, name.token) : null;
   }
 
-  /** The begin and end of the selected slice, or null: its card knows them on the way there too. */
+  cardName() {
+    return this.card && `${this.card.run}/${this.card.token}`;
+  }
+
+  /**
+   * The begin and end of the selected slice: its card knows them on the way there too.
+   * @returns {Span | null}
+   */
   selectedSpan() {
     const { card } = this;
-    if (card && this.selected === `${card.run}/${card.token}`)
-      return [card.begin, card.begin + card.dur];
-    const now = this.selectedSlice();
-    return now && [now.lane.start[now.i], now.lane.end[now.i]];
+    if (card && this.selected === this.cardName()) return [card.begin, card.begin + card.dur];
+    const slice = this.selectedSlice();
+    return slice && [slice.lane.start[slice.i], slice.lane.end[slice.i]];
   }
 
-  /** Selects a slice by run and token, or clears; tells Python, and moves there if it is unseen. */
+  /**
+   * Selects a slice, or clears; tells Python, and moves there if it is unseen.
+   * @param {string | null} run
+   * @param {string | null} token
+   */
   async select(run, token, reveal = false) {
     const next = run && token ? `${run}/${token}` : null;
     const changed = next !== this.selected;
@@ -437,72 +591,84 @@ class Timeline {
   tellLater() {
     clearTimeout(this.telling);
     const at = Date.now();
-    this.telling = setTimeout(() => {
-      this.told.say(this.selected, this.asked);
+    this.telling = window.setTimeout(() => {
+      this.echoes.add(this.selected, this.asked);
       this.setStateValue("selected", { slice: this.selected, at });
     }, TELL_MS);
   }
 
-  /** Follows a selection that comes from Python; it was told of it, so nothing is sent back. */
+  /**
+   * Follows a selection that comes from Python, which needs to hear nothing of it.
+   * @param {string | null} selected
+   */
   follow(selected) {
     this.selected = selected;
-    const cut = selected ? selected.indexOf("/") : -1;
-    if (cut < 0) this.loadCard(null, null);
-    else this.loadCard(selected.slice(0, cut), selected.slice(cut + 1), true);
+    const name = parseSelection(selected);
+    if (name) this.loadCard(name.run, name.token, true);
+    else this.loadCard(null, null);
   }
 
-  async loadCard(run, token, reveal) {
-    if (this.cardRequest) this.cardRequest.abort();
+  /**
+   * @param {string | null} run
+   * @param {string | null} token
+   */
+  async loadCard(run, token, reveal = false) {
+    this.cardRequest.abort();
+    const { signal } = this.cardRequest = new AbortController();
     this.cardProblem = "";
     if (!run || !token) {
       this.card = null;
-      this.canvas.dataset.card = "";
-      renderPanel(this);
-      return this.paint();
-    }
-    this.cardRequest = new AbortController();
-    const { signal } = this.cardRequest;
-    const step = this.steps[run];
-    const query = new URLSearchParams({ experiment: this.experiment, run, slice: token });
-    if (step !== null && step !== undefined) query.set("step", String(step));
-    for (const other of this.names) {
-      query.append("shown", other);
-      query.append("shown_step", this.steps[other] === null ? "" : String(this.steps[other]));
-    }
-    try {
-      const answer = await fetch(`/api/timeline/slice?${query}`, { signal });
-      const body = await answer.json();
-      if (!answer.ok) throw new Error(body.error ? body.error.message : answer.statusText);
-      if (signal.aborted) return;
-      this.card = body;
-      this.live.textContent = `${body.title}, ${formatTime(body.dur)}, in ${body.run}`;
-      if (reveal) this.reveal(body);
-    } catch (problem) {
-      if (signal.aborted) return;
-      this.card = null;
-      this.cardProblem = `This slice could not be shown: ${problem.message}`;
+    } else {
+      try {
+        /** @type {SliceCard} */
+        const card = await ask(`/api/timeline/slice?${this.cardQuery(run, token)}`, { signal });
+        if (signal.aborted) return;
+        this.card = card;
+        this.say(`${card.title}, ${formatTime(card.dur)}, in ${card.run}`);
+        if (reveal) this.reveal(card);
+      } catch (error) {
+        if (signal.aborted) return;
+        this.card = null;
+        this.cardProblem = `This slice could not be shown: ${messageOf(error)}`;
+      }
+      performance.mark("timeline:card");
     }
     renderPanel(this);
     this.paint();
-    performance.mark("timeline:card");
-    this.canvas.dataset.card = this.card ? `${this.card.run}/${this.card.token}` : "";
+    this.canvas.dataset.card = this.cardName() ?? "";
   }
 
-  /** Brings a slice into view, at the present zoom unless it would be too thin or too wide. */
+  /**
+   * @param {string} run
+   * @param {string} token
+   */
+  cardQuery(run, token) {
+    const query = new URLSearchParams({ experiment: this.experiment, run, slice: token });
+    const step = stepParameter(this.steps[run]);
+    if (step) query.set("step", step);
+    for (const shown of this.names) {
+      query.append("shown", shown);
+      query.append("shown_step", stepParameter(this.steps[shown]));
+    }
+    return query;
+  }
+
+  /**
+   * Brings a slice into view, at the present zoom unless it would be too thin or too wide. Before
+   * the first view there is nowhere to go yet; the slice waits for it.
+   * @param {SliceCard} card
+   */
   reveal(card) {
-    // Before the first view there is nowhere to go yet; the card waits for it.
     this.unseen = this.view ? null : card;
     if (!this.view) return;
-    const [begin, stop] = this.target || this.window;
-    const span = stop - begin;
-    const inside = card.begin >= begin && card.begin + card.dur <= stop;
-    if (inside && (card.dur / span) * this.plot >= 3) return;
-    const wanted = Math.min(Math.max(span, card.dur * 3), Math.max(card.dur * 60, 2000));
-    const middle = card.begin + card.dur / 2;
-    this.glide([middle - wanted / 2, middle + wanted / 2]);
+    const span = revealing(this.target ?? this.window, card, this.plot);
+    if (span) this.glide(span);
   }
 
-  /** Selects the slice `by` places further on the selected one's lane (the first in view if none). */
+  /**
+   * Selects the slice `by` places further on the selected one's lane (the first in view if none).
+   * @param {number} by
+   */
   step(by) {
     const now = this.selectedSlice();
     if (!now) return this.selectFirst();
@@ -511,44 +677,53 @@ class Timeline {
   }
 
   selectFirst() {
-    if (this.view.level === "busy") this.live.textContent = "Zoom in to select slices";
-    for (const block of this.layout ? this.layout.blocks : [])
-      for (const { lane } of block.lanes) {
+    if (this.view?.level === "busy") this.say("Zoom in to select slices");
+    for (const { run, lanes } of this.layout?.blocks ?? []) {
+      for (const { lane } of lanes) {
         if (lane.kind !== "gpu" || !lane.count) continue;
         const i = Math.min(countUpTo(lane.end, this.window[0]), lane.count - 1);
-        if (lane.start[i] <= this.window[1]) return this.select(block.run.run, tokenOf(lane, i));
+        if (lane.start[i] > this.window[1]) continue;
+        this.select(run.run, tokenOf(lane, i));
+        return;
       }
-  }
-
-  /** Selects the slice at the same time on the lane above (-1) or below (1). */
-  stepLane(by) {
-    const now = this.selectedSlice();
-    if (!now) return this.selectFirst();
-    const lanes = this.layout.blocks.flatMap((b) => b.lanes.map(({ lane }) => [b.run, lane]));
-    let at = lanes.findIndex(([, lane]) => lane === now.lane) + by;
-    for (; at >= 0 && at < lanes.length; at += by) {
-      const [run, lane] = lanes[at];
-      if (!lane.count) continue;
-      const i = Math.max(0, countUpTo(lane.start, now.lane.start[now.i]) - 1);
-      return this.select(run.run, tokenOf(lane, i), true);
     }
   }
-}
 
-const timelines = new WeakMap();
-
-export default function (component) {
-  const { parentElement } = component;
-  const host = parentElement.querySelector(".timeline");
-  let timeline = timelines.get(parentElement);
-  if (!timeline || timeline.host !== host) {
-    if (timeline) timeline.dispose();
-    timeline = new Timeline(parentElement);
-    timelines.set(parentElement, timeline);
+  /**
+   * Selects the slice at the same time on the lane above (-1) or below (1).
+   * @param {1 | -1} by
+   */
+  stepLane(by) {
+    const now = this.selectedSlice();
+    if (!now || !this.layout) return this.selectFirst();
+    const lanes = this.layout.blocks.flatMap(({ run, lanes: rows }) =>
+      rows.map(({ lane }) => ({ run, lane }))
+    );
+    let at = lanes.findIndex(({ lane }) => lane === now.lane) + by;
+    while (lanes[at] && !lanes[at].lane.count) at += by;
+    if (!lanes[at]) return;
+    const { run, lane } = lanes[at];
+    const i = Math.max(0, countUpTo(lane.start, now.lane.start[now.i]) - 1);
+    this.select(run.run, tokenOf(lane, i), true);
   }
-  timeline.update(component);
-  return () => {
-    timeline.dispose();
-    timelines.delete(parentElement);
-  };
 }
+
+/**
+ * A step as the server's parameter: empty for the typical one.
+ * @param {number | null | undefined} step
+ */
+function stepParameter(step) {
+  return step === null || step === undefined ? "" : String(step);
+}
+
+/**
+ * Adds to what is kept of the last few.
+ * @param {number[]} values
+ * @param {number} value
+ */
+function keep(values, value) {
+  values.push(value);
+  if (values.length > MOST_KEPT) values.shift();
+}
+
+export default mount(Timeline, ".timeline");

@@ -1,0 +1,128 @@
+// Where runs and lanes lie on the canvas, top to bottom, in CSS pixels.
+
+/** @import { DecodedDifference, Lane, Run, View } from "./model.js" */
+
+/** @typedef {{lane: Lane, y: number, h: number}} LaneRow */
+/** @typedef {{difference: DecodedDifference, y: number, h: number}} DifferenceRow */
+
+/**
+ * Where a run lies. The lanes that hold the first run against the others lie below it, on its own
+ * time.
+ * @typedef {object} Block
+ * @property {Run} run
+ * @property {number} top
+ * @property {number} lanesTop
+ * @property {number} gpuTop top of the first GPU lane; of what follows the lanes where none is
+ * @property {number} lanesBottom
+ * @property {number} bottom
+ * @property {LaneRow[]} lanes
+ * @property {DifferenceRow[]} differences
+ */
+
+/** @typedef {{blocks: Block[], axis: number, total: number}} Layout */
+
+/** Width of the names at the left. */
+export const GUTTER = 124;
+
+const AXIS = 26;
+const HEADER = 24;
+const FOOTER = 20;
+const BETWEEN_RUNS = 10;
+const BELOW_GPU = 4;
+const BELOW_CPU = 3;
+const EMPTY_RUN = 40;
+const LEAST_LANE = 22;
+const MOST_LANE = 92;
+const CPU_LANE = 14;
+const CPU_SUB_LANE = 8;
+const GPU_SUB_LANE = 14;
+const DIFFERENCE = 52;
+const NO_DIFFERENCE = 20;
+
+/**
+ * Lays runs and lanes out; the heights of GPU lanes grow into `height` as far as that helps.
+ * @param {View} view
+ * @param {number} height
+ * @returns {Layout}
+ */
+export function layOut(view, height) {
+  const laneHeight = flexibleHeight(view, height);
+  const blocks = [];
+  let y = AXIS;
+  for (const run of view.runs) {
+    const differences = run === view.runs[0] ? view.differences : [];
+    const block = layOutRun(run, differences, y, laneHeight);
+    blocks.push(block);
+    y = block.bottom + BETWEEN_RUNS;
+  }
+  return { blocks, axis: AXIS, total: y };
+}
+
+/**
+ * @param {Run} run
+ * @param {DecodedDifference[]} differences
+ * @param {number} top
+ * @param {number} laneHeight
+ * @returns {Block}
+ */
+function layOutRun(run, differences, top, laneHeight) {
+  const lanesTop = top + HEADER;
+  let y = lanesTop;
+  /** @type {LaneRow[]} */
+  const lanes = [];
+  for (const lane of run.lanes) {
+    const h = fixedHeight(lane) ?? laneHeight;
+    lanes.push({ lane, y, h });
+    y += h + below(lane);
+  }
+  if (!lanes.length) y += EMPTY_RUN;
+  const lanesBottom = y;
+  y += FOOTER;
+  const rows = [];
+  for (const difference of differences) {
+    const h = differenceHeight(difference);
+    rows.push({ difference, y, h });
+    y += h + BELOW_GPU;
+  }
+  const gpuTop = lanes.find(({ lane }) => lane.kind === "gpu")?.y ?? lanesBottom;
+  return { run, top, lanesTop, gpuTop, lanesBottom, bottom: y, lanes, differences: rows };
+}
+
+/**
+ * The height of GPU lanes that are not laid beside another one of their stream.
+ * @param {View} view
+ * @param {number} height
+ */
+function flexibleHeight(view, height) {
+  let rest = height - AXIS;
+  let flexible = 0;
+  for (const difference of view.differences) rest -= differenceHeight(difference) + BELOW_GPU;
+  for (const run of view.runs) {
+    rest -= HEADER + FOOTER + BETWEEN_RUNS + (run.lanes.length ? 0 : EMPTY_RUN);
+    for (const lane of run.lanes) {
+      const fixed = fixedHeight(lane);
+      rest -= (fixed ?? 0) + below(lane);
+      if (fixed === null) flexible++;
+    }
+  }
+  return Math.max(LEAST_LANE, Math.min(MOST_LANE, rest / Math.max(1, flexible)));
+}
+
+/**
+ * The height of a lane that does not grow with the canvas; null for one that does.
+ * @param {Lane} lane
+ */
+function fixedHeight(lane) {
+  if (lane.kind === "cpu") return lane.sub ? CPU_SUB_LANE : CPU_LANE;
+  return lane.sub ? GPU_SUB_LANE : null;
+}
+
+/** @param {Lane} lane */
+function below(lane) {
+  return lane.kind === "cpu" ? BELOW_CPU : BELOW_GPU;
+}
+
+/** @param {DecodedDifference} difference */
+function differenceHeight(difference) {
+  return difference.problem ? NO_DIFFERENCE : DIFFERENCE;
+}

@@ -1,0 +1,100 @@
+// Records for tests: what a test does not name has a plain value.
+
+/** @import { Box, Link } from "../../../../graphviz_dash/ui/components/dag/wire.js" */
+/** @import { Lane, Run } from "../../../../graphviz_dash/ui/components/timeline/model.js" */
+
+/**
+ * @param {Partial<Box>} given
+ * @returns {Box}
+ */
+export function box(given) {
+  return {
+    id: "g.0",
+    x: 0,
+    y: 0,
+    width: 100,
+    height: 36,
+    node: -1,
+    open: false,
+    label: "a box",
+    note: "",
+    time: "",
+    colour: 0,
+    strip: [],
+    repeats: 0,
+    name: -1,
+    body: false,
+    where: "",
+    disabled: false,
+    critical: false,
+    first: 0,
+    count: 1,
+    block: -1,
+    differ: 0,
+    ...given,
+  };
+}
+
+/**
+ * @param {Partial<Link>} given
+ * @returns {Link}
+ */
+export function link(given) {
+  return {
+    source: "n0",
+    target: "n1",
+    points: [0, 0, 0, 10],
+    dashed: false,
+    text: "",
+    count: 1,
+    critical: false,
+    ...given,
+  };
+}
+
+/**
+ * A lane with slices from and to the given times.
+ * @param {[begin: number, end: number][]} slices
+ * @param {Partial<Lane>} [given]
+ * @returns {Lane}
+ */
+export function lane(slices, given) {
+  return {
+    kind: "gpu",
+    owner: 0,
+    track: 7,
+    sub: 0,
+    label: "stream 7",
+    count: slices.length,
+    start: Float64Array.from(slices, ([begin]) => begin),
+    end: Float64Array.from(slices, ([, end]) => end),
+    name: slices.map(() => 0),
+    row: Int32Array.from(slices, (_, i) => i),
+    launch: null,
+    node: null,
+    busy: null,
+    ...given,
+  };
+}
+
+/**
+ * @param {Lane[]} lanes
+ * @param {Partial<Run>} [given]
+ * @returns {Run}
+ */
+export function run(lanes, given) {
+  return {
+    run: "eager",
+    mode: "eager",
+    problem: "",
+    step: null,
+    boundaries: [],
+    lanes,
+    hiddenLanes: 0,
+    idle: {},
+    summary: "",
+    length: "",
+    delta: "",
+    ...given,
+  };
+}

@@ -1,0 +1,81 @@
+// Where runs and lanes of the timeline lie.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { layOut } from "../../../../graphviz_dash/ui/components/timeline/layout.js";
+import { lane, run } from "./builders.js";
+
+/** @import { DecodedDifference, Run, View } from "../../../../graphviz_dash/ui/components/timeline/model.js" */
+
+/**
+ * @param {Run[]} runs
+ * @param {DecodedDifference[]} [differences]
+ * @returns {View}
+ */
+function view(runs, differences = []) {
+  return {
+    level: "slices",
+    window: [0, 100],
+    loaded: [0, 100],
+    fit: [0, 100],
+    limits: [0, 100],
+    bins: 0,
+    names: [],
+    complete: true,
+    runs,
+    differences,
+  };
+}
+
+/** @type {DecodedDifference} */
+const LOST = {
+  run: "graph",
+  mode: "graph",
+  problem: "",
+  idleAt: Float64Array.of(0, 0),
+  busyAt: Float64Array.of(0, 0),
+  bins: 1,
+  total: [0, 0],
+  most: 0,
+  text: "",
+};
+
+test("nothing overlaps: every row begins below the one before", () => {
+  const cpu = lane([], { kind: "cpu" });
+  const runs = [run([cpu, lane([]), lane([], { sub: 1 })]), run([lane([])], { run: "graph" })];
+  const { blocks, axis, total } = layOut(view(runs, [LOST]), 600);
+  const rows = blocks.flatMap((block) => [...block.lanes, ...block.differences]);
+  let bottom = axis;
+  for (const { y, h } of rows) {
+    assert.ok(y >= bottom, `${y} is above ${bottom}`);
+    bottom = y + h;
+  }
+  assert.ok(total >= bottom);
+});
+
+test("GPU lanes grow until all the height is used", () => {
+  const runs = [run([lane([]), lane([], { sub: 1 })]), run([lane([])])];
+  const { blocks, total } = layOut(view(runs), 280);
+  assert.equal(blocks[0].lanes[0].h, blocks[1].lanes[0].h);
+  assert.ok(Math.abs(total - 280) < 1e-9);
+});
+
+test("lanes have a least and a most height", () => {
+  const many = Array.from({ length: 40 }, () => lane([]));
+  assert.equal(layOut(view([run(many)]), 300).blocks[0].lanes[0].h, 22);
+  assert.equal(layOut(view([run([lane([])])]), 3000).blocks[0].lanes[0].h, 92);
+});
+
+test("difference lanes lie below the first run, an uncompared one as a line", () => {
+  const runs = [run([lane([])]), run([lane([])])];
+  const { blocks } = layOut(view(runs, [LOST, { ...LOST, problem: "no step" }]), 600);
+  assert.deepEqual(blocks.map(({ differences }) => differences.length), [2, 0]);
+  assert.deepEqual(blocks[0].differences.map(({ h }) => h), [52, 20]);
+});
+
+test("a run without lanes keeps room for the reason", () => {
+  const [block] = layOut(view([run([])]), 600).blocks;
+  assert.equal(block.lanesBottom - block.lanesTop, 40);
+  assert.equal(block.gpuTop, block.lanesBottom);
+});
