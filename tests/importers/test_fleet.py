@@ -7,9 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +18,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.ranks.fleet import FleetAnswer, summarise
 from graphviz_dash.errors import InputError
 from graphviz_dash.importers.fleet import (
     Fleet,
@@ -33,124 +30,16 @@ from graphviz_dash.importers.fleet import (
 from graphviz_dash.importers.locations import find_locations
 from graphviz_dash.importers.many import NotImported, import_many
 from graphviz_dash.importers.tasks import DIED, executor_for, run_all, without_main
-from graphviz_dash.ingest.kineto.reader import read_trace
 from tests.builders import make_run
 from tests.importers.dying import die_always, die_once
+from tests.importers.fleets import fleet_of, rank, the_answer, threads, uneven_fleet
 from tests.importers.test_bundles import capture, replay
-from tests.trace_builder import TraceBuilder
-
-US = 1_000
-RANKS = 8
 
 
-def rank(
-    folder: Path, number: int, *, slow_us: int = 0, extra: bool = False, late_us: int = 0
-) -> Path:
-    """Three steps of 1 ms: two kernels of 100 us from a graph, then an all-reduce that ends with
-    the step. ``late_us``: the launch is called so much later."""
-    trace = TraceBuilder()
-    trace.fields["distributedInfo"] = {"rank": number, "world_size": RANKS}
-    for step in range(3):
-        begin = step * 1_000 * US
-        trace.annotation(f"ProfilerStep#{step}", begin, 999 * US)
-        launched = begin + (10 + late_us) * US
-        correlation = trace.runtime("cudaGraphLaunch", launched, 5 * US)
-        at = launched + 10 * US
-        for name in ("norm", "gemm", *(("more",) if extra else ())):
-            duration = (100 + (slow_us if name == "gemm" else 0)) * US
-            trace.kernel(name, at, duration, correlation=correlation)
-            at += duration + 1 * US
-        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-        trace.kernel(name, at, begin + 990 * US - at, correlation=correlation)
-    folder.mkdir(exist_ok=True)
-    return trace.write(folder / f"rank{number}.json.gz")
-
-
-@contextmanager
-def threads() -> Iterator[Executor]:
-    with ThreadPoolExecutor(2) as pool:
-        yield pool
-
-
-def fleet_of(folder: Path) -> Fleet:
-    return collect_fleet(find_locations([str(folder)]), threads)
-
-
-class TestSummary:
-    def test_times_of_a_step(self, tmp_path: Path) -> None:
-        trace = read_trace(rank(tmp_path, 3))
-        found = summarise(trace, "r", "file", 3, RANKS)
-        (row,) = found.ranks
-        assert (row["steps"], row["marked"], row["rank"]) == (3, True, 3)
-        assert row["step_ns"] == 999 * US
-        assert row["compute_ns"] == 200 * US
-        assert row["communication_ns"] == 990 * US - 222 * US
-        assert (row["kernels"], row["graph_launches"], row["other_launches"]) == (3, 1, 0)
-        # Idle from the end of the all-reduce at 990 us to the end of the call at 1,015 us, but for
-        # the microsecond between two steps.
-        assert row["launch_bound_ns"] == 24 * US
-
-    def test_graphs_and_kernels(self, tmp_path: Path) -> None:
-        found = summarise(read_trace(rank(tmp_path, 3)), "r", "file", 3, RANKS)
-        (graph,) = found.graphs
-        assert (graph["kernels"], graph["replays"], graph["first"]) == (3, 3, "norm")
-        assert {row["kernel"]: row["total_ns"] for row in found.kernels}["gemm"] == 100 * US
-
-
-def the_answer(fleet: Fleet) -> FleetAnswer:
-    (found,) = answers(fleet)
-    return found
-
-
-class TestQuestions:
+class TestTables:
     @pytest.fixture
     def fleet(self, tmp_path: Path) -> Fleet:
-        for number in range(RANKS):
-            rank(
-                tmp_path / "traces",
-                number,
-                slow_us=80 if number == 5 else 0,
-                extra=number == 2,
-                late_us=300 if number == 6 else 0,
-            )
-        return fleet_of(tmp_path / "traces")
-
-    def test_which_ranks_are_slow(self, fleet: Fleet) -> None:
-        slow = {one.name: one for one in the_answer(fleet).slow}
-        assert slow.keys() == {"rank2", "rank5"}
-        assert (slow["rank5"].rank, slow["rank5"].kernel) == (5, "gemm")
-        assert slow["rank5"].kernel_ns == 80 * US
-        assert slow["rank5"].median_ns == 200 * US
-
-    def test_which_graphs_differ(self, fleet: Fleet) -> None:
-        said = the_answer(fleet)
-        assert said.graphs == 2
-        odd = {(one.kernels, one.owners, one.lacking, one.ranks) for one in said.odd}
-        assert odd == {(4, 1, False, ("rank2",)), (3, 7, True, ("rank2",))}
-
-    def test_how_far_launches_bound_them(self, fleet: Fleet) -> None:
-        said = the_answer(fleet)
-        assert said.launch_bound is not None
-        assert said.launch_bound[1] == pytest.approx(24 / 999)
-        assert said.launch_bound[3] == pytest.approx(324 / 999)
-        assert said.launch_bound_worst == "rank6"
-
-    def test_equal_ranks_are_not_slow(self, tmp_path: Path) -> None:
-        for number in range(3):
-            rank(tmp_path / "traces", number)
-        said = the_answer(fleet_of(tmp_path / "traces"))
-        assert (said.ranks, said.slow, said.odd, said.unmarked) == (3, (), (), 0)
-
-    def test_ranks_of_one_mode_are_not_held_against_those_of_another(self) -> None:
-        eager, graph = answers(fleet_of(Path("sample_traces/tp-transformer")))
-        assert [(one.mode, one.ranks, one.odd) for one in (eager, graph)] == [
-            ("eager", 2, ()),
-            ("graph", 2, ()),
-        ]
-        assert (eager.graphs, graph.graphs) == (0, 1)
-        assert eager.step_ns is not None
-        assert graph.step_ns is not None
-        assert eager.step_ns > 5 * graph.step_ns
+        return uneven_fleet(tmp_path / "traces")
 
     def test_tables_are_kept_and_read_again(self, fleet: Fleet, tmp_path: Path) -> None:
         write_fleet(fleet, tmp_path / "tables")
@@ -210,19 +99,6 @@ def test_what_cannot_be_read_is_told_and_spoils_nothing(tmp_path: Path) -> None:
     assert fleet.tables["ranks"]["name"].to_list() == ["rank0"]
     (failed,) = fleet.failed
     assert failed.source.endswith("bad.json")
-
-
-def test_what_the_gpu_idles_between_steps_is_no_part_of_a_step(tmp_path: Path) -> None:
-    trace = TraceBuilder()
-    for step in range(3):
-        at = step * 100_000
-        trace.annotation(f"ProfilerStep#{step}", at, 90_000)
-        correlation = trace.runtime("cudaLaunchKernel", at + 80_000, 5_000)
-        trace.kernel("k", at + 86_000, 1_000, correlation=correlation)
-    file = trace.write(tmp_path / "t.json")
-    (row,) = summarise(read_trace(file), "t", str(file), None, None).ranks
-    assert row["step_ns"] == 90_000
-    assert row["launch_bound_ns"] == 85_000 + 3_000  # before the work of this step and the next
 
 
 def test_a_bundle_whose_trace_leads_elsewhere(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""Fleets of traces whose truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from graphviz_dash.analysis.ranks.fleet import FleetAnswer
+from graphviz_dash.importers.fleet import (
+    Fleet,
+    answers,
+    collect_fleet,
+)
+from graphviz_dash.importers.locations import find_locations
+from tests.trace_builder import TraceBuilder
+
+US = 1_000
+
+
+RANKS = 8
+
+
+def rank(
+    folder: Path, number: int, *, slow_us: int = 0, extra: bool = False, late_us: int = 0
+) -> Path:
+    """Three steps of 1 ms: two kernels of 100 us from a graph, then an all-reduce that ends with
+    the step. ``late_us``: the launch is called so much later."""
+    trace = TraceBuilder()
+    trace.fields["distributedInfo"] = {"rank": number, "world_size": RANKS}
+    for step in range(3):
+        begin = step * 1_000 * US
+        trace.annotation(f"ProfilerStep#{step}", begin, 999 * US)
+        launched = begin + (10 + late_us) * US
+        correlation = trace.runtime("cudaGraphLaunch", launched, 5 * US)
+        at = launched + 10 * US
+        for name in ("norm", "gemm", *(("more",) if extra else ())):
+            duration = (100 + (slow_us if name == "gemm" else 0)) * US
+            trace.kernel(name, at, duration, correlation=correlation)
+            at += duration + 1 * US
+        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+        trace.kernel(name, at, begin + 990 * US - at, correlation=correlation)
+    folder.mkdir(exist_ok=True)
+    return trace.write(folder / f"rank{number}.json.gz")
+
+
+@contextmanager
+def threads() -> Iterator[Executor]:
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
+
+
+def fleet_of(folder: Path) -> Fleet:
+    return collect_fleet(find_locations([str(folder)]), threads)
+
+
+def uneven_fleet(folder: Path) -> Fleet:
+    """Of eight ranks the third has a kernel more, the sixth is slow, the seventh launches late."""
+    for number in range(RANKS):
+        rank(
+            folder,
+            number,
+            slow_us=80 if number == 5 else 0,
+            extra=number == 2,
+            late_us=300 if number == 6 else 0,
+        )
+    return fleet_of(folder)
+
+
+def the_answer(fleet: Fleet) -> FleetAnswer:
+    """What the tables say of a fleet that ran in one mode."""
+    (found,) = answers(fleet)
+    return found
