@@ -35,7 +35,7 @@ class Cause(StrEnum):
 
     GAPS = "launch gaps"
     KERNELS = "kernels"
-    COPIES = "copies and sets"
+    COPIES = "memcpy and memset"
     SYNCHRONISATION = "synchronisation"
     RANKS = "waiting for ranks"
     REMAINDER = "remainder"

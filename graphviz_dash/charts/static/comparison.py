@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import ExecutionMode
 
 WIDTH: Final = 960.0
-_LEFT: Final = 150.0
+_LEFT: Final = 170.0
 _RIGHT: Final = 90.0
 _ROW: Final = 30.0
 _HATCH: Final = (

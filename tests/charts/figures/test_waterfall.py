@@ -37,7 +37,7 @@ def test_the_bars_lead_from_one_step_to_the_other(theme: Theme, run: str) -> Non
     modes = ExecutionMode.EAGER, ExecutionMode.GRAPH
     (bars,) = waterfall_chart(found, modes, theme).data
     assert list(bars.y) == [
-        found.baseline, "launch gaps", "kernels", "copies and sets", "synchronisation", *ranks,
+        found.baseline, "launch gaps", "kernels", "memcpy and memset", "synchronisation", *ranks,
         "remainder", found.run,
     ]  # fmt: skip
     assert bars.x[0] * 1e3 == pytest.approx(found.before_ns)
