@@ -11,7 +11,7 @@ from graphviz_dash.analysis.launch.launch_costs import (
     ChainFamily,
     LaunchCosts,
 )
-from graphviz_dash.analysis.launch.launch_fit import RESAMPLES, Extra
+from graphviz_dash.analysis.launch.launch_fit import RESAMPLES, AddedTime
 from graphviz_dash.analysis.launch.own_graphs import OwnGraph
 from graphviz_dash.analysis.sample_statistics import Spread
 from graphviz_dash.model.absence import Missing
@@ -146,7 +146,7 @@ def extra_sentences(costs: LaunchCosts) -> list[str]:
     return lines
 
 
-def _extra(extra: Extra) -> str:
+def _extra(extra: AddedTime) -> str:
     return f"{format_ns(extra.ns)} (95%: {interval_text(extra.interval)})"
 
 

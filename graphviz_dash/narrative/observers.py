@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphviz_dash.analysis.launch.observer_effect import Effect, ObserverEffect, StepMeasure
+from graphviz_dash.analysis.launch.observer_effect import MeasureEffect, ObserverEffect, StepMeasure
 from graphviz_dash.model.observers import Observer
 from graphviz_dash.units import format_ns, format_ratio
 
@@ -66,7 +66,7 @@ def effect_sentence(effect: ObserverEffect) -> str:
     return f"{begin} It takes so many times as long under {'; '.join(slowdowns)}."
 
 
-def _times(effect: Effect) -> str:
+def _times(effect: MeasureEffect) -> str:
     if effect.beyond is False:
         return "no longer"
     return format_ratio(effect.ratio)

@@ -14,7 +14,7 @@ from typing import Final
 
 from graphviz_dash.analysis.fold.by_order import OrderFolder, Path, shared
 from graphviz_dash.analysis.fold.levels import Levels
-from graphviz_dash.analysis.fold.rows import Draft
+from graphviz_dash.analysis.fold.rows import GroupDraft
 from graphviz_dash.analysis.fold.tree import FoldKind, Group
 from graphviz_dash.analysis.origins.attribution import NOT_ATTRIBUTED
 from graphviz_dash.analysis.origins.origins import NodeOrigin
@@ -36,7 +36,7 @@ class ModuleFolder(OrderFolder):
         """The tree of the graph with ``nodes``; where none has a module its note says why."""
         return self.tree(nodes, "" if self._told(nodes) else self._why_none(nodes))
 
-    def row_of(self, nodes: Sequence[int]) -> list[Draft]:
+    def row_of(self, nodes: Sequence[int]) -> list[GroupDraft]:
         """The modules in order, outermost first; the order of execution where there are none."""
         if not self._told(nodes):
             return super().row_of(nodes)
@@ -50,17 +50,17 @@ class ModuleFolder(OrderFolder):
         # One phase alone need not be told.
         return list(row[0].children) if [item.kind for item in row] == [FoldKind.MODULE] else row
 
-    def tangled(self, items: list[Draft]) -> list[Draft]:
+    def tangled(self, items: list[GroupDraft]) -> list[GroupDraft]:
         """Modules stay in their row, one after another, however they depend on each other."""
         return items if self._has_modules(items) else super().tangled(items)
 
-    def joined(self, items: list[Draft]) -> list[Draft]:
+    def joined(self, items: list[GroupDraft]) -> list[GroupDraft]:
         """A row short enough; what has no modules is grouped as it follows."""
         if not self._has_modules(items):
             return super().joined(items)
         return self.shorten(self.repeats(items))
 
-    def _has_modules(self, items: Sequence[Draft]) -> bool:
+    def _has_modules(self, items: Sequence[GroupDraft]) -> bool:
         grouped = (FoldKind.MODULE, FoldKind.OUTSIDE)
         return any(item.kind in grouped or len(self.path_of(item)) > 1 for item in items)
 
@@ -115,9 +115,9 @@ class ModuleFolder(OrderFolder):
 
     # -- groups ----------------------------------------------------------------------------------
 
-    def _row(self, levels: Levels, begin: int, end: int, depth: int) -> list[Draft]:
+    def _row(self, levels: Levels, begin: int, end: int, depth: int) -> list[GroupDraft]:
         """The items of leaves ``begin`` to ``end``, which are one group at the level before."""
-        items: list[Draft] = []
+        items: list[GroupDraft] = []
         at = begin
         while at < end:
             until = levels.until(depth, at)
@@ -128,7 +128,7 @@ class ModuleFolder(OrderFolder):
             items = self.series(items, after)
         return self.joined(items)
 
-    def _item(self, levels: Levels, begin: int, end: int, depth: int) -> Draft:
+    def _item(self, levels: Levels, begin: int, end: int, depth: int) -> GroupDraft:
         if end - begin == 1:
             return self.leaf(levels.nodes[begin])
         path, note = levels.path(depth, begin), levels.note(depth, begin)

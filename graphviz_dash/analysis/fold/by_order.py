@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.fold.rows import Draft, FoldRows, neighbours
+from graphviz_dash.analysis.fold.rows import FoldRows, GroupDraft, neighbours
 from graphviz_dash.analysis.fold.tree import FoldKind
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
@@ -24,7 +24,7 @@ from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
 Path: TypeAlias = tuple[str, ...]
 """Phase and module path of a node: ("forward", "Transformer", "layers.0", "attention")."""
 
-_Stretch: TypeAlias = tuple[Path, list[Draft]]
+_Stretch: TypeAlias = tuple[Path, list[GroupDraft]]
 """Neighbours in a row that have the same phase and module path, and that path."""
 
 
@@ -40,7 +40,7 @@ class OrderFolder(FoldRows):
         self._ascending = bool((self.source < self.target).all())
         self.paths = _module_paths(self.rows)
 
-    def row_of(self, nodes: Sequence[int]) -> list[Draft]:
+    def row_of(self, nodes: Sequence[int]) -> list[GroupDraft]:
         """The items along the spine, modules grouped."""
         order = self.topological(nodes)
         position = {node: index for index, node in enumerate(order)}
@@ -50,7 +50,7 @@ class OrderFolder(FoldRows):
         ]
         return self.joined(self.series([self.leaf(node) for node in order], after))
 
-    def joined(self, items: list[Draft]) -> list[Draft]:
+    def joined(self, items: list[GroupDraft]) -> list[GroupDraft]:
         """A row with its modules grouped, and short enough."""
         return self.shorten(self._modules(items))
 
@@ -78,14 +78,14 @@ class OrderFolder(FoldRows):
 
     # -- the spine and its regions ---------------------------------------------------------------
 
-    def series(self, row: Sequence[Draft], after: Sequence[Sequence[int]]) -> list[Draft]:
+    def series(self, row: Sequence[GroupDraft], after: Sequence[Sequence[int]]) -> list[GroupDraft]:
         """The items along the spine of ``row``, which is in topological order; ``after`` has what
         each item leads to, by place."""
         count = len(row)
         inward = {at for reached in after for at in reached}
         # How far the edges reach that began before a place; roots and sinks hang on the outside.
         reach = next((at for at in range(count - 1, -1, -1) if at not in inward), -1)
-        items: list[Draft] = []
+        items: list[GroupDraft] = []
         region: list[int] = []
         for at, item in enumerate(row):
             if reach <= at:
@@ -104,8 +104,8 @@ class OrderFolder(FoldRows):
         return items
 
     def _region(
-        self, row: Sequence[Draft], after: Sequence[Sequence[int]], places: list[int]
-    ) -> list[Draft]:
+        self, row: Sequence[GroupDraft], after: Sequence[Sequence[int]], places: list[int]
+    ) -> list[GroupDraft]:
         """What lies between two items of the spine: branches side by side, or a tangle."""
         parts = _components(after, places)
         if len(parts) == 1:
@@ -114,22 +114,22 @@ class OrderFolder(FoldRows):
         title = f"{len(parts)} branches"
         return [self.group(FoldKind.PARALLEL, title, self.parts(branches, self._beside))]
 
-    def tangled(self, items: list[Draft]) -> list[Draft]:
+    def tangled(self, items: list[GroupDraft]) -> list[GroupDraft]:
         """What stands for items whose branches cannot be taken apart."""
         title = f"{len(items)} entangled nodes"
         return [self.group(FoldKind.TANGLE, title, self.parts(items, self._knot))]
 
-    def _knot(self, items: list[Draft], begin: int, end: int) -> Draft:
+    def _knot(self, items: list[GroupDraft], begin: int, end: int) -> GroupDraft:
         """Items ``begin`` to ``end`` of a tangle."""
         return self.group(FoldKind.TANGLE, self.work_title(items), items)
 
-    def _beside(self, items: list[Draft], begin: int, end: int) -> Draft:
+    def _beside(self, items: list[GroupDraft], begin: int, end: int) -> GroupDraft:
         """Branches ``begin`` to ``end`` of many."""
         return self.group(FoldKind.PARALLEL, f"branches {begin + 1} to {end}", items)
 
     def _branch(
-        self, row: Sequence[Draft], after: Sequence[Sequence[int]], places: list[int]
-    ) -> Draft:
+        self, row: Sequence[GroupDraft], after: Sequence[Sequence[int]], places: list[int]
+    ) -> GroupDraft:
         own = [row[at] for at in places]
         position = {at: number for number, at in enumerate(places)}
         inner = [
@@ -145,15 +145,15 @@ class OrderFolder(FoldRows):
 
     # -- groups along a row ----------------------------------------------------------------------
 
-    def _modules(self, items: list[Draft]) -> list[Draft]:
+    def _modules(self, items: list[GroupDraft]) -> list[GroupDraft]:
         """Groups neighbours of the same phase and module, outermost module first."""
         return self._grouped(list(neighbours(items, [self.path_of(item) for item in items])), 0)
 
-    def _grouped(self, row: Sequence[_Stretch], depth: int) -> list[Draft]:
+    def _grouped(self, row: Sequence[_Stretch], depth: int) -> list[GroupDraft]:
         """``row``, alike up to ``depth``, as groups by the next part of the path."""
         if len(row) == 1:
             return self.repeats(row[0][1])
-        result: list[Draft] = []
+        result: list[GroupDraft] = []
         for key, run in neighbours(row, [path[: depth + 1] for path, _ in row]):
             if len(key) <= depth or (len(run) == 1 and len(run[0][1]) == 1):
                 result += run[0][1]
@@ -169,13 +169,13 @@ class OrderFolder(FoldRows):
                 result.append(self.group(FoldKind.MODULE, title, self.shorten(inner)))
         return self.repeats(result)
 
-    def path_of(self, item: Draft) -> Path:
+    def path_of(self, item: GroupDraft) -> Path:
         """The path of an item's first node."""
         while item.node < 0 and item.children:
             item = item.children[0]
         return self.paths[item.node]
 
-    def _common_title(self, items: Sequence[Draft]) -> str:
+    def _common_title(self, items: Sequence[GroupDraft]) -> str:
         """The module that holds all the nodes, else their phase."""
         nodes = [node for item in items for node in _own(item)]
         common = self.paths[nodes[0]]
@@ -191,7 +191,7 @@ def shared(first: Path, second: Path) -> Path:
     return tuple(part for part, _ in pairs)
 
 
-def _own(item: Draft) -> Iterator[int]:
+def _own(item: GroupDraft) -> Iterator[int]:
     """The nodes of an item, without those inside nodes."""
     if item.node >= 0:
         yield item.node

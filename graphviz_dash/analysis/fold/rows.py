@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from graphviz_dash.analysis.fold.similarity import alike, alike_blocks, runs_of
-from graphviz_dash.analysis.fold.tree import Fold, FoldKind, Group, Leaf, Order
+from graphviz_dash.analysis.fold.tree import Fold, FoldKind, Group, Leaf, LeafOrder
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
 from graphviz_dash.analysis.trace.kernel_names import short_name
@@ -48,14 +48,14 @@ _SHORTEST_RUN: Final = 8
 
 
 @dataclass(slots=True)
-class Draft:
+class GroupDraft:
     """A group before it has its id; a leaf has a node and no children."""
 
     kind: FoldKind
     """What the group is."""
     title: str
     """Title of the group; empty for a leaf."""
-    children: Sequence[Draft]
+    children: Sequence[GroupDraft]
     """What lies in it, in order."""
     node: int = -1
     """Index of a leaf's node; -1 for a group."""
@@ -82,21 +82,21 @@ class FoldRows(ABC):
         self._borders_of: dict[tuple[int, ...], list[list[tuple[int, int]]]] = {}
 
     @abstractmethod
-    def row_of(self, nodes: Sequence[int]) -> list[Draft]:
+    def row_of(self, nodes: Sequence[int]) -> list[GroupDraft]:
         """The items of a graph, or of one inside a node, whose nodes are ``nodes``."""
 
     def tree(self, nodes: Sequence[int], note: str = "") -> Group:
         """The tree of a graph with the nodes ``nodes`` and all that lies in them."""
-        root = Draft(FoldKind.GRAPH, "graph", self.row_of(nodes), note=note)
-        return self._numbered(root, "g", 0, Order(leaves(root)))
+        root = GroupDraft(FoldKind.GRAPH, "graph", self.row_of(nodes), note=note)
+        return self._numbered(root, "g", 0, LeafOrder(leaves(root)))
 
     # -- making a row shorter --------------------------------------------------------------------
 
-    def repeats(self, items: list[Draft]) -> list[Draft]:
+    def repeats(self, items: list[GroupDraft]) -> list[GroupDraft]:
         """Groups in a row that are equal, or numbered and alike, become one repeat."""
         if all(item.node >= 0 for item in items):
             return items
-        result: list[Draft] = []
+        result: list[GroupDraft] = []
         for _, alike_ones in neighbours(items, self._families(items)):
             rows = [alike_ones]
             if len(alike_ones) < _FEWEST_ALIKE:
@@ -110,14 +110,14 @@ class FoldRows(ABC):
                 result.append(self._repeat(_span_title(run[0].title, run[-1].title), run))
         return result
 
-    def _families(self, items: list[Draft]) -> list[int]:
+    def _families(self, items: list[GroupDraft]) -> list[int]:
         """A number for each item, the same for neighbours that belong to one repeat."""
         families = [0]
         for before, item in pairwise(items):
             families.append(families[-1] if self._akin(before, item) else families[-1] + 1)
         return families
 
-    def _akin(self, earlier: Draft, later: Draft) -> bool:
+    def _akin(self, earlier: GroupDraft, later: GroupDraft) -> bool:
         if earlier.shape == later.shape:
             return True
         if earlier.node >= 0 or later.node >= 0:
@@ -127,11 +127,11 @@ class FoldRows(ABC):
             return False
         return alike(self._inside(earlier), self._inside(later))
 
-    def _inside(self, draft: Draft) -> Counter[int]:
+    def _inside(self, draft: GroupDraft) -> Counter[int]:
         """What the nodes of a group look like."""
         return Counter(self._look(self.rows[node]) for node in leaves(draft))
 
-    def shorten(self, items: list[Draft]) -> list[Draft]:
+    def shorten(self, items: list[GroupDraft]) -> list[GroupDraft]:
         """Repeated blocks, runs and even parts, until a row is short enough to be read."""
         if len(items) < _FOLD_FROM:
             return items
@@ -141,19 +141,19 @@ class FoldRows(ABC):
         return self.parts(items, lambda part, begin, end: self._run(part))
 
     def parts(
-        self, items: list[Draft], group: Callable[[list[Draft], int, int], Draft]
-    ) -> list[Draft]:
+        self, items: list[GroupDraft], group: Callable[[list[GroupDraft], int, int], GroupDraft]
+    ) -> list[GroupDraft]:
         """A row as it is, or in even parts where it is too long; ``group`` makes a part from its
         items and where they begin and end."""
         return self._even(items, group, 0, MOST_CHILDREN)
 
     def _even(
         self,
-        items: list[Draft],
-        group: Callable[[list[Draft], int, int], Draft],
+        items: list[GroupDraft],
+        group: Callable[[list[GroupDraft], int, int], GroupDraft],
         begin: int,
         most: int,
-    ) -> list[Draft]:
+    ) -> list[GroupDraft]:
         if len(items) <= most:
             return items
         levels = 2
@@ -169,10 +169,10 @@ class FoldRows(ABC):
             parts.append(group(inside, begin + start, begin + start + len(part)))
         return parts
 
-    def _repeat(self, title: str, blocks: list[Draft]) -> Draft:
+    def _repeat(self, title: str, blocks: list[GroupDraft]) -> GroupDraft:
         """Blocks in a row that are equal or alike."""
 
-        def part(items: list[Draft], begin: int, end: int) -> Draft:
+        def part(items: list[GroupDraft], begin: int, end: int) -> GroupDraft:
             first, last = blocks[begin].title, blocks[end - 1].title
             span = _span_title(first, last)
             of = span if first != last else f"{title}, {begin + 1} to {end}"
@@ -182,14 +182,14 @@ class FoldRows(ABC):
 
         return self._repeat_of(title, self.parts(blocks, part), len(blocks))
 
-    def _repeat_of(self, title: str, children: list[Draft], repeats: int) -> Draft:
+    def _repeat_of(self, title: str, children: list[GroupDraft], repeats: int) -> GroupDraft:
         group = self.group(FoldKind.REPEAT, title, children)
         group.repeats = repeats
         return group
 
-    def _blocks(self, items: list[Draft]) -> list[Draft]:
+    def _blocks(self, items: list[GroupDraft]) -> list[GroupDraft]:
         """Folds repeats of blocks of items."""
-        result: list[Draft] = []
+        result: list[GroupDraft] = []
         at = 0
         for borders in self._borders(tuple(item.shape for item in items)):
             result += items[at : borders[0][0]]
@@ -222,8 +222,8 @@ class FoldRows(ABC):
         self._borders_of[row] = sorted(chosen)
         return self._borders_of[row]
 
-    def _long_runs(self, items: list[Draft]) -> list[Draft]:
-        result: list[Draft] = []
+    def _long_runs(self, items: list[GroupDraft]) -> list[GroupDraft]:
+        result: list[GroupDraft] = []
         for single, run in neighbours(items, [item.node >= 0 for item in items]):
             if single and len(run) >= _SHORTEST_RUN:
                 size = -(-len(run) // max(1, round(len(run) / 24)))
@@ -233,18 +233,18 @@ class FoldRows(ABC):
                 result += run
         return result
 
-    def _run(self, items: list[Draft]) -> Draft:
+    def _run(self, items: list[GroupDraft]) -> GroupDraft:
         if len(items) == 1:
             return items[0]
         return self.group(FoldKind.RUN, self.work_title(items), items)
 
     # -- pieces ----------------------------------------------------------------------------------
 
-    def leaf(self, node: int) -> Draft:
+    def leaf(self, node: int) -> GroupDraft:
         """A node by itself, or with what it holds."""
         row = self.rows[node]
         shape = self._look(row)
-        leaf = Draft(FoldKind.RUN, "", (), node, 1, shape)
+        leaf = GroupDraft(FoldKind.RUN, "", (), node, 1, shape)
         if node not in self._bodies:
             return leaf
         bodies = [body for body in self._bodies[node] if body.nodes]
@@ -264,20 +264,20 @@ class FoldRows(ABC):
     def _look(self, row: NodeRow) -> int:
         return self._code((row.node.kind, row.node.label))
 
-    def _cases(self, items: list[Draft], begin: int, end: int) -> Draft:
+    def _cases(self, items: list[GroupDraft], begin: int, end: int) -> GroupDraft:
         """Bodies ``begin`` to ``end`` of many."""
         return self.group(FoldKind.PARALLEL, f"bodies {begin + 1} to {end}", items)
 
-    def group(self, kind: FoldKind, title: str, children: Sequence[Draft]) -> Draft:
+    def group(self, kind: FoldKind, title: str, children: Sequence[GroupDraft]) -> GroupDraft:
         """A group of ``children``; those of one kind with children of the same shapes are equal."""
         shape = self._code((kind, tuple(child.shape for child in children)))
         size = sum(child.size for child in children)
-        return Draft(kind, title, children, size=size, shape=shape)
+        return GroupDraft(kind, title, children, size=size, shape=shape)
 
     def _code(self, key: object) -> int:
         return self._codes.setdefault(key, len(self._codes))
 
-    def work_title(self, items: list[Draft]) -> str:
+    def work_title(self, items: list[GroupDraft]) -> str:
         """What a run is of: the groups that it is made of, or what it does most, by operator or
         kernel."""
         inner = [item for item in items if item.kind is FoldKind.MODULE]
@@ -298,7 +298,7 @@ class FoldRows(ABC):
         (name, _), *others = names.most_common()
         return f"{name} and others" if others else name
 
-    def _numbered(self, draft: Draft, ident: str, first: int, order: Order) -> Group:
+    def _numbered(self, draft: GroupDraft, ident: str, first: int, order: LeafOrder) -> Group:
         children: list[Fold] = []
         at = first
         for position, child in enumerate(draft.children):
@@ -324,7 +324,7 @@ class FoldRows(ABC):
         )
 
 
-def leaves(draft: Draft) -> Iterator[int]:
+def leaves(draft: GroupDraft) -> Iterator[int]:
     """The nodes of a group in the order of its leaves."""
     pending = [draft]
     while pending:

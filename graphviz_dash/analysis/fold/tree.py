@@ -43,7 +43,7 @@ class Leaf(NamedTuple):
         return (self.node,)
 
 
-class Order:
+class LeafOrder:
     """The leaves of a tree from the first to the last: the nodes of any group are a stretch of it.
 
     ``nodes`` (count,) holds each leaf's node, ``at`` (count,) the leaf of each node.
@@ -78,7 +78,7 @@ class Group:
     """The first of its leaves in ``order``."""
     count: int
     """Leaves from there on."""
-    order: Order = field(repr=False, compare=False)
+    order: LeafOrder = field(repr=False, compare=False)
     """The leaves of the whole tree."""
     repeats: int = 0
     """Blocks of a REPEAT, which are equal or alike: its children, or what lies in them where they

@@ -13,8 +13,8 @@ import numpy as np
 
 from graphviz_dash.analysis.launch.launch_fit import (
     FEWEST_SIZES,
-    Extra,
-    Fit,
+    AddedTime,
+    GrowthFit,
     difference,
     fit,
     slope_of,
@@ -85,15 +85,15 @@ class LaunchCosts:
     """What was measured."""
     rows: tuple[TopologyCosts, ...]
     """A row for each graph, in the order of the recording."""
-    lines: Mapping[LaunchMeasure, Fit]
+    lines: Mapping[LaunchMeasure, GrowthFit]
     """Fits over linear chains of kernels, by measure."""
-    chains: Mapping[ChainFamily, Mapping[LaunchMeasure, Fit]]
+    chains: Mapping[ChainFamily, Mapping[LaunchMeasure, GrowthFit]]
     """Fits over parallel chains of one width, by measure."""
     constant: bool | None
     """Whether a repeat launch of a line takes constant time; None without enough sizes."""
-    root: Extra | None
+    root: AddedTime | None
     """What each further root costs; None without enough widths."""
-    others: Mapping[str, Extra]
+    others: Mapping[str, AddedTime]
     """What one node of another kind in the middle of a line of kernels costs, by the kind."""
     call: Summary | None
     """A call through cuda-python that does nothing, in ns; None without samples."""
@@ -142,7 +142,9 @@ def _lines(recording: LaunchRecording) -> list[LaunchSeries]:
     return sorted(lines, key=lambda series: series.topology.nodes)
 
 
-def _fit(listed: Sequence[LaunchSeries], measure: LaunchMeasure, each: int | None) -> Fit | None:
+def _fit(
+    listed: Sequence[LaunchSeries], measure: LaunchMeasure, each: int | None
+) -> GrowthFit | None:
     """The fit of one measure over the graphs that have it; None for too few sizes."""
     measured = [series for series in listed if measure in series.samples]
     if len(measured) < FEWEST_SIZES:
@@ -151,7 +153,7 @@ def _fit(listed: Sequence[LaunchSeries], measure: LaunchMeasure, each: int | Non
     return fit(nodes, table(series.samples[measure] for series in measured), each)
 
 
-def _fits(listed: Sequence[LaunchSeries], each: int | None) -> dict[LaunchMeasure, Fit]:
+def _fits(listed: Sequence[LaunchSeries], each: int | None) -> dict[LaunchMeasure, GrowthFit]:
     return {
         measure: fitted
         for measure in LaunchMeasure
@@ -159,7 +161,7 @@ def _fits(listed: Sequence[LaunchSeries], each: int | None) -> dict[LaunchMeasur
     }
 
 
-def _chains(recording: LaunchRecording) -> dict[ChainFamily, dict[LaunchMeasure, Fit]]:
+def _chains(recording: LaunchRecording) -> dict[ChainFamily, dict[LaunchMeasure, GrowthFit]]:
     """Fits over parallel chains of one width, by how they begin."""
     families: dict[ChainFamily, list[LaunchSeries]] = {}
     for series in recording.series:
@@ -175,7 +177,7 @@ def _chains(recording: LaunchRecording) -> dict[ChainFamily, dict[LaunchMeasure,
     return {family: by_measure for family, by_measure in fits.items() if by_measure}
 
 
-def _root(recording: LaunchRecording) -> Extra | None:
+def _root(recording: LaunchRecording) -> AddedTime | None:
     """Slope of the repeat launch's CPU time over the number of chains of one length."""
     measure = LaunchMeasure.REPEAT_LAUNCH_CPU
     by_length: dict[int, list[LaunchSeries]] = {}
@@ -191,10 +193,10 @@ def _root(recording: LaunchRecording) -> Extra | None:
     return slope_of(widths, samples, recording.process_trials)
 
 
-def _others(recording: LaunchRecording, lines: Sequence[LaunchSeries]) -> dict[str, Extra]:
+def _others(recording: LaunchRecording, lines: Sequence[LaunchSeries]) -> dict[str, AddedTime]:
     measure = LaunchMeasure.REPEAT_LAUNCH_CPU
     plain = {series.topology.nodes: series for series in lines if measure in series.samples}
-    others: dict[str, Extra] = {}
+    others: dict[str, AddedTime] = {}
     for series in recording.series:
         base = plain.get(series.topology.nodes)
         if series.topology.other is None or base is None or measure not in series.samples:

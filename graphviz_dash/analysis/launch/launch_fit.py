@@ -26,7 +26,7 @@ FEWEST_SIZES: Final = 4
 
 
 @dataclass(frozen=True)
-class Fit:
+class GrowthFit:
     """``base_ns + slope_ns * max(0, nodes - knee)``, with 95% intervals of all three."""
 
     base_ns: float
@@ -48,7 +48,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Extra:
+class AddedTime:
     """What something adds to the CPU time of a repeat launch, in ns, with a 95% interval."""
 
     ns: float
@@ -62,7 +62,7 @@ def table(rows: Iterable[Sequence[int]]) -> Floats:
     return np.array([row[:trials] for row in listed], dtype=np.float64)
 
 
-def fit(sizes: Sequence[int], samples: Floats, each: int | None) -> Fit:
+def fit(sizes: Sequence[int], samples: Floats, each: int | None) -> GrowthFit:
     """The fit of ``samples`` (sizes, trials) over ascending ``sizes``, at least FEWEST_SIZES; each
     ``each`` trials are of one process, None: all of the same."""
     nodes = np.array(sizes, dtype=np.float64)
@@ -71,7 +71,7 @@ def fit(sizes: Sequence[int], samples: Floats, each: int | None) -> Fit:
     (base,), (slope,), (knee,) = _hinges(nodes, np.median(samples, axis=1)[None, :], knees)
     bases, slopes, bends = _hinges(nodes, _resampled(samples, each), knees)
     trials = samples.shape[1]
-    return Fit(
+    return GrowthFit(
         float(base),
         float(slope),
         int(knee),
@@ -81,19 +81,19 @@ def fit(sizes: Sequence[int], samples: Floats, each: int | None) -> Fit:
     )
 
 
-def slope_of(sizes: Sequence[int], samples: Floats, each: int | None) -> Extra:
+def slope_of(sizes: Sequence[int], samples: Floats, each: int | None) -> AddedTime:
     """The slope of a straight fit of ``samples`` (sizes, trials) over ``sizes``."""
     places, straight = np.array(sizes, dtype=np.float64), np.zeros(1)
     (slope,) = _hinges(places, np.median(samples, axis=1)[None, :], straight)[1]
     again = _hinges(places, _resampled(samples, each), straight)[1]
-    return Extra(float(slope), interval(again, samples.shape[1]))
+    return AddedTime(float(slope), interval(again, samples.shape[1]))
 
 
-def difference(samples: Floats, each: int | None) -> Extra:
+def difference(samples: Floats, each: int | None) -> AddedTime:
     """The median of the second row of ``samples`` (2, trials) less that of the first."""
     before, after = np.median(samples, axis=1)
     again = np.diff(_resampled(samples, each), axis=1)[:, 0]
-    return Extra(float(after - before), interval(again, samples.shape[1]))
+    return AddedTime(float(after - before), interval(again, samples.shape[1]))
 
 
 def _hinges(nodes: Floats, times: Floats, knees: Floats) -> tuple[Floats, Floats, Floats]:

@@ -38,7 +38,7 @@ class StepMeasure(StrEnum):
 
 
 @dataclass(frozen=True)
-class Effect:
+class MeasureEffect:
     """One measure under one observer, and how many times it is that without one."""
 
     value: float
@@ -64,7 +64,7 @@ class ObserverRow:
     """The tool and its version; None where nothing was attached."""
     steps: int
     """Steps that were timed, in all of its processes."""
-    effects: dict[StepMeasure, Effect]
+    effects: dict[StepMeasure, MeasureEffect]
     """What was timed."""
     absent: dict[StepMeasure, str]
     """Why each other measure was not."""
@@ -172,7 +172,7 @@ def _effect(
     series: Sequence[Observed],
     observers: ObserverPass,
     noise: float,
-) -> Effect | None:
+) -> MeasureEffect | None:
     values = _values(series, measure)
     summary = summarise(values)
     if summary is None:
@@ -184,17 +184,17 @@ def _effect(
     )
     base = summarise(against)
     if base is None or not base.median:
-        return Effect(summary.median, summary, None, None, None)
+        return MeasureEffect(summary.median, summary, None, None, None)
     ratio = summary.median / base.median
     itself = observer is base_of and measure not in _DIVIDED_BY
     if min(len(values), len(against)) < 2:
         beyond = None if itself else _apart(ratio, ratio, noise)
-        return Effect(summary.median, None, ratio, None, beyond)
+        return MeasureEffect(summary.median, None, ratio, None, beyond)
     spread = interval(
         resampled_medians(values, 1) / resampled_medians(against, 0), min(len(values), len(against))
     )
     beyond = None if itself else _apart(spread.low, spread.high or spread.low, noise)
-    return Effect(summary.median, summary, ratio, spread, beyond)
+    return MeasureEffect(summary.median, summary, ratio, spread, beyond)
 
 
 def _apart(low: float, high: float, noise: float) -> bool:

@@ -37,7 +37,7 @@ _MODULE_FRAME: Final = re.compile(f"^{_MODULE}")
 _FRAME: Final = re.compile(r"(.+)\((\d+)\): ")
 
 
-class Names:
+class TextColumn:
     """A categorical column read at some rows, as text."""
 
     def __init__(self, names: pl.Series, rows: Ints | None = None) -> None:
@@ -63,13 +63,13 @@ class Ops:
 
     def __init__(self, ops: pl.DataFrame) -> None:
         self.nesting = _nesting(ops)
-        self.names = Names(ops["name"])
+        self.names = TextColumn(ops["name"])
         self.external = column(ops, "external_id")
         self.sequence = column(ops, "sequence")
         self._forward_thread = column(ops, "forward_tid")
         self.linked = (self._forward_thread > 0) & (self.sequence >= 0)
         self.backward = self.names.which(re.compile("^" + _ENGINE)) | self.linked
-        self._dims, self._types = Names(ops["input_dims"]), Names(ops["input_types"])
+        self._dims, self._types = TextColumn(ops["input_dims"]), TextColumn(ops["input_types"])
         self._with_dims = self.nesting.nearest(ops["input_dims"].is_not_null().to_numpy())
         self._paths: dict[int, tuple[str, ...]] = {NONE: ()}
 
@@ -171,7 +171,7 @@ class Frames:
 
     def __init__(self, frames: pl.DataFrame) -> None:
         self.nesting = _nesting(frames)
-        self._names = Names(frames["name"])
+        self._names = TextColumn(frames["name"])
         library = self._names.which(_LIBRARY_FRAME)
         self.is_own = ~library & self._names.which(_FRAME)
         self.is_backward = self._names.which(_BACKWARD_FRAME)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints, column
-from graphviz_dash.analysis.origins.capture_tables import Flags, Frames, Marks, Names, Ops
+from graphviz_dash.analysis.origins.capture_tables import Flags, Frames, Marks, Ops, TextColumn
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, values_at
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.marks import MODULE, SOURCE
@@ -87,7 +87,7 @@ class Origins:
         runtime = capture.runtime
         self._at = column(runtime, "ts")[launches]
         self._on = column(runtime, "tid")[launches]
-        calls = Names(runtime["name"], launches)
+        calls = TextColumn(runtime["name"], launches)
         self._ops = Ops(capture.ops)
         self._marks = Marks(capture.annotations)
         self._frames = Frames(capture.python)

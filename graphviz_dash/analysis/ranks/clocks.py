@@ -43,7 +43,7 @@ class RankTrace:
 
 
 @dataclass(frozen=True)
-class Instances:
+class MatchedCollectives:
     """Collectives that were matched on all ranks, n of them, in the order of steps. Times are in ns
     of each rank's own clock."""
 
@@ -67,7 +67,7 @@ class Instances:
 
 
 @dataclass(frozen=True)
-class Clock:
+class RankClock:
     """How one rank's times are brought to the first rank's clock."""
 
     rank: int
@@ -84,7 +84,7 @@ class Clock:
     """Ends that it rests on."""
 
 
-def match_instances(ranks: Sequence[RankTrace]) -> Instances:
+def match_instances(ranks: Sequence[RankTrace]) -> MatchedCollectives:
     """The collectives of the steps that all of ``ranks`` (one or more) have, matched by order.
 
     Where the sequences of kinds in a step differ, each kind is matched by itself, if there are
@@ -121,7 +121,7 @@ def match_instances(ranks: Sequence[RankTrace]) -> Instances:
         begins = column(gpu, "ts")
         start[:, number] = begins[table[:, number]]
         end[:, number] = (begins + np.maximum(column(gpu, "dur"), 0))[table[:, number]]
-    return Instances(
+    return MatchedCollectives(
         kinds=tuple(kinds),
         step=np.array(step_of, dtype=np.int64),
         ordinal=np.array(ordinal_of, dtype=np.int64),
@@ -145,7 +145,9 @@ def _matched(named: list[list[Collective]]) -> list[tuple[Collective, tuple[int,
     return sorted(pairs, key=lambda pair: pair[1][0])
 
 
-def align_clocks(ranks: Sequence[RankTrace], instances: Instances) -> tuple[Clock, ...]:
+def align_clocks(
+    ranks: Sequence[RankTrace], instances: MatchedCollectives
+) -> tuple[RankClock, ...]:
     """The clock of each rank against the first one's, whose offset is 0; empty where no collective
     ends on all ranks together, for the hosts' clocks may differ by anything."""
     meets = np.array([kind in MEETING for kind in instances.kinds], dtype=np.bool_)
@@ -154,7 +156,7 @@ def align_clocks(ranks: Sequence[RankTrace], instances: Instances) -> tuple[Cloc
     ahead = origin - origin[0]
     if not meets.any():
         return ()
-    clocks = [Clock(ranks[0].rank, 0, 0.0, 0.0, int(meets.sum()))]
+    clocks = [RankClock(ranks[0].rank, 0, 0.0, 0.0, int(meets.sum()))]
     for index in range(1, len(ranks)):
         start = instances.start[meets][:, (0, index)]
         end = instances.end[meets][:, (0, index)]
@@ -165,7 +167,7 @@ def align_clocks(ranks: Sequence[RankTrace], instances: Instances) -> tuple[Cloc
         least = int((start[:, 0] - end[:, 1]).max() - ahead[index])
         most = int((end[:, 0] - start[:, 1]).min() - ahead[index])
         clocks.append(
-            Clock(
+            RankClock(
                 rank=ranks[index].rank,
                 offset=offset,
                 spread=float(high - low) / 2,
@@ -176,7 +178,7 @@ def align_clocks(ranks: Sequence[RankTrace], instances: Instances) -> tuple[Cloc
     return tuple(clocks)
 
 
-def on_one_clock(ranks: Sequence[RankTrace], clocks: Sequence[Clock], times: Ints) -> Ints:
+def on_one_clock(ranks: Sequence[RankTrace], clocks: Sequence[RankClock], times: Ints) -> Ints:
     """``times`` of shape (n, ranks), each in ns since its trace's origin, as ns since the origin of
     the first rank's trace."""
     origin = np.array([rank.trace.info.origin_ns for rank in ranks], dtype=np.int64)

@@ -19,8 +19,8 @@ from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.metrics.run_metrics import Figure, step_figures
 from graphviz_dash.analysis.metrics.run_selection import family
 from graphviz_dash.analysis.ranks.clocks import (
-    Clock,
-    Instances,
+    MatchedCollectives,
+    RankClock,
     RankTrace,
     align_clocks,
     match_instances,
@@ -155,7 +155,7 @@ class ModeRanks:
     """Ranks of the world that have no run here."""
     graphs: tuple[GraphDifference, ...]
     """Where the captured graphs of later ranks differ from the first rank's."""
-    clocks: tuple[Clock, ...]
+    clocks: tuple[RankClock, ...]
     """A clock for each rank; empty without ``collectives``."""
     collectives: tuple[CollectiveRow, ...]
     """Those that all ranks have, by their number within the step."""
@@ -257,7 +257,7 @@ def _why_no_skew(runs: list[Run], traces: list[RankTrace | Missing]) -> str | No
     return None
 
 
-def _why_no_clocks(ranks: list[RankTrace], instances: Instances) -> str:
+def _why_no_clocks(ranks: list[RankTrace], instances: MatchedCollectives) -> str:
     if len(instances):
         return "no collective ends on all ranks together, so that their clocks cannot be aligned"
     if any(len(communicated.rows) for rank in ranks for communicated in rank.communication):
@@ -313,7 +313,7 @@ class _Measured:
 
     def __init__(self, ranks: list[RankTrace]) -> None:
         self._ranks = ranks
-        self.instances: Instances = match_instances(ranks)
+        self.instances: MatchedCollectives = match_instances(ranks)
         self.clocks = align_clocks(ranks, self.instances)
         if not self.clocks:
             return

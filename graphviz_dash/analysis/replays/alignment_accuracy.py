@@ -25,7 +25,7 @@ from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
 
 
-class Miss(StrEnum):
+class MissCause(StrEnum):
     """Why alignment gave a row to another node than its id names."""
 
     GRAPH = "another graph that looks the same"
@@ -48,7 +48,7 @@ class Agreement:
     """Rows, and those that agree, by the method of alignment."""
     by_confidence: dict[float, tuple[int, int]]
     """Rows, and those that agree, by the confidence that alignment gave them."""
-    misses: dict[Miss, int]
+    misses: dict[MissCause, int]
     """Rows that do not agree, by the cause."""
     fork_join: bool
     """Whether some launched graph has parallel branches."""
@@ -85,7 +85,7 @@ def agreement(run: Run) -> Agreement | None:
             METHODS[code]: counts for code, counts in _counts(aligned.method[truth], same[truth])
         },
         by_confidence=dict(_counts(np.round(aligned.confidence[truth], 2), same[truth])),
-        misses={miss: misses[miss] for miss in Miss if misses[miss]},
+        misses={miss: misses[miss] for miss in MissCause if misses[miss]},
         fork_join=any(twins.branches(graph) for graph in run.graphs if graph.parent is None),
     )
 
@@ -119,12 +119,12 @@ class _Twins:
         return GraphTopology.of(graph, codes >= 0).chain() is None
 
 
-def _cause(named: ReplayMatch, aligned: ReplayMatch, row: int, twins: _Twins) -> Miss:
+def _cause(named: ReplayMatch, aligned: ReplayMatch, row: int, twins: _Twins) -> MissCause:
     if METHODS[aligned.method[row]] == UNMATCHED:
-        return Miss.UNMATCHED
+        return MissCause.UNMATCHED
     if aligned.graph[row] != named.graph[row]:
-        return Miss.GRAPH
+        return MissCause.GRAPH
     graph_id = named.graphs[int(named.graph[row])]
     if twins.alike(graph_id, int(named.node[row]), int(aligned.node[row])):
-        return Miss.TWIN
-    return Miss.OTHER
+        return MissCause.TWIN
+    return MissCause.OTHER

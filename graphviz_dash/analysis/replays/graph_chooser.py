@@ -45,7 +45,7 @@ class GraphIdentities:
 NO_IDENTITIES: Final = GraphIdentities()
 
 
-class Launch(NamedTuple):
+class GraphLaunch(NamedTuple):
     """A graph launch: the signatures of its rows, the step it lies in (-1: none) and the id of the
     executable graph that its rows show (-1: none)."""
 
@@ -54,7 +54,7 @@ class Launch(NamedTuple):
     exec_id: int
 
 
-class Choice(NamedTuple):
+class GraphChoice(NamedTuple):
     """A launch's matcher, a place in the list (-1: no graph looks like it), how sure its graph is,
     0 to 1, and how many ways to run that graph fit as well."""
 
@@ -103,13 +103,13 @@ class GraphChooser:
         self._named = {ident: ids.graph for ids in identities.ids for ident in ids.launched_as}
         self._likest_of: dict[bytes, tuple[int, ...]] = {}
 
-    def choose(self, launches: Sequence[Launch]) -> list[Choice]:
+    def choose(self, launches: Sequence[GraphLaunch]) -> list[GraphChoice]:
         """The choice for each launch of a trace, in the order of time."""
         candidates = [self._candidates(launch) for launch in launches]
-        chosen: list[Choice | None] = [None] * len(launches)
+        chosen: list[GraphChoice | None] = [None] * len(launches)
         for number, (launch, best) in enumerate(zip(launches, candidates, strict=True)):
             if not best:
-                chosen[number] = Choice(-1, 0.0)
+                chosen[number] = GraphChoice(-1, 0.0)
             elif len(self._graphs(best)) == 1:
                 chosen[number] = self._of_graph(self._roots[best[0]], best, 1.0)
             elif (name := self._named.get(launch.exec_id)) in self._graphs(best):
@@ -118,9 +118,9 @@ class GraphChooser:
         for section in sections:
             self._in_order(section, candidates, chosen)
         self._in_turn(sections, launches, candidates, chosen)
-        return [choice or Choice(-1, 0.0) for choice in chosen]
+        return [choice or GraphChoice(-1, 0.0) for choice in chosen]
 
-    def _candidates(self, launch: Launch) -> tuple[int, ...]:
+    def _candidates(self, launch: GraphLaunch) -> tuple[int, ...]:
         """The matchers of the graph that the ids name, or else those that look most like it."""
         name = self._named.get(launch.exec_id)
         key = np.append(np.sort(launch.codes), hash(name)).tobytes()
@@ -141,15 +141,15 @@ class GraphChooser:
     def _graphs(self, matchers: tuple[int, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self._roots[index] for index in matchers))
 
-    def _of_graph(self, name: str, matchers: tuple[int, ...], share: float) -> Choice:
+    def _of_graph(self, name: str, matchers: tuple[int, ...], share: float) -> GraphChoice:
         own = [index for index in matchers if self._roots[index] == name]
-        return Choice(own[0], share, len(own))
+        return GraphChoice(own[0], share, len(own))
 
     def _in_order(
         self,
         section: list[int],
         candidates: list[tuple[int, ...]],
-        chosen: list[Choice | None],
+        chosen: list[GraphChoice | None],
     ) -> None:
         """By the order of launches that the node-id pass saw, if the section fits it."""
         order = self._identities.order
@@ -166,9 +166,9 @@ class GraphChooser:
     def _in_turn(
         self,
         sections: list[list[int]],
-        launches: Sequence[Launch],
+        launches: Sequence[GraphLaunch],
         candidates: list[tuple[int, ...]],
-        chosen: list[Choice | None],
+        chosen: list[GraphChoice | None],
     ) -> None:
         left = [number for number, choice in enumerate(chosen) if choice is None]
         share = {best: 1 / len(self._graphs(best)) for best in {candidates[p] for p in left}}
@@ -195,7 +195,7 @@ class GraphChooser:
         self,
         best: tuple[int, ...],
         sections: list[list[int]],
-        launches: Sequence[Launch],
+        launches: Sequence[GraphLaunch],
         candidates: list[tuple[int, ...]],
     ) -> bool:
         """Whether every step has as many launches of these graphs as there are of them."""
@@ -223,7 +223,7 @@ class GraphChooser:
         )
 
 
-def _sections(launches: Sequence[Launch], length: int) -> Iterator[list[int]]:
+def _sections(launches: Sequence[GraphLaunch], length: int) -> Iterator[list[int]]:
     """The launches of each step; those outside of steps in portions of ``length``, if they come
     out even, else each run of them as it is."""
     begin = 0

@@ -21,10 +21,10 @@ from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.graph.flatten import flat_variants
 from graphviz_dash.analysis.replays.graph_chooser import (
     NO_IDENTITIES,
-    Choice,
+    GraphChoice,
     GraphChooser,
     GraphIdentities,
-    Launch,
+    GraphLaunch,
     launch_order,
     steps_of,
 )
@@ -184,7 +184,7 @@ def match_replays(
     steps = steps_of(called, trace, STEP).tolist()
     choices = GraphChooser(catalogue.matchers, catalogue.roots, identities).choose(
         [
-            Launch(codes[rows], step, exec_id)
+            GraphLaunch(codes[rows], step, exec_id)
             for rows, step, exec_id in zip(launches, steps, exec_ids, strict=True)
         ]
     )
@@ -255,7 +255,7 @@ class _Catalogue:
         }
 
     def matched(
-        self, choice: Choice, rows: ReplayRows, ident: Ints, exec_id: int
+        self, choice: GraphChoice, rows: ReplayRows, ident: Ints, exec_id: int
     ) -> tuple[Ints, Ints, Floats, Ints]:
         """Graph, node, confidence and method of the rows of one launch."""
         which = choice.matcher

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.diff.graph_diff import Change
 from graphviz_dash.analysis.diff.graph_union import GraphUnion
-from graphviz_dash.analysis.fold.tree import FoldKind, Group, Leaf, Order
+from graphviz_dash.analysis.fold.tree import FoldKind, Group, Leaf, LeafOrder
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
 from graphviz_dash.charts.dag.layout import GAP, GUTTER, Placed
 from graphviz_dash.charts.dag.path import PathMarks
@@ -46,7 +46,7 @@ class Link(msgspec.Struct, frozen=True, array_like=True):
 class Edges:
     """The edges of a graph as arrays (edges,), their ends by the order of the fold."""
 
-    order: Order
+    order: LeafOrder
     """The order of the fold."""
     source: Ints
     """Number of the leaf that each leaves."""
@@ -61,7 +61,7 @@ class Edges:
 
     @classmethod
     def of(
-        cls, whole: WholeGraph, order: Order, path: PathMarks, union: GraphUnion | None
+        cls, whole: WholeGraph, order: LeafOrder, path: PathMarks, union: GraphUnion | None
     ) -> Edges:
         """The edges of ``whole``, whose nodes the fold puts into ``order``."""
         edges = whole.table.graph.edges

@@ -8,7 +8,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from graphviz_dash.analysis.launch.observer_effect import (
-    Effect,
+    MeasureEffect,
     ObserverEffect,
     ObserverRow,
     StepMeasure,
@@ -87,7 +87,7 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
     return figure
 
 
-def _interval(effects: list[Effect]) -> dict[str, object]:
+def _interval(effects: list[MeasureEffect]) -> dict[str, object]:
     """Error bars over the 95% intervals; none where there is a total only."""
     upper, lower = [], []
     for effect in effects:
@@ -104,7 +104,7 @@ def _interval(effects: list[Effect]) -> dict[str, object]:
     }
 
 
-def _hover(row: ObserverRow, effect: Effect, title: str, meaning: str) -> str:
+def _hover(row: ObserverRow, effect: MeasureEffect, title: str, meaning: str) -> str:
     source = f"<br>{escape(row.source)}" if row.source else ""
     observer = escape(OBSERVER_TITLES[row.observer])
     return (

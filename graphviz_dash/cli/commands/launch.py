@@ -14,7 +14,7 @@ from graphviz_dash.analysis.launch.launch_comparison import (
     compare_launches,
 )
 from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, launch_costs
-from graphviz_dash.analysis.launch.launch_fit import Fit
+from graphviz_dash.analysis.launch.launch_fit import GrowthFit
 from graphviz_dash.bundle.launch import LAUNCH_FILE, is_launch, read_launch
 from graphviz_dash.bundle.references import published_launch, reference_launches
 from graphviz_dash.cli.loading import loaded_experiment
@@ -123,7 +123,7 @@ def _print_recording(path: str, costs: LaunchCosts) -> None:
     print_table(table)
 
 
-def _print_fits(fits: Mapping[LaunchMeasure, Fit]) -> None:
+def _print_fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> None:
     headings = ("measure", "base", "95%", "a node", "95%", "from nodes", "95%")
     table = plain_table(*headings, right=(1, 3, 5))
     for measure, fit in fits.items():

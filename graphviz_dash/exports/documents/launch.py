@@ -11,8 +11,12 @@ from graphviz_dash.analysis.launch.launch_costs import (
     Timing,
     TopologyCosts,
 )
-from graphviz_dash.analysis.launch.launch_fit import Extra, Fit
-from graphviz_dash.analysis.launch.observer_effect import Effect, ObserverEffect, observer_effect
+from graphviz_dash.analysis.launch.launch_fit import AddedTime, GrowthFit
+from graphviz_dash.analysis.launch.observer_effect import (
+    MeasureEffect,
+    ObserverEffect,
+    observer_effect,
+)
 from graphviz_dash.analysis.launch.own_graphs import GraphShape, OwnGraph, own_graphs
 from graphviz_dash.analysis.sample_statistics import Spread, Summary
 from graphviz_dash.model.absence import Missing
@@ -105,7 +109,7 @@ def _summary(summary: Summary | None) -> dict[str, object] | None:
     }
 
 
-def _extra_document(extra: Extra) -> dict[str, object]:
+def _extra_document(extra: AddedTime) -> dict[str, object]:
     return {"ns": extra.ns, "interval": _ends(extra.interval)}
 
 
@@ -113,7 +117,7 @@ def _ends(spread: Spread) -> list[float | None]:
     return [spread.low, spread.high]
 
 
-def _fits(fits: Mapping[LaunchMeasure, Fit]) -> dict[str, object]:
+def _fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> dict[str, object]:
     return {
         measure.value: {
             "base": fit.base_ns,
@@ -238,7 +242,7 @@ def _observers(effect: ObserverEffect) -> dict[str, object]:
     }
 
 
-def _effect(effect: Effect) -> dict[str, object]:
+def _effect(effect: MeasureEffect) -> dict[str, object]:
     return {
         "median": effect.value,
         "ratio": effect.ratio,

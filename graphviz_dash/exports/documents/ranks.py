@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphviz_dash.analysis.ranks.clocks import Clock
+from graphviz_dash.analysis.ranks.clocks import RankClock
 from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
 from graphviz_dash.analysis.sample_statistics import Summary
 from graphviz_dash.exports.documents.figures import figure_document
@@ -92,7 +92,7 @@ def _collective(found: ModeRanks, row: CollectiveRow) -> dict[str, object]:
     }
 
 
-def _clock(clock: Clock) -> dict[str, object]:
+def _clock(clock: RankClock) -> dict[str, object]:
     return {
         "rank": clock.rank,
         "offset": clock.offset,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from graphviz_dash.analysis.replays.alignment_accuracy import Miss, agreement
+from graphviz_dash.analysis.replays.alignment_accuracy import MissCause, agreement
 from graphviz_dash.analysis.replays.graph_chooser import IN_TURN
 from graphviz_dash.analysis.replays.replays import (
     BY_ORDER,
@@ -40,7 +40,7 @@ class TestAgreement:
         assert found is not None
         assert (found.rows, found.agreeing) == (12, 4)
         assert found.by_confidence == {IN_TURN: (12, 4)}
-        assert found.misses == {Miss.GRAPH: 8}
+        assert found.misses == {MissCause.GRAPH: 8}
 
     def test_parallel_branches_that_look_the_same_are_told_as_such(self) -> None:
         graph = graph_of([kernel(0), kernel(1)], [])
@@ -53,7 +53,7 @@ class TestAgreement:
         assert found is not None
         assert (found.rows, found.agreeing, found.fork_join) == (2, 0, True)
         assert found.by_confidence == {0.9: (2, 0)}
-        assert found.misses == {Miss.TWIN: 2}
+        assert found.misses == {MissCause.TWIN: 2}
 
     def test_ids_of_nodes_that_look_different_are_not_compared(self) -> None:
         other = msgspec.structs.replace(node_id_pass([0]), looks=(NodeLook(
