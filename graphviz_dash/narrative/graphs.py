@@ -10,6 +10,7 @@ from graphviz_dash.analysis.diff.update_prediction import UpdatePrediction, Upda
 from graphviz_dash.analysis.graph.device_launch import DeviceLaunch, Launchable
 from graphviz_dash.model.graph import DriverAnswer
 from graphviz_dash.model.run import GraphUpdate
+from graphviz_dash.narrative.device_launch import finding_text
 from graphviz_dash.units import format_count, format_ns, format_percent
 
 
@@ -77,7 +78,7 @@ def launch_sentence(check: DeviceLaunch) -> str:
             first, more = check.unknown[0], len(check.unknown) - 1
     where = f"{first.graph}" if first.node is None else f"node {first.node} of {first.graph}"
     others = f", and {format_count(more)} more" if more else ""
-    return f"{check.verdict.value}, {where}: {first.reason}{others}"
+    return f"{check.verdict.value}, {where}: {finding_text(first)}{others}"
 
 
 def launch_answer(answer: DriverAnswer) -> str:

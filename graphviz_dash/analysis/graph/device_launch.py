@@ -33,18 +33,45 @@ class Launchable(StrEnum):
     UNKNOWN = "unknown"
 
 
+class LaunchRule(StrEnum):
+    """What a graph must be to be launched from the device."""
+
+    WORK = "work"
+    """It holds work: a kernel, memcpy or memset node."""
+    ONE_DEVICE = "one device"
+    """All its nodes are on one device."""
+    KINDS = "kinds"
+    """Its nodes are of the kinds that may be launched there."""
+    DYNAMIC_PARALLELISM = "dynamic parallelism"
+    """Its kernels launch no kernels themselves."""
+    COOPERATIVE = "cooperative"
+    """No launch is cooperative while MPS is in use."""
+    ARRAYS = "arrays"
+    """No copy involves a CUDA array."""
+    PINNED_MEMORY = "pinned memory"
+    """No copy involves pageable host memory."""
+    PARAMETERS = "parameters"
+    """The parameters of its nodes are known."""
+
+
 @dataclass(frozen=True)
 class LaunchFinding:
     """A requirement that is not met, or cannot be checked."""
 
-    rule: str
-    """The requirement in a word or two."""
-    reason: str
-    """What is against it, or what is not known."""
+    rule: LaunchRule
+    """The requirement."""
+    violated: bool
+    """Whether it is not met; False where the bundle does not let us check it."""
     graph: str
     """Id of the graph."""
     node: int | None = None
     """Index of the node; None where it is the graph as a whole."""
+    kind: NodeKind | None = None
+    """Kind of the node, for KINDS; None for other rules."""
+    devices: tuple[int, ...] = ()
+    """Devices of the nodes, for ONE_DEVICE that is violated; empty for others."""
+    unknown_nodes: int = 0
+    """How many nodes have no known device, for ONE_DEVICE that cannot be checked; 0 for others."""
 
 
 @dataclass(frozen=True)
@@ -69,67 +96,54 @@ def device_launch(graphs: Sequence[CapturedGraph], environment: Environment | No
     findings = [*_whole_graph(graphs, environment)]
     for graph in graphs:
         for node in graph.nodes:
-            findings += _node(graph, node, environment)
+            findings += [
+                LaunchFinding(rule, violated, graph.id, node.index, kind)
+                for rule, violated, kind in _node(node, environment)
+            ]
     return DeviceLaunch(
-        tuple(finding for proved, finding in findings if proved),
-        tuple(finding for proved, finding in findings if not proved),
+        tuple(finding for finding in findings if finding.violated),
+        tuple(finding for finding in findings if not finding.violated),
     )
 
 
 def _whole_graph(
     graphs: Sequence[CapturedGraph], environment: Environment | None
-) -> Iterator[tuple[bool, LaunchFinding]]:
-    """Findings, each with whether it is a violation."""
+) -> Iterator[LaunchFinding]:
     top = graphs[0].id
     nodes = [node for graph in graphs for node in graph.nodes]
     if not any(node.kind in _WORK for node in nodes):
-        yield True, LaunchFinding("work", "it holds no kernel, memcpy or memset node", top)
-    devices = {node.device for node in nodes if node.device is not None}
+        yield LaunchFinding(LaunchRule.WORK, violated=True, graph=top)
+    devices = tuple(sorted({node.device for node in nodes if node.device is not None}))
     if len(devices) > 1:
-        listed = ", ".join(map(str, sorted(devices)))
-        yield True, LaunchFinding("one device", f"its nodes are on devices {listed}", top)
+        yield LaunchFinding(LaunchRule.ONE_DEVICE, violated=True, graph=top, devices=devices)
     elif environment is None or environment.gpu_count != 1:
-        untold = sum(node.device is None and node.kind in _WORK for node in nodes)
-        if untold:
-            reason = f"the bundle does not tell the device of {untold:,} of its nodes"
-            yield False, LaunchFinding("one device", reason, top)
+        unknown = sum(node.device is None and node.kind in _WORK for node in nodes)
+        if unknown:
+            yield LaunchFinding(
+                LaunchRule.ONE_DEVICE, violated=False, graph=top, unknown_nodes=unknown
+            )
 
 
 def _node(
-    graph: CapturedGraph, node: GraphNode, environment: Environment | None
-) -> Iterator[tuple[bool, LaunchFinding]]:
-    def finding(rule: str, reason: str) -> LaunchFinding:
-        return LaunchFinding(rule, reason, graph.id, node.index)
-
+    node: GraphNode, environment: Environment | None
+) -> Iterator[tuple[LaunchRule, bool, NodeKind | None]]:
+    """What is against a node: the rule, whether it is violated, and the kind where that is why."""
     if node.kind not in _ALLOWED:
-        yield (
-            True,
-            finding(
-                "kinds",
-                f"a node of kind {node.kind.value}; only Kernel, Memcpy, Memset, ChildGraph may be",
-            ),
-        )
+        yield LaunchRule.KINDS, True, node.kind
         return
     match node.params:
         case KernelParams() as kernel:
-            if kernel.dynamic_parallelism:
-                yield True, finding("dynamic parallelism", "the kernel launches kernels itself")
-            elif kernel.dynamic_parallelism is None:
-                reason = "the bundle does not tell whether the kernel launches kernels itself"
-                yield False, finding("dynamic parallelism", reason)
+            if kernel.dynamic_parallelism is not False:
+                yield LaunchRule.DYNAMIC_PARALLELISM, kernel.dynamic_parallelism is True, None
             shared = None if environment is None else environment.mps
-            if kernel.cooperative and shared:
-                yield True, finding("cooperative", "a cooperative launch, and MPS was in use")
-            elif kernel.cooperative and shared is None:
-                reason = "a cooperative launch; the bundle does not tell whether MPS was in use"
-                yield False, finding("cooperative", reason)
+            if kernel.cooperative and shared is not False:
+                yield LaunchRule.COOPERATIVE, shared is True, None
         case MemcpyParams() as copy:
             if "array" in (copy.source, copy.target):
-                yield True, finding("arrays", "the copy involves a CUDA array")
+                yield LaunchRule.ARRAYS, True, None
             if copy.pageable:
-                yield True, finding("pinned memory", "the copy involves pageable host memory")
+                yield LaunchRule.PINNED_MEMORY, True, None
             elif copy.pageable is None and "H" in copy.direction.replace("unknown", "H"):
-                reason = "the bundle does not tell whether the host memory of the copy is pinned"
-                yield False, finding("pinned memory", reason)
+                yield LaunchRule.PINNED_MEMORY, False, None
         case None if node.kind in _WORK:
-            yield False, finding("parameters", "its parameters were not read")
+            yield LaunchRule.PARAMETERS, False, None

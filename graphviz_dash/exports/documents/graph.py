@@ -13,6 +13,7 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.concurrency import concurrency_sentences
+from graphviz_dash.narrative.device_launch import finding_text
 
 
 def agreement_document(run: Run) -> dict[str, object] | None:
@@ -75,7 +76,12 @@ def _device_launch_document(run: Run, graph: CapturedGraph) -> dict[str, object]
         "verdict": found.verdict.value,
         **{
             title: [
-                {"rule": one.rule, "reason": one.reason, "graph": one.graph, "node": one.node}
+                {
+                    "rule": one.rule,
+                    "reason": finding_text(one),
+                    "graph": one.graph,
+                    "node": one.node,
+                }
                 for one in findings
             ]
             for title, findings in (("violations", found.violations), ("unknown", found.unknown))

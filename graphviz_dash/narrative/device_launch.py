@@ -1,0 +1,40 @@
+"""Why a graph could not be launched from the device, in words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphviz_dash.analysis.graph.device_launch import LaunchFinding, LaunchRule
+
+_VIOLATED: Final = {
+    LaunchRule.WORK: "it holds no kernel, memcpy or memset node",
+    LaunchRule.DYNAMIC_PARALLELISM: "the kernel launches kernels itself",
+    LaunchRule.COOPERATIVE: "a cooperative launch, and MPS was in use",
+    LaunchRule.ARRAYS: "the copy involves a CUDA array",
+    LaunchRule.PINNED_MEMORY: "the copy involves pageable host memory",
+}
+
+_UNKNOWN: Final = {
+    LaunchRule.DYNAMIC_PARALLELISM: (
+        "the bundle does not tell whether the kernel launches kernels itself"
+    ),
+    LaunchRule.COOPERATIVE: (
+        "a cooperative launch; the bundle does not tell whether MPS was in use"
+    ),
+    LaunchRule.PINNED_MEMORY: (
+        "the bundle does not tell whether the host memory of the copy is pinned"
+    ),
+    LaunchRule.PARAMETERS: "its parameters were not read",
+}
+
+
+def finding_text(finding: LaunchFinding) -> str:
+    """What is against a launch from the device, or what is not known."""
+    if finding.rule is LaunchRule.KINDS and finding.kind is not None:
+        kind = finding.kind.value
+        return f"a node of kind {kind}; only Kernel, Memcpy, Memset, ChildGraph may be"
+    if finding.devices:
+        return f"its nodes are on devices {', '.join(map(str, finding.devices))}"
+    if finding.rule is LaunchRule.ONE_DEVICE:
+        return f"the bundle does not tell the device of {finding.unknown_nodes:,} of its nodes"
+    return (_VIOLATED if finding.violated else _UNKNOWN)[finding.rule]
