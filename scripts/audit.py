@@ -37,19 +37,19 @@ def main() -> int:
 
 def report(dependencies: list[dict[str, Any]]) -> int:
     """Prints what is known of ``dependencies``, pip-audit's own entries; 1 if any is vulnerable."""
-    known = [one for one in dependencies if "skip_reason" not in one]
-    if not known:
+    audited = [package for package in dependencies if "skip_reason" not in package]
+    if not audited:
         return _not_audited("the service knows none of the packages")
-    found = [(one, flaw) for one in known for flaw in one.get("vulns", ())]
-    for one, flaw in found:
+    vulnerable = [(package, flaw) for package in audited for flaw in package.get("vulns", ())]
+    for package, flaw in vulnerable:
         mended = ", ".join(flaw.get("fix_versions", ())) or "none yet"
-        print(f"{one['name']} {one['version']}: {flaw['id']}; mended in: {mended}")
-    left = len(dependencies) - len(known)
+        print(f"{package['name']} {package['version']}: {flaw['id']}; mended in: {mended}")
+    left = len(dependencies) - len(audited)
     print(
-        f"{len(known)} pinned packages audited, {len(found)} vulnerabilities"
+        f"{len(audited)} pinned packages audited, {len(vulnerable)} vulnerabilities"
         + (f"; {left} packages could not be audited" if left else "")
     )
-    return 1 if found else 0
+    return 1 if vulnerable else 0
 
 
 def _not_audited(reason: str) -> int:

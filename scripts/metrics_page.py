@@ -45,16 +45,16 @@ and in JSON a time is in nanoseconds, a size in bytes, a fraction between 0 and 
 
 
 _WEAK = f"""
-## Weak figures
+## Low-confidence metrics
 
-A figure is shown whatever it rests on, but it says so when that is weak, with what to do about it:
+A figure is shown whatever it rests on, but it says so when its confidence is low, with what to do:
 
 - fewer than {FEW_ITERATIONS} iterations in a clean series, or fewer than {FEW_TRACED_STEPS}
   traced steps;
 - quartiles of a clean series further apart than {WIDE_SPREAD:.0%} of its median;
 - medians of the first and the second half of a clean series that differ by more than {DRIFT:.0%}:
   it was still warming up, or the machine changed under it;
-- a 95% interval of the speedup that holds 1: the two runs cannot be told apart;
+- a 95% interval of the speedup that holds 1: no significant difference;
 - an observer effect of {STRONG_OBSERVER} or more, or one below {UNLIKE_OBSERVER};
 - GPU busy time of the traced pass above the step time of the clean pass;
 - communication above {MUCH_COMMUNICATION:.0%} of the GPU busy time of one rank of several: a

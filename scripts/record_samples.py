@@ -25,13 +25,13 @@ _BLOCK: Final = re.compile(r"^```\n(.+?)^```", re.M | re.S)
 
 def commands_of(page: str) -> dict[str, list[list[str]]]:
     """The commands in the page's blocks by the experiment that they write, in their order."""
-    found: dict[str, list[list[str]]] = {}
+    commands: dict[str, list[list[str]]] = {}
     for block in _BLOCK.findall(page):
         for line in block.splitlines():
             words = shlex.split(line)
             target = words[words.index("-o") + 1]
-            found.setdefault(target.removeprefix(_FOLDER), []).append(words)
-    return found
+            commands.setdefault(target.removeprefix(_FOLDER), []).append(words)
+    return commands
 
 
 def main() -> int:

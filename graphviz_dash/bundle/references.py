@@ -1,4 +1,5 @@
-"""What ships with the program to set measurements beside: published figures, and a recording."""
+"""What ships with the program: published figures and a recording to set measurements beside, and
+experiments to look at."""
 
 from __future__ import annotations
 
@@ -12,8 +13,11 @@ from graphviz_dash.model.launch import PublishedLaunch
 
 FOLDER: Final = Path(__file__).parents[1] / "reference"
 
-_SAMPLES: Final = Path(__file__).parents[2] / "sample_traces"
-"""Where the recording lies in a checkout; an installed program has it in FOLDER."""
+_CHECKOUT_SAMPLES: Final = Path(__file__).parents[2] / "sample_traces"
+"""Where recording and experiments lie in a checkout."""
+
+_INSTALLED_SAMPLES: Final = Path(__file__).parents[1] / "samples"
+"""Where an installed program has its experiments; the recording lies in FOLDER."""
 
 
 def published_launch() -> PublishedLaunch:
@@ -24,7 +28,17 @@ def published_launch() -> PublishedLaunch:
 
 def reference_launches() -> dict[str, Path]:
     """The shipped recordings of launch costs: the name of each and its folder."""
-    in_checkout = (_SAMPLES.parent / "pyproject.toml").is_file()
-    folders = (FOLDER, _SAMPLES) if in_checkout else (FOLDER,)
+    folders = (FOLDER, _CHECKOUT_SAMPLES) if _is_checkout() else (FOLDER,)
     launches = [path for folder in folders for path in find_launches(folder, depth=1)]
     return {f"{path.name} (shipped)": path for path in launches}
+
+
+def sample_experiments() -> Path | None:
+    """The folder of the experiments that ship: all of a checkout, some of an installed program;
+    None where they were left out."""
+    folder = _CHECKOUT_SAMPLES if _is_checkout() else _INSTALLED_SAMPLES
+    return folder if folder.is_dir() else None
+
+
+def _is_checkout() -> bool:
+    return (_CHECKOUT_SAMPLES.parent / "pyproject.toml").is_file()

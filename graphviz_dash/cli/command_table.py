@@ -35,6 +35,7 @@ TASKS: Final[dict[str, tuple[ListedCommand, ...]]] = {
         ListedCommand("bench", None, "Time launch costs, or record workloads for predict."),
     ),
     "Look": (
+        _ours("demo", "Serve the dashboard on the samples that come along.", "demo"),
         _ours("serve", "Serve the dashboard on folders of experiments.", "serve"),
         _ours("ls", "List the experiments and runs under a folder.", "ls"),
         _ours("compare", "Compare the runs of an experiment: is it worth it?", "compare_command"),
@@ -55,6 +56,7 @@ TASKS: Final[dict[str, tuple[ListedCommand, ...]]] = {
     ),
     "Set up": (
         _ours("cache", "Show or clear the traces that are kept to open fast.", "cache_command"),
+        _ours("completion", "Print the completion script of a shell.", "completion"),
         _ours("calibrate", "Make a calibration for predict from recordings.", "calibrate_command"),
     ),
 }

@@ -72,13 +72,13 @@ def experiment_at(text: str, scheduler: str | None, workers: int | None) -> Iter
     places = find_locations([text])
     with tempfile.TemporaryDirectory(prefix="graphviz-dash-compare-") as scratch:
         folder = Path(scratch) / Location(text).name
-        for place in places:
-            if place.bundle:
-                fetch(place.address, folder / place.name, folder=True)
-        if not any(place.bundle for place in places):
-            for one in import_many(places, folder, lambda: executor_for(scheduler, workers)):
-                if isinstance(one, NotImported):
-                    said = f"not imported: {', '.join(one.files)}: {one.reason}"
+        for location in places:
+            if location.bundle:
+                fetch(location.address, folder / location.name, folder=True)
+        if not any(location.bundle for location in places):
+            for result in import_many(places, folder, lambda: executor_for(scheduler, workers)):
+                if isinstance(result, NotImported):
+                    said = f"not imported: {', '.join(result.files)}: {result.reason}"
                     click.echo(printable(said), err=True)
         yield folder
 

@@ -60,12 +60,12 @@ def _lines(whole: WholeGraph, title: str) -> Iterator[str]:
     yield "}"
 
 
-def _nodes(whole: WholeGraph, places: tuple[int, ...], indent: str) -> Iterator[str]:
+def _nodes(whole: WholeGraph, row_indices: tuple[int, ...], indent: str) -> Iterator[str]:
     """The nodes of one graph, and what they hold as clusters inside it."""
-    for place in places:
-        row, index = whole.table.rows[place], whole.owner[place][1]
-        yield f"{indent}n{place} [{_attributes(row, index)}];"
-        for body in whole.bodies.get(place, ()):
+    for row_index in row_indices:
+        row, index = whole.table.rows[row_index], whole.owner[row_index][1]
+        yield f"{indent}n{row_index} [{_attributes(row, index)}];"
+        for body in whole.bodies.get(row_index, ()):
             yield f"{indent}subgraph {_cluster(body)} {{"
             label = quoted(f"{row.node.label}: {body.title} ({body.graph})")
             yield f"{indent}  style=dashed; label={label};"
@@ -86,10 +86,10 @@ def _attributes(row: NodeRow, index: int) -> str:
         parts.append(origin.op)
     if row.times.median_ns is not None:
         parts.append(format_ns(row.times.median_ns))
-    told = [node.label, origin.module, origin.source]
+    details = [node.label, origin.module, origin.source]
     # The line break is DOT's own, put between texts that are quoted already.
     label = "\\n".join(quoted(part)[1:-1] for part in parts)
-    tooltip = "\\n".join(quoted(part)[1:-1] for part in told if part)
+    tooltip = "\\n".join(quoted(part)[1:-1] for part in details if part)
     attributes = [f'label="{label}"', f'tooltip="{tooltip}"']
     if node.kind in _SHAPES:
         attributes.append(f"shape={_SHAPES[node.kind]}")

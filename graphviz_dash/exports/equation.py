@@ -74,28 +74,30 @@ def pair_frame(comparison: Comparison) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=_PAIR_SCHEMA, orient="row")
 
 
-def _equation_rows(found: Waterfall) -> Iterator[dict[str, object]]:
-    pairs = found.pairs
+def _equation_rows(waterfall: Waterfall) -> Iterator[dict[str, object]]:
+    pairs = waterfall.pairs
     yield _equation_row(
-        found,
-        ("step", found.run),
+        waterfall,
+        ("step", waterfall.run),
         (len(pairs.before.items), len(pairs.after.items)),
-        (found.before, found.after),
+        (waterfall.before, waterfall.after),
     )
-    for by, shares in (("module", found.modules), ("operator", found.operators)):
+    for by, shares in (("module", waterfall.modules), ("operator", waterfall.operators)):
         for share in shares:
-            yield _equation_row(found, (by, share.label), share.items, (share.before, share.after))
+            yield _equation_row(
+                waterfall, (by, share.label), share.items, (share.before, share.after)
+            )
 
 
 def _equation_row(
-    found: Waterfall,
+    waterfall: Waterfall,
     what: tuple[str, str],
     work: tuple[int, int],
     sides: tuple[CauseTimes, CauseTimes],
 ) -> dict[str, object]:
     row: dict[str, object] = {
-        "run": found.run,
-        "baseline": found.baseline,
+        "run": waterfall.run,
+        "baseline": waterfall.baseline,
         "by": what[0],
         "label": what[1],
         "before_work": work[0],
@@ -107,13 +109,13 @@ def _equation_row(
     return row
 
 
-def _pair_rows(found: Waterfall) -> Iterator[dict[str, object]]:
-    pairs = found.pairs
+def _pair_rows(waterfall: Waterfall) -> Iterator[dict[str, object]]:
+    pairs = waterfall.pairs
     for number, row in enumerate(pairs.rows):
         for at in range(max(len(row.before), len(row.after))):
-            told: dict[str, object] = {
-                "run": found.run,
-                "baseline": found.baseline,
+            columns: dict[str, object] = {
+                "run": waterfall.run,
+                "baseline": waterfall.baseline,
                 "pair": number,
                 "what": row.kind.value,
                 "method": row.method,
@@ -121,23 +123,23 @@ def _pair_rows(found: Waterfall) -> Iterator[dict[str, object]]:
                 "launch_differs": row.launch_differs,
             }
             if at < len(row.before):
-                told |= _side("before", pairs.before, row.before[at])
+                columns |= _side("before", pairs.before, row.before[at])
             if at < len(row.after):
-                told |= _side("after", pairs.after, row.after[at])
+                columns |= _side("after", pairs.after, row.after[at])
                 item = pairs.after.items[row.after[at]]
-                told |= {"graph": item.graph, "node": item.node}
-            yield told
+                columns |= {"graph": item.graph, "node": item.node}
+            yield columns
 
 
-def _side(side: str, work: TypicalStep, place: int) -> dict[str, object]:
-    item: WorkItem = work.items[place]
+def _side(side: str, work: TypicalStep, index: int) -> dict[str, object]:
+    item: WorkItem = work.items[index]
     values = (
-        place,
+        index,
         item.kind,
         item.name,
         item.size,
         item.origin.op,
         item.origin.module,
-        int(work.duration[place]),
+        int(work.duration[index]),
     )
     return {f"{side}_{name}": value for name, value in zip(_SIDE_SCHEMA, values, strict=True)}

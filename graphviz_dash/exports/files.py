@@ -22,24 +22,28 @@ _GZIP_LEVEL: Final = 2
 
 @dataclass(frozen=True)
 class ExportSummary:
-    """What an exported trace holds.
-
-    ``format`` is proto or json. ``slices`` counts every slice, ``overflowed`` those of them on a
-    lane of their own because they overlap others; ``flows`` the arrows from launches; ``counters``
-    the values of counters. ``tracks`` counts threads, streams with their overflow lanes, counters
-    and groups. ``skipped`` has the runs without a trace, and why.
-    """
+    """What an exported trace holds."""
 
     path: Path
+    """The file."""
     format: str
+    """``proto`` or ``json``."""
     bytes: int
+    """Size of the file."""
     runs: tuple[str, ...]
+    """Names of the runs that are in it."""
     tracks: int
+    """Threads, streams with their overflow lanes, counters and groups."""
     slices: int
+    """All slices."""
     overflowed: int
+    """Those of the slices that overlap others and so have a lane of their own."""
     flows: int
+    """Arrows from launches to what they launched."""
     counters: int
+    """Values of counters."""
     skipped: tuple[tuple[str, str], ...]
+    """Runs without a trace, each with the reason."""
 
 
 @contextmanager

@@ -49,8 +49,8 @@ def summary(result: GateResult) -> str:
     stand in code spans, where nothing is markup, a link or a mention."""
     parts = [f"### {'✅' if result.passed else '❌'} CUDA graph gate: {verdict_text(result)}", ""]
     parts += [f"{code(result.experiment)} against {_against(result)}.", ""]
-    for one in result.broken:
-        parts.append(f"- ❌ {code(one.run)}: {code(one.text)}")
+    for broken in result.broken:
+        parts.append(f"- ❌ {code(broken.run)}: {code(broken.text)}")
     if result.broken:
         parts.append("")
     parts += _table(result)
@@ -125,15 +125,15 @@ def _table(result: GateResult) -> Iterator[str]:
         return
     yield "| run | figure | baseline | now | change | 99% interval | |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | --- |"
-    for one in in_order(result.figures):
+    for figure in in_order(result.figures):
         cells = (
-            code(one.run, cell=True),
-            one.metric.title,
-            one.metric.format(one.before),
-            one.metric.format(one.now),
-            change_text(one),
-            interval_text(one),
-            _MARKS[one.verdict],
+            code(figure.run, cell=True),
+            figure.metric.title,
+            figure.metric.format(figure.before),
+            figure.metric.format(figure.now),
+            change_text(figure),
+            interval_text(figure),
+            _MARKS[figure.verdict],
         )
         yield f"| {' | '.join(cells)} |"
     yield ""

@@ -20,7 +20,13 @@ from graphviz_dash.exports.files import replacing
 from graphviz_dash.narrative.equation import ranks_method
 from graphviz_dash.narrative.numbers import spread_text
 from graphviz_dash.narrative.prediction import scored_text
-from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
+from graphviz_dash.narrative.summary import (
+    break_even_title,
+    metric_title,
+    provenance,
+    summary_tiles,
+)
+from graphviz_dash.units import format_count, format_ns, format_percent
 
 Row: TypeAlias = list[str | tuple[str, str]]
 _STYLE: Final = Path(__file__).with_name("report.css")
@@ -29,15 +35,6 @@ _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 
 _MOST_KERNELS: Final = 30
 _MOST_SHARES: Final = 12
-_TILES: Final = (
-    "speedup",
-    "recorded_speedup",
-    "step_time",
-    "recorded_step",
-    "launch_cpu_time",
-    "break_even",
-    "peak_reserved_change",
-)
 
 
 def write_report(
@@ -90,10 +87,11 @@ def _sections(
     best = comparison.best
     yield f"<h1>{_text(comparison.experiment.name)}</h1>"
     yield _answer(comparison)
-    yield from _where_made(comparison)
+    for line in provenance(comparison):
+        yield f'<p class="muted">{_text(line)}</p>'
     yield from _failures(comparison)
     if best is not None:
-        yield _tiles(best)
+        yield _tiles(comparison, best)
         yield from _difference(best, pictures)
     yield _picture(
         "Where the time of a step goes",
@@ -102,12 +100,12 @@ def _sections(
         "the traced pass.",
     )
     if best is not None and best.pays is not None:
-        title = f"When {best.name} has paid for itself"
-        yield _picture(title, pictures.get("break-even"), pays_text(best.pays))
+        drawn = pictures.get("break-even")
+        yield _picture(break_even_title(best), drawn, pays_text(best.pays))
     for run in comparison.runs:
         if run.prediction is not None:
-            told = scored_text(run.prediction, run["step_time"].value)
-            yield f"<h2>{_text(run.name)}, as predicted</h2><p>{_text(told)}</p>"
+            score = scored_text(run.prediction, run["step_time"].value)
+            yield f"<h2>{_text(run.name)}, as predicted</h2><p>{_text(score)}</p>"
     yield _figures(comparison)
     yield _picture(
         "One step of each run",
@@ -142,22 +140,6 @@ def _answer(comparison: Comparison) -> str:
     return f'<p class="answer">{"".join(parts)}</p>'
 
 
-def _where_made(comparison: Comparison) -> Iterator[str]:
-    told: dict[str, None] = {}
-    for run in comparison.runs:
-        manifest = run.run.manifest
-        machine = manifest.environment
-        told[
-            f"{manifest.workload.name} on {machine.gpu_name} "
-            f"({format_bytes(machine.gpu.memory_bytes if machine.gpu else None)}), "
-            f"driver {machine.driver or 'unknown'}, CUDA {machine.cuda_runtime or 'unknown'}, "
-            f"torch {machine.torch or 'unknown'}, {machine.cpu or 'CPU unknown'}, "
-            f"{manifest.created[:10]}"
-        ] = None
-    for line in told:
-        yield f'<p class="muted">{_text(line)}</p>'
-
-
 def _failures(comparison: Comparison) -> Iterator[str]:
     for run in comparison.runs:
         for failure in run.failures:
@@ -168,51 +150,46 @@ def _failures(comparison: Comparison) -> Iterator[str]:
         yield f'<p class="failed">{_text(f"{name}: {verdict}")}</p>'
 
 
-def _tiles(run: RunComparison) -> str:
-    cells = []
-    for metric in _TILES:
-        figure = run[metric]
-        if figure.value is None:
-            continue
-        plus = "+" if metric == "peak_reserved_change" and figure.value > 0 else ""
-        cells.append(
-            f'<div class="tile"><span>{_text(figure.metric.title)}</span>'
-            f"<b>{plus}{_text(figure.text)}</b><span>{_text(spread_text(figure))}</span></div>"
-        )
+def _tiles(comparison: Comparison, run: RunComparison) -> str:
+    cells = (
+        f'<div class="tile"><span>{_text(tile.label)}</span>'
+        f"<b>{_text(tile.value)}</b><span>{_text(tile.note)}</span></div>"
+        for tile in summary_tiles(comparison, run)
+    )
     return f'<div class="tiles">{"".join(cells)}</div>'
 
 
 def _difference(run: RunComparison, pictures: Mapping[str, str]) -> Iterator[str]:
-    title = f"Where the difference to {run.baseline} went"
-    found = run.waterfall
-    if found is None:
-        why = _text(f"Not told: {run.waterfall_reason}.")
+    title = f"Where the time went vs {run.baseline}"
+    waterfall = run.waterfall
+    if waterfall is None:
+        why = _text(f"Not available: {run.waterfall_reason}.")
         yield f'<h2>{_text(title)}</h2><p class="muted">{why}</p>'
         return
     note = (
         "Clean medians are the whole, and the parts add up to their difference; the traced passes "
-        f"only divide it. The remainder, {format_percent(found.remainder_share)} of the step of "
-        f"{found.baseline}, is what they do not explain. {ranks_method(found)}".rstrip()
+        f"only divide it. The remainder, {format_percent(waterfall.remainder_share)} of the step "
+        f"of {waterfall.baseline}, is what they do not explain. {ranks_method(waterfall)}".rstrip()
     )
     yield _picture(title, pictures.get("waterfall"), note)
-    for by, shares in (("Module", found.modules), ("Operator", found.operators)):
+    for by, shares in (("Module", waterfall.modules), ("Operator", waterfall.operators)):
         yield _shares(by, shares)
 
 
 def _shares(by: str, shares: tuple[StepShare, ...]) -> str:
     shown = shares[:_MOST_SHARES]
     causes = [
-        place
-        for place, _ in enumerate(Cause)
-        if any(share.saved.items()[place][1] for share in shown)
+        index
+        for index, _ in enumerate(Cause)
+        if any(share.saved.items()[index][1] for share in shown)
     ]
     head = [f"{by}, largest difference first", "difference"]
-    head += [list(Cause)[place].value for place in causes]
+    head += [list(Cause)[index].value for index in causes]
     rows: list[Row] = [
         [
             short_name(printable(share.label)),
             _signed(-share.saved.total),
-            *(_signed(-share.saved.items()[place][1]) for place in causes),
+            *(_signed(-share.saved.items()[index][1]) for index in causes),
         ]
         for share in shown
     ]
@@ -229,36 +206,36 @@ def _figures(comparison: Comparison) -> str:
             figures = [run[metric.id] for run in comparison.runs]
             if all(figure.value is None for figure in figures):
                 continue
-            title = f"{metric.title}, est." if metric.estimate else metric.title
+            title = metric_title(metric)
             cells = [(figure.text, spread_text(figure)) for figure in figures]
             rows.append([title, *cells, metric.source.value])
         if rows:
             groups.append((section, rows))
     head = ["", *(run.name for run in comparison.runs), "pass"]
-    return f'<section class="sheet"><h2>Figures</h2>{_table(head, groups)}</section>'
+    return f'<section class="sheet"><h2>Metrics</h2>{_table(head, groups)}</section>'
 
 
-def _kernels(found: KernelTable) -> str:
-    shown = found.rows[:_MOST_KERNELS]
+def _kernels(table: KernelTable) -> str:
+    shown = table.rows[:_MOST_KERNELS]
     if not shown:
         return ""
     head = ["Kernel", "category"]
-    for place, run in enumerate(found.runs):
-        head += [run, "change"] if found.changes(place) else [run]
+    for column, run in enumerate(table.runs):
+        head += [run, "change"] if table.changes(column) else [run]
     rows: list[Row] = []
     for row in shown:
         cells: Row = [short_name(printable(row.name)), row.category.value]
-        for place, (use, change) in enumerate(zip(row.uses, row.changes, strict=True)):
+        for column, (use, change) in enumerate(zip(row.uses, row.changes, strict=True)):
             count = f"× {format_count(use.count)}" if use else ""
             cells.append((format_ns(use.total_ns if use else None), count))
-            if found.changes(place):
+            if table.changes(column):
                 cells.append(_signed(change) if change else "0" if use and change == 0 else "–")
         rows.append(cells)
-    changed = any(found.changes(place) for place, _ in enumerate(found.runs))
+    changed = any(table.changes(column) for column, _ in enumerate(table.runs))
     order = "largest change" if changed else "longest"
-    note = f"{len(shown)} of {format_count(len(found.rows))}, {order} first"
+    note = f"{len(shown)} of {format_count(len(table.rows))}, {order} first"
     return (
-        f'<section class="sheet"><h2>Kernels, copies and sets per traced step</h2>'
+        f'<section class="sheet"><h2>Kernels, memcpy and memset per traced step</h2>'
         f'<p class="muted">{note}</p>{_table(head, [("", rows)])}</section>'
     )
 
@@ -273,7 +250,7 @@ def _weak(comparison: Comparison) -> Iterator[str]:
         f"{', '.join(runs)}: {reason}: {', '.join(titles)}"
         for (reason, titles), runs in _absent(comparison).items()
     ]
-    for title, lines in (("What makes figures weak", weak), ("What is absent, and why", missing)):
+    for title, lines in (("Low-confidence metrics", weak), ("What is absent, and why", missing)):
         if lines:
             items = "".join(f"<li>{_text(line)}</li>" for line in lines)
             yield f"<h2>{title}</h2><ul>{items}</ul>"
@@ -281,15 +258,15 @@ def _weak(comparison: Comparison) -> Iterator[str]:
 
 def _absent(comparison: Comparison) -> dict[tuple[str, tuple[str, ...]], list[str]]:
     """The runs that lack the same figures for the same reason."""
-    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    runs_by_reason: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for run in comparison.runs:
         absent: dict[str, list[str]] = {}
         for figure in run.figures:
             if figure.reason is not None:
                 absent.setdefault(figure.reason, []).append(figure.metric.title)
         for reason, titles in absent.items():
-            found.setdefault((reason, tuple(titles)), []).append(run.name)
-    return found
+            runs_by_reason.setdefault((reason, tuple(titles)), []).append(run.name)
+    return runs_by_reason
 
 
 def _picture(title: str, picture: str | None, note: str, kind: str = "") -> str:
@@ -305,13 +282,16 @@ def _picture(title: str, picture: str | None, note: str, kind: str = "") -> str:
 def _table(head: list[str], groups: Iterable[tuple[str, list[Row]]]) -> str:
     """A table in groups with a heading each; a cell of two texts has the second below the first.
     All columns but the first, and those of words at the ends, are of numbers."""
-    words = {place for place, one in enumerate(head) if place == 0 or one in ("category", "pass")}
+    words = {
+        column for column, text in enumerate(head) if column == 0 or text in ("category", "pass")
+    }
 
-    def kind(place: int) -> str:
-        return "name" if place == 0 else "" if place in words else "n"
+    def kind(column: int) -> str:
+        return "name" if column == 0 else "" if column in words else "n"
 
     cells = (
-        f'<th scope="col" class="{kind(place)}">{_text(one)}</th>' for place, one in enumerate(head)
+        f'<th scope="col" class="{kind(column)}">{_text(text)}</th>'
+        for column, text in enumerate(head)
     )
     parts = [f"<thead><tr>{''.join(cells)}</tr></thead>"]
     for title, rows in groups:
@@ -319,7 +299,7 @@ def _table(head: list[str], groups: Iterable[tuple[str, list[Row]]]) -> str:
         parts.append("<tbody>" + (f'<tr class="section">{above}</tr>' if above else ""))
         for row in rows:
             shown = (
-                f'<td class="{kind(place)}">{_cell(one)}</td>' for place, one in enumerate(row)
+                f'<td class="{kind(column)}">{_cell(text)}</td>' for column, text in enumerate(row)
             )
             parts.append(f"<tr>{''.join(shown)}</tr>")
         parts.append("</tbody>")

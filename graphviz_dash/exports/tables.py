@@ -43,8 +43,11 @@ class TableSummary:
     """What was written."""
 
     path: Path
+    """The file."""
     rows: int
+    """Rows without the header."""
     columns: tuple[str, ...]
+    """Names of the columns, in order."""
 
 
 def node_frame(whole: WholeGraph, measured: MeasuredGraph | Missing) -> pl.DataFrame:
@@ -59,14 +62,14 @@ def node_frame(whole: WholeGraph, measured: MeasuredGraph | Missing) -> pl.DataF
 
 
 def _slack(measured: MeasuredGraph | Missing, name: tuple[str, int]) -> dict[str, object]:
-    place = None if isinstance(measured, Missing) else measured.index_of.get(name)
-    if isinstance(measured, Missing) or place is None or measured.p50[place] == NOT_SEEN:
+    index = None if isinstance(measured, Missing) else measured.index_of.get(name)
+    if isinstance(measured, Missing) or index is None or measured.p50[index] == NOT_SEEN:
         return {}
     return {
-        "p99_ns": int(measured.p99[place]),
-        "slack_ns": int(measured.slack[place]),
-        "lost_before_ns": measured.lost[place],
-        "on_critical_path": place in measured.critical,
+        "p99_ns": int(measured.p99[index]),
+        "slack_ns": int(measured.slack[index]),
+        "lost_before_ns": measured.lost[index],
+        "on_critical_path": index in measured.critical,
     }
 
 
@@ -194,7 +197,7 @@ _KERNEL_SCHEMA: Final = {
 
 def _node(row: NodeRow) -> dict[str, object]:
     origin, times = row.origin, row.times
-    found: dict[str, object] = {
+    columns: dict[str, object] = {
         "kind": row.node.kind.value,
         "name": row.node.label,
         "category": row.category.value,
@@ -215,15 +218,15 @@ def _node(row: NodeRow) -> dict[str, object]:
         "timed_in": times.timed_in,
         "note": times.note,
     }
-    return found | _parameters(row.node)
+    return columns | _parameters(row.node)
 
 
 def _parameters(node: GraphNode) -> dict[str, object]:
     """The columns that the node's kind fills."""
-    found: dict[str, object] = {"bodies": " ".join(node.bodies)} if node.bodies else {}
+    columns: dict[str, object] = {"bodies": " ".join(node.bodies)} if node.bodies else {}
     match node.params:
         case KernelParams() as kernel:
-            found |= {
+            columns |= {
                 "mangled": kernel.name,
                 "dynamic_shared_bytes": kernel.dynamic_shared,
                 "static_shared_bytes": kernel.static_shared,
@@ -233,22 +236,22 @@ def _parameters(node: GraphNode) -> dict[str, object]:
                 "priority": kernel.priority,
             }
             for what, size in (("grid", kernel.grid), ("block", kernel.block)):
-                told = size or (None, None, None)
-                found |= {f"{what}_{axis}": n for axis, n in zip("xyz", told, strict=True)}
+                extent = size or (None, None, None)
+                columns |= {f"{what}_{axis}": n for axis, n in zip("xyz", extent, strict=True)}
         case MemcpyParams(bytes=count) | MemsetParams(bytes=count):
-            found["bytes"] = count
+            columns["bytes"] = count
         case MemAllocParams(bytes=count, device=device):
-            found |= {"bytes": count, "device": device}
+            columns |= {"bytes": count, "device": device}
         case MemFreeParams(allocated_by=by):
-            found["allocated_by"] = by
+            columns["allocated_by"] = by
         case EventParams(event=number):
-            found["event"] = number
+            columns["event"] = number
         case SemaphoreParams(semaphores=numbers):
-            found["semaphores"] = " ".join(map(str, numbers))
+            columns["semaphores"] = " ".join(map(str, numbers))
         case HostParams(function=function):
-            found["function"] = function
+            columns["function"] = function
         case BatchMemOpParams(operations=operations):
-            found["operations"] = ", ".join(operations)
+            columns["operations"] = ", ".join(operations)
         case ConditionalParams(type=kind):
-            found["conditional"] = None if kind is None else kind.value
-    return found
+            columns["conditional"] = None if kind is None else kind.value
+    return columns

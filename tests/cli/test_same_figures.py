@@ -73,7 +73,7 @@ def _report_tells(file: Path, runs: dict[str, Any]) -> None:
     """The table of figures: a row for each metric that is known, a cell for each run, in which
     "-" stands for what is not, never 0."""
     table = (
-        file.read_text(encoding="utf-8").partition("<h2>Figures</h2>")[2].partition("</table>")[0]
+        file.read_text(encoding="utf-8").partition("<h2>Metrics</h2>")[2].partition("</table>")[0]
     )
     rows = {}
     for row in re.findall(r"<tr>(<td.*?)</tr>", table):

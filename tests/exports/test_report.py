@@ -17,7 +17,7 @@ from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.kernel_table import kernel_table
 from graphviz_dash.analysis.step.waterfall import Cause
-from graphviz_dash.charts.static.report import Stills, stills
+from graphviz_dash.charts.static.report import StaticCharts, static_charts
 from graphviz_dash.cli.main import main
 from graphviz_dash.exports.report import report
 from graphviz_dash.ingest.load import load_experiment
@@ -50,8 +50,8 @@ class Page(HTMLParser):
         self.text += data
 
 
-def page_of(result: Comparison, drawn: Stills | None = None) -> str:
-    drawn = stills(result) if drawn is None else drawn
+def page_of(result: Comparison, drawn: StaticCharts | None = None) -> str:
+    drawn = static_charts(result) if drawn is None else drawn
     kernels = kernel_table(result.experiment, result.baseline)
     return report(result, kernels, drawn.pictures, (drawn.light, drawn.dark)).decode()
 
@@ -78,7 +78,7 @@ class TestContent:
             assert weakness.text in page.text
 
     def test_every_picture_is_there_and_its_colours_are_declared(self, sample: Comparison) -> None:
-        drawn = stills(sample)
+        drawn = static_charts(sample)
         assert set(drawn.pictures) == {"waterfall", "where", "break-even", "timeline", "graph"}
         used = set(re.findall(r"var\((--s[0-9a-f]{12})\)", "".join(drawn.pictures.values())))
         for declared in (drawn.light, drawn.dark):

@@ -21,6 +21,7 @@ from graphviz_dash.errors import InputError, printable
 from graphviz_dash.exports.dot import export_dot
 from graphviz_dash.exports.tables import as_csv, as_parquet, node_frame, write_table
 from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph, EdgeType, GraphEdge
 from tests.analysis.nodes.test_whole_graph import whole_of
 from tests.analysis.replays.test_conditionals import GRAPHS
@@ -95,7 +96,10 @@ class TestDot:
 
 class TestTables:
     def test_a_row_for_each_node(self, toy: Path, tmp_path: Path) -> None:
-        frame = node_frame(whole_graph(load_experiment(toy).runs[1], "graph-0"), "not asked for")
+        frame = node_frame(
+            whole_graph(load_experiment(toy).runs[1], "graph-0"),
+            Missing(Fact.TRACED_PASS, "not asked for"),
+        )
         write_table(frame, tmp_path / "t.parquet")
         read = pl.read_parquet(tmp_path / "t.parquet")
         assert read.equals(frame)
@@ -109,7 +113,7 @@ class TestTables:
 
     def test_bodies_follow_the_graph_that_holds_them(self) -> None:
         whole = whole_of(GRAPHS, [["m0", "yes", "shared", "turn", "shared", "m4"]])
-        frame = node_frame(whole, "not asked for")
+        frame = node_frame(whole, Missing(Fact.TRACED_PASS, "not asked for"))
         assert frame["graph"].unique(maintain_order=True).to_list() == [g.id for g in GRAPHS]
         rows = {(row["graph"], row["node"]): row for row in frame.to_dicts()}
         assert len(rows) == frame.height == sum(len(graph.nodes) for graph in GRAPHS)
@@ -130,7 +134,9 @@ class TestTables:
 
     @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
     def test_a_formula_is_no_formula_in_csv(self, tmp_path: Path, start: str) -> None:
-        frame = node_frame(_named(f"{start}HYPERLINK(1)", "a=b"), "not asked for")
+        frame = node_frame(
+            _named(f"{start}HYPERLINK(1)", "a=b"), Missing(Fact.TRACED_PASS, "not asked for")
+        )
         write_table(frame, tmp_path / "t.csv")
         with (tmp_path / "t.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))

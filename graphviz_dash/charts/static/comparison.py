@@ -37,14 +37,14 @@ _HATCH: Final = (
 )
 
 
-def waterfall_still(found: Waterfall, modes: tuple[ExecutionMode, ExecutionMode]) -> str:
+def static_waterfall(waterfall: Waterfall, modes: tuple[ExecutionMode, ExecutionMode]) -> str:
     """From the baseline's step down to the run's, a bar for each cause."""
-    longest = max(found.before_ns, found.after_ns, 1)
+    longest = max(waterfall.before_ns, waterfall.after_ns, 1)
     scale = (WIDTH - _LEFT - _RIGHT) / longest
-    at = found.before_ns
+    at = waterfall.before_ns
     hatch = _HATCH.format(id="rest", stroke=colour(REMAINDER))
-    rows = [(found.baseline, 0, at, colour(MODE[modes[0]]), "", format_ns(at))]
-    for cause, saved in found.causes:
+    rows = [(waterfall.baseline, 0, at, colour(MODE[modes[0]]), "", format_ns(at))]
+    for cause, saved in waterfall.causes:
         shade = colour(SAVED if saved >= 0 else ADDED)
         extra = ""
         if cause is Cause.REMAINDER:
@@ -53,33 +53,42 @@ def waterfall_still(found: Waterfall, modes: tuple[ExecutionMode, ExecutionMode]
         low, high = min(at, at - saved), max(at, at - saved)
         rows.append((cause.value, low, high, shade, extra, f"{sign}{format_ns(abs(saved))}"))
         at -= saved
-    last = (found.run, 0, found.after_ns, colour(MODE[modes[1]]), "", format_ns(found.after_ns))
+    last = (
+        waterfall.run,
+        0,
+        waterfall.after_ns,
+        colour(MODE[modes[1]]),
+        "",
+        format_ns(waterfall.after_ns),
+    )
     parts = [hatch]
-    for place, (name, low, high, fill, extra, shown) in enumerate([*rows, last]):
-        y = place * _ROW
+    for index, (name, low, high, fill, extra, shown) in enumerate([*rows, last]):
+        y = index * _ROW
         x = _LEFT + low * scale
         parts.append(words(_LEFT - 10, y + 19, fitted(name, _LEFT - 14, 13), "", "end"))
         wide = max((high - low) * scale, 1.0)
         parts.append(rectangle(x, y + 4, wide, _ROW - 8, fill, extra=extra))
         parts.append(words(x + wide + 8, y + 19, shown, "num"))
-    said = f"From {found.baseline}, {format_ns(found.before_ns)}, to {found.run}, by cause"
+    said = (
+        f"From {waterfall.baseline}, {format_ns(waterfall.before_ns)}, to {waterfall.run}, by cause"
+    )
     return drawing(WIDTH, (len(rows) + 1) * _ROW, said, "".join(parts))
 
 
-def where_still(comparison: Comparison) -> str | None:
+def static_time_by_category(comparison: Comparison) -> str | None:
     """A bar for each run: a clean step, divided into GPU work by category and idle time."""
     runs = [(run.name, run.where) for run in comparison.runs if run.where is not None]
-    known = [(name, where) for name, where in runs if where is not None]
-    if not known:
+    measured = [(name, where) for name, where in runs if where is not None]
+    if not measured:
         return None
-    longest = max(max(where.step_ns, where.busy_ns) for _, where in known)
+    longest = max(max(where.step_ns, where.busy_ns) for _, where in measured)
     scale = (WIDTH - _LEFT - _RIGHT) / max(longest, 1)
-    used = {part.category for _, where in known for part in where.parts}
-    entries = [(one.value, CATEGORY[one]) for one in Category if one in used]
+    used = {part.category for _, where in measured for part in where.parts}
+    entries = [(category.value, CATEGORY[category]) for category in Category if category in used]
     shown, top = legend([*entries, ("GPU idle", IDLE)], _LEFT, 12, WIDTH)
     parts = [_HATCH.format(id="idle", stroke=colour(IDLE)), shown]
-    for place, (name, where) in enumerate(known):
-        y, x = top + place * _ROW, _LEFT
+    for index, (name, where) in enumerate(measured):
+        y, x = top + index * _ROW, _LEFT
         parts.append(words(_LEFT - 10, y + 19, fitted(name, _LEFT - 14, 13), "", "end"))
         for part in where.parts:
             tip = f"{part.category.value}: {format_ns(part.ns)}"
@@ -93,26 +102,26 @@ def where_still(comparison: Comparison) -> str | None:
             x += wide
         parts.append(words(x + 8, y + 19, format_ns(where.step_ns), "num"))
     said = "Where the time of a clean step goes, run by run"
-    return drawing(WIDTH, top + len(known) * _ROW, said, "".join(parts))
+    return drawing(WIDTH, top + len(measured) * _ROW, said, "".join(parts))
 
 
-def break_even_still(comparison: Comparison, found: BreakEven) -> str:
+def static_break_even(comparison: Comparison, costs: BreakEven) -> str:
     """Total time over the number of steps of a run and its baseline, with the 95% band."""
-    run, base = comparison[found.run], comparison[found.baseline]
+    run, base = comparison[costs.run], comparison[costs.baseline]
     height, left, bottom = 220.0, 70.0, 34.0
-    count = max(10, round(3 * min(found.most or found.replays, 3 * found.replays)))
-    before = found.step_ns + found.saving_ns
-    high = max(before * count, before * count - found.saved(count)[0], found.one_off_ns)
+    count = max(10, round(3 * min(costs.most or costs.replays, 3 * costs.replays)))
+    before = costs.step_ns + costs.saving_ns
+    high = max(before * count, before * count - costs.saved(count)[0], costs.one_off_ns)
 
     def point(number: float, ns: float) -> str:
         x = left + (WIDTH - left - _RIGHT) * number / count
         return f"{x:.1f} {height - bottom - (height - bottom - 16) * ns / high:.1f}"
 
-    def ends(place: int) -> list[str]:
-        totals = [(one, before * one - found.saved(one)[place]) for one in (0, count)]
-        return [point(*one) for one in totals]
+    def ends(bound: int) -> list[str]:
+        totals = [(steps, before * steps - costs.saved(steps)[bound]) for steps in (0, count)]
+        return [point(*total) for total in totals]
 
-    own, other = (colour(MODE[drawn_mode(one.run)]) for one in (run, base))
+    own, other = (colour(MODE[drawn_mode(side.run)]) for side in (run, base))
     band = "L".join((*ends(2), *reversed(ends(0))))
     parts = [f'<path d="M{band}Z" style="fill:{own};opacity:.18"/>']
     parts += _axes(count, high, left, height, bottom)
@@ -123,13 +132,13 @@ def break_even_still(comparison: Comparison, found: BreakEven) -> str:
         parts.append(f'<path d="M{begin}L{end}" style="stroke:{stroke};fill:none;stroke-width:2"/>')
         x, y = map(float, end.split())
         parts.append(words(x + 8, y + 4, fitted(name, _RIGHT - 10, 12)))
-    at = point(found.replays, 0).split()[0]
+    at = point(costs.replays, 0).split()[0]
     parts.append(
         f'<path d="M{at} 10V{height - bottom:g}" style="stroke:{own};stroke-dasharray:3 3"/>'
     )
-    replays = counted(found.replays, "replay")
+    replays = counted(costs.replays, "replay")
     parts.append(words(float(at) + 6, 18, replays, "num"))
-    said = f"Total time over steps: {found.run} has paid for itself after {replays}"
+    said = f"Total time over steps: break-even of {costs.run} after {replays}"
     return drawing(WIDTH, height, said, "".join(parts))
 
 
@@ -150,4 +159,4 @@ def round_numbers(most: float) -> list[float]:
     """Round numbers from 0 to ``most``, at least 1, four to ten of them."""
     power = 10.0 ** math.floor(math.log10(max(most, 1)))
     step = next(step for step in (2, 1, 0.5, 0.2) if most / (step * power) >= 3)
-    return [place * step * power for place in range(int(most / (step * power)) + 1)]
+    return [index * step * power for index in range(int(most / (step * power)) + 1)]

@@ -45,14 +45,14 @@ text {{ fill: {ink}; }}
 """What a page around the drawing says of its texts, for a file of its own."""
 
 
-def dag_still(graph: FoldedGraph, name: str) -> str:
+def static_dag(graph: FoldedGraph, name: str) -> str:
     """The graph as the Graph page first shows it, coloured by the category of its work."""
-    return view_still(dag_view(graph, ColourBy.CATEGORY, _RATIO), name)
+    return static_view(dag_view(graph, ColourBy.CATEGORY, _RATIO), name)
 
 
 def view_file(view: DagView, name: str, dark: bool) -> str:
     """A view as an SVG file that needs nothing beside it, on paper of the theme's colour."""
-    drawn = view_still(view, name)
+    drawn = static_view(view, name)
     paper = rectangle(0, 0, 1e5, 1e5, colour(PAPER))
     used = variables(drawn + paper + colour(INK) + colour(MUTED))[1 if dark else 0]
     style = _STYLE.format(colours=used, ink=colour(INK), muted=colour(MUTED))
@@ -61,7 +61,7 @@ def view_file(view: DagView, name: str, dark: bool) -> str:
     return f"{head}><style>{style}</style>{paper}{content}"
 
 
-def view_still(view: DagView, name: str) -> str:
+def static_view(view: DagView, name: str) -> str:
     """A view as a drawing for a page; ``name`` is the graph's."""
     shades = [Shade(entry.light, entry.dark) for entry in view.legend]
     entries = [(entry.label, shade) for entry, shade in zip(view.legend, shades, strict=True)]
@@ -117,9 +117,9 @@ def _box(box: Box, view: DagView, shades: list[Shade]) -> str:
     if not box.open:
         parts.append(words(x + 11, y + 30, fitted(box.note, width - 22, 10.5), "tiny"))
     step = (width - 24) / max(1, len(box.strip))
-    edges = [x + 12 + step * place for place in range(len(box.strip) + 1)]
-    for place, (begin, end) in zip(box.strip, pairwise(edges), strict=True):
+    edges = [x + 12 + step * index for index in range(len(box.strip) + 1)]
+    for index, (begin, end) in zip(box.strip, pairwise(edges), strict=True):
         wide = max(end - begin - (1 if step > 4 else 0), 0.5)
-        parts.append(rectangle(begin, y + height - 14, wide, 7, colour(shades[place])))
+        parts.append(rectangle(begin, y + height - 14, wide, 7, colour(shades[index])))
     tip = f"<title>{text(whole)}</title>"
     return f"<g>{tip}{stack}{under}{over}{bar}{''.join(parts)}</g>"

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 from graphviz_dash.analysis.nodes.measured_graph import measure_graph, node_timing_replays
 from graphviz_dash.analysis.nodes.whole_graph import whole_graph
 from graphviz_dash.charts.dag.folded import folded
-from graphviz_dash.charts.static.comparison import break_even_still, waterfall_still, where_still
-from graphviz_dash.charts.static.dag import dag_still
+from graphviz_dash.charts.static.comparison import (
+    static_break_even,
+    static_time_by_category,
+    static_waterfall,
+)
+from graphviz_dash.charts.static.dag import static_dag
 from graphviz_dash.charts.static.svg import variables
-from graphviz_dash.charts.static.timeline import timeline_still
+from graphviz_dash.charts.static.timeline import static_timeline
 from graphviz_dash.charts.timeline.run import choose, run_timeline
 from graphviz_dash.model.absence import Missing
 
@@ -24,48 +28,51 @@ _MOST_RUNS = 8
 
 
 @dataclass(frozen=True)
-class Stills:
-    """Drawings as SVG by what they show: waterfall, where, break-even, timeline, graph. One that
-    cannot be drawn is not there. ``light`` and ``dark`` declare their colours, as CSS."""
+class StaticCharts:
+    """The charts of a report."""
 
     pictures: dict[str, str]
+    """SVG by what it shows: waterfall, where, break-even, timeline, graph; a chart that cannot be
+    drawn is not there."""
     light: str
+    """CSS that declares the colours of the charts on light pages."""
     dark: str
+    """The same on dark pages."""
 
 
-def stills(comparison: Comparison) -> Stills:
+def static_charts(comparison: Comparison) -> StaticCharts:
     """The drawings of ``comparison``: those about one run are about its fastest."""
     runs = [run.run for run in comparison.runs]
-    drawn = {
-        "where": where_still(comparison),
-        "timeline": timeline_still([choose(run_timeline(run), None) for run in runs[:_MOST_RUNS]]),
+    charts = {
+        "where": static_time_by_category(comparison),
+        "timeline": static_timeline([choose(run_timeline(run), None) for run in runs[:_MOST_RUNS]]),
         "graph": _graph(comparison, runs),
     }
     best = comparison.best
     if best is not None:
-        drawn |= _of_run(comparison, best)
-    pictures = {name: markup for name, markup in drawn.items() if markup is not None}
-    return Stills(pictures, *variables("".join(pictures.values())))
+        charts |= _of_run(comparison, best)
+    pictures = {name: markup for name, markup in charts.items() if markup is not None}
+    return StaticCharts(pictures, *variables("".join(pictures.values())))
 
 
 def _of_run(comparison: Comparison, run: RunComparison) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
+    pictures: dict[str, str | None] = {}
     if run.waterfall is not None and run.baseline is not None:
         modes = comparison[run.baseline].mode, run.mode
-        found["waterfall"] = waterfall_still(run.waterfall, modes)
+        pictures["waterfall"] = static_waterfall(run.waterfall, modes)
     if run.pays is not None:
-        found["break-even"] = break_even_still(comparison, run.pays)
-    return found
+        pictures["break-even"] = static_break_even(comparison, run.pays)
+    return pictures
 
 
 def _graph(comparison: Comparison, runs: list[Run]) -> str | None:
     """The largest graph of the fastest run; of the first run with a graph where that has none."""
     first = [comparison.best.run] if comparison.best is not None else []
-    run = next((one for one in (*first, *runs) if one.graphs), None)
+    run = next((graphed for graphed in (*first, *runs) if graphed.graphs), None)
     if run is None:
         return None
     whole = [graph for graph in run.graphs if graph.parent is None]
-    graph = max(whole, key=lambda one: len(one.nodes))
+    graph = max(whole, key=lambda captured: len(captured.nodes))
     measured = measure_graph(graph, run.graphs, node_timing_replays(run))
     drawn = folded(whole_graph(run, graph.id), None if isinstance(measured, Missing) else measured)
-    return dag_still(drawn, f"{run.name} {graph.id}")
+    return static_dag(drawn, f"{run.name} {graph.id}")

@@ -28,8 +28,8 @@ def colour(shade: Shade) -> str:
 def variables(markup: str) -> tuple[str, str]:
     """The declarations of every shade that ``markup`` uses: for light pages, and for dark ones."""
     used = sorted(set(_VARIABLE.findall(markup)))
-    light = "".join(f"--s{one}{other}:#{one};" for one, other in used)
-    dark = "".join(f"--s{one}{other}:#{other};" for one, other in used)
+    light = "".join(f"--s{first}{other}:#{first};" for first, other in used)
+    dark = "".join(f"--s{first}{other}:#{other};" for first, other in used)
     return light, dark
 
 
@@ -52,8 +52,8 @@ def rectangle(
     """A rectangle; ``tip`` is shown where the mouse rests, ``extra`` are more attributes."""
     inside = f"><title>{text(tip)}</title></rect>" if tip else "/>"
     more = f" {extra}" if extra else ""
-    place = f'x="{x:.2f}" y="{y:.2f}" width="{max(width, 0):.2f}" height="{max(height, 0):.2f}"'
-    return f'<rect {place} style="fill:{fill}"{more}{inside}'
+    position = f'x="{x:.2f}" y="{y:.2f}" width="{max(width, 0):.2f}" height="{max(height, 0):.2f}"'
+    return f'<rect {position} style="fill:{fill}"{more}{inside}'
 
 
 def words(x: float, y: float, value: object, kind: str = "", anchor: str = "start") -> str:

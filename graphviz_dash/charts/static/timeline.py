@@ -35,34 +35,37 @@ _CALL: Final = {
 }
 
 
-def timeline_still(runs: Sequence[ChosenRun]) -> str | None:
+def static_timeline(runs: Sequence[ChosenRun]) -> str | None:
     """The drawing; None when no run has a trace. All that a step's time holds is drawn, and nothing
     after it; slices too narrow to be told apart are merged."""
-    shown = [one for one in runs if one.timeline.problem is None]
+    shown = [chosen for chosen in runs if chosen.timeline.problem is None]
     if not shown:
         return None
-    longest = max(*(one.length for one in shown), 1)
+    longest = max(*(chosen.length for chosen in shown), 1)
     scale = (WIDTH - _LEFT - _AIR) / longest
     used: dict[str, Shade] = {}
     parts: list[str] = []
     y = 14.0
-    for one in shown:
-        title, top = f"{one.timeline.run}: {format_ns(one.length)}", y + 8
+    for chosen in shown:
+        title, top = f"{chosen.timeline.run}: {format_ns(chosen.length)}", y + 8
         parts.append(words(0, y, fitted(title, WIDTH / 2, 13), "strong"))
         y += 8
-        for lanes, name in ((one.timeline.lanes.gpu, "stream"), (one.timeline.lanes.cpu, "thread")):
-            labels = one.timeline.gpu_labels if name == "stream" else one.timeline.call_labels
+        for lanes, name in (
+            (chosen.timeline.lanes.gpu, "stream"),
+            (chosen.timeline.lanes.cpu, "thread"),
+        ):
+            labels = chosen.timeline.gpu_labels if name == "stream" else chosen.timeline.call_labels
             for lane in _busiest(lanes):
                 said = "" if lanes.sub[lane] else f"{name} {int(lanes.track[lane])}"
                 parts.append(words(_LEFT - 8, y + 12, said, "tiny", "end"))
-                window = _window(one)
+                window = _window(chosen)
                 for label, shade, path in _paths(lanes, lane, labels, window, scale, y):
                     used.setdefault(label, shade)
                     parts.append(f'<path d="{path}" style="fill:{colour(shade)}"/>')
                 rule = f"M{_LEFT:g} {y + _LANE:g}H{WIDTH:g}"
                 parts.append(f'<path d="{rule}" style="stroke:{colour(RULE)}"/>')
                 y += _LANE + 2
-        end = _LEFT + one.length * scale
+        end = _LEFT + chosen.length * scale
         mark = f"stroke:{colour(MUTED)};stroke-dasharray:2 2"
         parts.append(f'<path d="M{end:.1f} {top:g}V{y:g}" style="{mark}"/>')
         y += 20
@@ -72,10 +75,10 @@ def timeline_still(runs: Sequence[ChosenRun]) -> str | None:
     return drawing(WIDTH, below - 8, said, "".join(parts) + entries)
 
 
-def _window(one: ChosenRun) -> tuple[int, int]:
+def _window(chosen: ChosenRun) -> tuple[int, int]:
     """When the chosen step began and ended, in ns of its trace."""
-    begin = one.step.start if one.step is not None else one.origin
-    return begin, begin + one.length
+    begin = chosen.step.start if chosen.step is not None else chosen.origin
+    return begin, begin + chosen.length
 
 
 def _busiest(lanes: LaneSet) -> list[int]:

@@ -43,11 +43,11 @@ def calibrate_command(folder: Path, output: Path) -> None:
     machines, dates = [], []
     for path in find_experiments(folder):
         experiment = load_experiment(path)
-        found = recorded_workload(experiment)
-        if isinstance(found, Missing):
-            click.echo(printable(f"Left out: {path.name}: {found.reason}"), err=True)
+        workload = recorded_workload(experiment)
+        if isinstance(workload, Missing):
+            click.echo(printable(f"Left out: {path.name}: {workload.reason}"), err=True)
             continue
-        recorded.append(found)
+        recorded.append(workload)
         machines.append(experiment.runs[0].manifest.environment)
         dates.append(experiment.runs[0].manifest.created)
     names = dict.fromkeys(machine.gpu_name for machine in machines)
@@ -77,14 +77,14 @@ def _print(calibration: object) -> None:
     table = plain_table(
         "workload", "nodes", "streams", "measured", "predicted", "off by", right=range(1, 6)
     )
-    for one in calibration.samples:
+    for sample in calibration.samples:
         table.add_row(
-            cell(one.name),
-            cell(one.nodes),
-            cell(one.streams),
-            cell(format_ns(one.step_ns)),
-            cell(format_ns(round(one.predicted_ns))),
-            cell(f"{one.predicted_ns / one.step_ns - 1:+.1%}"),
+            cell(sample.name),
+            cell(sample.nodes),
+            cell(sample.streams),
+            cell(format_ns(sample.step_ns)),
+            cell(format_ns(round(sample.predicted_ns))),
+            cell(f"{sample.predicted_ns / sample.step_ns - 1:+.1%}"),
         )
     print_table(table)
     click.echo()

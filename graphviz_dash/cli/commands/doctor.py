@@ -14,18 +14,14 @@ import click
 
 from graphviz_dash.analysis.doctor import (
     EXIT_CODES,
-    Diagnosis,
     Outcome,
     diagnose,
-    difference_text,
-    evidence_text,
 )
 from graphviz_dash.bundle.read import read_bundle
-from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_json, print_table
-from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError, printable
+from graphviz_dash.cli.text.doctor import print_diagnosis
+from graphviz_dash.cli.text.output import print_json
+from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
 from graphviz_dash.exports.documents.doctor import doctor_document
-from graphviz_dash.model.doctor import CheckStatus, CodePlace, Finding
-from graphviz_dash.model.rules import RULES
 
 _INSTALL = "pip install 'graphviz-dash[collect]'"
 _STDERR: Final = 2
@@ -106,15 +102,15 @@ def doctor(
 
 def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
     """Runs the examination in a process of its own and tells what it wrote."""
-    place = json.dumps(["graphviz-dash", *sys.argv[1:]])
+    typed = json.dumps(["graphviz-dash", *sys.argv[1:]])
     with tempfile.NamedTemporaryFile(mode="r", encoding="utf-8", suffix=".bundles") as listing:
         process = subprocess.run(
             [
                 *(sys.executable, "-m", "collectors.doctor"),
-                *(f"--output={output}", f"--typed={place}", f"--written={listing.name}"),
+                *(f"--output={output}", f"--typed={typed}", f"--written={listing.name}"),
                 *arguments,
             ],
-            # What a program prints is talk here: stdout holds the report.
+            # What a program prints goes to stderr: stdout holds the report.
             stdout=_STDERR,
             check=False,
         )
@@ -141,66 +137,12 @@ def _tell(bundles: list[Path], as_json: bool) -> int:
         print_json("doctor", doctor_document(diagnoses))
     else:
         for path, diagnosis in zip(bundles, diagnoses, strict=True):
-            _print(path.name if len(bundles) > 1 else None, diagnosis)
+            print_diagnosis(path.name if len(bundles) > 1 else None, diagnosis)
     outcomes = {diagnosis.outcome for diagnosis in diagnoses}
     for outcome in (Outcome.ILLEGAL, Outcome.SILENT):
         if outcome in outcomes:
             return EXIT_CODES[outcome]
     return 0
-
-
-def _print(name: str | None, diagnosis: Diagnosis) -> None:
-    if name is not None:
-        print_heading(name)
-    click.echo(printable(diagnosis.verdict))
-    for number, finding in enumerate(diagnosis.findings, 1):
-        _print_finding(number, finding)
-    outputs = diagnosis.report.outputs
-    if outputs:
-        print_heading("After a replay, against an eager step from the same state")
-        table = plain_table("tensor", "shape", "difference")
-        for check in outputs[:8]:
-            shape = f"{check.dtype} {list(check.shape)}"
-            table.add_row(cell(check.name), cell(shape), cell(difference_text(check)))
-        print_table(table)
-    print_heading("Rules")
-    table = plain_table("rule", "outcome", "")
-    words = {
-        CheckStatus.PASSED: "passed",
-        CheckStatus.FOUND: "broken",
-        CheckStatus.NOT_CHECKED: "not checked",
-    }
-    for outcome in diagnosis.rules:
-        note = outcome.reason or (f"{outcome.findings} found" if outcome.findings else "")
-        table.add_row(cell(outcome.rule.id.value), cell(words[outcome.status]), cell(note))
-    print_table(table)
-
-
-def _print_finding(number: int, finding: Finding) -> None:
-    rule = RULES[finding.rule]
-    first = ", the first illegal call" if finding.first else ""
-    print_heading(f"{number}. {finding.severity.value}: {rule.title} [{rule.id.value}]{first}")
-    if finding.place is not None:
-        where = f" in {finding.place.function}" if finding.place.function else ""
-        click.echo(printable(f"   {finding.place.text}{where}"))
-        _print_code(finding.place)
-    parts = [("op", finding.op), ("stream", finding.stream), ("thread", finding.thread)]
-    told = ", ".join(f"{label} {value}" for label, value in parts if value)
-    if finding.calls is not None and finding.calls > 1:
-        told += f", {finding.calls:,} times in a step"
-    if told:
-        click.echo(printable(f"   {told}"))
-    if finding.message:
-        click.echo(printable(f"   error: {finding.message}"))
-    for one in finding.evidence:
-        click.echo(printable(f"   {one.name}: {evidence_text(one)}"))
-    click.echo(f"   do instead: {rule.advice}")
-
-
-def _print_code(place: CodePlace) -> None:
-    for number, line in enumerate(place.lines, place.first):
-        mark = ">" if number == place.line else " "
-        click.echo(printable(f"   {mark} {number:>5}  {line}").rstrip())
 
 
 def _require_collectors() -> None:

@@ -13,7 +13,7 @@ from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.kernel_table import kernel_table
 from graphviz_dash.analysis.nodes.measured_graph import measure_graph, node_timing_replays
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
-from graphviz_dash.charts.static.report import stills
+from graphviz_dash.charts.static.report import static_charts
 from graphviz_dash.cli.loading import loaded_experiment, loaded_run
 from graphviz_dash.errors import GraphvizDashError, InputError, printable
 from graphviz_dash.exports.dot import export_dot
@@ -103,7 +103,7 @@ def nodes(run: Path, file: Path, graph_id: str | None) -> None:
     """Write the nodes of a captured graph of a RUN, and of what it holds, as .csv or .parquet."""
     loaded = loaded_run(run)
     whole = _whole(loaded, graph_id)
-    graph = next(one for one in loaded.graphs if one.id == whole.table.graph.id)
+    graph = next(captured for captured in loaded.graphs if captured.id == whole.table.graph.id)
     measured = measure_graph(graph, loaded.graphs, node_timing_replays(loaded))
     summary = write_table(node_frame(whole, measured), file)
     _tell_file(file, f"{summary.rows:,} nodes, {len(summary.columns)} columns")
@@ -161,7 +161,7 @@ def html(experiment: Path, file: Path, baseline: str | None) -> None:
     """
     loaded = loaded_experiment(experiment)
     result = compare(loaded, baseline)
-    drawn = stills(result)
+    drawn = static_charts(result)
     kernels = kernel_table(loaded, result.baseline)
     size = write_report(result, kernels, drawn.pictures, (drawn.light, drawn.dark), file)
     _tell_file(file, f"{', '.join(drawn.pictures) or 'no picture'}; {format_bytes(size)}")
@@ -178,12 +178,12 @@ def _write_comparison(
 
 
 def _whole(run: Run, graph_id: str | None) -> WholeGraph:
-    known = [graph.id for graph in run.graphs]
-    if not known:
+    graph_ids = [graph.id for graph in run.graphs]
+    if not graph_ids:
         raise InputError(run.path, "a run without a captured graph", "a run of a graphed mode")
-    if graph_id is not None and graph_id not in known:
-        raise InputError(run.path, f"no graph {graph_id!r}", f"one of {', '.join(known)}")
-    return whole_graph(run, graph_id or known[0])
+    if graph_id is not None and graph_id not in graph_ids:
+        raise InputError(run.path, f"no graph {graph_id!r}", f"one of {', '.join(graph_ids)}")
+    return whole_graph(run, graph_id or graph_ids[0])
 
 
 def _tell_file(file: Path, held: str) -> None:
@@ -214,17 +214,17 @@ def _tell(summary: ExportSummary) -> None:
     click.echo(printable(str(summary.path)))
 
 
-def _tell_check(summary: ExportSummary, found: TraceCheck) -> None:
-    problems = list(found.problems)
+def _tell_check(summary: ExportSummary, check: TraceCheck) -> None:
+    problems = list(check.problems)
     for what, written, read in (
-        ("tracks", summary.tracks, found.tracks),
-        ("slices", summary.slices, found.slices),
-        ("flows", summary.flows, found.flows),
-        ("counter values", summary.counters, found.counters),
+        ("tracks", summary.tracks, check.tracks),
+        ("slices", summary.slices, check.slices),
+        ("flows", summary.flows, check.flows),
+        ("counter values", summary.counters, check.counters),
     ):
         if written != read:
             problems.append(f"{written:,} {what} were written, {read:,} are in the file")
     if problems:
-        more = f" (and {found.more_problems:,} more)" if found.more_problems else ""
+        more = f" (and {check.more_problems:,} more)" if check.more_problems else ""
         raise GraphvizDashError(f"{summary.path}: {'; '.join(problems)}{more}")
-    click.echo(f"checked: {found.packets:,} packets hold together", err=True)
+    click.echo(f"checked: {check.packets:,} packets hold together", err=True)

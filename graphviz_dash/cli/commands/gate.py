@@ -11,15 +11,12 @@ import click
 from graphviz_dash.analysis.comparison.gate import GateResult, baseline_of, gate
 from graphviz_dash.bundle.baseline import read_baseline
 from graphviz_dash.cli.loading import loaded_experiment
-from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_json, print_table
+from graphviz_dash.cli.text.gate import print_gate
+from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.documents.gate import gate_document
 from graphviz_dash.exports.gate import (
-    change_text,
-    in_order,
-    interval_text,
     summary,
-    verdict_text,
     write_baseline,
     write_summary,
 )
@@ -39,8 +36,8 @@ class Share(click.ParamType[float]):
         """The share as a fraction; 0 to 10 (1000%)."""
         if isinstance(value, float):
             return value
-        found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(%?)\s*", str(value), re.ASCII)
-        share = float(found[1]) / (100 if found[2] else 1) if found else -1.0
+        match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(%?)\s*", str(value), re.ASCII)
+        share = float(match[1]) / (100 if match[2] else 1) if match else -1.0
         if not 0 <= share <= 10:
             self.fail(f"{value!r} is no share such as 5% or 0.05", param, ctx)
         return share
@@ -115,15 +112,15 @@ def gate_command(
     elif to_stdout:
         click.echo(summary(result), nl=False)
     else:
-        _print(result)
+        print_gate(result)
     if not result.passed:
         raise click.exceptions.Exit(1)
 
 
 def _write(experiments: tuple[Path, ...], target: Path) -> None:
-    found = baseline_of([loaded_experiment(path) for path in experiments])
-    write_baseline(found, target)
-    for recording in found.recordings:
+    baseline = baseline_of([loaded_experiment(path) for path in experiments])
+    write_baseline(baseline, target)
+    for recording in baseline.recordings:
         for run in recording.runs:
             held = ", ".join((*run.series, *run.counts)) or "nothing to compare"
             failed = f"; {run.failure}" if run.failure is not None else ""
@@ -131,43 +128,11 @@ def _write(experiments: tuple[Path, ...], target: Path) -> None:
     click.echo(printable(str(target)))
 
 
-def _gate(experiment: Path, place: Path, limit: float) -> GateResult:
-    held = _baseline(place)
-    return gate(loaded_experiment(experiment), held, place, limit)
+def _gate(experiment: Path, baseline_path: Path, limit: float) -> GateResult:
+    held = _baseline(baseline_path)
+    return gate(loaded_experiment(experiment), held, baseline_path, limit)
 
 
-def _baseline(place: Path) -> Baseline:
+def _baseline(path: Path) -> Baseline:
     """A baseline from its file, or made of the experiment in a folder."""
-    return baseline_of([loaded_experiment(place)]) if place.is_dir() else read_baseline(place)
-
-
-def _print(result: GateResult) -> None:
-    click.echo(printable(f"{result.experiment}: {verdict_text(result)}"))
-    for broken in result.broken:
-        click.echo(printable(f"  {broken.run}: {broken.text}"))
-    if result.figures:
-        click.echo()
-        table = plain_table(
-            "run", "figure", "baseline", "now", "change", "99% interval", "", right=(2, 3, 4, 5)
-        )
-        for one in in_order(result.figures):
-            table.add_row(
-                cell(one.run),
-                cell(one.metric.title),
-                cell(one.metric.format(one.before)),
-                cell(one.metric.format(one.now)),
-                cell(change_text(one)),
-                cell(interval_text(one)),
-                cell(one.verdict.value),
-            )
-        print_table(table)
-    if result.host is not None:
-        click.echo(f"\n{result.host}")
-    for title, lines in (
-        ("Not the same as in the baseline", result.differences),
-        ("Not gated", result.notes),
-    ):
-        if lines:
-            print_heading(title)
-            for line in lines:
-                click.echo(printable(f"  {line}"))
+    return baseline_of([loaded_experiment(path)]) if path.is_dir() else read_baseline(path)

@@ -58,19 +58,19 @@ def import_command(
     memory snapshots of torch, and tells them apart by their content. The trace of a capture, that
     of its replays and a DOT whose names differ in no other word are joined into one run.
     """
-    single = not any(is_address(one) or Path(one).is_dir() for one in files)
+    single = not any(is_address(file) or Path(file).is_dir() for file in files)
     if join or (single and scheduler is None):
         results: list[Imported | NotImported] = [*_together(files, output, mode, join)]
     else:
         results = _each(files, output, mode, scheduler, workers)
-    written = [one for one in results if not isinstance(one, NotImported)]
-    passed = [one for one in results if isinstance(one, NotImported)]
+    written = [result for result in results if not isinstance(result, NotImported)]
+    refused = [result for result in results if isinstance(result, NotImported)]
     if as_json:
-        print_json("import", import_document(written, passed))
+        print_json("import", import_document(written, refused))
     else:
         for run in written:
             _print(run)
-    _say_passed(passed)
+    _print_refused(refused)
     if not written:
         raise click.exceptions.Exit(2)
 
@@ -115,17 +115,19 @@ def _order(result: Imported | NotImported) -> tuple[bool, str]:
     return path is None, str(path or "")
 
 
-def _say_passed(passed: list[NotImported]) -> None:
-    for one in passed[:_SHOWN]:
-        click.echo(printable(f"not imported: {', '.join(one.files)}: {one.reason}"), err=True)
-    if len(passed) > _SHOWN:
-        click.echo(f"and {len(passed) - _SHOWN:,} more", err=True)
+def _print_refused(refused: list[NotImported]) -> None:
+    for group in refused[:_SHOWN]:
+        click.echo(printable(f"not imported: {', '.join(group.files)}: {group.reason}"), err=True)
+    if len(refused) > _SHOWN:
+        click.echo(f"and {len(refused) - _SHOWN:,} more", err=True)
 
 
 def _print(written: Imported) -> None:
     click.echo(printable(shown(written.path)))
     for source in written.sources:
-        told = f"; {source.method}" if source.method else ""
-        click.echo(printable(f"  {source.name}: {source.kind}, {format_bytes(source.bytes)}{told}"))
+        method = f"; {source.method}" if source.method else ""
+        click.echo(
+            printable(f"  {source.name}: {source.kind}, {format_bytes(source.bytes)}{method}")
+        )
     for fact in written.absent:
         click.echo(printable(f"  without {fact.fact}: {fact.reason}"))

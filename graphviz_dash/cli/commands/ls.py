@@ -30,27 +30,27 @@ def ls(path: Path, as_json: bool) -> None:
         raise InputError(
             path, "a single run", "a folder of experiments", "Try: graphviz-dash show."
         )
-    found = [light_experiment(folder) for folder in find_experiments(path)]
+    experiments = [light_experiment(folder) for folder in find_experiments(path)]
     if as_json:
-        listed = [(compare(light.experiment), light.unreadable) for light in found]
+        listed = [(compare(light.experiment), light.unreadable) for light in experiments]
         print_json("ls", listing_document(listed))
     else:
-        _print(found, path)
-    unreadable = [text for light in found for _, text in light.unreadable]
+        _print(experiments, path)
+    unreadable = [text for light in experiments for _, text in light.unreadable]
     for text in unreadable:
         click.echo(printable(f"Error: {text}"), err=True)
     if unreadable:
         raise click.exceptions.Exit(2)
 
 
-def _print(found: list[LightExperiment], path: Path) -> None:
-    if not found:
+def _print(experiments: list[LightExperiment], path: Path) -> None:
+    if not experiments:
         click.echo(printable(f"No experiments under {path}"), err=True)
         return
     headings = ("run", "workload", "mode", "status", "step time", "speedup", "GPU", "date (UTC)")
     table = plain_table(*headings, right=(4, 5))
     unsound = []
-    for light in found:
+    for light in experiments:
         for run in compare(light.experiment).runs:
             manifest = run.run.manifest
             if run.speedup.value is not None and not run.sound:

@@ -7,25 +7,41 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import click
 
 from graphviz_dash.errors import InputError, MissingRequirementError
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def server_options(command: Callable[P, T]) -> Callable[P, T]:
+    """Adds --port and --host, where the dashboard listens."""
+    port = click.option(
+        "--port",
+        default=8501,
+        show_default=True,
+        type=click.IntRange(1, 65535),
+        metavar="PORT",
+        help="Port to listen on.",
+    )
+    host = click.option(
+        "--host",
+        default="127.0.0.1",
+        show_default=True,
+        metavar="ADDRESS",
+        help="Address to listen on; 0.0.0.0 lets other machines in.",
+    )
+    return port(host(command))
+
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@click.option(
-    "--port", default=8501, show_default=True, type=click.IntRange(1, 65535), metavar="PORT"
-)
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    metavar="ADDRESS",
-    help="Address to listen on; 0.0.0.0 lets other machines in.",
-)
+@server_options
 def serve(paths: tuple[Path, ...], port: int, host: str) -> None:
     """Serve the dashboard on the experiments under PATHS (default: this folder).
 
@@ -34,8 +50,18 @@ def serve(paths: tuple[Path, ...], port: int, host: str) -> None:
     folders = paths or (Path(),)
     for folder in folders:
         if not folder.is_dir():
-            found = "a file" if folder.exists() else "no such folder"
-            raise InputError(folder, found, "a folder that holds experiments")
+            actual = "a file" if folder.exists() else "no such folder"
+            raise InputError(folder, actual, "a folder that holds experiments")
+    serve_folders(folders, host, port)
+
+
+def serve_folders(folders: tuple[Path, ...], host: str, port: int) -> None:
+    """Serves the dashboard on ``folders`` until it is interrupted.
+
+    Raises:
+        MissingRequirementError: the port is taken, or the server cannot run here.
+        InputError: ``host`` is no address of this machine.
+    """
     require_free(host, port)
     shown = f"[{host}]" if ":" in host else host
     click.echo(f"http://{shown}:{port}")

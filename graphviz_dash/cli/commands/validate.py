@@ -80,7 +80,8 @@ def _contents(run: Run, entry: FileEntry) -> str:
                     return f"{counted(nodes, 'node')}, {counted(edges, 'edge')}"
         case FileRole.OBSERVERS if run.observers is not None:
             series = run.observers.observed
-            return f"{len(series)} series of {len({one.observer for one in series})} observers"
+            observers = {observed.observer for observed in series}
+            return f"{len(series)} series of {len(observers)} observers"
         case FileRole.CAPTURE_TRACE if run.capture_trace is not None:
             return _trace_text(run.capture_trace)
         case FileRole.REPLAY_TRACE if run.replay_trace is not None:

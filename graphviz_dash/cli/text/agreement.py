@@ -9,12 +9,13 @@ from graphviz_dash.units import format_count
 
 def agreement_lines(run: Run) -> list[str]:
     """Lines for people; none for a run without a node-id pass."""
-    found = run.node_ids
-    if found is None:
+    node_ids = run.node_ids
+    if node_ids is None:
         return []
     lines = [
-        f"Node-id pass: {format_count(len(found.rows))} records of {format_count(found.steps)} "
-        f"steps by {found.source}, {format_count(found.dropped)} lost"
+        f"Node-id pass: {format_count(len(node_ids.rows))} records of "
+        f"{format_count(node_ids.steps)} steps by {node_ids.source}, "
+        f"{format_count(node_ids.dropped)} lost"
     ]
     against = agreement(run)
     if against is None or against.share is None:

@@ -20,26 +20,28 @@ _LABEL: Final = 48
 
 def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, count: int) -> None:
     """The equation of every run that has one, then ``count`` modules and operators of ``best``."""
-    found = [run.waterfall for run in runs if run.waterfall is not None]
-    if not found:
+    waterfalls = [run.waterfall for run in runs if run.waterfall is not None]
+    if not waterfalls:
         return
-    print_heading("Where the difference went, saved per clean step (the traced passes divide it)")
-    causes = _causes(found)
+    print_heading(
+        "Where the time went vs the baseline, saved per clean step (the traced passes divide it)"
+    )
+    causes = _causes(waterfalls)
     names = [cause.value for cause in causes]
     table = plain_table("run", "baseline step", *names, "= step", right=range(1, 9))
-    for one in found:
-        saved = dict(one.saved.items())
+    for waterfall in waterfalls:
+        saved = dict(waterfall.saved.items())
         table.add_row(
-            cell(one.run),
-            cell(format_ns(one.before_ns)),
+            cell(waterfall.run),
+            cell(format_ns(waterfall.before_ns)),
             *(cell(signed_ns(saved[cause])) for cause in causes),
-            cell(format_ns(one.after_ns)),
+            cell(format_ns(waterfall.after_ns)),
         )
     print_table(table)
     click.echo()
-    for one in found:
-        click.echo(f"  {pairing_text(one)}")
-    for method in dict.fromkeys(filter(None, map(ranks_method, found))):
+    for waterfall in waterfalls:
+        click.echo(f"  {pairing_text(waterfall)}")
+    for method in dict.fromkeys(filter(None, map(ranks_method, waterfalls))):
         click.echo(f"  {method}")
     divided = best.waterfall if best is not None else None
     if divided is not None and count:
@@ -47,19 +49,23 @@ def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, 
         _print_shares(divided, "operator", divided.operators, count)
 
 
-def _causes(found: Sequence[Waterfall]) -> list[Cause]:
+def _causes(waterfalls: Sequence[Waterfall]) -> list[Cause]:
     """The causes in any of the equations, in order."""
-    known = {cause for one in found for cause, _ in one.causes}
-    return [cause for cause in Cause if cause in known]
+    present = {cause for waterfall in waterfalls for cause, _ in waterfall.causes}
+    return [cause for cause in Cause if cause in present]
 
 
-def pairing_text(found: Waterfall) -> str:
+def pairing_text(waterfall: Waterfall) -> str:
     """How the work of the two steps was paired, in words."""
     counts = ", ".join(
-        f"{format_count(count)} {kind.value}" for kind, count in found.pairs.counts.items() if count
+        f"{format_count(count)} {kind.value}"
+        for kind, count in waterfall.pairs.counts.items()
+        if count
     )
-    share = format_percent(found.remainder_share)
-    return f"{found.run}: {counts}; the remainder is {share} of the step of {found.baseline}"
+    share = format_percent(waterfall.remainder_share)
+    return (
+        f"{waterfall.run}: {counts}; the remainder is {share} of the step of {waterfall.baseline}"
+    )
 
 
 def signed_ns(value: int) -> str:
@@ -67,12 +73,14 @@ def signed_ns(value: int) -> str:
     return f"+{format_ns(-value)}" if value < 0 else f"-{format_ns(value)}" if value else "0 ns"
 
 
-def _print_shares(found: Waterfall, title: str, shares: tuple[StepShare, ...], count: int) -> None:
+def _print_shares(
+    waterfall: Waterfall, title: str, shares: tuple[StepShare, ...], count: int
+) -> None:
     shown = shares[:count]
     print_heading(
-        f"{found.run} by {title}, {len(shown)} of {len(shares)}, largest difference first"
+        f"{waterfall.run} by {title}, {len(shown)} of {len(shares)}, largest difference first"
     )
-    causes = _causes([found])
+    causes = _causes([waterfall])
     names = [cause.value for cause in causes]
     table = plain_table(title, "work", *names, "difference", right=range(1, 9))
     for share in shown:

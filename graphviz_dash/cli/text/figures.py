@@ -17,6 +17,7 @@ from graphviz_dash.errors import printable
 from graphviz_dash.exports.documents.values import shown
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.numbers import spread_text
+from graphviz_dash.narrative.summary import metric_title
 
 Column: TypeAlias = tuple[str, Sequence[Figure]]
 
@@ -25,25 +26,25 @@ def print_figures(columns: Sequence[Column]) -> None:
     """One table, by section of the registry, of the metrics that at least one run has."""
     if all(figure.value is None for _, figures in columns for figure in figures):
         return
-    found = {name: {figure.metric.id: figure for figure in figures} for name, figures in columns}
+    by_run = {name: {figure.metric.id: figure for figure in figures} for name, figures in columns}
     click.echo()
     headings = ["", *(part for name, _ in columns for part in (name, "spread")), "pass"]
-    table = plain_table(*headings, right=[1 + 2 * place for place in range(len(columns))])
+    table = plain_table(*headings, right=[1 + 2 * index for index in range(len(columns))])
     for title, metrics in SECTIONS.items():
         shown = [
             metric
             for metric in metrics
             if any(
                 metric.id in figures and figures[metric.id].value is not None
-                for figures in found.values()
+                for figures in by_run.values()
             )
         ]
         if not shown:
             continue
         table.add_row(cell(title, "bold"))
         for metric in shown:
-            cells = [cell(f"  {metric.title}{', est.' if metric.estimate else ''}")]
-            for figures in found.values():
+            cells = [cell(f"  {metric_title(metric)}")]
+            for figures in by_run.values():
                 figure = figures[metric.id]
                 cells += [cell(figure.text), cell(spread_text(figure), "dim")]
             table.add_row(*cells, cell(_pass(metric.source), "dim"))
@@ -81,11 +82,11 @@ def print_tracebacks(run: Run) -> None:
 
 def print_weaknesses(runs: Sequence[RunComparison]) -> None:
     """What makes figures weak, and what to do about it."""
-    found = [(run.name, weakness) for run in runs for weakness in run.weaknesses]
-    if not found:
+    named_weaknesses = [(run.name, weakness) for run in runs for weakness in run.weaknesses]
+    if not named_weaknesses:
         return
-    print_heading("Weak figures")
-    for name, weakness in found:
+    print_heading("Low-confidence metrics")
+    for name, weakness in named_weaknesses:
         advice = f" {weakness.advice}" if weakness.advice else ""
         click.echo(printable(f"  {name}: {weakness.text}.{advice}"))
 

@@ -51,8 +51,8 @@ def plain_table(*headings: str, right: Sequence[int] = ()) -> Table:
         header_style="bold",
         show_edge=False,
     )
-    for place, heading in enumerate(headings):
-        side: Literal["left", "right"] = "right" if place in right else "left"
+    for column, heading in enumerate(headings):
+        side: Literal["left", "right"] = "right" if column in right else "left"
         # Folded where it does not fit: an ellipsis would take away what was asked for.
         table.add_column(cell(heading), justify=side, overflow="fold")
     return table

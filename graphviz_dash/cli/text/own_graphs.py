@@ -1,4 +1,4 @@
-"""``graphviz-dash launch`` of an experiment: its own graphs, and what watching its steps costs."""
+"""An experiment's own graphs beside recordings of launch costs, and its profiler overhead."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ def print_own(name: str, experiment: Experiment, references: Mapping[str, Launch
         return
     for own in graphs[:_MOST_SENTENCES]:
         click.echo(printable(words.own_graph_sentence(own)))
-    measures = [one for one in LaunchMeasure if any(one in own.timings for own in graphs)]
+    measures = [
+        measure for measure in LaunchMeasure if any(measure in own.timings for own in graphs)
+    ]
     headings = ["run", "graph", "nodes", "straight", "roots", "width"]
-    headings += [words.MEASURE_TITLES[one] for one in measures] + ["chain", "of chain"]
+    headings += [words.MEASURE_TITLES[measure] for measure in measures] + ["chain", "of chain"]
     table = plain_table(*headings, right=range(2, len(headings)))
     for own in graphs:
         shape = own.shape
@@ -46,11 +48,15 @@ def print_own(name: str, experiment: Experiment, references: Mapping[str, Launch
             else (ABSENT,) * 3
         )
         timings = [
-            format_ns(own.timings[one].summary.median) if one in own.timings else ABSENT
-            for one in measures
+            format_ns(own.timings[measure].summary.median) if measure in own.timings else ABSENT
+            for measure in measures
         ]
-        known = own.chain
-        chain = (format_ns(known.ns), format_ratio(known.measured)) if known else (ABSENT, ABSENT)
+        chain_cost = own.chain
+        chain = (
+            (format_ns(chain_cost.ns), format_ratio(chain_cost.measured))
+            if chain_cost
+            else (ABSENT, ABSENT)
+        )
         texts = (own.run, own.name, format_count(own.nodes), *shaped, *timings, *chain)
         table.add_row(*(cell(text) for text in texts))
     print_table(table)
@@ -61,7 +67,7 @@ def print_own(name: str, experiment: Experiment, references: Mapping[str, Launch
 def print_observers(experiment: Experiment) -> None:
     """What each observer does to the steps of each run."""
     effects = [(run.name, observer_effect(run)) for run in experiment.runs]
-    print_heading("What watching costs")
+    print_heading("Profiler overhead")
     for name, effect in effects:
         if isinstance(effect, Missing):
             click.echo(printable(f"{name}: not known: {effect.reason}."))
@@ -81,10 +87,15 @@ def _print_effect(effect: ObserverEffect) -> None:
     for row in effect.rows:
         cells = [cell(observers.OBSERVER_TITLES[row.observer])]
         for measure in StepMeasure:
-            one = row.effects.get(measure)
-            cells.append(cell(ABSENT if one is None else format_ns(one.value)))
-            told = one is not None and one.beyond is not None
-            cells.append(cell(format_ratio(one.ratio) if one and told else "", "dim"))
+            effect_of_row = row.effects.get(measure)
+            cells.append(cell(ABSENT if effect_of_row is None else format_ns(effect_of_row.value)))
+            is_significant = effect_of_row is not None and effect_of_row.beyond is not None
+            cells.append(
+                cell(
+                    format_ratio(effect_of_row.ratio) if effect_of_row and is_significant else "",
+                    "dim",
+                )
+            )
         cells.append(cell(format_count(None if row.records is None else round(row.records))))
         table.add_row(*cells)
     print_table(table)

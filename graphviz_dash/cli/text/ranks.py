@@ -18,18 +18,18 @@ def print_ranks(modes: Sequence[ModeRanks]) -> None:
     if not modes:
         return
     print_heading("Ranks")
-    for found in modes:
-        click.echo(f"  {rank_sentence(found)}.")
+    for mode in modes:
+        click.echo(f"  {rank_sentence(mode)}.")
     click.echo()
     headings = (
         *("run", "rank", "step time", "launch CPU", "compute", "communication", "exposed"),
         *("waits", "transfers", "last"),
     )
     table = plain_table(*headings, right=range(1, len(headings)))
-    for found in modes:
-        last = {one.rank: one for one in found.lateness}
-        whole = sum(one.count for one in found.lateness)
-        for row in found.ranks:
+    for mode in modes:
+        last = {lateness.rank: lateness for lateness in mode.lateness}
+        whole = sum(lateness.count for lateness in mode.lateness)
+        for row in mode.ranks:
             late = last.get(row.rank)
             times = (row.compute, row.communication, row.exposed, row.wait, row.transfer)
             table.add_row(
@@ -47,9 +47,9 @@ def print_ranks(modes: Sequence[ModeRanks]) -> None:
         "Step time and launch CPU time are clean; the others are medians per traced step. Last: "
         "share of the collectives that the rank was the last to reach."
     )
-    for found in modes:
-        kinds = ", ".join(f"{format_count(n)} {kind.value}" for kind, n in found.kinds.items())
+    for mode in modes:
+        kinds = ", ".join(f"{format_count(n)} {kind.value}" for kind, n in mode.kinds.items())
         if kinds:
-            click.echo(f"  {found.name}: per step {kinds}. {clock_sentence(found)}".rstrip())
-        for note in rank_notes(found):
-            click.echo(printable(f"  {found.name}: {note}"))
+            click.echo(f"  {mode.name}: per step {kinds}. {clock_sentence(mode)}".rstrip())
+        for note in rank_notes(mode):
+            click.echo(printable(f"  {mode.name}: {note}"))

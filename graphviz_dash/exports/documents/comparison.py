@@ -50,42 +50,42 @@ def run_document(run: RunComparison) -> dict[str, object]:
 
 def scored_document(run: RunComparison) -> dict[str, object] | None:
     """The prediction of the run's step beside the measurement, in ns; the error is a fraction."""
-    found = run.prediction
-    if found is None:
+    prediction = run.prediction
+    if prediction is None:
         return None
     return {
-        "predicted": number(found.step_ns.value),
-        "low": number(found.step_ns.low),
-        "high": number(found.step_ns.high),
+        "predicted": number(prediction.step_ns.value),
+        "low": number(prediction.step_ns.low),
+        "high": number(prediction.step_ns.high),
         "measured": number(run["step_time"].value),
         "error": run["prediction_error"].value,
     }
 
 
-def break_even_document(found: BreakEven) -> dict[str, object]:
+def break_even_document(costs: BreakEven) -> dict[str, object]:
     """What a run costs once, and what replays have saved, in ns."""
     return {
-        "one_off": number(found.one_off_ns),
-        "parts": [{"part": name, "ns": number(ns)} for name, ns in found.parts],
-        "warm_up": found.warm_up_ns,
+        "one_off": number(costs.one_off_ns),
+        "parts": [{"part": name, "ns": number(ns)} for name, ns in costs.parts],
+        "warm_up": costs.warm_up_ns,
         "saving": {
-            "value": number(found.saving_ns),
-            "low": number(found.low_ns),
-            "high": number(found.high_ns),
+            "value": number(costs.saving_ns),
+            "low": number(costs.low_ns),
+            "high": number(costs.high_ns),
         },
-        "replays": {"value": found.replays, "low": found.fewest, "high": found.most},
-        "replays_with_warm_up": found.discarded,
+        "replays": {"value": costs.replays, "low": costs.fewest, "high": costs.most},
+        "replays_with_warm_up": costs.discarded,
         "curve": [
             dict(
-                zip(("replays", "low", "saved", "high"), (count, *found.saved(count)), strict=True)
+                zip(("replays", "low", "saved", "high"), (count, *costs.saved(count)), strict=True)
             )
-            for count in found.powers()
+            for count in costs.powers()
         ],
     }
 
 
 def coverage_document(coverage: Coverage) -> dict[str, object]:
-    """What stayed eager, per traced step, in ns; the shares themselves are among the figures."""
+    """What was not captured, per traced step, in ns; the shares are among the figures."""
     return {
         "stayed_eager": [
             {
@@ -148,27 +148,30 @@ def comparison_document(
     }
 
 
-def waterfall_document(found: Waterfall) -> dict[str, object]:
+def waterfall_document(waterfall: Waterfall) -> dict[str, object]:
     """The equation, in ns: ``saved`` is ``before`` less ``after`` by cause."""
     return {
-        "baseline": found.baseline,
-        "before": {"step": found.before_ns, **asdict(found.before)},
-        "after": {"step": found.after_ns, **asdict(found.after)},
-        "saved": {"step": found.before_ns - found.after_ns, **asdict(found.saved)},
-        "remainder_share": found.remainder_share,
-        "scales": {"before": found.scales[0], "after": found.scales[1]},
-        "modules": [_share_document(share) for share in found.modules],
-        "operators": [_share_document(share) for share in found.operators],
+        "baseline": waterfall.baseline,
+        "before": {"step": waterfall.before_ns, **asdict(waterfall.before)},
+        "after": {"step": waterfall.after_ns, **asdict(waterfall.after)},
+        "saved": {"step": waterfall.before_ns - waterfall.after_ns, **asdict(waterfall.saved)},
+        "remainder_share": waterfall.remainder_share,
+        "scales": {"before": waterfall.scales[0], "after": waterfall.scales[1]},
+        "modules": [_share_document(share) for share in waterfall.modules],
+        "operators": [_share_document(share) for share in waterfall.operators],
         "pairs": {
-            "counts": {kind.value: count for kind, count in found.pairs.counts.items()},
-            "methods": found.pairs.methods,
+            "counts": {kind.value: count for kind, count in waterfall.pairs.counts.items()},
+            "methods": waterfall.pairs.methods,
             "steps": {
                 side: {
                     "like": work.matching_steps,
                     "taken": work.traced_steps,
                     "work": len(work.items),
                 }
-                for side, work in (("before", found.pairs.before), ("after", found.pairs.after))
+                for side, work in (
+                    ("before", waterfall.pairs.before),
+                    ("after", waterfall.pairs.after),
+                )
             },
         },
     }

@@ -56,7 +56,7 @@ def graph_pair_document(
 
 def _side_document(side: DiffSide) -> dict[str, object]:
     """One side of a diff: its run and graph."""
-    graph = next(one for one in side.run.graphs if one.id == side.graph)
+    graph = next(captured for captured in side.run.graphs if captured.id == side.graph)
     return {
         "path": shown(side.run.path),
         "graph": graph.id,
@@ -83,8 +83,12 @@ def _diff_document(
                 "label": node.label,
                 "moved": node.moved,
                 "fields": [
-                    {"field": one.field, "before": one.before, "after": one.after}
-                    for one in node.fields
+                    {
+                        "field": difference.field,
+                        "before": difference.before,
+                        "after": difference.after,
+                    }
+                    for difference in node.fields
                 ],
                 "median_a": number(before),
                 "median_b": number(after),

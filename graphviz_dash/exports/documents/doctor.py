@@ -37,12 +37,12 @@ def _process_document(diagnosis: Diagnosis) -> dict[str, object]:
         ],
         "rules": [
             {
-                "rule": one.rule.id.value,
-                "status": one.status.value,
-                "reason": one.reason,
-                "findings": one.findings,
+                "rule": outcome.rule.id.value,
+                "status": outcome.status.value,
+                "reason": outcome.reason,
+                "findings": outcome.findings,
             }
-            for one in diagnosis.rules
+            for outcome in diagnosis.rules
         ],
         "outputs": [msgspec.to_builtins(check) for check in report.outputs],
     }

@@ -18,16 +18,16 @@ from graphviz_dash.narrative.device_launch import finding_text
 
 def agreement_document(run: Run) -> dict[str, object] | None:
     """How alignment agrees with the node ids of a run; None for a run without a node-id pass."""
-    found = run.node_ids
-    if found is None:
+    node_ids = run.node_ids
+    if node_ids is None:
         return None
     against = agreement(run)
     return {
-        "source": found.source,
-        "steps": found.steps,
-        "records": len(found.rows),
-        "dropped": found.dropped,
-        "outside": found.outside,
+        "source": node_ids.source,
+        "steps": node_ids.steps,
+        "records": len(node_ids.rows),
+        "dropped": node_ids.dropped,
+        "outside": node_ids.outside,
         "compared": 0 if against is None else against.rows,
         "agreeing": 0 if against is None else against.agreeing,
         "unnamed": 0 if against is None else against.unnamed,
@@ -41,15 +41,15 @@ def agreement_document(run: Run) -> dict[str, object] | None:
     }
 
 
-def _concurrency_document(found: Concurrency) -> dict[str, object]:
+def _concurrency_document(concurrency: Concurrency) -> dict[str, object]:
     """Critical path, concurrency and schedules of one graph; times in ns."""
-    measured, needless = found.measured, found.needless
+    measured, needless = concurrency.measured, concurrency.needless
     return {
         "replays": measured.replays,
         "critical_path": measured.path.length,
         "path": [
-            {"graph": measured.nodes[place][0], "node": measured.nodes[place][1]}
-            for place in measured.path.nodes
+            {"graph": measured.nodes[index][0], "node": measured.nodes[index][1]}
+            for index in measured.path.nodes
         ],
         "work": measured.work_ns,
         "span": measured.span_ns,
@@ -58,33 +58,36 @@ def _concurrency_document(found: Concurrency) -> dict[str, object]:
         "available": measured.available,
         "achieved": measured.achieved,
         "streams": measured.streams,
-        "schedules": [{"streams": one.streams, "length": one.length} for one in measured.schedules],
+        "schedules": [
+            {"streams": schedule.streams, "length": schedule.length}
+            for schedule in measured.schedules
+        ],
         "needless": {
             "edges": len(needless.edges),
             "by_meaning": needless.by_meaning,
             "critical_path": needless.path_ns,
             "unknown": needless.unknown,
         },
-        "sentences": list(concurrency_sentences(found)),
+        "sentences": list(concurrency_sentences(concurrency)),
     }
 
 
 def _device_launch_document(run: Run, graph: CapturedGraph) -> dict[str, object]:
-    found = check_device_launch(run, graph.id)
+    check = check_device_launch(run, graph.id)
     said = graph.device_launch
     return {
-        "verdict": found.verdict.value,
+        "verdict": check.verdict.value,
         **{
             title: [
                 {
-                    "rule": one.rule,
-                    "reason": finding_text(one),
-                    "graph": one.graph,
-                    "node": one.node,
+                    "rule": finding.rule,
+                    "reason": finding_text(finding),
+                    "graph": finding.graph,
+                    "node": finding.node,
                 }
-                for one in findings
+                for finding in findings
             ]
-            for title, findings in (("violations", found.violations), ("unknown", found.unknown))
+            for title, findings in (("violations", check.violations), ("unknown", check.unknown))
         },
         "driver": {"result": said.result, "graph": said.graph, "node": said.node}
         if said is not None
@@ -93,7 +96,7 @@ def _device_launch_document(run: Run, graph: CapturedGraph) -> dict[str, object]
 
 
 def graph_document(
-    run: Run, table: NodeTable, found: Concurrency | Missing | None, count: int
+    run: Run, table: NodeTable, concurrency: Concurrency | Missing | None, count: int
 ) -> dict[str, object]:
     """A captured graph with its ``count`` slowest nodes."""
     graph = table.graph
@@ -119,9 +122,9 @@ def graph_document(
             "pass": table.timed_in,
         },
         "concurrency": None
-        if found is None or isinstance(found, Missing)
-        else _concurrency_document(found),
-        "concurrency_reason": found.reason if isinstance(found, Missing) else None,
+        if concurrency is None or isinstance(concurrency, Missing)
+        else _concurrency_document(concurrency),
+        "concurrency_reason": concurrency.reason if isinstance(concurrency, Missing) else None,
         "longest_nodes": [
             {
                 "index": row.node.index,
@@ -137,7 +140,8 @@ def graph_document(
                 "source": row.origin.source,
             }
             for row, spread in (
-                (row, p99_and_slack(found, table, row)) for row in nodes_by_duration(table)[:count]
+                (row, p99_and_slack(concurrency, table, row))
+                for row in nodes_by_duration(table)[:count]
             )
         ],
     }

@@ -35,14 +35,14 @@ def launch_document(
     comparison: LaunchComparison | None,
     experiments: Mapping[str, Experiment],
     references: Mapping[str, LaunchCosts],
-    known: PublishedLaunch | None,
+    publication: PublishedLaunch | None,
     rows: Sequence[PublishedTime],
 ) -> dict[str, object]:
     """The document, whose fields docs/cli.md tells."""
     return {
         "recordings": [{"path": path, **_recording(costs)} for path, costs in recordings.items()],
         "comparison": None if comparison is None else _comparison(comparison),
-        "published": None if known is None else _published(known, rows),
+        "published": None if publication is None else _published(publication, rows),
         "experiments": [
             {
                 "path": path,
@@ -85,13 +85,13 @@ def _family_key(family: ChainFamily) -> str:
 
 
 def _row_document(row: TopologyCosts) -> dict[str, object]:
-    one = row.topology
+    topology = row.topology
     return {
-        "width": one.width,
-        "length": one.length,
-        "single_root": one.single_root,
-        "other": one.other,
-        "nodes": one.nodes,
+        "width": topology.width,
+        "length": topology.length,
+        "single_root": topology.single_root,
+        "other": topology.other,
+        "nodes": topology.nodes,
         "measures": {measure.value: _timing(timing) for measure, timing in row.timings.items()},
         "absent": {measure.value: reason for measure, reason in row.absent.items()},
     }
@@ -145,29 +145,29 @@ def _comparison(comparison: LaunchComparison) -> dict[str, object]:
         "sentence": comparison_sentence(comparison),
         "differences": [
             {
-                "width": one.topology.width,
-                "length": one.topology.length,
-                "single_root": one.topology.single_root,
-                "other": one.topology.other,
-                "measure": one.measure.value,
-                "medians": one.medians,
-                "ratios": one.ratios,
-                "apart": one.apart,
-                "spread": one.shown,
-                "within": one.within,
+                "width": difference.topology.width,
+                "length": difference.topology.length,
+                "single_root": difference.topology.single_root,
+                "other": difference.topology.other,
+                "measure": difference.measure.value,
+                "medians": difference.medians,
+                "ratios": difference.ratios,
+                "apart": difference.apart,
+                "spread": difference.shown,
+                "within": difference.within,
             }
-            for one in comparison.differences
+            for difference in comparison.differences
         ],
     }
 
 
-def _published(known: PublishedLaunch, rows: Sequence[PublishedTime]) -> dict[str, object]:
+def _published(publication: PublishedLaunch, rows: Sequence[PublishedTime]) -> dict[str, object]:
     return {
-        "title": known.title,
-        "address": known.address,
-        "gpu": known.gpu,
-        "cpu": known.cpu,
-        "absent": known.absent,
+        "title": publication.title,
+        "address": publication.address,
+        "gpu": publication.gpu,
+        "cpu": publication.cpu,
+        "absent": publication.absent,
         "rows": [
             {
                 "measure": row.measure.value,
@@ -196,13 +196,13 @@ def _own(own: OwnGraph) -> dict[str, object]:
         if isinstance(own.expected, Missing)
         else {
             measure.value: {
-                "reference": one.reference,
-                "ns": one.ns,
-                "with_roots": one.with_roots,
-                "measured_over_expected": one.measured,
-                "within_measured_sizes": one.within,
+                "reference": expected.reference,
+                "ns": expected.ns,
+                "with_roots": expected.with_roots,
+                "measured_over_expected": expected.measured,
+                "within_measured_sizes": expected.within,
             }
-            for measure, one in own.expected.items()
+            for measure, expected in own.expected.items()
         },
         "reason": own.expected.reason if isinstance(own.expected, Missing) else None,
     }
@@ -234,7 +234,9 @@ def _observers(effect: ObserverEffect) -> dict[str, object]:
                 "source": row.source,
                 "steps": row.steps,
                 "records_a_step": row.records,
-                "effects": {name: _effect(one) for name, one in row.effects.items()},
+                "effects": {
+                    name: _effect(effect_of_row) for name, effect_of_row in row.effects.items()
+                },
                 "absent": row.absent,
             }
             for row in effect.rows

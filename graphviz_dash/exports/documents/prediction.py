@@ -13,36 +13,36 @@ from graphviz_dash.narrative.prediction import (
 )
 
 
-def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:
+def prediction_document(prediction: Prediction, shipped: bool) -> dict[str, object]:
     """The whole document of ``predict --json``, less schema and version."""
-    machine, step, replay = found.calibration.environment, found.step, found.replay
+    machine, step, replay = prediction.calibration.environment, prediction.step, prediction.replay
     return {
-        "trace": found.source,
-        "verdict": prediction_verdict(found),
-        "outcome": found.recommendation.value,
+        "trace": prediction.source,
+        "verdict": prediction_verdict(prediction),
+        "outcome": prediction.recommendation.value,
         "calibration": {
             "shipped": shipped,
-            "gpu": found.calibration.gpu.name,
+            "gpu": prediction.calibration.gpu.name,
             "driver": machine.driver,
             "torch": machine.torch,
-            "recorded": found.calibration.recorded,
-            "workloads": len(found.calibration.samples),
-            "error": found.calibration.error,
+            "recorded": prediction.calibration.recorded,
+            "workloads": len(prediction.calibration.samples),
+            "error": prediction.calibration.error,
         },
-        "eager_step": {"value": number(found.eager_ns), "side": found.eager_side.value},
-        "graphed_step": estimate_document(found.step_ns),
-        "graphed_interval": estimate_document(found.interval_ns),
-        "speedup": estimate_document(found.speedup),
-        "saving": estimate_document(found.saving_ns),
+        "eager_step": {"value": number(prediction.eager_ns), "side": prediction.eager_side.value},
+        "graphed_step": estimate_document(prediction.step_ns),
+        "graphed_interval": estimate_document(prediction.interval_ns),
+        "speedup": estimate_document(prediction.speedup),
+        "saving": estimate_document(prediction.saving_ns),
         "one_off": {
-            "total": number(found.one_off_ns),
-            "parts": [{"part": name, "ns": number(ns)} for name, ns in found.one_off],
+            "total": number(prediction.one_off_ns),
+            "parts": [{"part": name, "ns": number(ns)} for name, ns in prediction.one_off],
         },
         "break_even": None
-        if isinstance(found.break_even, Missing)
-        else estimate_document(found.break_even),
-        "break_even_reason": found.break_even.reason
-        if isinstance(found.break_even, Missing)
+        if isinstance(prediction.break_even, Missing)
+        else estimate_document(prediction.break_even),
+        "break_even_reason": prediction.break_even.reason
+        if isinstance(prediction.break_even, Missing)
         else None,
         "reasons": {
             "kernels": step.count("kernel"),
@@ -55,7 +55,7 @@ def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:
             "traced_step": step.step_ns,
             "busy": step.busy_ns,
             "work": step.work_ns,
-            "idle": number(found.idle_ns),
+            "idle": number(prediction.idle_ns),
             "replay": {
                 "work": round(replay.work_ns),
                 "slowed": round(replay.slowed_ns),
@@ -70,40 +70,42 @@ def prediction_document(found: Prediction, shipped: bool) -> dict[str, object]:
         },
         "blockers": [
             {
-                "rule": one.rule.id.value,
-                "title": one.rule.title,
-                "severity": one.rule.severity.value,
-                "certain": one.certain,
-                "op": one.op,
-                "module": one.module,
-                "source": one.source,
-                "seen": seen_text(one.seen),
-                "per_step": one.count,
-                "cpu": one.cpu_ns,
-                "in_steps": one.steps,
-                "advice": one.rule.advice,
+                "rule": item.rule.id.value,
+                "title": item.rule.title,
+                "severity": item.rule.severity.value,
+                "certain": item.certain,
+                "op": item.op,
+                "module": item.module,
+                "source": item.source,
+                "seen": seen_text(item.seen),
+                "per_step": item.count,
+                "cpu": item.cpu_ns,
+                "in_steps": item.steps,
+                "advice": item.rule.advice,
             }
-            for one in found.blockers
+            for item in prediction.blockers
         ],
-        "not_told": list(not_checked_texts(found)),
+        "not_told": list(not_checked_texts(prediction)),
         "modules": None
-        if isinstance(found.modules, Missing)
+        if isinstance(prediction.modules, Missing)
         else [
             {
-                "name": one.name or None,
-                "kernels": one.kernels,
-                "eager": round(one.eager_ns),
-                "busy": round(one.busy_ns),
-                "graphs": one.graphs,
-                "graphed": round(one.graphed_ns),
-                "saving": round(one.saving_ns),
-                "blockers": one.blockers,
+                "name": item.name or None,
+                "kernels": item.kernels,
+                "eager": round(item.eager_ns),
+                "busy": round(item.busy_ns),
+                "graphs": item.graphs,
+                "graphed": round(item.graphed_ns),
+                "saving": round(item.saving_ns),
+                "blockers": item.blockers,
             }
-            for one in found.modules
+            for item in prediction.modules
         ],
-        "modules_by": found.modules_by,
-        "modules_reason": found.modules.reason if isinstance(found.modules, Missing) else None,
-        "warnings": list(warning_texts(found)),
+        "modules_by": prediction.modules_by,
+        "modules_reason": prediction.modules.reason
+        if isinstance(prediction.modules, Missing)
+        else None,
+        "warnings": list(warning_texts(prediction)),
     }
 
 

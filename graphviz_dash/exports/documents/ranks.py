@@ -16,30 +16,30 @@ def ranks_document(modes: Sequence[ModeRanks]) -> list[dict[str, object]]:
     """The ranks of each mode; docs/cli.md describes it."""
     return [
         {
-            "name": found.name,
-            "mode": found.mode.value,
-            "sentence": rank_sentence(found),
-            "reason": found.reason,
-            "missing": list(found.missing),
-            "notes": list(rank_notes(found)),
-            "steps": found.steps,
-            "unmatched": found.unmatched,
-            "kinds": {kind.value: count for kind, count in found.kinds.items()},
-            "skew": _summary(found.skew),
-            "uncertainty": number(found.uncertainty),
-            "clocks": [_clock(clock) for clock in found.clocks],
+            "name": mode.name,
+            "mode": mode.mode.value,
+            "sentence": rank_sentence(mode),
+            "reason": mode.reason,
+            "missing": list(mode.missing),
+            "notes": list(rank_notes(mode)),
+            "steps": mode.steps,
+            "unmatched": mode.unmatched,
+            "kinds": {kind.value: count for kind, count in mode.kinds.items()},
+            "skew": _summary(mode.skew),
+            "uncertainty": number(mode.uncertainty),
+            "clocks": [_clock(clock) for clock in mode.clocks],
             "graphs": [
-                {"rank": other.rank, "difference": difference_text(other)} for other in found.graphs
+                {"rank": other.rank, "difference": difference_text(other)} for other in mode.graphs
             ],
-            "ranks": [_rank(found, row) for row in found.ranks],
-            "collectives": [_collective(found, row) for row in found.collectives],
+            "ranks": [_rank(mode, row) for row in mode.ranks],
+            "collectives": [_collective(mode, row) for row in mode.collectives],
         }
-        for found in modes
+        for mode in modes
     ]
 
 
-def _rank(found: ModeRanks, row: RankRow) -> dict[str, object]:
-    late = next((one for one in found.lateness if one.rank == row.rank), None)
+def _rank(mode: ModeRanks, row: RankRow) -> dict[str, object]:
+    late = next((lateness for lateness in mode.lateness if lateness.rank == row.rank), None)
     return {
         "run": row.name,
         "rank": row.rank,
@@ -64,7 +64,7 @@ def _rank(found: ModeRanks, row: RankRow) -> dict[str, object]:
     }
 
 
-def _collective(found: ModeRanks, row: CollectiveRow) -> dict[str, object]:
+def _collective(mode: ModeRanks, row: CollectiveRow) -> dict[str, object]:
     return {
         "place": row.ordinal,
         "kind": row.kind.value,
@@ -86,7 +86,7 @@ def _collective(found: ModeRanks, row: CollectiveRow) -> dict[str, object]:
                 "last": last,
             }
             for rank, arrival, wait, last in zip(
-                found.ranks, row.arrival, row.wait, row.last, strict=True
+                mode.ranks, row.arrival, row.wait, row.last, strict=True
             )
         ],
     }

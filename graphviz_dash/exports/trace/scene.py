@@ -159,7 +159,7 @@ def _facts(
         "pass": "Times are of the traced pass, with the profiler attached, which slows launches "
         "down. Speedups belong to the clean pass, which no trace shows.",
         "gpu_busy": f"Share of each bin of {alignment.bin_ns} ns in which at least one stream of "
-        "the GPU runs a kernel, copy or set; bins begin where steps are aligned.",
+        "the GPU runs a kernel, memcpy or memset; bins begin where steps are aligned.",
     }
     if any(run.on_clock for run in alignment.runs):
         facts["ranks"] = (

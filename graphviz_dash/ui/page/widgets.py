@@ -7,13 +7,13 @@ from typing import Final
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.failures import cause_text, when
-from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.step.time_by_category import TimeByCategory
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import CATEGORY
 from graphviz_dash.charts.shades import Theme, shade
 from graphviz_dash.model.run import FileRole, Run
 from graphviz_dash.narrative.headline import alike_text
+from graphviz_dash.narrative.summary import signed_text
 from graphviz_dash.ui.page.markup import element, text
 from graphviz_dash.units import format_ns, format_percent
 
@@ -214,15 +214,10 @@ def why(result: Comparison, best: RunComparison | None, *, reading: bool = False
         if replays.value is not None:
             pairs.append(("Break-even after", f"{replays.text} replays"))
         if memory.value is not None:
-            pairs.append(("Peak memory", signed(memory)))
+            pairs.append(("Peak memory", signed_text(memory)))
     if reading:
         pairs = [(label, value or "…") for label, value in pairs]
     return facts((label, value) for label, value in pairs if value)
-
-
-def signed(figure: Figure) -> str:
-    """A change with its sign."""
-    return f"+{figure.text}" if (figure.value or 0) > 0 else figure.text
 
 
 def _change(base: RunComparison | None, best: RunComparison | None, metric: str) -> str:

@@ -13,6 +13,7 @@ from graphviz_dash.charts.figures.comparison import (
     iterations_chart,
     where_time_goes_chart,
 )
+from graphviz_dash.narrative.summary import break_even_title
 from graphviz_dash.ui.page.frame import draw, figure
 from graphviz_dash.ui.page.markup import element, plain, show, text
 from graphviz_dash.units import format_ns
@@ -42,7 +43,7 @@ def comparison_charts(key: str, result: Comparison, run: RunComparison | None) -
         pays = figure(key, ("pays", run.name), partial(break_even_chart, result, run))
     if pays is not None and run is not None:
         with right:
-            st.header(f"Break-even of {plain(run.name)}", anchor=Evidence.BREAK_EVEN.value)
+            st.header(plain(break_even_title(run)), anchor=Evidence.BREAK_EVEN.value)
             draw(pays, "pays")
             st.caption(plain(pays_text(run.pays)) if run.pays else "")
 

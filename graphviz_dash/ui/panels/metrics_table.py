@@ -6,6 +6,7 @@ from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.registry import SECTIONS, Better, Metric
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.narrative.numbers import spread_text
+from graphviz_dash.narrative.summary import metric_title
 from graphviz_dash.ui.page.markup import element, table, text
 from graphviz_dash.ui.panels.equation import figure_anchor
 
@@ -31,7 +32,7 @@ def _row(result: Comparison, metric: Metric) -> list[str]:
         _cell(run[metric.id], best is not None and run[metric.id].text == best)
         for run in result.runs
     ]
-    title = f"{metric.title}, est." if metric.estimate else metric.title
+    title = metric_title(metric)
     name = element(
         "abbr", text(title), id=figure_anchor(metric.id), title=metric.formula, tabindex="0"
     )

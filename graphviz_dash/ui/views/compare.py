@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison, Evidence, RunComparison
-from graphviz_dash.narrative.numbers import spread_text
+from graphviz_dash.narrative.summary import summary_tiles
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import chosen_experiment
 from graphviz_dash.ui.page.markup import element, plain, show, text
 from graphviz_dash.ui.page.navigation import link
-from graphviz_dash.ui.page.widgets import doctor_notes, failure_notes, signed, tiles
+from graphviz_dash.ui.page.widgets import doctor_notes, failure_notes, tiles
 from graphviz_dash.ui.panels.comparison_charts import comparison_charts
 from graphviz_dash.ui.panels.equation import answer_markup, equation_panel
 from graphviz_dash.ui.panels.kernel_table import kernels_panel
@@ -21,21 +19,6 @@ from graphviz_dash.ui.panels.not_captured import not_captured_panel
 from graphviz_dash.ui.panels.notes import low_confidence_notes, predictions, tracebacks
 from graphviz_dash.ui.panels.recorded import recorded_section
 from graphviz_dash.ui.state.results import comparison, kernels
-
-_TILES: Final = {
-    "speedup": "Speedup",
-    "recorded_speedup": "Speedup in its loop",
-    "recorded_step": "Step in its loop",
-    "step_time": "Step time",
-    "launch_cpu_time": "Launch CPU time",
-    "break_even": "Break-even replays",
-    "peak_reserved_change": "Peak memory",
-}
-
-_OF_THE_STEP: Final = frozenset(
-    {"speedup", "recorded_speedup", "step_saving", "recorded_saving", "break_even"}
-)
-"""What says nothing where replays do other work than the step."""
 
 
 def render() -> None:
@@ -60,7 +43,8 @@ def render() -> None:
         link("doctor", f"What the doctor reports{which}, and what to write instead", query)
     tracebacks(result)
     if run is not None:
-        show(_tiles(result, run))
+        cells = [(tile.label, tile.value, tile.note) for tile in summary_tiles(result, run)]
+        show(tiles(cells))
         link(
             "memory",
             "Memory breakdown",
@@ -109,23 +93,3 @@ def _run(result: Comparison) -> RunComparison | None:
     baselines = {result[name].baseline for name in names}
     label = f"Against {plain(best.baseline)}" if len(baselines) == 1 else "Against its own rank"
     return result[url_state.choose("run", label, names, default=best.name)]
-
-
-def _tiles(result: Comparison, run: RunComparison) -> str:
-    base = result[run.baseline] if run.baseline else None
-    cells = []
-    for metric, label in _TILES.items():
-        figure = run[metric]
-        if figure.value is None:
-            continue
-        before = base[metric] if base else None
-        note = f"{base.name} {before.text}" if base and before and before.value is not None else ""
-        if metric == "break_even":
-            note = f"for {run['one_off_cost'].text} spent once"
-        if metric == "peak_reserved_change":
-            note = f"of {run['peak_reserved'].text} reserved"
-        if metric in _OF_THE_STEP and not run.sound:
-            note = "replays do other work"
-        shown = signed(figure) if metric == "peak_reserved_change" else figure.text
-        cells.append((label, shown, note or spread_text(figure)))
-    return tiles(cells)

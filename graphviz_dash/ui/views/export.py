@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 import streamlit as st
 
-from graphviz_dash.charts.static.report import stills
+from graphviz_dash.charts.static.report import static_charts
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.dot import as_dot
 from graphviz_dash.exports.report import report
@@ -75,7 +75,7 @@ def _report(chosen: Chosen) -> None:
 
 def _as_report(key: str) -> bytes:
     result = comparison(key)
-    drawn = stills(result)
+    drawn = static_charts(result)
     return report(result, kernels(key), drawn.pictures, (drawn.light, drawn.dark))
 
 

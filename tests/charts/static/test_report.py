@@ -16,15 +16,15 @@ from graphviz_dash.charts.dag.folded import folded
 from graphviz_dash.charts.dag.view import dag_view
 from graphviz_dash.charts.palette import CATEGORY
 from graphviz_dash.charts.static.comparison import (
-    break_even_still,
     round_numbers,
-    waterfall_still,
-    where_still,
+    static_break_even,
+    static_time_by_category,
+    static_waterfall,
 )
-from graphviz_dash.charts.static.dag import dag_still
-from graphviz_dash.charts.static.report import stills
+from graphviz_dash.charts.static.dag import static_dag
+from graphviz_dash.charts.static.report import static_charts
 from graphviz_dash.charts.static.svg import colour, fitted, text, variables
-from graphviz_dash.charts.static.timeline import timeline_still
+from graphviz_dash.charts.static.timeline import static_timeline
 from graphviz_dash.charts.timeline.run import choose, run_timeline
 from graphviz_dash.ingest.load import load_experiment
 from tests.experiments import chain, fork_join, make_experiment
@@ -62,7 +62,7 @@ class TestWaterfall:
         assert best is not None
         found = best.waterfall
         assert found is not None
-        root = drawn(waterfall_still(found, (sample.runs[0].mode, best.mode)))
+        root = drawn(static_waterfall(found, (sample.runs[0].mode, best.mode)))
         (left, whole), *causes, (start, after) = bars(root)
         scale = whole / found.before_ns
         assert (left, after) == (
@@ -80,7 +80,7 @@ class TestWaterfall:
 
 class TestWhere:
     def test_the_parts_of_a_bar_add_up_to_the_step(self, toy: Comparison) -> None:
-        root = drawn(where_still(toy))
+        root = drawn(static_time_by_category(toy))
         shown = bars(root)
         ends = [x + width for x, width in shown]
         longest = max(ends) - 150
@@ -93,7 +93,7 @@ class TestBreakEven:
     def test_the_mark_stands_where_the_lines_cross(self, toy: Comparison) -> None:
         pays = toy["graph"].pays
         assert pays is not None
-        root = drawn(break_even_still(toy, pays))
+        root = drawn(static_break_even(toy, pays))
         assert "8 replays" in "".join(root.itertext())
         lines = [
             [float(number) for number in re.findall(r"[\d.]+", one.attrib["d"])]
@@ -116,7 +116,7 @@ class TestBreakEven:
 class TestTimeline:
     def test_nothing_lies_outside_its_step(self, sample: Comparison) -> None:
         runs = [choose(run_timeline(run.run), None) for run in sample.runs]
-        root = drawn(timeline_still(runs))
+        root = drawn(static_timeline(runs))
         ends = [
             float(re.findall(r"M([\d.]+)", one.attrib["d"])[0])
             for one in root.iter("path")
@@ -136,7 +136,7 @@ class TestTimeline:
 
     def test_what_is_drawn_is_the_busy_time(self, toy: Comparison) -> None:
         (one,) = [choose(run_timeline(run.run), None) for run in toy.runs if run.name == "eager"]
-        root = drawn(timeline_still([one]))
+        root = drawn(static_timeline([one]))
         gemm = colour(CATEGORY[next(c for c in CATEGORY if c.value == "gemm")])
         (path,) = [one for one in root.iter("path") if one.attrib["style"] == f"fill:{gemm}"]
         width = sum(float(wide) for wide in re.findall(r"h([\d.]+)v", path.attrib["d"]))
@@ -146,7 +146,7 @@ class TestTimeline:
     def test_many_slices_stay_small(self, tmp_path: Path) -> None:
         folder = make_experiment(tmp_path / "long", work=chain(8_000), traced=2)
         result = compare(load_experiment(folder))
-        assert sum(map(len, stills(result).pictures.values())) < 900_000
+        assert sum(map(len, static_charts(result).pictures.values())) < 900_000
 
 
 class TestGraph:
@@ -154,7 +154,7 @@ class TestGraph:
         run = sample["graph"].run
         graph = folded(whole_graph(run, run.graphs[0].id))
         view = dag_view(graph, ColourBy.CATEGORY, 1.25)
-        root = drawn(dag_still(graph, "graph"))
+        root = drawn(static_dag(graph, "graph"))
         titles = [one.text for one in root.iter("title")]
         assert len(titles) == len(view.boxes)
         for box in view.boxes:
@@ -164,7 +164,7 @@ class TestGraph:
 
     def test_branches(self, tmp_path: Path) -> None:
         folder = make_experiment(tmp_path / "fork", work=fork_join())
-        drawn(stills(compare(load_experiment(folder))).pictures["graph"])
+        drawn(static_charts(compare(load_experiment(folder))).pictures["graph"])
 
 
 def test_text_is_escaped_and_cut() -> None:

@@ -1,0 +1,70 @@
+"""What a doctor found, on the terminal."""
+
+from __future__ import annotations
+
+import click
+
+from graphviz_dash.analysis.doctor import (
+    Diagnosis,
+    difference_text,
+    evidence_text,
+)
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
+from graphviz_dash.errors import printable
+from graphviz_dash.model.doctor import CheckStatus, CodePlace, Finding
+from graphviz_dash.model.rules import RULES
+
+
+def print_diagnosis(name: str | None, diagnosis: Diagnosis) -> None:
+    """Prints the findings in one process, under its ``name`` where there are several."""
+    if name is not None:
+        print_heading(name)
+    click.echo(printable(diagnosis.verdict))
+    for number, finding in enumerate(diagnosis.findings, 1):
+        _print_finding(number, finding)
+    outputs = diagnosis.report.outputs
+    if outputs:
+        print_heading("After a replay, against an eager step from the same state")
+        table = plain_table("tensor", "shape", "difference")
+        for check in outputs[:8]:
+            shape = f"{check.dtype} {list(check.shape)}"
+            table.add_row(cell(check.name), cell(shape), cell(difference_text(check)))
+        print_table(table)
+    print_heading("Rules")
+    table = plain_table("rule", "outcome", "")
+    words = {
+        CheckStatus.PASSED: "passed",
+        CheckStatus.FOUND: "broken",
+        CheckStatus.NOT_CHECKED: "not checked",
+    }
+    for outcome in diagnosis.rules:
+        note = outcome.reason or (f"{outcome.findings} found" if outcome.findings else "")
+        table.add_row(cell(outcome.rule.id.value), cell(words[outcome.status]), cell(note))
+    print_table(table)
+
+
+def _print_finding(number: int, finding: Finding) -> None:
+    rule = RULES[finding.rule]
+    first = ", the first illegal call" if finding.first else ""
+    print_heading(f"{number}. {finding.severity.value}: {rule.title} [{rule.id.value}]{first}")
+    if finding.place is not None:
+        where = f" in {finding.place.function}" if finding.place.function else ""
+        click.echo(printable(f"   {finding.place.text}{where}"))
+        _print_code(finding.place)
+    parts = [("op", finding.op), ("stream", finding.stream), ("thread", finding.thread)]
+    circumstances = ", ".join(f"{label} {value}" for label, value in parts if value)
+    if finding.calls is not None and finding.calls > 1:
+        circumstances += f", {finding.calls:,} times in a step"
+    if circumstances:
+        click.echo(printable(f"   {circumstances}"))
+    if finding.message:
+        click.echo(printable(f"   error: {finding.message}"))
+    for evidence in finding.evidence:
+        click.echo(printable(f"   {evidence.name}: {evidence_text(evidence)}"))
+    click.echo(f"   do instead: {rule.advice}")
+
+
+def _print_code(location: CodePlace) -> None:
+    for number, line in enumerate(location.lines, location.first):
+        mark = ">" if number == location.line else " "
+        click.echo(printable(f"   {mark} {number:>5}  {line}").rstrip())

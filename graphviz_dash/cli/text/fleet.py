@@ -1,0 +1,77 @@
+"""The answers of a fleet on the terminal."""
+
+from __future__ import annotations
+
+import click
+
+from graphviz_dash.analysis.ranks.fleet import FleetAnswer
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
+from graphviz_dash.errors import printable
+from graphviz_dash.units import counted, format_count, format_ns, format_percent
+
+_SHOWN = 20
+
+
+def print_fleet_answer(answer: FleetAnswer) -> None:
+    """Prints what the ranks of one mode answer."""
+    mode = f"{answer.mode}: " if answer.mode else ""
+    click.echo(
+        f"{mode}{counted(answer.ranks, 'rank')}, {format_ns(answer.step_ns)} a traced step in the "
+        "median"
+    )
+    if answer.unmarked:
+        click.echo(
+            f"  {format_count(answer.unmarked)} mark no steps: their step is the whole trace"
+        )
+    if answer.incomplete:
+        click.echo(
+            f"  {format_count(answer.incomplete)} are cut or damaged, read as far as they go"
+        )
+    if answer.launch_bound is not None:
+        least, half, most, worst = map(format_percent, answer.launch_bound)
+        name = answer.launch_bound_worst
+        click.echo(
+            printable(
+                f"  launch-bound: {half} of a step in the median, {least} at the least, {most} at "
+                f"the 95th percentile, {worst} at the worst ({name})"
+            )
+        )
+    if answer.slow:
+        print_heading("Slow ranks")
+        table = plain_table("run", "rank", "own work", "median", "most of it in", right=(1, 2, 3))
+        for row in answer.slow[:_SHOWN]:
+            more = f"{row.kernel} (+{format_ns(row.kernel_ns)})" if row.kernel else ""
+            table.add_row(
+                cell(row.name),
+                cell("" if row.rank is None else str(row.rank)),
+                cell(format_ns(row.compute_ns)),
+                cell(format_ns(row.median_ns)),
+                cell(more),
+            )
+        print_table(table)
+        _more(len(answer.slow))
+    elif answer.ranks > 1:
+        click.echo("  no rank's own work is slower than that of the others")
+    if answer.odd:
+        print_heading("Graphs that not all ranks replay")
+        table = plain_table("graph", "begins with", "rows", "ranks", "which", right=(2, 3))
+        for odd in answer.odd[:_SHOWN]:
+            listed = "all but " if odd.lacking else ""
+            listed += ", ".join(odd.ranks[:5]) + (", …" if len(odd.ranks) > 5 else "")
+            table.add_row(
+                cell(odd.graph),
+                cell(odd.first[:60]),
+                cell(format_count(odd.kernels)),
+                cell(format_count(odd.owners)),
+                cell(listed),
+            )
+        print_table(table)
+        _more(len(answer.odd))
+    elif answer.graphs and answer.ranks > 1:
+        graphs = "graph" if answer.graphs == 1 else f"{format_count(answer.graphs)} graphs"
+        click.echo(f"  all ranks replay the same {graphs}")
+
+
+def _more(count: int) -> None:
+    if count > _SHOWN:
+        click.echo(f"and {count - _SHOWN:,} more; --json has all")

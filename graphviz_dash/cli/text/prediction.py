@@ -1,0 +1,135 @@
+"""A prediction on the terminal: verdict, intervals, reasons, blockers and modules."""
+
+from __future__ import annotations
+
+import click
+
+from graphviz_dash.analysis.prediction.predict import Estimate, Prediction
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
+from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.prediction import (
+    not_checked_texts,
+    one_off_text,
+    prediction_reasons,
+    prediction_verdict,
+    seen_text,
+    warning_texts,
+)
+from graphviz_dash.units import format_count, format_ns, format_ratio
+
+
+def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> None:
+    """Prints a prediction with ``modules`` of its modules; ``shipped`` says whose calibration it
+    rests on."""
+    click.echo(prediction_verdict(prediction))
+    click.echo(_used(prediction, shipped))
+    _print_figures(prediction)
+    _print_notes(prediction)
+    _print_reasons(prediction)
+    _print_blockers(prediction)
+    if modules:
+        _print_parts(prediction, modules)
+
+
+def _used(prediction: Prediction, shipped: bool) -> str:
+    machine = prediction.calibration.environment
+    which = "the calibration that is shipped" if shipped else "the calibration given"
+    return printable(
+        f"By {which}: {prediction.calibration.gpu.name}, driver {machine.driver or 'unknown'}, "
+        f"torch {machine.torch}, recorded {prediction.calibration.recorded[:10]} from "
+        f"{len(prediction.calibration.samples)} workloads."
+    )
+
+
+def _print_figures(prediction: Prediction) -> None:
+    print_heading("Predicted")
+    table = plain_table("", "", "90% from", "to", right=(1, 2, 3))
+
+    def row(title: str, value: Estimate, show: object) -> None:
+        assert callable(show)
+        high = "never" if value.high is None else show(value.high)
+        table.add_row(
+            cell(title), *(cell(text) for text in (show(value.value), show(value.low), high))
+        )
+
+    table.add_row(
+        cell(f"Eager step, {prediction.eager_side.value}"),
+        cell(format_ns(prediction.eager_ns)),
+        "",
+        "",
+    )
+    row("Graphed step", prediction.step_ns, format_ns)
+    row("Graphed step, back to back", prediction.interval_ns, format_ns)
+    row("Speedup", prediction.speedup, format_ratio)
+    row("Saved per step", prediction.saving_ns, format_ns)
+    if not isinstance(prediction.break_even, Missing):
+        row("Break-even replays", prediction.break_even, format_count)
+    print_table(table)
+    click.echo()
+    click.echo(f"  Once it costs {one_off_text(prediction)}.")
+    if isinstance(prediction.break_even, Missing):
+        click.echo(f"  No break-even: {prediction.break_even.reason}.")
+
+
+def _print_reasons(prediction: Prediction) -> None:
+    print_heading("Why")
+    for reason in prediction_reasons(prediction):
+        click.echo(f"  - {reason}")
+
+
+def _print_blockers(prediction: Prediction) -> None:
+    if not prediction.blockers:
+        print_heading("What would stop a capture: nothing that the trace shows")
+    else:
+        print_heading("What would stop a capture")
+    for number, blocker in enumerate(prediction.blockers, 1):
+        sure = (
+            blocker.rule.severity.value
+            if blocker.certain
+            else f"perhaps {blocker.rule.severity.value}"
+        )
+        times = "" if blocker.count == 1 else f", {blocker.count} times in a step"
+        cost = f", {format_ns(blocker.cpu_ns)} in a traced step" if blocker.cpu_ns else ""
+        click.echo(printable(f"  {number}. {sure}: {blocker.rule.title} [{blocker.rule.id.value}]"))
+        around = [("op", blocker.op), ("module", blocker.module), ("at", blocker.source)]
+        circumstances = ", ".join(f"{label} {value}" for label, value in around if value)
+        seen = f"{seen_text(blocker.seen)}{times}{cost}"
+        click.echo(printable(f"     {'; '.join(filter(None, (seen, circumstances)))}"))
+        click.echo(f"     do instead: {blocker.rule.advice}")
+    for text in not_checked_texts(prediction):
+        click.echo(f"  Not available: {text}")
+
+
+def _print_parts(prediction: Prediction, most: int) -> None:
+    if isinstance(prediction.modules, Missing):
+        print_heading("Modules alone")
+        click.echo(f"  Absent: {prediction.modules.reason}")
+        return
+    shown = prediction.modules[:most]
+    print_heading(
+        f"Modules alone, {len(shown)} of {len(prediction.modules)}, by {prediction.modules_by}"
+    )
+    headings = ("module", "kernels", "of the eager step", "GPU busy", "graphs", "graphed", "saved")
+    table = plain_table(*headings, right=range(1, 7))
+    for module in shown:
+        table.add_row(
+            cell(module.name or "(in none)"),
+            cell(format_count(module.kernels)),
+            *(cell(format_ns(value)) for value in (module.eager_ns, module.busy_ns)),
+            cell(format_count(module.graphs)),
+            *(cell(format_ns(value)) for value in (module.graphed_ns, module.saving_ns)),
+        )
+    print_table(table)
+    for module in shown:
+        if module.blockers:
+            click.echo(
+                printable(f"  {module.name}: {module.blockers} of the findings above are in it")
+            )
+
+
+def _print_notes(prediction: Prediction) -> None:
+    if warning_texts(prediction):
+        print_heading("Low-confidence metrics")
+        for text in warning_texts(prediction):
+            click.echo(printable(f"  - {text}"))

@@ -1,0 +1,239 @@
+"""One run on the terminal: what it is, its figures, its graphs and their longest nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import click
+
+from graphviz_dash.analysis.comparison.result import RunComparison
+from graphviz_dash.analysis.diff.graph_pair import check_device_launch
+from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack
+from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable, nodes_by_duration
+from graphviz_dash.cli.text.agreement import agreement_lines
+from graphviz_dash.cli.text.figures import (
+    print_absent,
+    print_failures,
+    print_figures,
+    print_tracebacks,
+    print_weaknesses,
+)
+from graphviz_dash.cli.text.output import (
+    ABSENT,
+    cell,
+    plain_table,
+    print_heading,
+    print_table,
+    shorten,
+)
+from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.run import Environment, Manifest, Run
+from graphviz_dash.narrative.concurrency import concurrency_sentences
+from graphviz_dash.narrative.graphs import launch_answer, launch_sentence
+from graphviz_dash.units import counted, format_bytes, format_count, format_ns
+
+_NAME_LENGTH: Final = 56
+
+
+def print_run(
+    result: RunComparison,
+    figures: Sequence[Figure],
+    tables: Sequence[NodeTable],
+    measured: Mapping[str, Concurrency | Missing],
+    count: int,
+) -> None:
+    """Prints a run; ``figures`` are those that need no baseline, ``measured`` is the concurrency of
+    graphs by their id, and ``count`` says how many nodes of each graph are listed."""
+    click.echo(result.sentence)
+    _print_facts(result.run)
+    _print_recording(result.run)
+    print_figures([(result.name, figures)])
+    for table in tables:
+        _print_graph(result.run, table, measured.get(table.graph.id), count)
+    if lines := agreement_lines(result.run):
+        click.echo()
+        for line in lines:
+            click.echo(printable(line))
+    print_failures([result.run])
+    print_weaknesses([result])
+    print_absent([(result.name, figures)])
+    for fact in result.run.manifest.absent:
+        click.echo(printable(f"  {result.name}: {fact.fact}: {fact.reason}"))
+    print_tracebacks(result.run)
+
+
+def _print_facts(run: Run) -> None:
+    manifest = run.manifest
+    work, machine = manifest.workload, manifest.environment
+    facts = {
+        "workload": f"{work.name} ({work.factory}), "
+        + ("a program with a seed of its own" if work.seed is None else f"seed {work.seed}"),
+        **(
+            {"parameters": ", ".join(f"{key}={value}" for key, value in work.parameters.items())}
+            if work.parameters
+            else {}
+        ),
+        "iterations": f"{work.warmup} warm-up, {work.iterations} clean, "
+        f"{work.traced_iterations} traced"
+        if run.recording is None
+        else f"{work.iterations} timed, {work.traced_iterations} traced, of "
+        f"{run.recording.steps} steps seen",
+        "mode": manifest.mode.value
+        + ("" if manifest.rank is None else f", rank {format_count(manifest.rank)}"),
+        **_ranks(manifest),
+        "status": manifest.status,
+        "command": " ".join(manifest.command),
+        "collected": f"{manifest.created} by graphviz-dash {manifest.tool_version}",
+        **_machine(machine),
+        **_sources(manifest),
+    }
+    click.echo()
+    table = plain_table("", "")
+    table.show_header = False
+    for title, fact in facts.items():
+        table.add_row(cell(title, "dim"), cell(fact))
+    print_table(table)
+
+
+def _machine(machine: Environment) -> dict[str, str]:
+    """Where the run was made; what is not known is left out or called so."""
+    gpu = machine.gpu
+    device = machine.gpu_name
+    if gpu is not None:
+        device += (
+            f", sm_{gpu.compute_capability[0]}{gpu.compute_capability[1]}, "
+            f"{gpu.multiprocessors} multiprocessors, {format_bytes(gpu.memory_bytes)}"
+        )
+    if machine.gpu_count is not None:
+        device += f"; {machine.gpu_count} in the machine"
+    cpus = "" if machine.cpu_count is None else f", {machine.cpu_count} CPUs"
+    return {
+        "GPU": device,
+        "software": f"driver {machine.driver or 'unknown'} "
+        f"(CUDA {machine.cuda_driver or 'unknown'}), CUDA {machine.cuda_runtime or 'unknown'}, "
+        f"CUPTI {machine.cupti or 'unknown'}, torch {machine.torch or 'unknown'}, "
+        f"Python {machine.python or 'unknown'}",
+        "host": f"{machine.cpu or 'unknown'}{cpus}" + (f", {machine.os}" if machine.os else ""),
+    }
+
+
+def _sources(manifest: Manifest) -> dict[str, str]:
+    """The files that the run was imported from; empty for one that was collected."""
+    if not manifest.sources:
+        return {}
+    files = [
+        f"{source.name} ({source.kind}, {format_bytes(source.bytes)}"
+        + (f"; {source.method})" if source.method else ")")
+        for source in manifest.sources
+    ]
+    return {"imported from": ", ".join(files)}
+
+
+def _ranks(manifest: Manifest) -> dict[str, str]:
+    """The ranks that ran with this one; empty for a single process."""
+    group = manifest.group
+    if group is None:
+        return {}
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(group.settings.items()))
+    return {
+        "ranks": f"{group.world_size}, this one on GPU {group.device} of its machine, "
+        f"NCCL {manifest.environment.nccl or 'unknown'}" + (f"; {settings}" if settings else "")
+    }
+
+
+def _print_recording(run: Run) -> None:
+    recording = run.recording
+    if recording is None:
+        return
+    print_heading(f"What the recorder saw; a step ended at: {recording.boundary or 'nothing'}")
+    captures = plain_table("capture", "at", "nodes", "replays", "in the window", "took", "problem")
+    for column in (2, 3, 4, 5):
+        captures.columns[column].justify = "right"
+    for graph in recording.graphs:
+        captures.add_row(
+            cell(graph.graph),
+            cell(graph.captured_at[0] if graph.captured_at else ABSENT),
+            cell(ABSENT if graph.nodes is None else format_count(graph.nodes)),
+            cell(format_count(graph.replays)),
+            cell(format_count(graph.window_replays)),
+            cell(format_ns(graph.capture_ns)),
+            cell(graph.problem or ""),
+        )
+    if recording.graphs:
+        print_table(captures)
+    else:
+        click.echo("  no capture")
+
+
+def _print_graph(
+    run: Run, table: NodeTable, concurrency: Concurrency | Missing | None, count: int
+) -> None:
+    graph = table.graph
+    kinds = Counter(node.kind.value for node in graph.nodes)
+    print_heading(
+        f"{graph.id}: {counted(len(graph.nodes), 'node')}, "
+        f"{counted(len(graph.edges), 'edge')} (read by {graph.read_by})"
+    )
+    click.echo("  " + ", ".join(f"{format_count(n)} {kind}" for kind, n in kinds.most_common()))
+    click.echo(
+        f"  {format_count(table.attributed)} of {format_count(len(table.rows))} nodes lead to an "
+        f"operator, from {format_count(table.capture_launches)} launches of the capture "
+        f"({_methods(Counter(row.origin.method for row in table.rows))})"
+    )
+    click.echo(
+        f"  {format_count(table.matched_kernels)} of {format_count(table.replay_kernels)} GPU "
+        f"rows of {format_count(table.replays)} replays of the {table.timed_in} matched to a node "
+        f"({_methods(Counter(row.times.method for row in table.rows))})"
+    )
+    disabled = [str(node.index) for node in graph.nodes if node.enabled is False]
+    if disabled:
+        click.echo(
+            f"  disabled in the graph exec: node{'' if len(disabled) == 1 else 's'} "
+            f"{', '.join(disabled)}"
+        )
+    if graph.parent is None:
+        _print_device_launch(run, graph)
+    if isinstance(concurrency, Missing):
+        click.echo(f"  critical path: {concurrency.reason}")
+    elif concurrency is not None:
+        for sentence in concurrency_sentences(concurrency):
+            click.echo(f"  {sentence}")
+    if longest := nodes_by_duration(table)[:count]:
+        click.echo()
+        _print_nodes(table, longest, concurrency)
+
+
+def _print_nodes(
+    table: NodeTable, longest: Sequence[NodeRow], concurrency: Concurrency | Missing | None
+) -> None:
+    headings = ("node", "kernel, memcpy or memset", "median", "p99", "slack")
+    nodes = plain_table(*headings, "operator", "module", "source", right=(0, 2, 3, 4))
+    for row in longest:
+        p99, slack = p99_and_slack(concurrency, table, row)
+        nodes.add_row(
+            cell(row.node.index),
+            cell(shorten(row.node.label, _NAME_LENGTH)),
+            cell(format_ns(row.times.median_ns)),
+            cell(format_ns(p99)),
+            cell(format_ns(slack)),
+            cell(row.origin.op or ABSENT),
+            cell(row.origin.module or ABSENT),
+            cell(row.origin.source or ABSENT),
+        )
+    print_table(nodes)
+
+
+def _print_device_launch(run: Run, graph: CapturedGraph) -> None:
+    said = graph.device_launch
+    driver = "" if said is None else f" (the driver: {launch_answer(said)})"
+    check = launch_sentence(check_device_launch(run, graph.id))
+    click.echo(printable(f"  device-side launch: {check}{driver}"))
+
+
+def _methods(counts: Counter[str]) -> str:
+    return ", ".join(f"{n:,} by {method}" for method, n in counts.most_common()) or "no nodes"
