@@ -36,8 +36,8 @@ class GraphPair:
         violation, answer = self.prediction.violation, self.recorded.answer
         if violation is None:
             return answer.result == UpdateResult.SUCCESS
-        said = (violation.result, violation.node, violation.from_node)
-        return said == (answer.result, answer.node, answer.from_node)
+        predicted = (violation.result, violation.node, violation.from_node)
+        return predicted == (answer.result, answer.node, answer.from_node)
 
 
 def pair_graphs(run_a: Run, graph_a: str, run_b: Run, graph_b: str) -> GraphPair:

@@ -34,11 +34,11 @@ class ModuleFolder(OrderFolder):
 
     def whole(self, nodes: Sequence[int]) -> Group:
         """The tree of the graph with ``nodes``; where none has a module its note says why."""
-        return self.tree(nodes, "" if self._told(nodes) else self._why_none(nodes))
+        return self.tree(nodes, "" if self._any_module(nodes) else self._why_none(nodes))
 
     def row_of(self, nodes: Sequence[int]) -> list[GroupDraft]:
         """The modules in order, outermost first; the order of execution where there are none."""
-        if not self._told(nodes):
+        if not self._any_module(nodes):
             return super().row_of(nodes)
         order = self.topological(nodes)
         row = self._row(
@@ -64,7 +64,7 @@ class ModuleFolder(OrderFolder):
         grouped = (FoldKind.MODULE, FoldKind.OUTSIDE)
         return any(item.kind in grouped or len(self.path_of(item)) > 1 for item in items)
 
-    def _told(self, nodes: Sequence[int]) -> bool:
+    def _any_module(self, nodes: Sequence[int]) -> bool:
         return any(self.rows[node].origin.module is not None for node in nodes)
 
     def _why_none(self, nodes: Sequence[int]) -> str:
@@ -109,8 +109,8 @@ class ModuleFolder(OrderFolder):
         paths = []
         inherited_paths = _between(own_paths, [origin.phase for origin in origins])
         for inherited, origin in zip(inherited_paths, origins, strict=True):
-            apart = () if origin.module else (OutsideModule(self._reason(origin)),)
-            paths.append(inherited + apart)
+            outside = () if origin.module else (OutsideModule(self._reason(origin)),)
+            paths.append(inherited + outside)
         return paths
 
     # -- groups ----------------------------------------------------------------------------------
@@ -118,11 +118,11 @@ class ModuleFolder(OrderFolder):
     def _row(self, levels: Levels, begin: int, end: int, depth: int) -> list[GroupDraft]:
         """The items of leaves ``begin`` to ``end``, which are one group at the level before."""
         items: list[GroupDraft] = []
-        at = begin
-        while at < end:
-            until = levels.until(depth, at)
-            items.append(self._item(levels, at, until, depth))
-            at = until
+        leaf = begin
+        while leaf < end:
+            until = levels.until(depth, leaf)
+            items.append(self._item(levels, leaf, until, depth))
+            leaf = until
         after = levels.after(depth, begin)
         if after is not None:
             items = self.series(items, after)

@@ -82,22 +82,22 @@ class OrderFolder(FoldRows):
         """The items along the spine of ``row``, which is in topological order; ``after`` has what
         each item leads to, by place."""
         count = len(row)
-        inward = {at for reached in after for at in reached}
+        inward = {index for reached in after for index in reached}
         # How far the edges reach that began before a place; roots and sinks hang on the outside.
-        reach = next((at for at in range(count - 1, -1, -1) if at not in inward), -1)
+        reach = next((index for index in range(count - 1, -1, -1) if index not in inward), -1)
         items: list[GroupDraft] = []
         region: list[int] = []
-        for at, item in enumerate(row):
-            if reach <= at:
+        for index, item in enumerate(row):
+            if reach <= index:
                 if region:
                     items += self._region(row, after, region)
                     region = []
                 items.append(item)
             else:
-                region.append(at)
-            if after[at]:
-                reach = max(reach, *after[at])
-            elif at < count - 1:
+                region.append(index)
+            if after[index]:
+                reach = max(reach, *after[index])
+            elif index < count - 1:
                 reach = count
         if region:
             items += self._region(row, after, region)
@@ -109,7 +109,7 @@ class OrderFolder(FoldRows):
         """What lies between two items of the spine: branches side by side, or a tangle."""
         parts = _components(after, places)
         if len(parts) == 1:
-            return self.tangled([row[at] for at in places])
+            return self.tangled([row[index] for index in places])
         branches = [self._branch(row, after, part) for part in parts]
         title = f"{len(parts)} branches"
         return [self.group(FoldKind.PARALLEL, title, self.parts(branches, self._beside))]
@@ -130,11 +130,11 @@ class OrderFolder(FoldRows):
     def _branch(
         self, row: Sequence[GroupDraft], after: Sequence[Sequence[int]], places: list[int]
     ) -> GroupDraft:
-        own = [row[at] for at in places]
-        position = {at: number for number, at in enumerate(places)}
+        own = [row[index] for index in places]
+        position = {index: number for number, index in enumerate(places)}
         inner = [
-            [position[successor] for successor in after[at] if successor in position]
-            for at in places
+            [position[successor] for successor in after[index] if successor in position]
+            for index in places
         ]
         items = self.series(own, inner)
         if len(items) > 1:
@@ -204,12 +204,12 @@ def _own(item: GroupDraft) -> Iterator[int]:
 
 def _components(after: Sequence[Sequence[int]], places: list[int]) -> list[list[int]]:
     """Weakly connected parts, each in the order given, the first to begin first."""
-    near: dict[int, list[int]] = {at: [] for at in places}
-    for at in places:
-        for successor in after[at]:
+    near: dict[int, list[int]] = {index: [] for index in places}
+    for index in places:
+        for successor in after[index]:
             if successor in near:
-                near[at].append(successor)
-                near[successor].append(at)
+                near[index].append(successor)
+                near[successor].append(index)
     part_of: dict[int, int] = {}
     for start in places:
         if start in part_of:
@@ -222,8 +222,8 @@ def _components(after: Sequence[Sequence[int]], places: list[int]) -> list[list[
                     part_of[other] = start
                     pending.append(other)
     parts: dict[int, list[int]] = {}
-    for at in places:
-        parts.setdefault(part_of[at], []).append(at)
+    for index in places:
+        parts.setdefault(part_of[index], []).append(index)
     return list(parts.values())
 
 

@@ -67,17 +67,17 @@ class Levels:
             for depth, (split, above) in enumerate(splits)
         ]
 
-    def until(self, depth: int, at: int) -> int:
-        """Where the group around leaf ``at`` ends."""
-        return self._levels[depth].until[at]
+    def until(self, depth: int, leaf: int) -> int:
+        """Where the group around ``leaf`` ends."""
+        return self._levels[depth].until[leaf]
 
-    def path(self, depth: int, at: int) -> Path:
-        """The names of the group around leaf ``at`` and of those around it."""
-        return self._names[self._levels[depth].name[at]]
+    def path(self, depth: int, leaf: int) -> Path:
+        """The names of the group around ``leaf`` and of those around it."""
+        return self._names[self._levels[depth].name[leaf]]
 
-    def note(self, depth: int, at: int) -> str:
-        """Which visit of a module the group is that begins with leaf ``at``."""
-        visit = self._levels[depth].visits.get(at)
+    def note(self, depth: int, leaf: int) -> str:
+        """Which visit of a module the group is that begins with ``leaf``."""
+        visit = self._levels[depth].visits.get(leaf)
         return "" if visit is None else f"visit {visit[0]} of {visit[1]}"
 
     def after(self, depth: int, begin: int) -> list[list[int]] | None:

@@ -190,14 +190,14 @@ class FoldRows(ABC):
     def _blocks(self, items: list[GroupDraft]) -> list[GroupDraft]:
         """Folds repeats of blocks of items."""
         result: list[GroupDraft] = []
-        at = 0
+        folded = 0
         for borders in self._borders(tuple(item.shape for item in items)):
-            result += items[at : borders[0][0]]
+            result += items[folded : borders[0][0]]
             drafts = [self._run(items[begin:end]) for begin, end in borders]
             title = _span_title(drafts[0].title, drafts[-1].title) or self.work_title(drafts)
             result.append(self._repeat(title, drafts))
-            at = borders[-1][1]
-        return result + items[at:]
+            folded = borders[-1][1]
+        return result + items[folded:]
 
     def _borders(self, row: tuple[int, ...]) -> list[list[tuple[int, int]]]:
         """Where the blocks of repeats in a row of shapes begin and end: tandem repeats, those that
@@ -300,22 +300,22 @@ class FoldRows(ABC):
 
     def _numbered(self, draft: GroupDraft, ident: str, first: int, order: LeafOrder) -> Group:
         children: list[Fold] = []
-        at = first
+        leaf = first
         for position, child in enumerate(draft.children):
             if child.node >= 0:
                 children.append(Leaf(f"n{child.node}", child.node))
-                at += 1
+                leaf += 1
             else:
-                group = self._numbered(child, f"{ident}.{position}", at, order)
+                group = self._numbered(child, f"{ident}.{position}", leaf, order)
                 children.append(group)
-                at += group.count
+                leaf += group.count
         return Group(
             ident,
             draft.kind,
             draft.title,
             tuple(children),
             first,
-            at - first,
+            leaf - first,
             order,
             draft.repeats,
             draft.shape,
@@ -338,10 +338,10 @@ def leaves(draft: GroupDraft) -> Iterator[int]:
 def neighbours(items: Sequence[Any], keys: Sequence[Any]) -> Iterator[tuple[Any, list[Any]]]:
     """Neighbours with equal keys, and their key."""
     begin = 0
-    for at in range(1, len(items) + 1):
-        if at == len(items) or keys[at] != keys[begin]:
-            yield keys[begin], list(items[begin:at])
-            begin = at
+    for index in range(1, len(items) + 1):
+        if index == len(items) or keys[index] != keys[begin]:
+            yield keys[begin], list(items[begin:index])
+            begin = index
 
 
 def _holder_title(row: NodeRow, bodies: int) -> str:

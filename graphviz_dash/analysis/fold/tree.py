@@ -117,26 +117,26 @@ Fold: TypeAlias = Leaf | Group
 
 def ancestors(root: Group, node: int) -> tuple[str, ...]:
     """The ids of the groups around a node, outermost first, the root included."""
-    at = int(root.order.at[node])
+    leaf = int(root.order.at[node])
     path = []
     group: Fold | None = root
     while isinstance(group, Group):
         path.append(group.id)
-        group = _inner_at(group.children, at)
+        group = _inner_at(group.children, leaf)
     return tuple(path)
 
 
-def block_of(repeat: Group, at: int) -> int:
-    """Which block of a REPEAT has the leaf number ``at``, counted over the whole tree."""
+def block_of(repeat: Group, leaf: int) -> int:
+    """Which block of a REPEAT has the leaf of that number, counted over the whole tree."""
     starts = repeat.block_starts
-    return bisect_right(starts, at) - 1
+    return bisect_right(starts, leaf) - 1
 
 
-def _inner_at(children: Sequence[Fold], at: int) -> Group | None:
-    """The group among ``children`` that holds the leaf number ``at``."""
+def _inner_at(children: Sequence[Fold], leaf: int) -> Group | None:
+    """The group among ``children`` that holds the leaf of that number."""
     inner = [child for child in children if isinstance(child, Group)]
-    index = bisect_right(inner, at, key=lambda child: child.first) - 1
-    if index < 0 or at >= inner[index].first + inner[index].count:
+    index = bisect_right(inner, leaf, key=lambda child: child.first) - 1
+    if index < 0 or leaf >= inner[index].first + inner[index].count:
         return None
     return inner[index]
 

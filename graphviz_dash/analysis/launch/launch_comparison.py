@@ -32,9 +32,9 @@ class MeasureDifference:
     """The median of each recording, in ns."""
     ratios: tuple[float, ...]
     """Each median over that of the first recording."""
-    apart: float
+    largest_gap: float
     """The largest difference of any two medians, in ns."""
-    shown: float
+    spread: float
     """The widest of the spreads, from end to end, in ns; of what events time at least their
     resolution."""
     within: bool
@@ -84,12 +84,16 @@ def _difference(
     topology: Topology, measure: LaunchMeasure, timings: list[Timing]
 ) -> MeasureDifference:
     medians = tuple(timing.summary.median for timing in timings)
-    shown = max((timing.spread.high or timing.spread.low) - timing.spread.low for timing in timings)
+    spread = max(
+        (timing.spread.high or timing.spread.low) - timing.spread.low for timing in timings
+    )
     if measure in _BY_EVENTS:
-        shown = max(shown, _EVENT_NS)
-    apart = max(medians) - min(medians)
+        spread = max(spread, _EVENT_NS)
+    largest_gap = max(medians) - min(medians)
     ratios = tuple(median / medians[0] for median in medians)
-    return MeasureDifference(topology, measure, medians, ratios, apart, shown, apart <= shown)
+    return MeasureDifference(
+        topology, measure, medians, ratios, largest_gap, spread, largest_gap <= spread
+    )
 
 
 @dataclass(frozen=True)

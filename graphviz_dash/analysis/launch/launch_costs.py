@@ -104,8 +104,8 @@ class LaunchCosts:
 def launch_costs(recording: LaunchRecording) -> LaunchCosts:
     """The analysis of ``recording``; deterministic."""
     lines = _lines(recording)
-    each = recording.process_trials
-    fits = _fits(lines, each)
+    process_trials = recording.process_trials
+    fits = _fits(lines, process_trials)
     repeat = fits.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     constant = None if repeat is None else repeat.slope_ns <= CONSTANT_SLOPE_NS
     return LaunchCosts(
@@ -143,21 +143,23 @@ def _lines(recording: LaunchRecording) -> list[LaunchSeries]:
 
 
 def _fit(
-    listed: Sequence[LaunchSeries], measure: LaunchMeasure, each: int | None
+    series_list: Sequence[LaunchSeries], measure: LaunchMeasure, process_trials: int | None
 ) -> GrowthFit | None:
     """The fit of one measure over the graphs that have it; None for too few sizes."""
-    measured = [series for series in listed if measure in series.samples]
+    measured = [series for series in series_list if measure in series.samples]
     if len(measured) < FEWEST_SIZES:
         return None
     nodes = [series.topology.nodes for series in measured]
-    return fit(nodes, table(series.samples[measure] for series in measured), each)
+    return fit(nodes, table(series.samples[measure] for series in measured), process_trials)
 
 
-def _fits(listed: Sequence[LaunchSeries], each: int | None) -> dict[LaunchMeasure, GrowthFit]:
+def _fits(
+    series_list: Sequence[LaunchSeries], process_trials: int | None
+) -> dict[LaunchMeasure, GrowthFit]:
     return {
         measure: fitted
         for measure in LaunchMeasure
-        if (fitted := _fit(listed, measure, each)) is not None
+        if (fitted := _fit(series_list, measure, process_trials)) is not None
     }
 
 
@@ -169,9 +171,9 @@ def _chains(recording: LaunchRecording) -> dict[ChainFamily, dict[LaunchMeasure,
         if topology.width > 1 and topology.other is None:
             family = ChainFamily(topology.width, topology.single_root)
             families.setdefault(family, []).append(series)
-    each = recording.process_trials
+    process_trials = recording.process_trials
     fits = {
-        family: _fits(sorted(members, key=lambda series: series.topology.nodes), each)
+        family: _fits(sorted(members, key=lambda series: series.topology.nodes), process_trials)
         for family, members in families.items()
     }
     return {family: by_measure for family, by_measure in fits.items() if by_measure}

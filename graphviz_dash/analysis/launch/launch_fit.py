@@ -62,14 +62,14 @@ def table(rows: Iterable[Sequence[int]]) -> Floats:
     return np.array([row[:trials] for row in listed], dtype=np.float64)
 
 
-def fit(sizes: Sequence[int], samples: Floats, each: int | None) -> GrowthFit:
+def fit(sizes: Sequence[int], samples: Floats, process_trials: int | None) -> GrowthFit:
     """The fit of ``samples`` (sizes, trials) over ascending ``sizes``, at least FEWEST_SIZES; each
-    ``each`` trials are of one process, None: all of the same."""
+    ``process_trials`` trials in a row are of one process, None: all of the same."""
     nodes = np.array(sizes, dtype=np.float64)
     # Two sizes above a knee at the least, or the slope would be one measurement's noise.
     knees = np.array([0.0, *nodes[:-2]])
     (base,), (slope,), (knee,) = _hinges(nodes, np.median(samples, axis=1)[None, :], knees)
-    bases, slopes, bends = _hinges(nodes, _resampled(samples, each), knees)
+    bases, slopes, bends = _hinges(nodes, _resampled(samples, process_trials), knees)
     trials = samples.shape[1]
     return GrowthFit(
         float(base),
@@ -81,18 +81,18 @@ def fit(sizes: Sequence[int], samples: Floats, each: int | None) -> GrowthFit:
     )
 
 
-def slope_of(sizes: Sequence[int], samples: Floats, each: int | None) -> AddedTime:
+def slope_of(sizes: Sequence[int], samples: Floats, process_trials: int | None) -> AddedTime:
     """The slope of a straight fit of ``samples`` (sizes, trials) over ``sizes``."""
     places, straight = np.array(sizes, dtype=np.float64), np.zeros(1)
     (slope,) = _hinges(places, np.median(samples, axis=1)[None, :], straight)[1]
-    again = _hinges(places, _resampled(samples, each), straight)[1]
+    again = _hinges(places, _resampled(samples, process_trials), straight)[1]
     return AddedTime(float(slope), interval(again, samples.shape[1]))
 
 
-def difference(samples: Floats, each: int | None) -> AddedTime:
+def difference(samples: Floats, process_trials: int | None) -> AddedTime:
     """The median of the second row of ``samples`` (2, trials) less that of the first."""
     before, after = np.median(samples, axis=1)
-    again = np.diff(_resampled(samples, each), axis=1)[:, 0]
+    again = np.diff(_resampled(samples, process_trials), axis=1)[:, 0]
     return AddedTime(float(after - before), interval(again, samples.shape[1]))
 
 
@@ -119,20 +119,22 @@ def _hinges(nodes: Floats, times: Floats, knees: Floats) -> tuple[Floats, Floats
     return base[best, row], slope[best, row], knees[best]
 
 
-def _resampled(samples: Floats, each: int | None) -> Floats:
+def _resampled(samples: Floats, process_trials: int | None) -> Floats:
     """Medians by size of resamples, shape (resamples, sizes); a trial is drawn for all sizes
     together, because what disturbs the machine disturbs neighbours alike."""
     generator = np.random.Generator(np.random.PCG64(_SEED))
     trials = samples.shape[1]
-    return np.asarray(np.median(samples[:, _drawn(generator, trials, each)], axis=2).T)
+    return np.asarray(np.median(samples[:, _drawn(generator, trials, process_trials)], axis=2).T)
 
 
-def _drawn(generator: np.random.Generator, trials: int, each: int | None) -> npt.NDArray[np.int64]:
+def _drawn(
+    generator: np.random.Generator, trials: int, process_trials: int | None
+) -> npt.NDArray[np.int64]:
     """Places of the trials of each resample, shape (resamples, trials)."""
-    if each is None or trials < 2 * each:
+    if process_trials is None or trials < 2 * process_trials:
         return generator.integers(0, trials, (RESAMPLES, trials))
     # A process that was interrupted is left out: its last trials are missing.
-    processes = trials // each
+    processes = trials // process_trials
     chosen = generator.integers(0, processes, (RESAMPLES, processes, 1))
-    within = generator.integers(0, each, (RESAMPLES, processes, each))
-    return (chosen * each + within).reshape(RESAMPLES, processes * each)
+    within = generator.integers(0, process_trials, (RESAMPLES, processes, process_trials))
+    return (chosen * process_trials + within).reshape(RESAMPLES, processes * process_trials)

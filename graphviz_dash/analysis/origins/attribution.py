@@ -116,17 +116,17 @@ def _best(
 ) -> tuple[Ints, Alignment | None] | None:
     """The launches of the window that fits best, and their alignment with the nodes; None when
     several fit equally well, for there is no telling which capture was this graph's."""
-    rows, made = launch_rows(capture)
+    rows, launch_kinds = launch_rows(capture)
     times = column(capture.runtime, "ts")[rows]
-    codes = np.array([_CODES[kind] for kind in made], dtype=np.int64)
+    codes = np.array([_CODES[kind] for kind in launch_kinds], dtype=np.int64)
     tried = []
     for begin, end in windows:
         first, last = np.searchsorted(times, [begin, end])
         alignment = align(kinds, codes[first:last])
-        over = len(kinds) + int(last - first) - 2 * (alignment.pairs if alignment else 0)
-        tried.append((over, rows[first:last], alignment))
-    least = min(over for over, _, _ in tried)
-    best = [(launches, alignment) for over, launches, alignment in tried if over == least]
+        unpaired = len(kinds) + int(last - first) - 2 * (alignment.pairs if alignment else 0)
+        tried.append((unpaired, rows[first:last], alignment))
+    least = min(unpaired for unpaired, _, _ in tried)
+    best = [(launches, alignment) for unpaired, launches, alignment in tried if unpaired == least]
     return best[0] if len(best) == 1 else None
 
 

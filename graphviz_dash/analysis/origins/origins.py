@@ -69,8 +69,8 @@ def near(trace: Trace, begin: int, end: int, margin: int | None = None) -> Trace
         longest = int(table["dur"].max() or 0)  # type: ignore[arg-type]  # a column of integers
         start = table["ts"].search_sorted(first - longest, "left")
         stop = table["ts"].search_sorted(end, "right")
-        some = table.slice(start, max(0, stop - start))
-        return some.filter(some["ts"] + some["dur"].fill_null(0) >= first)
+        overlapping = table.slice(start, max(0, stop - start))
+        return overlapping.filter(overlapping["ts"] + overlapping["dur"].fill_null(0) >= first)
 
     return replace(
         trace,

@@ -101,9 +101,10 @@ def match_instances(ranks: Sequence[RankTrace]) -> MatchedCollectives:
     rows: list[Ints] = []
     total = sum(len(of_step) for rank in rows_of for of_step in rank.values())
     for index in common:
-        own = [rank[index] for rank in rows_of]
+        rows_by_rank = [rank[index] for rank in rows_of]
         named = [
-            collective_kinds(rank.trace, of_step) for rank, of_step in zip(ranks, own, strict=True)
+            collective_kinds(rank.trace, of_step)
+            for rank, of_step in zip(ranks, rows_by_rank, strict=True)
         ]
         pairs = _matched(named)
         for ordinal, (kind, members) in enumerate(pairs):
@@ -111,7 +112,10 @@ def match_instances(ranks: Sequence[RankTrace]) -> MatchedCollectives:
             step_of.append(index)
             ordinal_of.append(ordinal)
             rows.append(
-                np.array([of_step[at] for of_step, at in zip(own, members, strict=True)], np.int64)
+                np.array(
+                    [of_step[at] for of_step, at in zip(rows_by_rank, members, strict=True)],
+                    np.int64,
+                )
             )
     table = np.array(rows, dtype=np.int64).reshape(len(rows), len(ranks))
     start = np.empty_like(table)

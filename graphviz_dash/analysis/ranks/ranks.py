@@ -267,9 +267,9 @@ def _why_no_clocks(ranks: list[RankTrace], instances: MatchedCollectives) -> str
 
 def _missing(runs: list[Run]) -> tuple[int, ...]:
     sizes = [run.manifest.group.world_size for run in runs if run.manifest.group is not None]
-    here = {run.manifest.rank for run in runs}
+    present = {run.manifest.rank for run in runs}
     # A damaged manifest may tell any size; only the first few are named.
-    return tuple(rank for rank in range(min(max(sizes, default=0), 4096)) if rank not in here)
+    return tuple(rank for rank in range(min(max(sizes, default=0), 4096)) if rank not in present)
 
 
 def _kinds(ranks: list[RankTrace]) -> dict[Collective, int]:
@@ -360,19 +360,23 @@ class _Measured:
         rows = []
         nowhere = CollectiveOrigin("none", None, None, None, None, None)
         for ordinal in range(int(self.instances.ordinal.max()) + 1):
-            at = np.flatnonzero(self.instances.ordinal == ordinal)
-            summaries = [summarise(values) for values in (self.skew[at], self._transfer(at))]
-            skew, transfer = (_known(summary) for summary in summaries)
+            instances = np.flatnonzero(self.instances.ordinal == ordinal)
+            summaries = [
+                summarise(values) for values in (self.skew[instances], self._transfer(instances))
+            ]
+            skew, transfer = (_required(summary) for summary in summaries)
             rows.append(
                 CollectiveRow(
                     ordinal=ordinal,
-                    kind=self.instances.kinds[int(at[0])],
+                    kind=self.instances.kinds[int(instances[0])],
                     origin=step_origins[ordinal] if ordinal < len(step_origins) else nowhere,
                     skew=skew,
                     transfer=transfer,
-                    arrival=self._by_rank(self._arrival[at]),
-                    wait=self._by_rank(self.waits[at]),
-                    last=tuple(np.bincount(self._last[at], minlength=len(self._ranks)).tolist()),
+                    arrival=self._by_rank(self._arrival[instances]),
+                    wait=self._by_rank(self.waits[instances]),
+                    last=tuple(
+                        np.bincount(self._last[instances], minlength=len(self._ranks)).tolist()
+                    ),
                 )
             )
         return tuple(rows)
@@ -382,27 +386,27 @@ class _Measured:
         return np.asarray(np.maximum(took, 0), dtype=np.int64)
 
     def _by_rank(self, values: Ints) -> tuple[Summary, ...]:
-        return tuple(_known(summarise(column)) for column in values.T)
+        return tuple(_required(summarise(column)) for column in values.T)
 
     def lateness(self) -> tuple[Lateness, ...]:
         """For each rank what its late arrivals cost, and how much of it longer work explains."""
         work, gap = self._before()
         spread = max(clock.spread for clock in self.clocks)
         early = self._start.argmin(axis=1)
-        at = np.arange(len(early))
-        more_work = work[at, self._last] - work[at, early]
-        more_idle = gap[at, self._last] - gap[at, early]
+        every_instance = np.arange(len(early))
+        more_work = work[every_instance, self._last] - work[every_instance, early]
+        more_idle = gap[every_instance, self._last] - gap[every_instance, early]
         return tuple(
             Lateness(
                 rank=rank.rank,
-                count=int(mine.sum()),
-                clear=int((mine & (self.skew > spread)).sum()),
-                total=float(self.skew[mine].sum()) / self.steps,
-                work=float(more_work[mine].sum()) / self.steps,
-                idle=float(more_idle[mine].sum()) / self.steps,
+                count=int(last_here.sum()),
+                clear=int((last_here & (self.skew > spread)).sum()),
+                total=float(self.skew[last_here].sum()) / self.steps,
+                work=float(more_work[last_here].sum()) / self.steps,
+                idle=float(more_idle[last_here].sum()) / self.steps,
             )
             for index, rank in enumerate(self._ranks)
-            for mine in [self._last == index]
+            for last_here in [self._last == index]
         )
 
     def _before(self) -> tuple[Ints, Ints]:
@@ -430,7 +434,7 @@ def _compute_lane(rank: RankTrace) -> LaneSet:
     return merge_busy(np.zeros(len(start), dtype=np.int64), start, end)
 
 
-def _known(summary: Summary | None) -> Summary:
+def _required(summary: Summary | None) -> Summary:
     if summary is None:
         raise ValueError("a collective without instances")
     return summary

@@ -215,21 +215,21 @@ class _Replay:
             other = self._lane_of.get(before, lane)
             if other == lane or self._last[other] != before:
                 continue
-            at = self._position[other]
+            position = self._position[other]
             coming = self._stream[other]
-            if at < len(coming) and self._graph.looks_like(node, coming[at]):
+            if position < len(coming) and self._graph.looks_like(node, coming[position]):
                 return True
         return False
 
     def _agreement(self, node: int, lane: int, skip: int = 0) -> int:
         """For how many rows the stream, ``skip`` rows on, goes on as the graph does at ``node``."""
         coming = self._stream[lane]
-        at = self._position[lane] + skip
+        position = self._position[lane] + skip
         expected: int | None = node
         for length in range(_LOOK_AHEAD):
-            if expected is None or at + length >= len(coming):
+            if expected is None or position + length >= len(coming):
                 return length
-            if not self._graph.looks_like(expected, coming[at + length]):
+            if not self._graph.looks_like(expected, coming[position + length]):
                 return length
             expected = self._graph.next_visible(expected)
         return _LOOK_AHEAD

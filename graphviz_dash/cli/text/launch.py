@@ -102,8 +102,8 @@ def print_launch_comparison(comparison: LaunchComparison) -> None:
             if column:
                 cells.append(cell(format_ratio(ratio)))
         cells += [
-            cell(format_ns(difference.apart), "dim"),
-            cell(format_ns(difference.shown), "dim"),
+            cell(format_ns(difference.largest_gap), "dim"),
+            cell(format_ns(difference.spread), "dim"),
         ]
         table.add_row(*cells, cell("within" if difference.within else "beyond"))
     print_table(table)

@@ -152,8 +152,8 @@ def _comparison(comparison: LaunchComparison) -> dict[str, object]:
                 "measure": difference.measure.value,
                 "medians": difference.medians,
                 "ratios": difference.ratios,
-                "apart": difference.apart,
-                "spread": difference.shown,
+                "apart": difference.largest_gap,
+                "spread": difference.spread,
                 "within": difference.within,
             }
             for difference in comparison.differences

@@ -121,8 +121,8 @@ def comparison_panel(recordings: Mapping[str, LaunchCosts]) -> None:
         if column:
             data[f"{name}, ratio"] = [difference.ratios[column] for difference in differences]
             config[f"{name}, ratio"] = st.column_config.NumberColumn(format="%.2fx")
-    data["Apart, us"] = [difference.apart / 1e3 for difference in differences]
-    data["Spread, us"] = [difference.shown / 1e3 for difference in differences]
+    data["Apart, us"] = [difference.largest_gap / 1e3 for difference in differences]
+    data["Spread, us"] = [difference.spread / 1e3 for difference in differences]
     data["Within"] = [difference.within for difference in differences]
     for name in ("Apart, us", "Spread, us"):
         config[name] = st.column_config.NumberColumn(format="%.3f")

@@ -34,11 +34,11 @@ def test_medians_apart_by_less_than_the_spread_are_within_it() -> None:
     (one,) = found.differences
     assert one.medians == (150, 220)
     assert one.ratios == (1, pytest.approx(220 / 150))
-    assert (one.apart, one.shown, one.within) == (70, 90, True)
+    assert (one.largest_gap, one.spread, one.within) == (70, 90, True)
     assert "1 of 1" in comparison_sentence(found)
     beyond = compare_launches({"a": first, "b": near, "c": far})
     assert beyond is not None
-    assert [(one.apart, one.within) for one in beyond.of(REPEAT)] == [(200, False)]
+    assert [(one.largest_gap, one.within) for one in beyond.of(REPEAT)] == [(200, False)]
 
 
 def test_what_events_time_is_no_finer_than_events() -> None:
@@ -49,7 +49,9 @@ def test_what_events_time_is_no_finer_than_events() -> None:
     )
     found = compare_launches({"a": near, "b": far})
     assert found is not None
-    assert [(one.apart, one.shown, one.within) for one in found.differences] == [(400, 500, True)]
+    assert [(one.largest_gap, one.spread, one.within) for one in found.differences] == [
+        (400, 500, True)
+    ]
 
 
 def test_only_what_all_recordings_have_is_compared() -> None:
