@@ -1,4 +1,4 @@
-"""Columns of trace tables as integer arrays."""
+"""Types of arrays, and columns of trace tables as integer arrays."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 

@@ -11,7 +11,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-Floats: TypeAlias = npt.NDArray[np.float64]
+from graphviz_dash.analysis.arrays import Floats
+
 Numbers: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.int64]
 
 _RESAMPLES: Final = 1000

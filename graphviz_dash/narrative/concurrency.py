@@ -67,7 +67,7 @@ def _about_edges(measured: MeasuredGraph, needless: NeedlessEdges) -> str:
     by_memory = count - needless.by_meaning
     more = f", {format_count(needless.by_meaning)} more join {_BY_MEANING}"
     unknown = (
-        f" {format_count(needless.unknown)} nodes do not tell what they reach and keep their order."
+        f" {format_count(needless.unknown)} nodes keep their order: what they reach is unknown."
         if needless.unknown
         else ""
     )
@@ -83,7 +83,7 @@ def _about_edges(measured: MeasuredGraph, needless: NeedlessEdges) -> str:
 
 def _by_meaning(measured: MeasuredGraph, needless: NeedlessEdges) -> str:
     unknown = (
-        "Which of its edges carry data is not told: the topology has the order of streams, and the "
+        "Which of its edges carry data is unknown: the topology has the order of streams, and the "
         "bundle does not say what memory its nodes reach."
     )
     if not needless.edges:

@@ -147,7 +147,7 @@ def _warning(prediction: Prediction, warning: PredictionWarning) -> str:
             )
         case PredictionWarning.FEW_STEPS:
             steps = counted(len(prediction.step.matching), "traced step")
-            return f"only {steps} ran the same work; 3 or more tell better"
+            return f"only {steps} ran the same work; 3 or more would be more reliable"
         case PredictionWarning.INCOMPLETE_TRACE:
             return f"the trace is not whole: {prediction.incomplete}"
     return _WARNINGS[warning]

@@ -16,12 +16,13 @@ import numpy as np
 
 from graphviz_dash import __version__
 from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.failures import failure_text
 from graphviz_dash.analysis.metrics.measured import measured
 from graphviz_dash.analysis.metrics.registry import METRICS, Metric
 from graphviz_dash.analysis.metrics.run_metrics import graph_figures, memory_figures
 from graphviz_dash.analysis.metrics.run_metrics import traced_figures as of_traces
-from graphviz_dash.analysis.sample_statistics import Floats, resampled_medians
+from graphviz_dash.analysis.sample_statistics import resampled_medians
 from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.memory.report import MEMORY_RELATIVE, memory_relative_figures
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
 from graphviz_dash.analysis.sample_statistics import (
-    Floats,
     Spread,
     SpreadKind,
     interval,

@@ -9,15 +9,14 @@ from difflib import SequenceMatcher
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.fold.tree import Fold, Group
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.model.graph import KernelParams, MemcpyParams, MemsetParams
 
-Floats = npt.NDArray[np.float64]
 _Look: TypeAlias = tuple[str, str]
 
 _MOST_ALIGNED: Final = 2_000

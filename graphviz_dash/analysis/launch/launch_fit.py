@@ -16,7 +16,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.sample_statistics import Floats, Spread, interval
+from graphviz_dash.analysis.arrays import Floats
+from graphviz_dash.analysis.sample_statistics import Spread, interval
 
 RESAMPLES: Final = 300
 _SEED: Final = 20_240_601

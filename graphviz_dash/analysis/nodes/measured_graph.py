@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.graph.critical_path import (
     CriticalPath,
     Dependencies,
@@ -36,8 +36,6 @@ from graphviz_dash.analysis.trace.steps import exclusive_ns
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
-
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 NOT_SEEN: Final = -1
 

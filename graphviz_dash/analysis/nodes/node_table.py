@@ -11,9 +11,8 @@ from functools import cache
 import msgspec
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.origins.attribution import Attribution, NodeOrigin, attribute
-from graphviz_dash.analysis.replays.matching import Floats
 from graphviz_dash.analysis.replays.replays import (
     METHODS,
     TRACED_PASS,

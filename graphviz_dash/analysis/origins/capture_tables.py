@@ -6,16 +6,13 @@ import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from graphviz_dash.analysis.arrays import Ints, column, encode
+from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, values_at
 from graphviz_dash.model.marks import MODULE, SOURCE
 
 if TYPE_CHECKING:
     import polars as pl
-
-Flags = npt.NDArray[np.bool_]
 
 _OPTIMIZER: Final = ("Optimizer.step#", "Optimizer.zero_grad#")
 _ENGINE: Final = "autograd::engine::"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Ints, column
-from graphviz_dash.analysis.origins.capture_tables import Flags, Frames, Marks, Ops, TextColumn
+from graphviz_dash.analysis.arrays import Flags, Ints, column
+from graphviz_dash.analysis.origins.capture_tables import Frames, Marks, Ops, TextColumn
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, values_at
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.marks import MODULE, SOURCE

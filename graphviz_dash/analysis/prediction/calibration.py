@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
 from graphviz_dash.analysis.prediction.predict import CONFIDENCE, back_to_back_ns
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, replay_time
-from graphviz_dash.analysis.sample_statistics import Floats
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.calibration import (

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.arrays import Ints, column, encode
+from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
 from graphviz_dash.analysis.origins.captured_launches import capture_windows
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting
@@ -29,8 +29,6 @@ from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
-
-Flags = npt.NDArray[np.bool_]
 
 _SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _DEFAULT_STREAM: Final = 7

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, item_features
 from graphviz_dash.analysis.prediction.step_modules import ItemModules
-from graphviz_dash.analysis.sample_statistics import Floats
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from typing import Final
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
 from graphviz_dash.analysis.prediction.replay_schedule import replay_schedule
-from graphviz_dash.analysis.sample_statistics import Floats
 
 
 class ReplayTerm(StrEnum):

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.sample_statistics import Floats
+from graphviz_dash.analysis.arrays import Floats, Ints
 
 _DONE_NS = 1e-6
 _NEVER = float("inf")

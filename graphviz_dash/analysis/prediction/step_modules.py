@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Ints, column
-from graphviz_dash.analysis.origins.capture_tables import Flags, Frames, Ops
+from graphviz_dash.analysis.arrays import Flags, Ints, column
+from graphviz_dash.analysis.origins.capture_tables import Frames, Ops
 from graphviz_dash.analysis.origins.origins import near
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, values_at

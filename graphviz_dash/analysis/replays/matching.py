@@ -10,14 +10,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.graph.topology import GraphTopology
 from graphviz_dash.analysis.replays.branches import BranchMatcher
 from graphviz_dash.analysis.sequence_alignment import align
 from graphviz_dash.analysis.trace.signatures import DRIVER_CODES, NO_NODE
 from graphviz_dash.model.graph import CapturedGraph, MemcpyParams, MemsetParams
-
-Floats = npt.NDArray[np.float64]
 
 BY_ID: Final = "graph node id"
 BY_ORDER: Final = "alignment: order"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.arrays import Ints, column, encode
+from graphviz_dash.analysis.arrays import Floats, Ints, column, encode
 from graphviz_dash.analysis.graph.flatten import flat_variants
 from graphviz_dash.analysis.replays.graph_chooser import (
     NO_IDENTITIES,
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BY_BRANCH", "BY_ID", "BY_ORDER", "METHODS", "UNMATCHED", "ReplayMatch", "match_replays"]
 
-Floats = npt.NDArray[np.float64]
 Narrow = npt.NDArray[np.int32]
 
 UNMATCHED: Final = "none"

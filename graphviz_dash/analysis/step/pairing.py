@@ -24,15 +24,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.unique_context import unique_pairs
-
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 NOTHING: Final = -1
 

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.trace.lanes import merge_busy
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.step.work_pairs import WorkPairs
     from graphviz_dash.analysis.trace.steps import Step
     from graphviz_dash.model.trace import Trace
-
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

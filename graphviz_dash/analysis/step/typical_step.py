@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from graphviz_dash.analysis.absence import why_missing
-from graphviz_dash.analysis.arrays import Ints, column, encode
+from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
 from graphviz_dash.analysis.graph.topology import visible_edges
 from graphviz_dash.analysis.origins.attribution import attribute
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
@@ -32,8 +31,6 @@ from graphviz_dash.model.graph import CapturedGraph, NodeKind
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
     from graphviz_dash.model.trace import Trace
-
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 NO_GROUP: Final = -1
 

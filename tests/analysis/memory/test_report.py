@@ -17,7 +17,6 @@ from graphviz_dash.model.memory import (
     Owner,
 )
 from graphviz_dash.model.run import Experiment, Run
-from graphviz_dash.narrative.memory import PART_MEANINGS
 from tests.analysis.memory_passes import EAGER, GRAPHED, MIB, stages
 from tests.experiments import make_experiment
 
@@ -141,7 +140,3 @@ def test_figures_come_with_reasons(experiment: Experiment) -> None:
     eager = compare(experiment)["eager"]
     assert eager["device_memory_change"].reason == "it is the baseline"
     assert eager["pool_shared"].value == 0
-
-
-def test_every_part_is_explained() -> None:
-    assert set(PART_MEANINGS) == set(MemoryPart)
