@@ -43,6 +43,14 @@ class ModulePrediction:
         return self.eager_ns - self.graphed_ns
 
 
+@dataclass(frozen=True)
+class ModulePredictions:
+    """The modules of a step, and ``by``, what the trace names them by."""
+
+    by: str
+    modules: tuple[ModulePrediction, ...]
+
+
 def predict_modules(
     step: EagerStep,
     parts: ItemModules,
@@ -51,7 +59,7 @@ def predict_modules(
     terms: dict[str, float],
     multiprocessors: int,
     blockers: tuple[Blocker, ...],
-) -> tuple[ModulePrediction, ...]:
+) -> ModulePredictions:
     """The parts of ``step``, the largest saving first; what lies in none comes last.
 
     ``exclusive`` (items,) is what each item adds to the busy time. Idle time is scaled so that all
@@ -87,9 +95,8 @@ def predict_modules(
                 ),
             )
         )
-    return tuple(
-        sorted(predictions, key=lambda prediction: (not prediction.name, -prediction.saving_ns))
-    )
+    predictions.sort(key=lambda prediction: (not prediction.name, -prediction.saving_ns))
+    return ModulePredictions(parts.by, tuple(predictions))
 
 
 def _inside(module: str, part: str) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step, exclusive_busy_ns
-from graphviz_dash.analysis.prediction.module_prediction import ModulePrediction, predict_modules
+from graphviz_dash.analysis.prediction.module_prediction import ModulePredictions, predict_modules
 from graphviz_dash.analysis.prediction.replay_model import ReplayTime, replay_time
 from graphviz_dash.analysis.prediction.step_modules import item_modules
 from graphviz_dash.analysis.sample_statistics import summarise
@@ -132,10 +132,8 @@ class Prediction:
     """What would stop a capture."""
     not_checked: tuple[NotChecked, ...]
     """What this trace cannot tell about a capture."""
-    modules: tuple[ModulePrediction, ...] | Missing
+    modules: ModulePredictions | Missing
     """The modules alone, the largest saving first; missing where the trace names none."""
-    modules_by: str | None
-    """What told the modules; None without any."""
     warnings: tuple[PredictionWarning, ...]
     """What makes the prediction weak."""
     gpu: str | None
@@ -224,14 +222,9 @@ def predict_step(
     looped = side is EagerSide.TRACED and step.method is StepMethod.PROFILER
     graphed = interval_ns if looped else step_ns
     speedup = _ratio(eager, graphed)
-    saving = Estimate(
-        eager.value - graphed.value,
-        (eager.low) - (graphed.high or graphed.value),
-        (eager.high or eager.value) - graphed.low,
-    )
+    saving = _saving(eager, graphed)
     blockers = capture_blockers(trace, step)
     one_off = _one_off(step, calibration, clean)
-    modules = item_modules(trace, step)
     return Prediction(
         source=trace.info.source,
         calibration=calibration,
@@ -248,22 +241,26 @@ def predict_step(
         recommendation=_recommendation(speedup, blockers),
         blockers=blockers,
         not_checked=_not_checked(trace, step),
-        modules=modules
-        if isinstance(modules, Missing)
-        else predict_modules(
-            step,
-            modules,
-            exclusive_busy_ns(step).astype(np.float64),
-            eager.value,
-            terms,
-            multiprocessors,
-            blockers,
-        ),
-        modules_by=None if isinstance(modules, Missing) else modules.by,
+        modules=_modules(trace, step, calibration, eager.value, blockers),
         warnings=_warnings(trace, step, calibration, gpu, side),
         gpu=gpu,
         incomplete=trace.info.incomplete[0].text if trace.info.incomplete else None,
     )
+
+
+def _modules(
+    trace: Trace,
+    step: EagerStep,
+    calibration: Calibration,
+    eager_ns: float,
+    blockers: tuple[Blocker, ...],
+) -> ModulePredictions | Missing:
+    modules = item_modules(trace, step)
+    if isinstance(modules, Missing):
+        return modules
+    exclusive = exclusive_busy_ns(step).astype(np.float64)
+    terms, multiprocessors = calibration.terms, calibration.gpu.multiprocessors
+    return predict_modules(step, modules, exclusive, eager_ns, terms, multiprocessors, blockers)
 
 
 def back_to_back_ns(replay: ReplayTime, calibration: Calibration, nodes: int) -> float:
@@ -294,6 +291,14 @@ def _eager_side(step: EagerStep, clean: CleanTimings | None) -> tuple[Estimate, 
 def _extent(step: EagerStep) -> int:
     """From the begin of the first item to the end of the last."""
     return int((step.begin + step.duration).max() - step.begin.min())
+
+
+def _saving(eager: Estimate, graphed: Estimate) -> Estimate:
+    return Estimate(
+        eager.value - graphed.value,
+        eager.low - (graphed.high or graphed.value),
+        (eager.high or eager.value) - graphed.low,
+    )
 
 
 def _ratio(eager: Estimate, graphed: Estimate) -> Estimate:

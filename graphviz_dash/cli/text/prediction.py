@@ -106,10 +106,9 @@ def _print_parts(prediction: Prediction, most: int) -> None:
         print_heading("Modules alone")
         click.echo(f"  Absent: {prediction.modules.reason}")
         return
-    shown = prediction.modules[:most]
-    print_heading(
-        f"Modules alone, {len(shown)} of {len(prediction.modules)}, by {prediction.modules_by}"
-    )
+    modules = prediction.modules.modules
+    shown = modules[:most]
+    print_heading(f"Modules alone, {len(shown)} of {len(modules)}, by {prediction.modules.by}")
     headings = ("module", "kernels", "of the eager step", "GPU busy", "graphs", "graphed", "saved")
     table = plain_table(*headings, right=range(1, 7))
     for module in shown:

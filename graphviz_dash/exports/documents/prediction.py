@@ -99,9 +99,9 @@ def prediction_document(prediction: Prediction, shipped: bool) -> dict[str, obje
                 "saving": round(item.saving_ns),
                 "blockers": item.blockers,
             }
-            for item in prediction.modules
+            for item in prediction.modules.modules
         ],
-        "modules_by": prediction.modules_by,
+        "modules_by": None if isinstance(prediction.modules, Missing) else prediction.modules.by,
         "modules_reason": prediction.modules.reason
         if isinstance(prediction.modules, Missing)
         else None,
