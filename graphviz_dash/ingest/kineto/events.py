@@ -7,14 +7,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct, field
-
-from graphviz_dash.errors import InputError
 
 ABSENT: Final = -(1 << 63)
 """Stands for an argument that the event does not have; becomes null in the tables."""
@@ -131,38 +130,43 @@ def _number(text: str) -> float | Decimal:
 _untyped = msgspec.json.Decoder(float_hook=_number)
 
 
+class UnusableEventError(Exception):
+    """An event has a value that cannot be, which is named: it is left out and counted."""
+
+
+UNUSABLE: Final = Event(cat="unusable")
+"""Stands in its place for an event that is left out."""
+
+
 class EventDecoder:
     """Decodes pieces of traceEvents of one trace, and counts what it had to leave out.
 
     ``exact`` is set by the caller when times turn out too large for floats to hold nanoseconds.
-    ``unreadable`` counts arguments, by name, whose value is of no use and which become null.
+    ``unreadable`` counts arguments, by name, whose value is of no use and which become null, and
+    ``unusable`` events that are left out, by what is the matter.
     """
 
-    def __init__(self, where: object) -> None:
-        self.where = where
+    def __init__(self) -> None:
         self.exact = False
-        self.unreadable: dict[str, int] = {}
-        self._decoded = 0
+        self.unreadable: Counter[str] = Counter()
+        self.unusable: Counter[str] = Counter()
 
     def strict(self, piece: bytes) -> list[Event]:
-        """A JSON array of events; raises DecodeError or UnicodeDecodeError for other text, and
-        InputError for an event that cannot be one."""
+        """A JSON array of events; raises DecodeError or UnicodeDecodeError for other text."""
         decoder = _exact if self.exact else _fast
         try:
             events: list[Event] = decoder.decode(piece)  # type: ignore[assignment]
         except msgspec.ValidationError:
             # Text may still be no JSON further on: then this raises and the cut was wrong.
-            events = self._patiently(_items(_untyped.decode(piece)))
-        self._decoded += len(events)
+            events = list(map(self._event, _items(_untyped.decode(piece))))
         return events
 
     def lenient(self, piece: bytes) -> list[Event]:
         """As :meth:`strict`, and reads NaN, Infinity, raw control characters and broken UTF-8 too.
         JSONDecodeError for what is not even that."""
         text = piece.decode("utf-8", "replace")
-        events = self._patiently(_items(json.loads(text, strict=False, parse_float=_number)))
-        self._decoded += len(events)
-        return events
+        items = _items(json.loads(text, strict=False, parse_float=_number))
+        return list(map(self._event, items))
 
     def unchecked(self, piece: bytes) -> list[Event] | None:
         """The events of a piece that was cut where it looked right. None: the cut was wrong, or
@@ -171,7 +175,7 @@ class EventDecoder:
             if not piece.isascii():
                 piece.decode()
             return self.strict(piece)
-        except (UnicodeDecodeError, InputError, RecursionError):
+        except (UnicodeDecodeError, RecursionError):
             return None
         except msgspec.DecodeError:
             pass
@@ -179,46 +183,32 @@ class EventDecoder:
             return None
         try:
             return self.lenient(piece)  # NaN and its like
-        except (ValueError, InputError, RecursionError):
+        except (ValueError, RecursionError):
             return None
 
-    def _patiently(self, items: list[Any]) -> list[Event]:
-        return [self._event(item, self._decoded + position) for position, item in enumerate(items)]
+    def _event(self, item: Any) -> Event:
+        try:
+            return self._read(item)
+        except UnusableEventError as error:
+            self.unusable[str(error)] += 1
+            return UNUSABLE
 
-    def _event(self, item: Any, index: int) -> Event:
-        where = f"traceEvents[{index}]"
+    def _read(self, item: Any) -> Event:
         if not isinstance(item, dict):
-            raise self.refuse(f"{where} is {_kind(item)}", "an object")
+            raise UnusableEventError("no object")
         args = item.get("args")
         return Event(
-            ph=self._text(item, "ph", where),
-            cat=self._text(item, "cat", where),
-            name=self._text(item, "name", where),
+            ph=_text(item, "ph"),
+            cat=_text(item, "cat"),
+            name=_text(item, "name"),
             pid=_thread(item.get("pid")),
             tid=_thread(item.get("tid")),
-            ts=self._time(item, "ts", where),
-            dur=self._time(item, "dur", where),
-            args=self._args(args, item.get("cat"), where) if isinstance(args, dict) else NO_ARGS,
+            ts=_time(item, "ts"),
+            dur=_time(item, "dur"),
+            args=self._args(args, item.get("cat")) if isinstance(args, dict) else NO_ARGS,
         )
 
-    def _text(self, item: dict[str, Any], key: str, where: str) -> str:
-        value = item.get(key, "")
-        if isinstance(value, str):
-            return _without_surrogates(value)
-        if value is None:
-            return ""
-        raise self.refuse(f"{where}.{key} is {_kind(value)}", "a string")
-
-    def _time(self, item: dict[str, Any], key: str, where: str) -> int | float | Decimal:
-        value = item.get(key, NO_TIME)
-        # Times of events that no table keeps are never looked at.
-        if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
-            return value
-        if item.get("ph") != "X":
-            return NO_TIME
-        raise self.refuse(f"{where}.{key} is {_kind(value)}", "a number of microseconds")
-
-    def _args(self, args: dict[str, Any], category: object, where: str) -> Args:
+    def _args(self, args: dict[str, Any], category: object) -> Args:
         values: dict[str, Any] = {}
         for name, attribute in _ARGUMENTS.items():
             value = args.get(name)
@@ -229,18 +219,33 @@ class EventDecoder:
                 continue
             read = _reader(attribute)(value)
             if read is None:
-                self.unreadable[name] = self.unreadable.get(name, 0) + 1
+                self.unreadable[name] += 1
             elif (
                 isinstance(read, int) and not -_INT64 < read < _INT64 and attribute not in _UNSIGNED
             ):
-                raise self.refuse(f"{where}.args.{name} is {_kind(read)}", "a 64-bit integer")
+                raise UnusableEventError(f"an absurd {name}")
             else:
                 values[attribute] = read
         return Args(**values)
 
-    def refuse(self, actual: str, expected: str) -> InputError:
-        """An error about this trace."""
-        return InputError(self.where, actual, expected)
+
+def _text(item: dict[str, Any], key: str) -> str:
+    value = item.get(key, "")
+    if isinstance(value, str):
+        return _without_surrogates(value)
+    if value is None:
+        return ""
+    raise UnusableEventError(f"no text as {key}")
+
+
+def _time(item: dict[str, Any], key: str) -> int | float | Decimal:
+    value = item.get(key, NO_TIME)
+    # Times of events that no table keeps are never looked at.
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        return value
+    if item.get("ph") != "X":
+        return NO_TIME
+    raise UnusableEventError(f"no {key}")
 
 
 _ARGUMENTS = {info.encode_name: info.name for info in msgspec.structs.fields(Args)}
@@ -296,12 +301,3 @@ def _without_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
-
-
-def _kind(value: Any) -> str:
-    """What ``value`` is, shown shortly."""
-    if isinstance(value, str):
-        return f"the string {value[:40]!r}"
-    if isinstance(value, list | dict):
-        return "an array" if isinstance(value, list) else "an object"
-    return "null" if value is None else str(value)[:40]

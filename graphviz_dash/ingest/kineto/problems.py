@@ -25,17 +25,19 @@ _BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)StreamBeginCapture")
 _END_CAPTURE = re.compile(r"(cuda|cu|hip)StreamEndCapture")
 _GRAPH = re.compile(r"(cuda|cu|hip)GraphLaunch")
 _DEVICE_SYNC = re.compile(r"(cuda|hip)DeviceSynchronize|cuCtxSynchronize")
+_STEP = re.compile(r"ProfilerStep#\d+")
 _MICROSECOND = 1000
 
 
 def find_problems(
     gpu: pl.DataFrame,
     runtime: pl.DataFrame,
+    annotations: pl.DataFrame,
     *,
     whole_microseconds: bool,
     cupti_version: int | None = None,
 ) -> tuple[TraceProblem, ...]:
-    """The defects of a trace's GPU and runtime tables.
+    """The defects of a trace's GPU, runtime and annotation tables.
 
     With ``whole_microseconds`` a start or end may be off by one microsecond, so that much is
     allowed for before two times are called contradictory.
@@ -50,6 +52,7 @@ def find_problems(
                 "one microsecond.",
             )
         )
+    problems.extend(_repeated_steps(annotations))
     problems.extend(_overlaps(gpu, slack))
     runtime = runtime.select("name", "ts", "dur", "pid", "correlation")
     launches = _named(runtime, _LAUNCH)
@@ -100,6 +103,21 @@ def _named(frame: pl.DataFrame, pattern: re.Pattern[str]) -> pl.DataFrame:
     matching = [pattern.match(name) is not None for name in names.cast(pl.String)]
     wanted = names.filter(pl.Series(matching, dtype=pl.Boolean)).to_physical()
     return frame.filter(frame["name"].to_physical().is_in(wanted.implode()))
+
+
+def _repeated_steps(annotations: pl.DataFrame) -> Iterator[TraceProblem]:
+    """Marks of one step on several stretches of time, or the same mark twice."""
+    marks = _named(annotations.select("name", "ts"), _STEP)
+    repeated = marks.group_by("name").len().filter(pl.col("len") > 1)
+    if repeated.height:
+        most = int(repeated["len"].to_numpy().max())
+        yield TraceProblem(
+            "repeated-step",
+            f"Several marks have the same step number ({repeated.height:,} of "
+            f"{marks['name'].n_unique():,} numbers, up to {most:,} marks each): two traces in one, "
+            "or a profiler that was started twice. Work that lies in several marks counts in one "
+            "of them only, so counts per step may be too low.",
+        )
 
 
 def _overlaps(gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:

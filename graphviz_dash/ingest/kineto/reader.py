@@ -23,19 +23,19 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.kineto import workers
 from graphviz_dash.ingest.kineto.columns import (
-    LATEST_NS,
     EventColumns,
-    NeedsExactTimesError,
     joined,
     span_of,
 )
-from graphviz_dash.ingest.kineto.events import Event, EventDecoder
+from graphviz_dash.ingest.kineto.events import GPU_CATEGORIES, Event, EventDecoder
 from graphviz_dash.ingest.kineto.json_stream import ArrayReader
 from graphviz_dash.ingest.kineto.problems import find_problems, missing_rest, unreadable_text
+from graphviz_dash.ingest.kineto.table_columns import LATEST_NS, NeedsExactTimesError
 from graphviz_dash.ingest.kineto.tables import frames
 from graphviz_dash.ingest.kineto.workers import DeclinedError, Workers
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.trace import EventOffsets, Trace, TraceInfo, TraceProblem
+from graphviz_dash.units import counted
 
 _MOST_CATEGORIES = 64
 """Categories counted by name; a trace with more has the rest counted together."""
@@ -85,7 +85,7 @@ class _Reading:
         self.path = path
         self.limits = limits
         self.exact = exact
-        self.decoder = EventDecoder(path)
+        self.decoder = EventDecoder()
         self.decoder.exact = exact
         self.own = EventColumns(path, exact=exact)
         self.own_events = 0
@@ -121,6 +121,7 @@ class _Reading:
                 # read all before can tell.
                 raise DeclinedError(inexact=False) from error
         self.own.settle()
+        self.own.unusable += self.decoder.unusable
         parts = [self.own]
         unreadable = Counter(self.decoder.unreadable)
         if self.workers is not None:
@@ -169,9 +170,10 @@ class _Reading:
         if not filled and reader.damage is not None:
             raise reader.refused(reader.damage)
         if not filled:
+            causes = f"; {_listed(columns.unusable)}" if columns.unusable else ""
             raise InputError(
                 self.path,
-                f"traceEvents without any slice of a CPU or GPU ({events:,} events)",
+                f"traceEvents without any slice of a CPU or GPU ({events:,} events{causes})",
                 "a Kineto trace, as torch.profiler exports it",
             )
         origin, end = span_of(filled)
@@ -182,7 +184,7 @@ class _Reading:
         info = TraceInfo(
             source=self.path.name,
             events=events,
-            skipped=_counted(columns.skipped),
+            skipped=_most_skipped(columns.skipped),
             origin_ns=(_integer_field(fields, "baseTimeNanoseconds", self.path) or 0) + origin,
             end_ns=end - origin,
             cupti_version=cupti_version,
@@ -194,6 +196,8 @@ class _Reading:
             problems=(
                 *_missing(reader, events, end - origin),
                 *problems,
+                *_unusable(columns.unusable),
+                *_begin_end_events(columns.skipped),
                 *_unreadable(unreadable),
             ),
         )
@@ -216,6 +220,32 @@ def _missing(reader: ArrayReader[Event], events: int, end: int) -> Iterator[Trac
         yield unreadable_text()
 
 
+def _listed(causes: Counter[str]) -> str:
+    return ", ".join(f"{cause} ({number:,})" for cause, number in sorted(causes.items()))
+
+
+def _unusable(causes: Counter[str]) -> Iterator[TraceProblem]:
+    if causes:
+        count = causes.total()
+        yield TraceProblem(
+            "event-unusable",
+            f"{counted(count, 'event')} cannot be used: {_listed(causes)}. "
+            f"{'It is' if count == 1 else 'They are'} missing from every figure.",
+        )
+
+
+def _begin_end_events(skipped: Counter[str]) -> Iterator[TraceProblem]:
+    """Work on a GPU that is no slice: every slice of these categories is in a table."""
+    count = sum(number for category, number in skipped.items() if category in GPU_CATEGORIES)
+    if count:
+        yield TraceProblem(
+            "work-not-as-slices",
+            f"{counted(count, 'event')} of work on the GPU are no slices, as begins and ends "
+            "(phases B and E) are, which Kineto does not write: they are not read, and missing "
+            "from every figure.",
+        )
+
+
 def _unreadable(arguments: Counter[str]) -> Iterator[TraceProblem]:
     if arguments:
         named = ", ".join(sorted(arguments))
@@ -226,14 +256,14 @@ def _unreadable(arguments: Counter[str]) -> Iterator[TraceProblem]:
         )
 
 
-def _counted(skipped: Counter[str]) -> dict[str, int]:
+def _most_skipped(skipped: Counter[str]) -> dict[str, int]:
     """The categories with the most events, and all others together."""
     most = sorted(skipped.items(), key=lambda item: (-item[1], item[0]))
-    counted: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
     for label, number in most[:_MOST_CATEGORIES]:
-        counted[label[:80]] += number
+        kept[label[:80]] += number
     rest = sum(number for _, number in most[_MOST_CATEGORIES:])
-    return dict(counted) | ({"other": counted["other"] + rest} if rest else {})
+    return dict(kept) | ({"other": kept["other"] + rest} if rest else {})
 
 
 def _pieces(events: list[int], spans: list[tuple[int, int]]) -> pl.DataFrame:

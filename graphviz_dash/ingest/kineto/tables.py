@@ -12,8 +12,9 @@ import polars as pl
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.kineto.column_blocks import Ints
-from graphviz_dash.ingest.kineto.columns import KINDS, SCHEMAS, TableColumns
+from graphviz_dash.ingest.kineto.columns import KINDS, SCHEMAS
 from graphviz_dash.ingest.kineto.events import ABSENT
+from graphviz_dash.ingest.kineto.table_columns import TableColumns
 from graphviz_dash.ingest.limits import Limits
 
 T = TypeVar("T")
@@ -38,8 +39,8 @@ def frames(
     tables: dict[str, TableColumns], origin: int, limits: Limits, look: Callable[..., T]
 ) -> tuple[dict[str, pl.DataFrame], dict[str, pl.Series], T]:
     """The finished tables, sorted by ts, times since ``origin``; the index in
-    traceEvents of each row; and what ``look`` finds in the tables gpu and
-    runtime, asked while others are made. Uses up ``tables``.
+    traceEvents of each row; and what ``look`` finds in the tables gpu,
+    runtime and annotations, asked while others are made. Uses up ``tables``.
 
     Raises:
         InputError: a number or name that is out of bounds.
@@ -48,7 +49,7 @@ def frames(
         made = {
             name: pool.submit(_frame, name, table, origin, limits) for name, table in tables.items()
         }
-        problems = look(*(made[name].result()[0] for name in ("gpu", "runtime")))
+        problems = look(*(made[name].result()[0] for name in ("gpu", "runtime", "annotations")))
     finished = {name: made[name].result() for name in SCHEMAS}
     rows = {name: rows for name, (_, rows) in finished.items()}
     return {name: frame for name, (frame, _) in finished.items()}, rows, problems

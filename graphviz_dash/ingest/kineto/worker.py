@@ -18,8 +18,9 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from graphviz_dash.ingest.kineto.columns import EventColumns, NeedsExactTimesError
+from graphviz_dash.ingest.kineto.columns import EventColumns
 from graphviz_dash.ingest.kineto.events import EventDecoder
+from graphviz_dash.ingest.kineto.table_columns import NeedsExactTimesError
 
 ORDER: Final = struct.Struct("=iq")
 ANSWER: Final = struct.Struct("=iq")
@@ -70,6 +71,8 @@ class Result(msgspec.Struct):
     """Entries of traceEvents in each piece."""
     skipped: dict[str, int]
     """Events that no table holds, by category."""
+    unusable: dict[str, int]
+    """Events that are left out, by what is the matter."""
     unreadable: dict[str, int]
     """Arguments whose value is of no use, by name."""
 
@@ -79,7 +82,7 @@ def main() -> None:
     gc.disable()  # events are freed as they are done with and have no cycles
     fd, slot_bytes, slots, exact = map(int, sys.argv[1:])
     orders, answers = sys.stdin.buffer, sys.stdout.buffer
-    decoder = EventDecoder("the trace")
+    decoder = EventDecoder()
     decoder.exact = bool(exact)
     columns = EventColumns("the trace", exact=bool(exact))
     with mmap.mmap(fd, slot_bytes * slots) as memory:
@@ -95,8 +98,6 @@ def main() -> None:
 
 
 def _taken(columns: EventColumns, decoder: EventDecoder, piece: bytes) -> tuple[int, int]:
-    from graphviz_dash.errors import InputError
-
     events = decoder.unchecked(piece)
     if events is None:
         return DECLINED, 0
@@ -104,8 +105,6 @@ def _taken(columns: EventColumns, decoder: EventDecoder, piece: bytes) -> tuple[
         columns.add(events)
     except NeedsExactTimesError:
         return INEXACT, 0
-    except InputError:
-        return DECLINED, 0  # whoever reads it again knows its place, and tells
     return TAKEN, len(events)
 
 
@@ -132,7 +131,13 @@ def _finish(
             table.texts.values,
             table.whole_microseconds,
         )
-    result = Result(tables, columns.events, dict(columns.skipped), decoder.unreadable)
+    result = Result(
+        tables,
+        columns.events,
+        skipped=columns.skipped,
+        unusable=columns.unusable + decoder.unusable,
+        unreadable=decoder.unreadable,
+    )
     data = msgspec.msgpack.encode(result)
     answers.write(LENGTH.pack(len(data)) + data)
     answers.flush()

@@ -26,7 +26,8 @@ import graphviz_dash
 from graphviz_dash.errors import WorkerError, printable
 from graphviz_dash.ingest.kineto import worker
 from graphviz_dash.ingest.kineto.column_blocks import Block
-from graphviz_dash.ingest.kineto.columns import EventColumns, TableColumns
+from graphviz_dash.ingest.kineto.columns import EventColumns
+from graphviz_dash.ingest.kineto.table_columns import TableColumns
 from graphviz_dash.ingest.kineto.worker import (
     ANSWER,
     LENGTH,
@@ -187,6 +188,7 @@ class _Worker:
         columns = EventColumns(self.path, exact=False)
         columns.events = answer.events
         columns.skipped = Counter(answer.skipped)
+        columns.unusable = Counter(answer.unusable)
         size = os.fstat(self._fd).st_size
         memory = mmap.mmap(self._fd, size, access=mmap.ACCESS_READ)
         for name, table in columns.tables.items():

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphviz_dash.ingest.kineto.columns import FLOAT_EXACT_US, LATEST_NS
 from graphviz_dash.ingest.kineto.reader import read_trace
+from graphviz_dash.ingest.kineto.table_columns import FLOAT_EXACT_US, LATEST_NS
 from tests.builders import TraceBuilder
 
 EPOCH_NS = 1_683_564_901_548_726_123

@@ -238,3 +238,14 @@ def test_one_of_two_gpus_may_go_on_while_the_other_is_waited_for(tmp_path: Path)
         trace.kernel("k", 10, 100_000 if device else 10, correlation=launch, stream=7 + device)
     trace.runtime("cudaDeviceSynchronize", 20, 30)
     assert problems(trace, tmp_path) == {}
+
+
+def test_steps_that_are_marked_twice(tmp_path: Path) -> None:
+    trace = replay_trace()
+    for step in range(3):
+        trace.annotation(f"ProfilerStep#{step}", step * 100_000, 90_000)
+    assert problems(trace, tmp_path) == {}
+    trace.annotation("ProfilerStep#1", 100_000, 90_000)
+    (problem,) = problems(trace, tmp_path).values()
+    assert problem.code == "repeated-step"
+    assert "(1 of 3 numbers, up to 2 marks each)" in problem.text

@@ -41,7 +41,7 @@ def check_all(trace: Trace, document: bytes, step: int) -> None:
         for row in range(0, len(frame), step):
             raw = raw_event(trace, table, row)
             expected = frame.row(row, named=True)
-            assert raw.fields == events[raw.place]
+            assert raw.fields == events[raw.index]
             assert document[raw.start : raw.end] == raw.text
             assert raw.fields["name"] == expected["name"]
             assert round(raw.fields["dur"] * 1000) == expected["dur"]

@@ -97,6 +97,7 @@ def taken(path: Path, processes: int, limits: Limits | None = None) -> Trace | s
     indent=st.sampled_from([None, 1]),
     whole=st.booleans(),
     base=st.booleans(),
+    unusable=st.booleans(),
 )
 def test_any_chunks_and_any_number_of_processes_give_the_same_tables(
     slices: int,
@@ -105,12 +106,17 @@ def test_any_chunks_and_any_number_of_processes_give_the_same_tables(
     indent: int | None,
     whole: bool,
     base: bool,
+    unusable: bool,
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.json"
     options = {} if base else {"base_ns": None, "offset_ns": 1_790_857_026_000_000_009}
-    mixed(slices, indent=indent, whole_microseconds=whole, **options).write(path)
+    trace = mixed(slices, indent=indent, whole_microseconds=whole, **options)
+    if unusable:
+        for kernel in [one for one in trace.events if one.get("cat") == "kernel"][1::3]:
+            kernel["dur"] = -1
+    trace.write(path)
     monkeypatch.setattr(reader, "ByteStream", functools.partial(ByteStream, chunk_bytes=1 << 20))
     alone = read_trace(path, processes=1)
     monkeypatch.setattr(reader, "ByteStream", functools.partial(ByteStream, chunk_bytes=chunk))
