@@ -1,1 +1,1 @@
-"""Launch costs of toy graphs, measured in a process to which no profiler is attached."""
+"""Launch costs of synthetic graphs, measured in a process to which no profiler is attached."""

@@ -75,7 +75,7 @@ bench.add_command(predict)
     "--lengths",
     callback=_counts,
     metavar="LIST",
-    help="Nodes of the straight lines, separated by commas.  [default: 1 to 2048]",
+    help="Nodes of the linear chains, separated by commas.  [default: 1 to 2048]",
 )
 @click.option(
     "--width", default=4, show_default=True, type=click.IntRange(2), help="Parallel chains."
@@ -101,7 +101,7 @@ def launch(
     chain_lengths: tuple[int, ...] | None,
     widths: tuple[int, ...] | None,
 ) -> None:
-    """Time the life of toy graphs: creation, instantiation, upload, first and repeat launch.
+    """Time the life of synthetic graphs: creation, instantiation, upload, first and repeat launch.
 
     Follows NVIDIA's sample cudaGraphsPerfScaling, through cuda-python, in processes to which no
     profiler is attached. Every sample is kept. An interrupt keeps what was measured by then.

@@ -1,4 +1,4 @@
-"""The life of a toy graph, timed: captured, instantiated, launched for the first time and again.
+"""The life of a synthetic graph, timed: capture, instantiation, first and later launches.
 
 Each step follows NVIDIA's sample cudaGraphsPerfScaling: kernels that do nothing, captured from
 streams; a launch into an empty stream timed by the CPU's clock; a launch behind a kernel that

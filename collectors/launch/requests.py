@@ -1,4 +1,4 @@
-"""What is asked of a process that measures toy graphs, and what it gives; imports no CUDA."""
+"""What is asked of a process that measures synthetic graphs, and what it gives; imports no CUDA."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def topologies(
 ) -> tuple[Topology, ...]:
     """The graphs to measure, each once.
 
-    Straight lines of all ``lengths``; ``width`` parallel chains of ``chain_lengths``, with a root
+    Linear chains of all ``lengths``; ``width`` parallel chains of ``chain_lengths``, with a root
     each and with a single one; ``widths`` chains of 10, for the cost of a root; a line of 100 with
     another kind of node in its middle. ``nodes`` is left at 0: the driver counts them.
     """

@@ -1,4 +1,4 @@
-"""What one process measures of toy graphs: ``python -m collectors.launch.run REQUEST.json``.
+"""What one process measures of synthetic graphs: ``python -m collectors.launch.run REQUEST.json``.
 
 Exit codes: 0 done, or ended early by SIGINT with what there was; 1 failed, the last line of stderr
 says why.

@@ -1,7 +1,8 @@
 """Launches of every captured graph by itself, after the timed series of the clean pass.
 
-The measures are those of the toy graphs (:mod:`collectors.launch.measure`), by cudaGraphLaunch on
-the graph's own executable, so that a program's graph can be set beside a chain of its size.
+The measures are those of the synthetic graphs (:mod:`collectors.launch.measure`), by
+cudaGraphLaunch on the graph's own executable, so that a program's graph can be set beside a chain
+of its size.
 """
 
 from __future__ import annotations

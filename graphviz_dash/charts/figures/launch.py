@@ -25,15 +25,15 @@ _POINTS: Final = 40
 
 _DASHES: Final = {"11.8": "dot", "12.6": "dash"}
 _FAMILIES: Final[tuple[tuple[str, str, str, Callable[[TopologyCosts], bool]], ...]] = (
-    ("lines", "circle", "solid", lambda row: row.topology.width == 1),
+    ("linear chains", "circle", "solid", lambda row: row.topology.width == 1),
     (
-        "chains, a root each",
+        "parallel chains",
         "square-open",
         "dot",
         lambda row: row.topology.width > 1 and not row.topology.single_root,
     ),
     (
-        "chains, one root",
+        "parallel chains, one root",
         "diamond-open",
         "dash",
         lambda row: row.topology.width > 1 and row.topology.single_root,
@@ -50,10 +50,10 @@ def launch_chart(
     own: Sequence[OwnGraph] = (),
     published: PublishedLaunch | None = None,
 ) -> go.Figure | None:
-    """Medians with their spread over the nodes of the graph: straight lines, and parallel chains
+    """Medians with their spread over the nodes of the graph: linear chains, and parallel chains
     of the width that has most lengths. Both axes logarithmic or linear. None without samples.
 
-    ``own`` graphs are marks of their own; ``published`` figures of straight lines are dashed.
+    ``own`` graphs are marks of their own; ``published`` figures of linear chains are dashed.
     """
     figure = go.Figure()
     for colour, (name, costs) in zip(

@@ -29,9 +29,9 @@ def test_lines_and_chains_over_their_nodes(theme: Theme, log: bool) -> None:
     figure = launch_chart({"a": COSTS}, REPEAT, theme, log=log)
     assert figure is not None
     by_name = {one.name: one for one in figure.data}
-    assert list(by_name["lines"].x) == list(LENGTHS)
-    assert list(by_name["lines"].y) == [(2000 + n) / 1e3 for n in LENGTHS]
-    assert list(by_name["chains, a root each"].x) == [40, 200, 400, 1024]
+    assert list(by_name["linear chains"].x) == list(LENGTHS)
+    assert list(by_name["linear chains"].y) == [(2000 + n) / 1e3 for n in LENGTHS]
+    assert list(by_name["parallel chains"].x) == [40, 200, 400, 1024]
     kind = "log" if log else "linear"
     assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == (kind, kind)
 

@@ -13,7 +13,7 @@ from graphviz_dash.analysis.memory.pools import ByteUse, pool_map
 from graphviz_dash.analysis.memory.report import MemoryPart
 from graphviz_dash.charts.figures.memory import memory_chart, pool_map_chart
 from graphviz_dash.ingest.load import load_experiment
-from tests.analysis.memory.test_report import EAGER, GRAPHED, MIB, POOL
+from tests.analysis.memory_passes import EAGER, GRAPHED, MIB, POOL
 from tests.experiments import make_experiment
 
 

@@ -26,7 +26,7 @@ from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.ui.hosting import server
 from graphviz_dash.ui.state import catalogue
 from graphviz_dash.ui.state.store import STORE
-from tests.analysis.memory.test_report import EAGER, GRAPHED
+from tests.analysis.memory_passes import EAGER, GRAPHED
 from tests.builders import STEP, Work, make_experiment, make_run, replay_trace
 from tests.ingest.test_load import replace_trace
 from tests.ranks import make_ranks
