@@ -55,7 +55,7 @@ class _LocalUi(StaticFiles):
         "default-src 'self'; script-src 'self' 'unsafe-eval' 'unsafe-inline' blob:; "
         "worker-src 'self' blob:; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
         "font-src 'self' data:; connect-src 'self' data: blob:; object-src 'none'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 
     async def get_response(self, path: str, scope: Scope) -> Response:
@@ -64,5 +64,4 @@ class _LocalUi(StaticFiles):
             return Response(status_code=404)
         response = await super().get_response(path, scope)
         response.headers["Content-Security-Policy"] = self._POLICY
-        response.headers["X-Content-Type-Options"] = "nosniff"
         return response

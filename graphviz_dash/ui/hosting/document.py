@@ -17,6 +17,7 @@ import streamlit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from graphviz_dash.ui.hosting.policy import content_policy
 from graphviz_dash.ui.hosting.preload import preload
 
 STYLE: Final = Path(__file__).parents[1] / "assets" / "style.css"
@@ -120,6 +121,7 @@ class DocumentMiddleware:
             document = completed(bytes(body), overview=not page)
             headers = MutableHeaders(raw=start["headers"])
             headers["content-length"] = str(len(document))
+            headers["content-security-policy"] = content_policy(document)
             # It names Streamlit's file, not what is sent.
             del headers["etag"]
             del headers["last-modified"]

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from graphviz_dash.ui.components import local_perfetto
 from graphviz_dash.ui.hosting.document import DocumentMiddleware
+from graphviz_dash.ui.hosting.guard import Guard
 from graphviz_dash.ui.hosting.static_files import StaticFilesMiddleware
 from graphviz_dash.ui.hosting.switch import is_plain
 
@@ -25,9 +26,10 @@ ASSETS: Final = Path(__file__).parents[1] / "assets"
 
 def middleware() -> list[Middleware]:
     """What requests pass through, the first of it first."""
+    guard = [Middleware(Guard)]
     if is_plain():
-        return []
-    return [Middleware(StaticFilesMiddleware), Middleware(DocumentMiddleware)]
+        return guard
+    return [*guard, Middleware(StaticFilesMiddleware), Middleware(DocumentMiddleware)]
 
 
 def routes() -> list[BaseRoute]:

@@ -1,0 +1,50 @@
+"""The headers that protect a page, on every answer of the server.
+
+Scripts come from this server alone, and of those that stand in a document itself only the ones that
+we and Streamlit wrote there, by their hash. Streamlit's front end sets styles as it goes, and makes
+the scripts of components from text (``blob:``); its charts and grids compile expressions.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import streamlit
+
+HEADERS: Final = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "x-frame-options": "DENY",
+}
+_DOCUMENT: Final = Path(streamlit.__file__).parent / "static" / "index.html"
+_INLINE: Final = re.compile(rb"<script\b(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.DOTALL)
+_POLICY: Final = (
+    "default-src 'self'; script-src 'self' blob: {hashes}; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
+    "connect-src 'self' data: blob:; worker-src 'self' blob:; media-src 'self' blob:; "
+    "frame-src 'none'; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
+)
+
+
+def content_policy(document: bytes | None = None) -> str:
+    """The value of Content-Security-Policy for an answer, of a ``document`` of ours for its
+    scripts, else for those of Streamlit's document."""
+    return _of_streamlit() if document is None else _policy(document)
+
+
+@cache
+def _of_streamlit() -> str:
+    return _policy(_DOCUMENT.read_bytes())
+
+
+def _policy(document: bytes) -> str:
+    digests = (hashlib.sha256(script).digest() for script in _INLINE.findall(document))
+    hashes = (f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+    return _POLICY.format(hashes=" ".join(dict.fromkeys(hashes))).replace(" ;", ";")
