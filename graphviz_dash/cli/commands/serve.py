@@ -2,47 +2,120 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import ipaddress
+import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Final, TypeVar
 
 import click
 
 from graphviz_dash.errors import InputError, MissingRequirementError
+from graphviz_dash.scratch import sweep
+from graphviz_dash.server_settings import ServerSettings
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
+_PAGES: Final = Path(__file__).parents[2] / "ui" / "main.py"
+_PACKAGES: Final = Path(__file__).parents[3]
+"""Where the package lies, which need not be installed."""
+_END_S: Final = 8.0
+"""How long the server may take to end; it gives its own answers less."""
+_ANY: Final = ("0.0.0.0", "::")
+_OPTIONS: Final = {
+    "server.headless": "true",
+    "server.enableCORS": "true",
+    "server.enableXsrfProtection": "true",
+    "server.enableStaticServing": "false",
+    "server.enableAgentApi": "false",
+    "server.fileWatcherType": "none",
+    "global.developmentMode": "false",
+    "browser.gatherUsageStats": "false",
+}
+"""Streamlit's settings that no file of a folder or of a user may change."""
+_ENDS: Final = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 
-def server_options(command: Callable[P, T]) -> Callable[P, T]:
-    """Adds --port and --host, where the dashboard listens."""
-    port = click.option(
+
+@dataclass(frozen=True)
+class Reach:
+    """Where a server listens, and whom it lets in."""
+
+    host: str
+    """The address that it listens on."""
+    port: int
+    """The port."""
+    token: bool | None
+    """Whether visitors are asked for a token; None leaves that to the address."""
+    hosts: tuple[str, ...]
+    """Further names by which visitors reach it."""
+
+
+def server_options(command: Callable[..., T]) -> Callable[..., T]:
+    """Adds the options of where the dashboard listens and whom it lets in, which the command is
+    given as ``reach``."""
+
+    @functools.wraps(command)
+    def reached(
+        *arguments: object,
+        host: str,
+        port: int,
+        token: bool | None,
+        hosts: tuple[str, ...],
+        **options: object,
+    ) -> T:
+        return command(*arguments, reach=Reach(host, port, token, hosts), **options)
+
+    for option in reversed(_REACH_OPTIONS):
+        option(reached)
+    return reached
+
+
+_REACH_OPTIONS: Final = (
+    click.option(
         "--port",
         default=8501,
         show_default=True,
         type=click.IntRange(1, 65535),
         metavar="PORT",
         help="Port to listen on.",
-    )
-    host = click.option(
+    ),
+    click.option(
         "--host",
         default="127.0.0.1",
         show_default=True,
         metavar="ADDRESS",
         help="Address to listen on; 0.0.0.0 lets other machines in.",
-    )
-    return port(host(command))
+    ),
+    click.option(
+        "--token/--no-token",
+        default=None,
+        help="Ask visitors for a token, which the printed address brings.  [default: unless only "
+        "this machine is let in]",
+    ),
+    click.option(
+        "--allow-host",
+        "hosts",
+        multiple=True,
+        metavar="NAME",
+        help="Another name by which visitors reach it, such as a reverse proxy's; may be repeated.",
+    ),
+)
 
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @server_options
-def serve(paths: tuple[Path, ...], port: int, host: str) -> None:
+def serve(paths: tuple[Path, ...], reach: Reach) -> None:
     """Serve the dashboard on the experiments under PATHS (default: this folder).
 
     Prints the address on stdout when the port is free, and serves until it is interrupted.
@@ -52,23 +125,26 @@ def serve(paths: tuple[Path, ...], port: int, host: str) -> None:
         if not folder.is_dir():
             actual = "a file" if folder.exists() else "no such folder"
             raise InputError(folder, actual, "a folder that holds experiments")
-    serve_folders(folders, host, port)
+    serve_folders(folders, reach)
 
 
-def serve_folders(folders: tuple[Path, ...], host: str, port: int) -> None:
+def serve_folders(folders: tuple[Path, ...], reach: Reach) -> None:
     """Serves the dashboard on ``folders`` until it is interrupted.
 
     Raises:
         MissingRequirementError: the port is taken, or the server cannot run here.
-        InputError: ``host`` is no address of this machine.
+        InputError: the host is no address of this machine.
     """
-    require_free(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    click.echo(f"http://{shown}:{port}")
+    require_free(reach.host, reach.port)
+    settings = settings_for(reach)
+    command = server_command(reach.host, reach.port, folders)
+    click.echo(address_of(reach.host, reach.port, settings))
     click.echo("Ctrl-C ends it", err=True)
     sys.stdout.flush()
-    code = _run(server_command(host, port, folders))
-    if code not in (0, -signal.SIGINT, -signal.SIGTERM):
+    code = _run(command, server_environment(settings))
+    # Of a server that had to be killed.
+    remove_leftovers(Path(tempfile.gettempdir()), SCRATCH_NAME)
+    if code not in (0, *(ending for end in _ENDS for ending in (-end, 128 + end))):
         raise MissingRequirementError(f"The dashboard's server ended with exit code {code}")
 
 
@@ -96,31 +172,93 @@ def require_free(host: str, port: int) -> None:
             ) from error
 
 
+def settings_for(reach: Reach) -> ServerSettings:
+    """What is asked of a server: a token of its own where ``reach`` says so, or where it says
+    nothing and other machines can reach it."""
+    asked = not _is_loopback(reach.host) if reach.token is None else reach.token
+    return ServerSettings(
+        token=secrets.token_urlsafe(24) if asked else None,
+        asks_token=asked,
+        hosts=reach.hosts,
+        supervised=True,
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def address_of(host: str, port: int, settings: ServerSettings) -> str:
+    """The address to open, with the token where one is asked for."""
+    name = socket.gethostname() if host in _ANY else host
+    shown = f"[{name}]" if ":" in name else name
+    token = f"/?token={settings.token}" if settings.token else ""
+    return f"http://{shown}:{port}{token}"
+
+
 def server_command(host: str, port: int, folders: tuple[Path, ...]) -> list[str]:
     """The command that serves ``folders``."""
     if importlib.util.find_spec("streamlit") is None:
         raise MissingRequirementError(
             "The dashboard needs streamlit, not installed here: pip install graphviz-dash"
         )
-    script = Path(__file__).parents[2] / "ui" / "main.py"
+    options = {"server.address": host, "server.port": str(port), **_OPTIONS}
     return [
-        sys.executable,
-        *("-m", "streamlit", "run", str(script)),
-        *("--server.address", host, "--server.port", str(port), "--server.headless", "true"),
-        *("--browser.gatherUsageStats", "false"),
+        # Nothing is imported from the working folder, whoever filled it.
+        *(sys.executable, "-P", "-m", "streamlit", "run", str(_PAGES)),
+        *(word for name, value in options.items() for word in (f"--{name}", value)),
         "--",
         *(str(folder.resolve()) for folder in folders),
     ]
 
 
-def _run(command: list[str]) -> int:
-    # Its own banner would repeat the address; what goes wrong is on stderr.
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+def server_environment(settings: ServerSettings) -> dict[str, str]:
+    """The environment of the server, whose own processes import nothing from its folder either."""
+    places = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        **os.environ,
+        **settings.variables(),
+        "PYTHONSAFEPATH": "1",
+        "PYTHONPATH": os.pathsep.join(places),
+    }
+
+
+def _run(command: list[str], environment: dict[str, str]) -> int:
+    """Runs the server until it ends, or until this process is told to; returns its exit code.
+
+    The pipe to it is never written to: it ends when this process does, by whatever signal.
+    """
+    with subprocess.Popen(
+        command,
+        env=environment,
+        # Of the folder where Streamlit runs it reads settings and secrets: ours.
+        cwd=_PAGES.parent,
+        stdin=subprocess.PIPE,
+        # Its own banner would repeat the address; what goes wrong is on stderr.
+        stdout=subprocess.DEVNULL,
+    ) as process:
+        for number in _ENDS[1:]:
+            signal.signal(number, lambda *_: _interrupt())
         try:
             return process.wait()
         except KeyboardInterrupt:
             # A terminal interrupts the server as well; whoever interrupts only us means both.
             process.terminate()
-            process.wait()
-            return 0
+            return _ended(process)
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a server that was told to end, killed where it does not."""
+    try:
+        process.wait(_END_S)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        process.kill()
+        process.wait()
+    return 0

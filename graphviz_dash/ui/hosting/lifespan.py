@@ -10,8 +10,12 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any, Final
 
+from graphviz_dash.scratch import SCRATCH, sweep
+from graphviz_dash.server_settings import settings_of
+from graphviz_dash.ui.hosting.access import access
 from graphviz_dash.ui.hosting.cards_client import FIRST_CARDS
 from graphviz_dash.ui.hosting.document import OVERVIEW, first_requests
+from graphviz_dash.ui.hosting.ending import end_at_signals, end_with_starter, raise_descriptor_limit
 from graphviz_dash.ui.hosting.sockets import no_delay
 from graphviz_dash.ui.hosting.switch import is_plain
 
@@ -26,13 +30,28 @@ _FIRST: Final = ("graphviz_dash.ui.page.frame", "graphviz_dash.ui.views.overview
 @asynccontextmanager
 async def lifespan(_: object) -> AsyncIterator[dict[str, Any] | None]:
     """The life of the server, which by now has bound its socket."""
+    raise_descriptor_limit()
+    sweep()
+    end_at_signals(_clean)
+    if settings_of().supervised:
+        end_with_starter()
+    # Who starts it without a token where one is asked for is given one, before anybody asks.
+    access()
     if not is_plain():
         no_delay()
         sys.setswitchinterval(_TURN_S)
         FIRST_CARDS.begin(sys.argv[1:])
         threading.Thread(target=_prepare, name="graphviz-dash start", daemon=True).start()
-    yield None
+    try:
+        yield None
+    finally:
+        _clean()
+
+
+def _clean() -> None:
+    """Ends what runs beside the server, and removes what shall not outlive it."""
     FIRST_CARDS.end()
+    SCRATCH.remove()
 
 
 def _prepare() -> None:

@@ -1,11 +1,31 @@
-"""The dashboard listens on this machine only, unless it is told otherwise."""
+"""``serve``: who is let in, nothing of the working folder, and how it ends."""
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
 import tomllib
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
-from graphviz_dash.cli.commands.serve import serve, server_command
+import pytest
+
+from graphviz_dash.cli.commands.serve import (
+    address_of,
+    serve,
+    server_command,
+    server_environment,
+    settings_for,
+)
+from graphviz_dash.server_settings import ServerSettings, settings_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -24,3 +44,185 @@ def test_so_is_one_that_is_started_without_the_command() -> None:
     configuration = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
     assert configuration["server"]["address"] == "127.0.0.1"
     assert 0 < configuration["server"]["maxUploadSize"] <= 512
+    assert configuration["client"]["allowedOrigins"] == []
+
+
+@pytest.mark.parametrize(
+    ("host", "token", "asked"),
+    [
+        ("127.0.0.1", None, False),
+        ("localhost", None, False),
+        ("::1", None, False),
+        ("127.0.0.1", True, True),
+        ("0.0.0.0", None, True),
+        ("::", None, True),
+        ("192.0.2.1", None, True),
+        ("0.0.0.0", False, False),
+    ],
+)
+def test_a_token_is_asked_for_off_this_machine_or_by_choice(
+    host: str, token: bool | None, asked: bool
+) -> None:
+    settings = settings_for(host, token, ())
+    assert (settings.token is not None) is asked
+    assert settings.asks_token is asked
+
+
+def test_each_token_is_another_and_stands_in_the_address() -> None:
+    first, second = (settings_for("0.0.0.0", None, ()) for _ in range(2))
+    assert first.token != second.token
+    assert len(first.token or "") >= 32
+    address = urlsplit(address_of("0.0.0.0", 8501, first))
+    assert parse_qs(address.query) == {"token": [first.token]}
+    assert address.hostname == socket.gethostname().lower()
+    assert address_of("::1", 8501, ServerSettings()) == "http://[::1]:8501"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ServerSettings(),
+        ServerSettings(token="abc", asks_token=True, hosts=("one.example", "two.example")),
+        ServerSettings(asks_token=False, supervised=True),
+    ],
+)
+def test_the_environment_hands_settings_over(settings: ServerSettings) -> None:
+    assert settings_of(settings.variables()) == settings
+    assert settings.variables().items() <= server_environment(settings).items()
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serving(folder: Path, port: int, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """``graphviz-dash serve`` in ``folder``, which has its own temporary folder beside, and the
+    address that it prints."""
+    temporary = folder.parent / "tmp"
+    temporary.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "graphviz_dash.cli.main", "serve", "--port", str(port)]
+    with subprocess.Popen(
+        [*command, *options],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(temporary)},
+    ) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            wait_until(lambda: answers(port))
+            yield process, address
+        finally:
+            process.kill()
+
+
+def answers(port: int) -> bool:
+    """Whether anything listens on the port."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5):
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+
+
+def wait_until(done: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def status(address: str, body: bytes | None = None, **headers: str) -> int:
+    try:
+        request = urllib.request.Request(address, body, headers)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as refused:
+        return refused.code
+
+
+def left_behind(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder.parent / "tmp").glob("graphviz-dash-*"))
+
+
+def planted(folder: Path) -> Path:
+    """A folder that wants to run code in the server, and to change its settings."""
+    folder.mkdir()
+    mark = folder / "ran"
+    for name in ("secrets.py", "streamlit.py", "numpy.py", "polars.py", "sitecustomize.py"):
+        (folder / name).write_text(f"open({str(mark)!r}, 'a').write({name!r})", encoding="utf-8")
+    settings = folder / ".streamlit"
+    settings.mkdir()
+    text = "[server]\nenableCORS = false\nenableXsrfProtection = false\nenableAgentApi = true\n"
+    (settings / "config.toml").write_text(text, encoding="utf-8")
+    (settings / "secrets.toml").write_text('[auth]\ncookie_secret = "x"\n', encoding="utf-8")
+    return mark
+
+
+def test_nothing_of_the_working_folder_runs_or_counts(tmp_path: Path, port: int) -> None:
+    mark = planted(tmp_path / "visited")
+    # The command is found as an installed one is, not through the folder.
+    script = Path(sys.executable).with_name("graphviz-dash")
+    with subprocess.Popen(
+        [str(script), "serve", "--port", str(port)],
+        cwd=tmp_path / "visited",
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            wait_until(lambda: answers(port))
+            assert status(f"http://127.0.0.1:{port}/", Accept="text/html") == 200
+            interact = f"http://127.0.0.1:{port}/_stcore/agent/interact"
+            assert status(interact, b"{}") in (403, 404, 405)
+        finally:
+            process.terminate()
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it_and_leaves_nothing(
+    tmp_path: Path, port: int, number: signal.Signals
+) -> None:
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    with serving(folder, port) as (process, address):
+        assert address == f"http://127.0.0.1:{port}"
+        process.send_signal(number)
+        process.wait(timeout=30)
+        assert process.returncode == 0
+    assert not answers(port)
+    assert left_behind(folder) == []
+
+
+def test_the_server_ends_when_the_command_is_killed(tmp_path: Path, port: int) -> None:
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    with serving(folder, port) as (process, _):
+        process.kill()
+        process.wait(timeout=30)
+        wait_until(lambda: not answers(port))
+    assert left_behind(folder) == []
+
+
+def test_a_token_lets_in_who_has_the_printed_address(tmp_path: Path, port: int) -> None:
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    with serving(folder, port, "--token") as (_, address):
+        plain = f"http://127.0.0.1:{port}/"
+        assert address.startswith(f"{plain}?token=")
+        assert status(plain) == 403
+        assert status(f"{plain}?token=wrong") == 403
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(address, timeout=10) as answer:
+            assert answer.status == 200
+            assert answer.url == plain
+        with opener.open(f"{plain}_stcore/health", timeout=10) as answer:
+            assert answer.read() == b"ok"

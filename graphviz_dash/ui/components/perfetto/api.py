@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 import secrets
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +23,7 @@ from graphviz_dash.exports.trace.chrome import export_chrome
 from graphviz_dash.exports.trace.excerpt import WHOLE, TracePart, excerpt
 from graphviz_dash.exports.trace.perfetto import export_perfetto
 from graphviz_dash.model.run import Experiment
+from graphviz_dash.scratch import SCRATCH
 from graphviz_dash.ui.components.requests import (
     BadParameterError,
     answering,
@@ -90,13 +90,7 @@ def file_stem(name: str) -> str:
 def _export(experiment: Experiment, key: str, form: TraceFormat) -> ExportSummary:
     # A name of its own each time: an answer may still be reading the file of an earlier export.
     name = f"{key}-{secrets.token_hex(8)}{form.suffix}"
-    return form.export(experiment, Path(_folder().name) / name)
-
-
-@cache
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Where exported traces lie until the server ends."""
-    return tempfile.TemporaryDirectory(prefix="graphviz-dash-")
+    return form.export(experiment, SCRATCH.subfolder("traces") / name)
 
 
 @dataclass(frozen=True)
