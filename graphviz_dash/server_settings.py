@@ -14,6 +14,8 @@ HOSTS_VARIABLE: Final = "GRAPHVIZ_DASH_ALLOWED_HOSTS"
 """Names of hosts, separated by commas, by which the server may be addressed besides its own."""
 SUPERVISED_VARIABLE: Final = "GRAPHVIZ_DASH_SUPERVISED"
 """Set to 1 where standard input is a pipe whose end means that whoever started the server died."""
+SCRATCH_NAME: Final = "graphviz-dash-server"
+"""What the server's folder in the system's temporary folder is called after."""
 
 
 @dataclass(frozen=True)

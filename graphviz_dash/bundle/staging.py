@@ -67,13 +67,14 @@ class Leftover:
     bytes: int
 
 
-def remove_leftovers(parent: Path) -> tuple[Leftover, ...]:
-    """Removes the staging folders directly in ``parent`` whose owner has died, and tells them.
+def remove_leftovers(parent: Path, name: str = "*") -> tuple[Leftover, ...]:
+    """Removes the staging folders of ``name`` directly in ``parent`` whose owner has died, and
+    returns them.
 
     A folder that cannot be locked or removed is left as it is.
     """
     removed = []
-    for folder in sorted(parent.glob(f".*{SUFFIX}")):
+    for folder in sorted(parent.glob(f".{name}.*{SUFFIX}")):
         if (lock := _lock(folder)) is None:
             continue
         try:

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +19,9 @@ from typing import Final, TypeVar
 
 import click
 
+from graphviz_dash.bundle.staging import remove_leftovers
 from graphviz_dash.errors import InputError, MissingRequirementError
-from graphviz_dash.scratch import sweep
-from graphviz_dash.server_settings import ServerSettings
+from graphviz_dash.server_settings import SCRATCH_NAME, ServerSettings
 
 T = TypeVar("T")
 

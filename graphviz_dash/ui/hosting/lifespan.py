@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any, Final
 
-from graphviz_dash.scratch import SCRATCH, sweep
 from graphviz_dash.server_settings import settings_of
 from graphviz_dash.ui.hosting.access import access
 from graphviz_dash.ui.hosting.cards_client import FIRST_CARDS
@@ -18,6 +17,7 @@ from graphviz_dash.ui.hosting.document import OVERVIEW, first_requests
 from graphviz_dash.ui.hosting.ending import end_at_signals, end_with_starter, raise_descriptor_limit
 from graphviz_dash.ui.hosting.sockets import no_delay
 from graphviz_dash.ui.hosting.switch import is_plain
+from graphviz_dash.ui.state.scratch import SCRATCH, remove_scratch_of_killed
 
 _TURN_S: Final = 0.001
 """How long a thread that computes keeps the interpreter from one that answers; 5 ms by default, of
@@ -31,7 +31,7 @@ _FIRST: Final = ("graphviz_dash.ui.page.frame", "graphviz_dash.ui.views.overview
 async def lifespan(_: object) -> AsyncIterator[dict[str, Any] | None]:
     """The life of the server, which by now has bound its socket."""
     raise_descriptor_limit()
-    sweep()
+    remove_scratch_of_killed()
     end_at_signals(_clean)
     if settings_of().supervised:
         end_with_starter()

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from graphviz_dash.cli.commands.serve import (
+    Reach,
     address_of,
     serve,
     server_command,
@@ -63,13 +64,13 @@ def test_so_is_one_that_is_started_without_the_command() -> None:
 def test_a_token_is_asked_for_off_this_machine_or_by_choice(
     host: str, token: bool | None, asked: bool
 ) -> None:
-    settings = settings_for(host, token, ())
+    settings = settings_for(Reach(host, 8501, token, ()))
     assert (settings.token is not None) is asked
     assert settings.asks_token is asked
 
 
 def test_each_token_is_another_and_stands_in_the_address() -> None:
-    first, second = (settings_for("0.0.0.0", None, ()) for _ in range(2))
+    first, second = (settings_for(Reach("0.0.0.0", 8501, None, ())) for _ in range(2))
     assert first.token != second.token
     assert len(first.token or "") >= 32
     address = urlsplit(address_of("0.0.0.0", 8501, first))
@@ -150,7 +151,7 @@ def status(address: str, body: bytes | None = None, **headers: str) -> int:
 
 
 def left_behind(folder: Path) -> list[str]:
-    return sorted(path.name for path in (folder.parent / "tmp").glob("graphviz-dash-*"))
+    return sorted(path.name for path in (folder.parent / "tmp").glob(".graphviz-dash-*"))
 
 
 def planted(folder: Path) -> Path:

@@ -23,7 +23,6 @@ from graphviz_dash.exports.trace.chrome import export_chrome
 from graphviz_dash.exports.trace.excerpt import WHOLE, TracePart, excerpt
 from graphviz_dash.exports.trace.perfetto import export_perfetto
 from graphviz_dash.model.run import Experiment
-from graphviz_dash.scratch import SCRATCH
 from graphviz_dash.ui.components.requests import (
     BadParameterError,
     answering,
@@ -31,6 +30,7 @@ from graphviz_dash.ui.components.requests import (
     experiment_key,
 )
 from graphviz_dash.ui.state.jobs import JOBS
+from graphviz_dash.ui.state.scratch import SCRATCH
 from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 
 TRACE_PATH: Final = "/api/perfetto/trace"

@@ -1,0 +1,52 @@
+"""The server's folder: gone at its end, and swept where it was killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.ui.state.scratch import Scratch, remove_scratch_of_killed
+
+KILLED = """
+import os, signal
+from graphviz_dash.ui.state.scratch import SCRATCH
+(SCRATCH.subfolder("uploads") / "trace.json").write_text("{}")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_it_is_this_users_alone_and_goes_with_all_that_is_in_it(temporary: Path) -> None:
+    scratch = Scratch()
+    folder = scratch.subfolder("uploads")
+    assert folder == scratch.subfolder("uploads")
+    assert scratch.folder.stat().st_mode & 0o077 == 0
+    (folder / "trace.json").write_text("{}", encoding="utf-8")
+    scratch.remove()
+    assert list(temporary.iterdir()) == []
+    scratch.remove()
+
+
+def test_what_a_killed_server_left_is_removed_by_the_next(temporary: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-c", KILLED], env={"TMPDIR": str(temporary)}, check=False, timeout=60
+    )
+    (left,) = temporary.iterdir()
+    living = Scratch()
+    (living.folder / "mine").mkdir()
+    other = temporary / ".other.abc.staging"
+    other.mkdir()
+    remove_scratch_of_killed()
+    assert not left.exists()
+    assert (living.folder / "mine").is_dir()
+    assert other.is_dir()
+    living.remove()
