@@ -97,18 +97,22 @@ class LaunchRecording(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PublishedFigure(Struct, frozen=True, forbid_unknown_fields=True):
-    """A time of a linear chain with the toolkits before and after."""
+    """A published time of a synthetic graph with the older and the newer toolkit."""
 
     measure: LaunchMeasure
     """What was timed."""
-    nodes: Count
-    """The length of the chain."""
-    before_us: Count
-    """With the older toolkit, in µs as it was published."""
-    after_us: Count
-    """With the newer toolkit, in µs as it was published."""
-    quoted_by: Count
-    """How many documents that quote it were read."""
+    chains: Count
+    """How many parallel chains, each with a root of its own."""
+    length: Count
+    """Nodes of a chain."""
+    before_us: Count | None
+    """With the older toolkit, in µs as it was published; None where that was not."""
+    after_us: Count | None
+    """With the newer toolkit, in µs as it was published; None where that was not."""
+    speedup: str | None
+    """The improvement as it was printed; None where it was not."""
+    source: str
+    """Where in the publication it stands; a reading of a figure is approximate."""
 
 
 class PublishedLine(Struct, frozen=True, forbid_unknown_fields=True):
@@ -124,12 +128,10 @@ class PublishedLine(Struct, frozen=True, forbid_unknown_fields=True):
     """The time of each node, in ns."""
     from_nodes: Count
     """The fewest nodes that it holds for."""
-    quoted_by: Count
-    """How many documents that quote it were read."""
 
 
 class PublishedLaunch(Struct, frozen=True, forbid_unknown_fields=True):
-    """Launch costs that others published, with toolkit 11.8 before and 12.6 after."""
+    """Launch costs that others published, with an older and a newer toolkit."""
 
     title: str
     """Of the publication."""
@@ -141,11 +143,15 @@ class PublishedLaunch(Struct, frozen=True, forbid_unknown_fields=True):
     """The device that they were measured on."""
     cpu: str
     """The processor that they were measured on."""
+    older: str
+    """The older toolkit, with its driver."""
+    newer: str
+    """The newer toolkit, with its driver."""
     read_as: str
-    """How they came to be known."""
+    """How the figures were read."""
     figures: tuple[PublishedFigure, ...]
     """Single times."""
     lines: tuple[PublishedLine, ...]
-    """Times that grow with the nodes."""
-    absent: tuple[str, ...]
-    """What of the publication is not here."""
+    """Times that grow with the nodes, from the publication's text."""
+    statements: tuple[str, ...]
+    """What its text says besides, whole sentences."""

@@ -98,18 +98,20 @@ def _difference(
 
 @dataclass(frozen=True)
 class PublishedTime:
-    """A published time of a linear chain beside the medians of recordings."""
+    """A published time of a synthetic graph beside the medians of recordings."""
 
     measure: LaunchMeasure
     """What was timed."""
-    nodes: int
-    """Nodes of the line."""
-    before: float
-    """Time with the older toolkit, in ns."""
-    after: float
-    """Time with the newer toolkit, in ns."""
-    quoted_by: int
-    """How many documents that quote the time were read."""
+    chains: int
+    """How many parallel chains, each with a root of its own."""
+    length: int
+    """Nodes of a chain."""
+    before: float | None
+    """Time with the older toolkit, in ns; None where it was not published."""
+    after: float | None
+    """Time with the newer toolkit, in ns; None where it was not published."""
+    source: str
+    """Where in the publication it stands."""
     medians: Mapping[str, float | None]
     """The same in each recording by its name, in ns; None where it was not measured."""
 
@@ -117,19 +119,17 @@ class PublishedTime:
 def beside_published(
     published: PublishedLaunch, recordings: Mapping[str, LaunchCosts]
 ) -> tuple[PublishedTime, ...]:
-    """What was published beside the same of ``recordings``. A line (base and slope) is given at 10
-    and 1,000 nodes, where a recording's own fit is taken."""
+    """What was published beside the same of ``recordings``. A line (base and slope) is given at 10,
+    100 and 1,000 nodes."""
     rows = [
         PublishedTime(
             figure.measure,
-            figure.nodes,
-            figure.before_us * 1e3,
-            figure.after_us * 1e3,
-            figure.quoted_by,
-            {
-                name: _line(costs, figure.nodes, figure.measure)
-                for name, costs in recordings.items()
-            },
+            figure.chains,
+            figure.length,
+            _ns(figure.before_us),
+            _ns(figure.after_us),
+            figure.source,
+            _medians(recordings, figure.chains, figure.length, figure.measure),
         )
         for figure in published.figures
     ]
@@ -138,23 +138,34 @@ def beside_published(
         rows += [
             PublishedTime(
                 measure,
+                1,
                 nodes,
                 before.base_ns + before.slope_ns * nodes,
                 after.base_ns + after.slope_ns * nodes,
-                after.quoted_by,
-                {name: _line(costs, nodes, measure) for name, costs in recordings.items()},
+                "text",
+                _medians(recordings, 1, nodes, measure),
             )
             for nodes in (10, 100, 1000)
         ]
     order = list(LaunchMeasure)
-    return tuple(sorted(rows, key=lambda row: (order.index(row.measure), row.nodes)))
+    return tuple(sorted(rows, key=lambda row: (order.index(row.measure), row.chains, row.length)))
 
 
-def _line(costs: LaunchCosts, nodes: int, measure: LaunchMeasure) -> float | None:
-    """The median of a linear chain of so many nodes."""
+def _ns(published_us: int | None) -> float | None:
+    return None if published_us is None else published_us * 1e3
+
+
+def _medians(
+    recordings: Mapping[str, LaunchCosts], chains: int, length: int, measure: LaunchMeasure
+) -> dict[str, float | None]:
+    """The median of the same graph in each recording; None where it was not measured."""
+    return {name: _median(costs, chains, length, measure) for name, costs in recordings.items()}
+
+
+def _median(costs: LaunchCosts, chains: int, length: int, measure: LaunchMeasure) -> float | None:
     for row in costs.rows:
         topology = row.topology
-        line = (topology.width, topology.length, topology.single_root, topology.other)
-        if line == (1, nodes, False, None):
+        shape = (topology.width, topology.length, topology.single_root, topology.other)
+        if shape == (chains, length, False, None):
             return row.median(measure)
     return None

@@ -20,6 +20,8 @@ from graphviz_dash.units import counted, format_ns
 
 _HEIGHT: Final = 420
 _PUBLISHED: Final = GREY
+_PRINTED: Final = "table 1"
+"""The source of published times that are exact; readings of figures are approximate."""
 _POINTS: Final = 40
 """Places along a published line at which it is drawn: a straight one bends on logarithmic axes."""
 
@@ -164,12 +166,16 @@ def _add_published(
                 f"{line.slope_ns} ns a node<br>{source}<extra></extra>"
             ),
         )
-    figures = [size for size in published.figures if size.measure is measure]
+    figures = [
+        size
+        for size in published.figures
+        if size.measure is measure and size.chains == 1 and size.source == _PRINTED
+    ]
     for toolkit, dash in _DASHES.items() if figures else ():
         before = toolkit == "11.8"
         figure.add_scatter(
             name=f"published, toolkit {toolkit}",
-            x=[size.nodes for size in figures],
+            x=[size.length for size in figures],
             y=[size.before_us if before else size.after_us for size in figures],
             mode="lines+markers",
             line={"color": colour, "width": 1, "dash": dash},

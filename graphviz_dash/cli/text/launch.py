@@ -116,21 +116,36 @@ def print_published(
     print_heading(f"Published: {publication.title}")
     click.echo(printable(f"{publication.authors}; {publication.address}"))
     click.echo(
-        printable(f"Linear chains on {publication.gpu}, {publication.cpu}; {publication.read_as}.")
+        printable(
+            f"On {publication.gpu}, {publication.cpu}, with toolkits {publication.older} and "
+            f"{publication.newer}; {publication.read_as}."
+        )
     )
-    headings = ["measure", "nodes", "toolkit 11.8", "toolkit 12.6", "quoted by", *names]
-    table = plain_table(*headings, right=range(1, len(headings)))
+    headings = [
+        "measure",
+        "chains",
+        "nodes of each",
+        "toolkit 11.8",
+        "toolkit 12.6",
+        *names,
+        "from",
+    ]
+    table = plain_table(*headings, right=range(1, len(headings) - 1))
     for row in rows:
         mine = [
             ABSENT if (median := row.medians[name]) is None else format_ns(median) for name in names
         ]
         table.add_row(
             cell(MEASURE_TITLES[row.measure]),
-            cell(format_count(row.nodes)),
-            cell(format_ns(row.before)),
-            cell(format_ns(row.after)),
-            cell(format_count(row.quoted_by), "dim"),
+            cell(format_count(row.chains)),
+            cell(format_count(row.length)),
+            *(
+                cell(ABSENT if time is None else format_ns(time))
+                for time in (row.before, row.after)
+            ),
             *(cell(text) for text in mine),
+            cell(row.source, "dim"),
         )
     print_table(table)
-    click.echo(printable(f"Not here: {'; '.join(publication.absent)}."))
+    for statement in publication.statements:
+        click.echo(printable(statement))

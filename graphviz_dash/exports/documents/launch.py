@@ -167,14 +167,15 @@ def _published(publication: PublishedLaunch, rows: Sequence[PublishedTime]) -> d
         "address": publication.address,
         "gpu": publication.gpu,
         "cpu": publication.cpu,
-        "absent": publication.absent,
+        "statements": publication.statements,
         "rows": [
             {
                 "measure": row.measure.value,
-                "nodes": row.nodes,
+                "chains": row.chains,
+                "length": row.length,
                 "toolkit_11_8": row.before,
                 "toolkit_12_6": row.after,
-                "quoted_by": row.quoted_by,
+                "source": row.source,
                 "medians": dict(row.medians),
             }
             for row in rows

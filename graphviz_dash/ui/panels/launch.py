@@ -143,17 +143,18 @@ def published_panel(recordings: Mapping[str, LaunchCosts]) -> None:
             element(
                 "p",
                 f"<b>{text(published.title)}</b>, {text(published.authors)}; "
-                f"{text(published.address)}. Linear chains on {text(published.gpu)}, "
-                f"{text(published.cpu)}; {text(published.read_as)}.",
+                f"{text(published.address)}. On {text(published.gpu)}, {text(published.cpu)}, "
+                f"with toolkits {text(published.older)} and {text(published.newer)}; "
+                f"{text(published.read_as)}.",
             )
         )
         rows = beside_published(published, recordings)
         data: dict[str, list[Any]] = {
             "Measure": [words.MEASURE_TITLES[row.measure] for row in rows],
-            "Nodes": [row.nodes for row in rows],
-            "Toolkit 11.8, us": [row.before / 1e3 for row in rows],
-            "Toolkit 12.6, us": [row.after / 1e3 for row in rows],
-            "Quoted by": [row.quoted_by for row in rows],
+            "Chains": [row.chains for row in rows],
+            "Nodes of each": [row.length for row in rows],
+            "Toolkit 11.8, us": [_us(row.before) for row in rows],
+            "Toolkit 12.6, us": [_us(row.after) for row in rows],
         }
         config: dict[str, Any] = {
             name: st.column_config.NumberColumn(format="%.2f")
@@ -161,13 +162,18 @@ def published_panel(recordings: Mapping[str, LaunchCosts]) -> None:
         }
         for name in recordings:
             medians = [row.medians[name] for row in rows]
-            data[f"{name}, us"] = [None if median is None else median / 1e3 for median in medians]
+            data[f"{name}, us"] = [_us(median) for median in medians]
             config[f"{name}, us"] = st.column_config.NumberColumn(format="%.2f")
+        data["From"] = [row.source for row in rows]
         st.dataframe(
             data,
             column_config=config,
             hide_index=True,
             placeholder="–",
-            alt="Published times of linear chains beside the recordings",
+            alt="Published times of linear and parallel chains beside the recordings",
         )
-        st.caption(plain(f"Not here: {'; '.join(published.absent)}."))
+        st.caption(plain(" ".join(published.statements)))
+
+
+def _us(time: float | None) -> float | None:
+    return None if time is None else time / 1e3
