@@ -105,7 +105,8 @@ def self_cpu(run: RunComparison) -> float:
     """The run's Self CPU time total per step in ns; stops the program where it has none."""
     figure = run["self_cpu_time"]
     if figure.value is None:
-        raise SystemExit(f"{run.name} has no self CPU time: {figure.reason}")
+        reason = figure.missing.reason if figure.missing else ""
+        raise SystemExit(f"{run.name} has no self CPU time: {reason}")
     return figure.value
 
 

@@ -39,6 +39,10 @@ _UNRECORDED: Final = {
 """What is said where the bundle holds no reason."""
 
 
+UNMARKED: Final = Missing(Fact.TRACED_STEPS, "the trace marks no steps")
+NO_GPU_WORK: Final = Missing(Fact.GPU_WORK, "nothing ran on the GPU in the traced steps")
+
+
 def why_missing(run: Run, fact: Fact, subject: str = "") -> Missing:
     """Why ``run`` lacks ``fact``, for a fact that it does lack.
 

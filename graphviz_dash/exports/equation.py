@@ -10,6 +10,7 @@ import polars as pl
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.step.typical_step import TypicalStep, WorkItem
 from graphviz_dash.analysis.step.waterfall import Cause, CauseTimes, Waterfall
+from graphviz_dash.model.absence import Missing
 
 _PARTS: Final = tuple(cause.name.lower() for cause in Cause)
 _TIMES: Final = ("before", "after", "saved")
@@ -56,7 +57,7 @@ def equation_frame(comparison: Comparison) -> pl.DataFrame:
     rows = [
         row
         for run in comparison.runs
-        if run.waterfall is not None
+        if not isinstance(run.waterfall, Missing)
         for row in _equation_rows(run.waterfall)
     ]
     return pl.DataFrame(rows, schema=_EQUATION_SCHEMA, orient="row")
@@ -68,7 +69,7 @@ def pair_frame(comparison: Comparison) -> pl.DataFrame:
     rows = [
         row
         for run in comparison.runs
-        if run.waterfall is not None
+        if not isinstance(run.waterfall, Missing)
         for row in _pair_rows(run.waterfall)
     ]
     return pl.DataFrame(rows, schema=_PAIR_SCHEMA, orient="row")

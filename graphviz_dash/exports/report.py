@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from graphviz_dash import __version__
-from graphviz_dash.analysis.comparison.break_even import pays_text
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+from graphviz_dash.analysis.doctor import diagnose
 from graphviz_dash.analysis.failures import failure_text
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.metrics.registry import SECTIONS
@@ -17,7 +17,12 @@ from graphviz_dash.analysis.step.waterfall import Cause, StepShare
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.files import replacing
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.answer import answer
+from graphviz_dash.narrative.break_even import break_even_text
 from graphviz_dash.narrative.equation import ranks_method
+from graphviz_dash.narrative.headline import headline
+from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from graphviz_dash.narrative.numbers import spread_text
 from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.narrative.summary import (
@@ -99,11 +104,11 @@ def _sections(
         "The clean step time (of a recorded program the recorded one), divided by the GPU work of "
         "the traced pass.",
     )
-    if best is not None and best.pays is not None:
+    if best is not None and not isinstance(best.break_even, Missing):
         drawn = pictures.get("break-even")
-        yield _picture(break_even_title(best), drawn, pays_text(best.pays))
+        yield _picture(break_even_title(best), drawn, break_even_text(best.break_even))
     for run in comparison.runs:
-        if run.prediction is not None:
+        if not isinstance(run.prediction, Missing):
             score = scored_text(run.prediction, run["step_time"].value)
             yield f"<h2>{_text(run.name)}, as predicted</h2><p>{_text(score)}</p>"
     yield _figures(comparison)
@@ -131,11 +136,11 @@ def _sections(
 
 
 def _answer(comparison: Comparison) -> str:
-    if not comparison.answer:
-        return f'<p class="answer">{_text(comparison.headline)}</p>'
+    pieces = answer(comparison)
+    if not pieces:
+        return f'<p class="answer">{_text(headline(comparison))}</p>'
     parts = (
-        f"<b>{_text(piece.text)}</b>" if piece.evidence else _text(piece.text)
-        for piece in comparison.answer
+        f"<b>{_text(piece.text)}</b>" if piece.evidence else _text(piece.text) for piece in pieces
     )
     return f'<p class="answer">{"".join(parts)}</p>'
 
@@ -144,10 +149,10 @@ def _failures(comparison: Comparison) -> Iterator[str]:
     for run in comparison.runs:
         for failure in run.failures:
             said = failure_text(run.name, failure)
-            if said != comparison.headline:
+            if said != headline(comparison):
                 yield f'<p class="failed">{_text(said)}</p>'
-    for name, verdict in comparison.verdicts:
-        yield f'<p class="failed">{_text(f"{name}: {verdict}")}</p>'
+    for name, report in comparison.examinations:
+        yield f'<p class="failed">{_text(f"{name}: {diagnose(report).verdict}")}</p>'
 
 
 def _tiles(comparison: Comparison, run: RunComparison) -> str:
@@ -162,8 +167,8 @@ def _tiles(comparison: Comparison, run: RunComparison) -> str:
 def _difference(run: RunComparison, pictures: Mapping[str, str]) -> Iterator[str]:
     title = f"Where the time went vs {run.baseline}"
     waterfall = run.waterfall
-    if waterfall is None:
-        why = _text(f"Not available: {run.waterfall_reason}.")
+    if isinstance(waterfall, Missing):
+        why = _text(f"Not available: {waterfall.reason}.")
         yield f'<h2>{_text(title)}</h2><p class="muted">{why}</p>'
         return
     note = (
@@ -242,9 +247,9 @@ def _kernels(table: KernelTable) -> str:
 
 def _weak(comparison: Comparison) -> Iterator[str]:
     weak = [
-        f"{run.name}: {weakness.text}. {weakness.advice}".strip()
+        f"{run.name}: {note.sentence}"
         for run in comparison.runs
-        for weakness in run.weaknesses
+        for note in low_confidence_notes(run.low_confidence)
     ]
     missing = [
         f"{', '.join(runs)}: {reason}: {', '.join(titles)}"
@@ -262,8 +267,8 @@ def _absent(comparison: Comparison) -> dict[tuple[str, tuple[str, ...]], list[st
     for run in comparison.runs:
         absent: dict[str, list[str]] = {}
         for figure in run.figures:
-            if figure.reason is not None:
-                absent.setdefault(figure.reason, []).append(figure.metric.title)
+            if figure.missing is not None:
+                absent.setdefault(figure.missing.reason, []).append(figure.metric.title)
         for reason, titles in absent.items():
             runs_by_reason.setdefault((reason, tuple(titles)), []).append(run.name)
     return runs_by_reason

@@ -69,6 +69,20 @@ class Fact(StrEnum):
     PREDICTED_BREAK_EVEN = "predicted break-even"
     CALIBRATION_SAMPLE = "calibration sample"
     """What an experiment gives to a calibration."""
+    COMPILE_TIME = "compile time"
+    """What a compilation costs once."""
+    GPU_WORK = "GPU work"
+    """Of the traced steps."""
+    EXCLUSIVE_MEMORY = "memory of the process alone"
+    PEAK_MEMORY = "peak of the allocator"
+    WORKLOAD_FLOPS = "operations of a step"
+    """As the workload states them, like its tokens."""
+    PEAK_FLOPS = "peak of the GPU"
+    SAVING = "saving"
+    """Time that a replay saves over a step of the baseline."""
+    OTHER_RANKS = "other ranks"
+    RECORDED_STEP = "recorded step"
+    """Of a program that ran as it is."""
 
 
 def manifest_name(fact: Fact, subject: str = "") -> str:

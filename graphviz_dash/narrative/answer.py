@@ -4,13 +4,15 @@ costs. Each figure names the evidence that it rests on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.analysis.comparison.result import Evidence, Piece
+from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.failures import when
-from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.units import (
     counted,
     format_bytes,
@@ -20,62 +22,81 @@ from graphviz_dash.units import (
 )
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.result import RunComparison
-    from graphviz_dash.model.run import Failure, Run
+    from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 
-
-_WORTH: Final = 1.02
-"""A speedup below this is called hardly any."""
-
-_CLEAN: Final = ("step_time", "speedup", "step_saving")
-_RECORDED: Final = ("recorded_step", "recorded_speedup", "recorded_saving")
 _IN_ITS_LOOP: Final = (
     " These are steps of the program's own loop as it ran once, not clean timings."
 )
 
-# What a saved part is called: metric, and words for time that went and time that was added.
 _CAUSES: Final = (
     ("gaps_removed", "waiting for launches"),
     ("kernel_change", "kernel time"),
-    ("copy_change", "copies and sets"),
+    ("copy_change", "memcpy and memset"),
     ("synchronisation_removed", "synchronisation"),
     ("rank_wait_removed", "waiting for other ranks"),
 )
+"""Parts of the equation, and what each is called where it is the largest."""
+
+
+class Evidence(StrEnum):
+    """What a figure of the answer rests on; the values are anchors of the Compare page."""
+
+    ITERATIONS = "iterations"
+    WATERFALL = "waterfall"
+    BREAK_EVEN = "break-even"
+    FIGURES = "figures"
+    WHERE = "where-the-time-goes"
+    FAILURES = "failures"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of the sentence; ``evidence`` for one that holds a figure, and ``metric`` where
+    that is one of the registry, which the figures show by itself."""
+
+    text: str
+    evidence: Evidence | None = None
+    metric: str | None = None
 
 
 def answer_text(pieces: tuple[Piece, ...]) -> str:
-    """The sentence as plain text."""
+    """The answer as plain text."""
     return "".join(piece.text for piece in pieces)
 
 
-def answer(
-    run: Run, against: Run | None, figures: Mapping[str, Figure], *, sound: bool = True
-) -> tuple[Piece, ...]:
-    """The answer for ``run`` against its baseline; empty where nothing was compared. ``sound`` is
-    False where a doctor found that replays do other work than the step."""
-    names = _RECORDED if run.recording else _CLEAN
-    step, speedup, saving = (figures[name] for name in names)
-    if against is None or speedup.value is None or saving.value is None or step.value is None:
+def answer(comparison: Comparison) -> tuple[Piece, ...]:
+    """Whether graphs are worth it: the answer of the fastest run; where none was compared, what
+    stands in the way; empty where that is the failure of the baseline itself."""
+    if comparison.best is not None:
+        return run_answer(comparison.best)
+    base = comparison[comparison.baseline] if comparison.baseline else None
+    failed = next((run for run in comparison.runs if run.failures and run is not base), None)
+    if failed is None and not any(run.failures for run in comparison.runs):
+        return tuple(_not_compared(comparison.runs))
+    if failed is None or base is None or base.step.value is None:
         return ()
-    pieces = _pieces(
-        printable(run.name),
-        printable(against.name),
-        figures,
-        speedup,
-        step.value,
-        saving.value,
-        sound=sound,
+    return tuple(_failed(failed, base, base.step.value))
+
+
+def run_answer(run: RunComparison) -> tuple[Piece, ...]:
+    """The answer for ``run`` against its baseline; empty where it was not compared."""
+    own, saving = run.step.value, run.saving.value
+    if run.speedup.value is None or own is None or saving is None:
+        return ()
+    pieces = (
+        *_outcome(run, own, saving),
+        *_cause(run, saving),
+        *_cost(run),
+        Piece("."),
     )
-    return (*pieces, Piece(_IN_ITS_LOOP)) if run.recording else tuple(pieces)
+    return (*pieces, Piece(_IN_ITS_LOOP)) if run.run.recording else pieces
 
 
-def uncompared(runs: Sequence[RunComparison]) -> tuple[Piece, ...]:
-    """The answer where no run was compared and none failed: why, and what a step takes in each.
-
-    Times under a profiler are told only where a run has no others, and called so.
-    """
+def _not_compared(runs: Sequence[RunComparison]) -> Iterator[Piece]:
+    """Why nothing was compared, and what a step takes in each run. Times under a profiler are shown
+    only where no run has others, and called so."""
     if not runs:
-        return ()
+        return
     timed = [run for run in runs if run.step.value is not None]
     traced = [run for run in runs if run["traced_step_time"].value is not None]
     if len(runs) == 1:
@@ -85,89 +106,77 @@ def uncompared(runs: Sequence[RunComparison]) -> tuple[Piece, ...]:
     elif not timed:
         why = "no run has clean timings"
     else:
-        reasons = (run.speedup.reason for run in runs if not run.is_baseline)
-        why = printable(next((reason for reason in reasons if reason is not None), ""))
-    pieces = [Piece(f"Not told: {why}.")]
+        reasons = (run.speedup.missing for run in runs if not run.is_baseline)
+        why = printable(next((missing.reason for missing in reasons if missing is not None), ""))
+    yield Piece(f"Not available: {why}.")
     lead = " A step takes " if timed else " Under the profiler a step takes "
     for run in timed or traced:
         figure = run.step if timed else run["traced_step_time"]
-        place = Evidence.ITERATIONS if timed else Evidence.FIGURES
-        pieces += [Piece(lead), Piece(figure.text, place, None if timed else figure.metric.id)]
+        evidence = Evidence.ITERATIONS if timed else Evidence.FIGURES
+        yield Piece(lead)
+        yield Piece(figure.text, evidence, None if timed else figure.metric.id)
         if len(runs) > 1:
-            pieces.append(Piece(f" in {printable(run.name)}"))
+            yield Piece(f" in {printable(run.name)}")
         lead = ", "
-    return (*pieces, Piece(".")) if timed or traced else tuple(pieces)
+    if timed or traced:
+        yield Piece(".")
 
 
-def unanswered(
-    name: str, failure: Failure, baseline: str, step_ns: float, idle_ns: float | None
-) -> tuple[Piece, ...]:
-    """The answer where the run ``name`` failed and nothing was compared: what stands in the way,
-    and what there is to gain: idle time of the GPU in a step of ``baseline`` (both in ns)."""
+def _failed(run: RunComparison, base: RunComparison, step_ns: float) -> Iterator[Piece]:
+    """What stands in the way where ``run`` failed and nothing was compared, and what there is to
+    gain: idle time of the GPU in a step of the baseline ``base``."""
+    failure = run.failures[0]
     where = f" at {failure.location}" if failure.location else ""
-    pieces = [
-        Piece("Not as it stands: "),
-        Piece(printable(f"{name} failed {when(failure)}{where}"), Evidence.FAILURES),
-        Piece(f". A step of {printable(baseline)} takes "),
-        Piece(format_ns(step_ns), Evidence.ITERATIONS),
-    ]
+    yield Piece("Not as it stands: ")
+    yield Piece(printable(f"{run.name} failed {when(failure)}{where}"), Evidence.FAILURES)
+    yield Piece(f". A step of {printable(base.name)} takes ")
+    yield Piece(format_ns(step_ns), Evidence.ITERATIONS)
+    idle_ns = None if isinstance(base.where, Missing) else base.where.idle_ns
     if idle_ns:
         idle = f"{format_ns(idle_ns)} ({format_percent(idle_ns / step_ns)})"
-        pieces += [
-            Piece(", in which the GPU is idle for "),
-            Piece(idle, Evidence.WHERE),
-            Piece(", which is what graphs could save"),
-        ]
-    return (*pieces, Piece("."))
+        yield Piece(", in which the GPU is idle for ")
+        yield Piece(idle, Evidence.WHERE)
+        yield Piece(", which is what graphs could save")
+    yield Piece(".")
 
 
-def _pieces(
-    name: str,
-    baseline: str,
-    figures: Mapping[str, Figure],
-    speedup: Figure,
-    own: float,
-    saving: float,
-    *,
-    sound: bool,
-) -> Iterator[Piece]:
-    ratio, spread = speedup.value or 0.0, speedup.spread
-    even = spread is not None and spread.high is not None and spread.low <= 1 <= spread.high
+def _outcome(run: RunComparison, own: float, saving: float) -> Iterator[Piece]:
+    name, baseline = printable(run.name), printable(run.baseline or "")
+    speedup = run.speedup
     times = Piece(f"{format_ns(own)} instead of {format_ns(own + saving)}", Evidence.ITERATIONS)
-    if even:
-        yield Piece(f"No: {name} and {baseline} cannot be told apart, a step takes ")
+    if run.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE:
+        yield Piece(f"No significant difference between {name} and {baseline}: a step takes ")
         yield times
         yield Piece(" (")
+        spread = speedup.spread
         low, high = (format_ratio(end) for end in (spread.low, spread.high)) if spread else ("", "")
         interval = f"95% interval of the speedup {low} to {high}"
         yield Piece(interval, Evidence.FIGURES, speedup.metric.id)
         yield Piece(")")
-    elif ratio < 1:
+        return
+    if run.outcome is Outcome.SLOWER:
+        slower = f"{format_ratio(1 / (speedup.value or 1.0))} slower"
         yield Piece(f"No: {name} makes a step ")
-        yield Piece(f"{format_ratio(1 / ratio)} slower", Evidence.FIGURES, speedup.metric.id)
-        yield Piece(" than " + baseline + ", ")
-        yield times
+        yield Piece(slower, Evidence.FIGURES, speedup.metric.id)
     else:
-        if sound:
-            yield Piece(f"{'Yes' if ratio >= _WORTH else 'Hardly'}: {name} makes a step ")
-        else:
+        if run.outcome is Outcome.WRONG_RESULT:
             yield Piece("Not as it stands: ")
             yield Piece("replays do other work than the step", Evidence.FAILURES)
             yield Piece(f". As it was timed, {name} makes a step ")
+        else:
+            lead = "Yes" if run.outcome is Outcome.FASTER else "Hardly"
+            yield Piece(f"{lead}: {name} makes a step ")
         yield Piece(f"{speedup.text} faster", Evidence.FIGURES, speedup.metric.id)
-        yield Piece(f" than {baseline}, ")
-        yield times
-    yield from _why(figures, saving)
-    yield from _cost(figures, even)
-    yield Piece(".")
+    yield Piece(f" than {baseline}, ")
+    yield times
 
 
-def _why(figures: Mapping[str, Figure], saving: float) -> Iterator[Piece]:
+def _cause(run: RunComparison, saving: float) -> Iterator[Piece]:
     """The largest part that goes with the direction of the whole."""
-    parts = [(figures[metric].value, words) for metric, words in _CAUSES]
     sign = 1 if saving >= 0 else -1
-    known = [(sign * value, words) for value, words in parts if value is not None]
-    largest, words = max(known, default=(0.0, ""))
+    parts = [(run[metric].value, words) for metric, words in _CAUSES]
+    signed = [(sign * value, words) for value, words in parts if value is not None]
+    largest, words = max(signed, default=(0.0, ""))
     if largest <= 0 or not saving:
         return
     share = format_percent(min(1.0, largest / abs(saving)))
@@ -177,18 +186,18 @@ def _why(figures: Mapping[str, Figure], saving: float) -> Iterator[Piece]:
     yield Piece(f"{format_ns(largest)} {verb} {words}{of}", Evidence.WATERFALL)
 
 
-def _cost(figures: Mapping[str, Figure], even: bool) -> Iterator[Piece]:
-    cost, replays = figures["one_off_cost"], figures["break_even"].value
-    memory = figures["peak_reserved_change"].value
+def _cost(run: RunComparison) -> Iterator[Piece]:
+    cost, replays = run["one_off_cost"], run["break_even"].value
+    memory = run["peak_reserved_change"].value
     if cost.value is not None:
         yield Piece(". It costs ")
         yield Piece(f"{cost.text} once", Evidence.BREAK_EVEN)
-        if replays is not None and not even:
+        if replays is None:
+            yield Piece(", never paid back")
+        elif run.outcome is not Outcome.NO_SIGNIFICANT_DIFFERENCE:
             yield Piece(", paid back after ")
             yield Piece(counted(round(replays), "step"), Evidence.BREAK_EVEN)
-        elif replays is None:
-            yield Piece(", never paid back")
-    elif cost.reason is not None and "compil" in cost.reason:
+    elif cost.missing is not None and cost.missing.fact is Fact.COMPILE_TIME:
         yield Piece(". What the compilation costs once was not timed")
     if memory is not None:
         yield Piece(", and " if cost.value is not None else "; ")

@@ -1,11 +1,17 @@
-"""What the parts of a run's memory are, in sentences for pages, terminal and documentation."""
+"""What the parts of a run's memory are, and what graphs cost in memory, in sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.analysis.memory.report import MemoryPart
+from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryPart, MemoryReport
+from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.units import format_bytes, format_signed_bytes, format_signed_percent
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.comparison.memory import MemoryComparison
 
 PART_MEANINGS: Final[Mapping[MemoryPart, str]] = {
     MemoryPart.WEIGHTS: "Storages of torch.nn.Parameter.",
@@ -53,3 +59,38 @@ PUBLISHED_OVERHEAD: Final = (
     "16 GH200 in FP8: another setup, see docs/gpt-training.md)"
 )
 """What is known of others' activation overhead in mode partial; the source is on that page."""
+
+
+def memory_sentence(comparison: MemoryComparison) -> str:
+    """What graphs cost in memory; printable."""
+    reports, differences = comparison.reports, comparison.differences
+    if not reports:
+        return "No run has a memory pass"
+    baselines = list(dict.fromkeys(change.baseline for change in differences))
+    uses = [_use(comparison[name]) for name in baselines or [report.run for report in reports]]
+    if not differences:
+        return "; ".join(uses)
+    if len(baselines) == 1:
+        costs = [f"{printable(change.run)} {_cost(change)}" for change in differences]
+        return f"{uses[0]}; against it {', '.join(costs)}"
+    costs = [
+        f"{printable(change.run)} {_cost(change)} against {printable(change.baseline)}"
+        for change in differences
+    ]
+    return f"{', '.join(uses)}; {', '.join(costs)}"
+
+
+def _use(report: MemoryReport) -> str:
+    if report.alone:
+        return f"{printable(report.run)} takes {format_bytes(report.total)} of device memory"
+    return f"{printable(report.run)} reserves {format_bytes(report.reserved)}"
+
+
+def _cost(change: MemoryDifference) -> str:
+    overhead = change.activation_overhead
+    share = (
+        ""
+        if isinstance(overhead, Missing)
+        else f" (its activations {format_signed_percent(overhead)})"
+    )
+    return f"{format_signed_bytes(change.own)}{share}"

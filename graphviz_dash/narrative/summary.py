@@ -60,7 +60,7 @@ def summary_tiles(comparison: Comparison, run: RunComparison) -> tuple[Tile, ...
 
 
 def _tile_note(metric: str, run: RunComparison, baseline: RunComparison | None) -> str:
-    if metric in _OF_THE_STEP and not run.sound:
+    if metric in _OF_THE_STEP and not run.replays_match:
         return "replays do other work"
     if metric == "break_even":
         return f"for {run['one_off_cost'].text} spent once"

@@ -16,13 +16,14 @@ from playwright.sync_api import Browser, Playwright
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.kernel_table import kernel_table
-from graphviz_dash.analysis.step.waterfall import Cause
+from graphviz_dash.analysis.step.waterfall import Cause, Waterfall
 from graphviz_dash.charts.static.report import StaticCharts, static_charts
 from graphviz_dash.cli.main import main
 from graphviz_dash.exports.report import report
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Failure, Pass
-from graphviz_dash.narrative.answer import answer_text
+from graphviz_dash.narrative.answer import answer_text, run_answer
+from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from graphviz_dash.units import format_ns
 from tests.chromium import system_chromium
 from tests.experiments import Work, make_experiment, make_run
@@ -66,16 +67,16 @@ class TestContent:
         page = Page(page_of(sample))
         best = sample.best
         assert best is not None
-        assert best.waterfall is not None
-        assert answer_text(best.answer) in page.text
+        assert isinstance(best.waterfall, Waterfall)
+        assert answer_text(run_answer(best)) in page.text
         for run in sample.runs:
             for metric in ("step_time", "peak_reserved", "graph_nodes"):
                 assert run[metric].text in page.text
         for cause, saved in best.waterfall.saved.items():
             assert cause in Cause
             assert format_ns(abs(saved)) in page.text
-        for weakness in best.weaknesses:
-            assert weakness.text in page.text
+        for note in low_confidence_notes(best.low_confidence):
+            assert note.text in page.text
 
     def test_every_picture_is_there_and_its_colours_are_declared(self, sample: Comparison) -> None:
         drawn = static_charts(sample)

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import ExecutionMode
-from graphviz_dash.units import counted, format_count, format_ns
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.metrics.run_metrics import Figure
@@ -23,35 +24,43 @@ FIRST_LAUNCH: Final = "first launch beyond a step"
 
 @dataclass(frozen=True)
 class BreakEven:
-    """One run against its baseline; times in ns.
-
-    ``parts`` add up to ``one_off_ns``. ``warm_up_ns`` is not among them, for warm-up iterations do
-    the step's work in any mode; ``discarded`` is the break-even where they are thrown away.
-    ``low_ns`` and ``high_ns`` are the 95% interval of ``saving_ns`` per replay, ``fewest`` and
-    ``most`` that of ``replays``; None for replays that may never come. The one-off cost was
-    measured once, and its own variation is in none of this.
-    """
+    """One run against its baseline. The one-off cost was measured once, and its own variation is in
+    none of this."""
 
     run: str
+    """Name of the run."""
     baseline: str
+    """Name of its baseline."""
     parts: tuple[tuple[str, float], ...]
+    """Parts of the one-off cost and their ns; they add up to ``one_off_ns``."""
     one_off_ns: float
+    """What the run costs before it can save anything."""
     warm_up_ns: int
+    """What its warm-up took: no part of the cost, for it does the step's work in any mode."""
     warm_ups: int
+    """Warm-up iterations."""
     step_ns: float
+    """Step time of the run."""
     saving_ns: float
+    """What each replay saves."""
     low_ns: float
+    """Lower end of the 95% interval of ``saving_ns``."""
     high_ns: float
+    """Upper end of that interval."""
     replays: int
+    """After so many the cost is paid back."""
     fewest: int
+    """Lower end of the interval of ``replays``."""
     most: int | None
+    """Upper end of it; None for replays that may never come."""
     discarded: int
+    """``replays`` where the warm-up is thrown away."""
 
     def saved(self, replays: float) -> tuple[float, float, float]:
         """What so many replays have saved, the one-off cost paid: low, middle and high, ns."""
         cost = self.one_off_ns
         each = (self.low_ns, self.saving_ns, self.high_ns)
-        low, middle, high = (replays * one - cost for one in each)
+        low, middle, high = (replays * saving - cost for saving in each)
         return low, middle, high
 
     def powers(self) -> tuple[int, ...]:
@@ -60,18 +69,17 @@ class BreakEven:
         return tuple(10**power for power in range(last + 1))
 
 
-def break_even(run: Run, against: Run, figures: Mapping[str, Figure]) -> BreakEven | str:
-    """The break-even of ``run``, or why there is none; ``figures`` are the run's own, by metric."""
-    step, cost, saving = (figures[one] for one in ("step_time", "one_off_cost", "step_saving"))
-    replays = figures["break_even"]
+def break_even(run: Run, against: Run, figures: Mapping[str, Figure]) -> BreakEven | Missing:
+    """The break-even of ``run``; ``figures`` are the run's own, by metric."""
+    step, cost, saving, replays = (
+        figures[metric] for metric in ("step_time", "one_off_cost", "step_saving", "break_even")
+    )
+    for figure in (replays, saving, cost, step):
+        if figure.missing is not None:
+            return figure.missing
     spread = replays.spread
-    if (
-        run.clean is None
-        or spread is None
-        or saving.spread is None
-        or None in (step.value, cost.value, saving.value, replays.value)
-    ):
-        return replays.reason or saving.reason or cost.reason or "no clean pass"
+    if run.clean is None or spread is None or saving.spread is None:
+        return why_missing(run, Fact.CLEAN_PASS)
     once, each = cost.value or 0.0, saving.value or 0.0
     return BreakEven(
         run=run.name,
@@ -94,7 +102,7 @@ def break_even(run: Run, against: Run, figures: Mapping[str, Figure]) -> BreakEv
 def cost_parts(
     mode: ExecutionMode, clean: CleanTimings, step_ns: float
 ) -> tuple[tuple[str, float], ...]:
-    """The one-off cost (figures.one_off_cost) divided, in ns; for a run that has one."""
+    """The one-off cost (run_metrics.one_off_cost) divided, in ns; for a run that has one."""
     lives = clean.graphs
     if mode.captures_whole_step:
         last = (FIRST_LAUNCH, sum(life.first_launch_ns for life in lives) - step_ns)
@@ -104,18 +112,4 @@ def cost_parts(
         ("capture", float(sum(life.capture_ns for life in lives))),
         ("instantiation", float(sum(life.instantiate_ns for life in lives))),
         last,
-    )
-
-
-def pays_text(found: BreakEven) -> str:
-    """The break-even in words: the cost in parts, when it is paid back, and the warm-up."""
-    parts = ", ".join(f"{name} {format_ns(ns)}" for name, ns in found.parts)
-    most = "never" if found.most is None else format_count(found.most)
-    warm = counted(found.warm_ups, "warm-up iteration")
-    return (
-        f"{format_ns(found.one_off_ns)} once: {parts}. {format_ns(found.saving_ns)} saved per "
-        f"replay (95%: {format_ns(found.low_ns)} to {format_ns(found.high_ns)}), so that it is "
-        f"paid back after {counted(found.replays, 'replay')} (95%: {format_count(found.fewest)} to "
-        f"{most}). The {warm} took {format_ns(found.warm_up_ns)} and are not counted, for they do "
-        f"the step's work; thrown away, they make it {counted(found.discarded, 'replay')}."
     )

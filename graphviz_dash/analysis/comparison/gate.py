@@ -18,10 +18,10 @@ from graphviz_dash import __version__
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.failures import failure_text
-from graphviz_dash.analysis.metrics.measured import measured
 from graphviz_dash.analysis.metrics.registry import METRICS, Metric
 from graphviz_dash.analysis.metrics.run_metrics import graph_figures, memory_figures
 from graphviz_dash.analysis.metrics.run_metrics import traced_figures as of_traces
+from graphviz_dash.analysis.metrics.run_selection import measured
 from graphviz_dash.analysis.sample_statistics import resampled_medians
 from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.errors import InputError
@@ -240,7 +240,7 @@ def _record_run(run: Run) -> BaselineRun:
         if figure.metric.id not in COUNTS:
             continue
         if figure.value is None:
-            absent[figure.metric.id] = figure.reason or ""
+            absent[figure.metric.id] = figure.missing.reason if figure.missing else ""
         else:
             value = figure.value
             counts[figure.metric.id] = int(value) if value == int(value) else value

@@ -227,7 +227,10 @@ _ALONE: Final[dict[str, Callable[[MemoryReport], int]]] = {
 }
 """Figures that need the memory of the process by itself."""
 
-_NOT_ALONE: Final = "the driver does not list the process, and others may be on the device"
+_NOT_ALONE: Final = Missing(
+    Fact.EXCLUSIVE_MEMORY,
+    "the driver does not list the process, and others may be on the device",
+)
 
 MEMORY_RELATIVE: Final = (
     "device_memory_change",
@@ -242,7 +245,7 @@ def memory_pass_figures(run: Run) -> Iterator[Figure]:
     report = memory_report(run)
     for metric, read in (_OWN | _ALONE).items():
         if isinstance(report, Missing):
-            yield absent(metric, report.reason)
+            yield absent(metric, report)
         elif metric in _ALONE and not report.alone:
             yield absent(metric, _NOT_ALONE)
         else:
@@ -265,13 +268,13 @@ def memory_relative_figures(run: Run, against: Run | Missing) -> Iterator[Figure
         yield absent("device_memory_change", _NOT_ALONE)
     yield present("iterate_reserved_change", change.reserved)
     if isinstance(change.activation_overhead, Missing):
-        yield absent("activation_overhead", change.activation_overhead.reason)
+        yield absent("activation_overhead", change.activation_overhead)
     else:
         yield present("activation_overhead", change.activation_overhead)
 
 
 def _without(missing: Missing) -> Iterator[Figure]:
-    return (absent(metric, missing.reason) for metric in MEMORY_RELATIVE)
+    return (absent(metric, missing) for metric in MEMORY_RELATIVE)
 
 
 def _baseline_report(against: Run | Missing) -> MemoryReport | Missing:

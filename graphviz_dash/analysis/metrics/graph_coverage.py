@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphviz_dash.analysis.absence import NO_GPU_WORK, UNMARKED
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
+from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
@@ -38,42 +40,42 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class StayedEager:
-    """Work of one reason and operator that was launched by calls of its own.
-
-    ``operator`` is the outermost one that tells it apart: an autograd node without the engine's
-    prefix, "Optimizer.step" for everything in it, None outside any. ``count`` and ``total_ns`` are
-    means over the traced steps; ``share`` is its part of the durations of the steps' GPU work.
-    """
+    """Work of one reason and operator that was launched by calls of its own."""
 
     reason: Reason
+    """Why no graph launched it."""
     operator: str | None
+    """The outermost one that tells it apart: an autograd node without the engine's prefix,
+    "Optimizer.step" for everything in it, None outside any."""
     count: float
+    """Kernels, copies and sets per traced step, a mean."""
     total_ns: float
+    """Their durations per traced step, a mean."""
     share: float
+    """Their part of the durations of the steps' GPU work, 0 to 1."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What the traced steps ran from graphs.
-
-    ``work_share`` of the kernels, copies and sets, and ``time_share`` of their durations, 0 to 1;
-    ``nodes`` is how many of them ran from graphs per step, a mean. ``eager`` lists what did not,
-    the longest first.
-    """
+    """What the traced steps ran from graphs."""
 
     work_share: float
+    """The part of the kernels, copies and sets that did, 0 to 1."""
     time_share: float
+    """The part of their durations, 0 to 1."""
     nodes: float
+    """How many of them ran from graphs per step, a mean."""
     eager: tuple[StayedEager, ...]
+    """What did not, the longest first."""
 
 
-def coverage(trace: Trace, taken: Sequence[Step]) -> Coverage | str:
-    """The coverage of the steps ``taken`` of ``trace``, or why there is none; near-linear."""
-    if not taken or taken[0].method is StepMethod.WHOLE:
-        return "the trace marks no steps"
-    rows = np.concatenate([step.gpu_rows for step in taken])
+def coverage(trace: Trace, traced_steps: Sequence[Step]) -> Coverage | Missing:
+    """The coverage of ``traced_steps``, which are those of ``trace``; near-linear."""
+    if not traced_steps or traced_steps[0].method is StepMethod.WHOLE:
+        return UNMARKED
+    rows = np.concatenate([step.gpu_rows for step in traced_steps])
     if not len(rows):
-        return "nothing ran on the GPU in the traced steps"
+        return NO_GPU_WORK
     launch = link_launches(
         column(trace.gpu, "correlation")[rows], column(trace.runtime, "correlation")
     ).launch
@@ -81,7 +83,7 @@ def coverage(trace: Trace, taken: Sequence[Step]) -> Coverage | str:
     is_graph_launch = np.array([call_class(name) is CallClass.GRAPH_LAUNCH for name in names])
     linked = launch >= 0
     if not linked.any():
-        return "the trace links no GPU work to its launch"
+        return Missing(Fact.GPU_WORK, "the trace links no GPU work to its launch")
     from_graph = np.zeros(len(rows), dtype=np.bool_)
     from_graph[linked] = is_graph_launch[codes[launch[linked]]]
     duration = np.maximum(column(trace.gpu, "dur")[rows], 0)
@@ -90,26 +92,26 @@ def coverage(trace: Trace, taken: Sequence[Step]) -> Coverage | str:
     return Coverage(
         work_share=float(from_graph.mean()),
         time_share=float(duration[from_graph].sum() / whole) if whole else 0.0,
-        nodes=float(from_graph.sum() / len(taken)),
-        eager=_groups(trace, launch[outside], duration[outside], len(taken), whole),
+        nodes=float(from_graph.sum() / len(traced_steps)),
+        eager=_groups(trace, launch[outside], duration[outside], len(traced_steps), whole),
     )
 
 
 def _groups(
     trace: Trace, launches: Ints, duration: Ints, steps: int, whole: float
 ) -> tuple[StayedEager, ...]:
-    known = Origins(trace, launches)
-    origins = [known.origin(place, "traced pass", 1.0) for place in range(len(launches))]
+    launch_origins = Origins(trace, launches)
+    origins = [launch_origins.origin(index, "traced pass", 1.0) for index in range(len(launches))]
     fills = launches[[origin.op == "aten::fill_" for origin in origins]]
     generator = set(_before_a_replay(trace, fills).tolist())
-    found: dict[tuple[Reason, str | None], tuple[int, int]] = {}
+    sums: dict[tuple[Reason, str | None], tuple[int, int]] = {}
     for row, took, origin in zip(launches.tolist(), duration.tolist(), origins, strict=True):
         key = (Reason.GENERATOR, "aten::fill_") if row in generator else _key(origin)
-        count, total = found.get(key, (0, 0))
-        found[key] = (count + 1, total + took)
+        count, total = sums.get(key, (0, 0))
+        sums[key] = (count + 1, total + took)
     groups = (
         StayedEager(reason, operator, count / steps, total / steps, total / whole if whole else 0.0)
-        for (reason, operator), (count, total) in found.items()
+        for (reason, operator), (count, total) in sums.items()
     )
     return tuple(sorted(groups, key=lambda group: (-group.total_ns, -group.count)))
 
@@ -120,8 +122,8 @@ def _before_a_replay(trace: Trace, fills: Ints) -> Ints:
     whose numbers the graph uses, and then launches."""
     codes, names = encode(trace.runtime["name"])
     classes = [call_class(name) for name in names]
-    submits = np.array([one in _SUBMITTING for one in classes])[codes]
-    graph = np.array([one is CallClass.GRAPH_LAUNCH for one in classes])[codes]
+    submits = np.array([call in _SUBMITTING for call in classes])[codes]
+    graph = np.array([call is CallClass.GRAPH_LAUNCH for call in classes])[codes]
     calls = np.flatnonzero(submits)
     thread = column(trace.runtime, "tid")[calls]
     order = np.lexsort((column(trace.runtime, "ts")[calls], thread))

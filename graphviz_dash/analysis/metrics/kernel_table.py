@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Floats, Ints, column, encode
-from graphviz_dash.analysis.metrics.measured import measured
-from graphviz_dash.analysis.metrics.run_selection import partner
+from graphviz_dash.analysis.metrics.run_selection import measured, partner
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
 from graphviz_dash.analysis.trace.lanes import distinct_values
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps

@@ -1,14 +1,18 @@
-"""What makes a run's figures weak, in numbers, and what to do about it. Thresholds: registry.py."""
+"""What makes a run's metrics less sure than they look, in numbers. Thresholds: registry.py; words
+and advice: graphviz_dash/narrative/low_confidence.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
+from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
 from graphviz_dash.analysis.metrics.registry import (
     DRIFT,
     FEW_ITERATIONS,
+    FEW_STEPS,
     FEW_TRACED_STEPS,
     LARGE_REMAINDER,
     MUCH_COMMUNICATION,
@@ -17,218 +21,366 @@ from graphviz_dash.analysis.metrics.registry import (
     WIDE_SPREAD,
 )
 from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.analysis.sample_statistics import summarise
+from graphviz_dash.analysis.sample_statistics import Spread, summarise
 from graphviz_dash.analysis.trace.collectives import communication
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import ConditionalParams, ConditionalType
-from graphviz_dash.units import counted, format_ns, format_percent, format_ratio
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run, WorkloadInfo
     from graphviz_dash.model.trace import TraceProblem
 
 
+class _Doubt:
+    """``metrics`` are the ids of what it concerns; empty: all."""
+
+    metrics: ClassVar[tuple[str, ...]] = ()
+
+
 @dataclass(frozen=True)
-class Weakness:
-    """Why figures are weak. ``code`` is stable, ``metrics`` are the ids it concerns (empty: all).
+class FewIterations:
+    """A clean series of ``count`` iterations, fewer than FEW_ITERATIONS."""
 
-    ``text`` has no full stop, for what follows it; ``advice`` is whole sentences, empty when there
-    is nothing to do.
-    """
+    metric: str
+    count: int
 
-    code: str
-    text: str
-    advice: str = ""
-    metrics: tuple[str, ...] = ()
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metric of the series."""
+        return (self.metric,)
 
 
-def weaknesses(
-    run: Run, against: Run | None, figures: Mapping[str, Figure], taken: tuple[Step, ...]
-) -> tuple[Weakness, ...]:
-    """All weaknesses of ``run``'s figures, those of the headline first."""
+@dataclass(frozen=True)
+class Drift:
+    """The halves of a clean series differ by more than DRIFT of its median."""
+
+    metric: str
+    """Of the series."""
+    first_ns: float
+    """Median of its first half."""
+    second_ns: float
+    """Median of its second half."""
+    warmup: int
+    """Warm-up iterations before it."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metric of the series."""
+        return (self.metric,)
+
+
+@dataclass(frozen=True)
+class WideSpread:
+    """The quartiles of a clean series are further apart than WIDE_SPREAD of its median."""
+
+    metric: str
+    """Of the series."""
+    relative: float
+    """Distance of the quartiles over the median."""
+    spread: Spread
+    """The quartiles, in ns."""
+    iterations: int
+    """As many were asked for."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metric of the series."""
+        return (self.metric,)
+
+
+@dataclass(frozen=True)
+class NoDifference:
+    """The 95% interval of a speedup holds 1."""
+
+    figure: Figure
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metric of the speedup."""
+        return (self.figure.metric.id,)
+
+
+@dataclass(frozen=True)
+class LargeRemainder(_Doubt):
+    """The equation leaves ``ns`` unexplained, ``fraction`` of the baseline's step."""
+
+    metrics: ClassVar[tuple[str, ...]] = ("remainder", "gaps_removed", "kernel_change")
+    ns: float
+    fraction: float
+
+
+@dataclass(frozen=True)
+class WhileLoops(_Doubt):
+    """A trace shows the last turn of each of ``nodes`` While nodes alone."""
+
+    metrics: ClassVar[tuple[str, ...]] = (
+        "gpu_busy",
+        "busy_fraction",
+        "busy_of_clean",
+        "kernels",
+        "copies",
+        "sets",
+    )
+    nodes: int
+
+
+@dataclass(frozen=True)
+class NoSteps(_Doubt):
+    """The traced pass marks no steps."""
+
+
+@dataclass(frozen=True)
+class ProfilerSteps(_Doubt):
+    """Its steps are ranges of torch.profiler, which need not end synchronised."""
+
+
+@dataclass(frozen=True)
+class FewTracedSteps(_Doubt):
+    """``count`` traced steps, fewer than FEW_TRACED_STEPS."""
+
+    metrics: ClassVar[tuple[str, ...]] = (
+        "gpu_busy",
+        "busy_fraction",
+        "busy_of_clean",
+        "observer_effect",
+    )
+    count: int
+
+
+@dataclass(frozen=True)
+class StrongObserver(_Doubt):
+    """A traced step takes ``ratio`` times the clean one, at least STRONG_OBSERVER."""
+
+    metrics: ClassVar[tuple[str, ...]] = ("busy_fraction", "traced_step_time")
+    ratio: float
+
+
+@dataclass(frozen=True)
+class PassesUnlike(_Doubt):
+    """A traced step takes ``ratio`` times the clean one, less than UNLIKE_OBSERVER."""
+
+    metrics: ClassVar[tuple[str, ...]] = ("observer_effect", "busy_of_clean")
+    ratio: float
+
+
+@dataclass(frozen=True)
+class BusyAboveClean(_Doubt):
+    """Traced GPU busy time is ``fraction`` of the clean step time, above 1. ``of_rank``: the run
+    is one rank of several."""
+
+    metrics: ClassVar[tuple[str, ...]] = ("busy_of_clean",)
+    fraction: float
+    of_rank: bool
+
+
+@dataclass(frozen=True)
+class TraceDefect(_Doubt):
+    """A problem of a trace. ``trace``: of which of the run's two traces; None where both have it,
+    or there is one alone."""
+
+    problem: TraceProblem
+    trace: str | None
+
+
+@dataclass(frozen=True)
+class MuchCommunication(_Doubt):
+    """``share`` of a rank's GPU busy time is communication, above MUCH_COMMUNICATION."""
+
+    metrics: ClassVar[tuple[str, ...]] = (
+        "gpu_busy",
+        "busy_fraction",
+        "kernel_change",
+        "gaps_removed",
+    )
+    share: float
+
+
+@dataclass(frozen=True)
+class OtherEnvironment(_Doubt):
+    """The run and its baseline were collected on unlike machines, or with unlike software."""
+
+    component: str
+    """What differs: GPU, driver, CUDA, torch, CPU."""
+    own: str | None
+    """Of the run; None: unknown."""
+    other: str | None
+    """Of the baseline; None: unknown."""
+    baseline: str
+    """Its name."""
+
+
+@dataclass(frozen=True)
+class OtherWorkload(_Doubt):
+    """The run and the run called ``baseline`` are of unlike workloads, or seeds."""
+
+    own: WorkloadInfo
+    other: WorkloadInfo
+    baseline: str
+
+
+@dataclass(frozen=True)
+class OtherParameters(_Doubt):
+    """One workload with unlike parameters: ``differing`` has name, own and other value."""
+
+    differing: tuple[tuple[str, object, object], ...]
+    baseline: str
+
+
+@dataclass(frozen=True)
+class FewRecordedSteps(_Doubt):
+    """``count`` steps of a recorded program were timed, fewer than FEW_STEPS."""
+
+    metrics: ClassVar[tuple[str, ...]] = ("recorded_step", "recorded_speedup")
+    count: int
+
+
+@dataclass(frozen=True)
+class CaptureProblem(_Doubt):
+    """What went wrong in a capture of a recorded program. ``location`` is ``file:line``."""
+
+    graph: str
+    location: str | None
+    problem: str
+
+
+LowConfidence: TypeAlias = (
+    FewIterations
+    | Drift
+    | WideSpread
+    | NoDifference
+    | LargeRemainder
+    | WhileLoops
+    | NoSteps
+    | ProfilerSteps
+    | FewTracedSteps
+    | StrongObserver
+    | PassesUnlike
+    | BusyAboveClean
+    | TraceDefect
+    | MuchCommunication
+    | OtherEnvironment
+    | OtherWorkload
+    | OtherParameters
+    | FewRecordedSteps
+    | CaptureProblem
+)
+
+
+def low_confidence(
+    run: Run, against: Run | None, figures: Mapping[str, Figure], traced_steps: tuple[Step, ...]
+) -> tuple[LowConfidence, ...]:
+    """Why figures of ``run`` are less sure than they look; those of the headline first."""
     return (
         *_of_series(run),
         *_of_speedup(figures),
         *_of_equation(figures),
-        *_of_traces(run, figures, taken),
+        *_of_steps(traced_steps),
+        *_of_observer(run, figures),
+        *_of_traces(run),
         *_of_loops(run),
-        *_of_ranks(run, taken),
+        *_of_ranks(run, traced_steps),
         *(_of_pair(run, against) if against is not None else ()),
+        *_of_recording(run),
     )
 
 
-def _of_series(run: Run) -> Iterator[Weakness]:
+def communication_share(run: Run, traced_steps: tuple[Step, ...]) -> float:
+    """The part of a rank's traced GPU busy time that is communication, from 0; 0 where a run is no
+    rank of several."""
+    trace = run.replay_trace
+    busy = sum(step.busy_ns for step in traced_steps)
+    if run.manifest.rank is None or trace is None or not busy:
+        return 0.0
+    return sum(step.total_ns for step in communication(trace, traced_steps)) / busy
+
+
+def _of_series(run: Run) -> Iterator[LowConfidence]:
     if run.clean is None:
         return
-    for metric, title, values in (
-        ("step_time", "step time", [step.wall_ns for step in run.clean.steps]),
-        ("step_interval", "back-to-back interval", list(run.clean.back_to_back_ns)),
+    for metric, values in (
+        ("step_time", [step.wall_ns for step in run.clean.steps]),
+        ("step_interval", list(run.clean.back_to_back_ns)),
     ):
         summary = summarise(values)
         if summary is None:
             continue
         count = len(values)
         if count < FEW_ITERATIONS:
-            yield Weakness(
-                "few-iterations",
-                f"{title}: only {count} iterations",
-                f"Collect with --iterations {max(200, FEW_ITERATIONS)}.",
-                (metric,),
-            )
+            yield FewIterations(metric, count)
             continue
-        spread = summary.spread
         halves = [summarise(half) for half in (values[: count // 2], values[count // 2 :])]
         first, second = (half.median if half else 0.0 for half in halves)
+        workload = run.manifest.workload
         if abs(first - second) > DRIFT * summary.median:
-            yield Weakness(
-                "drift",
-                f"{title}: the first half's median is {format_ns(first)}, the second's "
-                f"{format_ns(second)}",
-                "The machine changed while it was measured, or was still warming up: collect "
-                f"again with --warmup {run.manifest.workload.warmup * 4}.",
-                (metric,),
-            )
+            yield Drift(metric, first, second, workload.warmup)
         if summary.relative_spread > WIDE_SPREAD:
-            yield Weakness(
-                "wide-spread",
-                f"{title}: p25 to p75 is {format_percent(summary.relative_spread)} of the median "
-                f"({format_ns(spread.low)} to {format_ns(spread.high)}, {count} iterations)",
-                "Collect again on a quiet machine; --iterations "
-                f"{run.manifest.workload.iterations * 4} makes the median surer.",
-                (metric,),
-            )
+            yield WideSpread(metric, summary.relative_spread, summary.spread, workload.iterations)
 
 
-def _of_speedup(figures: Mapping[str, Figure]) -> Iterator[Weakness]:
-    for metric, title in (
-        ("speedup", "speedup"),
-        ("speedup_interval", "back-to-back speedup"),
-    ):
-        figure = figures[metric]
-        spread = figure.spread
-        if spread is None or spread.high is None or not spread.low <= 1 <= spread.high:
-            continue
-        yield Weakness(
-            "no-difference",
-            f"{title}: {figure.text} with a 95% interval of {format_ratio(spread.low)} to "
-            f"{format_ratio(spread.high)}, which holds 1: the runs cannot be told apart",
-            "More iterations narrow the interval.",
-            (metric,),
-        )
+def _of_speedup(figures: Mapping[str, Figure]) -> Iterator[LowConfidence]:
+    for metric in ("speedup", "speedup_interval"):
+        if figures[metric].holds_one:
+            yield NoDifference(figures[metric])
 
 
-def _of_equation(figures: Mapping[str, Figure]) -> Iterator[Weakness]:
+def _of_equation(figures: Mapping[str, Figure]) -> Iterator[LowConfidence]:
     rest, saving = figures["remainder"].value, figures["step_saving"].value
     own = figures["step_time"].value
     if rest is None or saving is None or own is None:
         return
     before = own + saving
     if before > 0 and abs(rest) > LARGE_REMAINDER * before:
-        yield Weakness(
-            "large-remainder",
-            f"the traced passes leave {format_ns(abs(rest))} of the difference unexplained, "
-            f"{format_percent(abs(rest) / before)} of the baseline's step",
-            "The two passes did not run alike: collect again on a quiet machine.",
-            ("remainder", "gaps_removed", "kernel_change"),
-        )
+        yield LargeRemainder(abs(rest), abs(rest) / before)
 
 
-def _of_loops(run: Run) -> Iterator[Weakness]:
+def _of_loops(run: Run) -> Iterator[LowConfidence]:
     loops = sum(
         isinstance(node.params, ConditionalParams) and node.params.type is ConditionalType.WHILE
         for graph in run.graphs
         for node in graph.nodes
     )
     if loops and run.replay_trace is not None:
-        yield Weakness(
-            "loops",
-            f"{counted(loops, 'While node')}: the profiler shows the last turn of each launch "
-            "alone, so that counts and times of GPU work leave the others out",
-            "Step times of the clean pass have all turns.",
-            ("gpu_busy", "busy_fraction", "busy_of_clean", "kernels", "copies", "sets"),
-        )
+        yield WhileLoops(loops)
 
 
-def _of_traces(
-    run: Run, figures: Mapping[str, Figure], taken: tuple[Step, ...]
-) -> Iterator[Weakness]:
-    if taken and taken[0].method is StepMethod.WHOLE:
-        yield Weakness("no-steps", "the traced pass marks no steps: no figures per step")
-    elif taken and taken[0].method is StepMethod.PROFILER:
-        yield Weakness(
-            "profiler-steps",
-            "the traced pass has ProfilerStep ranges only, which need not end synchronised",
-        )
-    if 0 < len(taken) < FEW_TRACED_STEPS:
-        yield Weakness(
-            "few-traced-steps",
-            f"traced pass: only {len(taken)} steps",
-            "Collect with --traced-iterations 20.",
-            ("gpu_busy", "busy_fraction", "busy_of_clean", "observer_effect"),
-        )
+def _of_steps(traced_steps: tuple[Step, ...]) -> Iterator[LowConfidence]:
+    if traced_steps and traced_steps[0].method is StepMethod.WHOLE:
+        yield NoSteps()
+    elif traced_steps and traced_steps[0].method is StepMethod.PROFILER:
+        yield ProfilerSteps()
+    if 0 < len(traced_steps) < FEW_TRACED_STEPS:
+        yield FewTracedSteps(len(traced_steps))
+
+
+def _of_observer(run: Run, figures: Mapping[str, Figure]) -> Iterator[LowConfidence]:
     observer = figures["observer_effect"].value
     if observer is not None and observer >= STRONG_OBSERVER:
-        yield Weakness(
-            "observer",
-            f"a step under the profiler took {format_ratio(observer)} its clean time",
-            "Read gaps and launch times in the timeline with care; durations of kernels are less "
-            "distorted.",
-            ("busy_fraction", "traced_step_time"),
-        )
+        yield StrongObserver(observer)
     if observer is not None and observer < UNLIKE_OBSERVER:
-        yield Weakness(
-            "passes-unlike",
-            f"a step under the profiler took only {format_ratio(observer)} its clean time: the "
-            "two passes did not run alike",
-            "Collect again on a quiet machine; until then do not divide one by the other.",
-            ("observer_effect", "busy_of_clean"),
-        )
+        yield PassesUnlike(observer)
     fraction = figures["busy_of_clean"].value
     if fraction is not None and fraction > 1:
-        yield Weakness(
-            "busy-above-clean",
-            f"GPU busy time of the traced pass is {format_percent(fraction)} of the clean step "
-            "time: kernels ran slower under the profiler than without it"
-            + ("" if run.manifest.rank is None else ", or waited longer for other ranks"),
-            "",
-            ("busy_of_clean",),
-        )
+        yield BusyAboveClean(fraction, run.manifest.rank is not None)
+
+
+def _of_traces(run: Run) -> Iterator[LowConfidence]:
+    traces = {"traced pass": run.replay_trace, "capture pass": run.capture_trace}
     for problem in run.problems:
-        yield Weakness(f"trace-{problem.code}", f"{_whose(run, problem)}{problem.text.rstrip('.')}")
+        names = [name for name, trace in traces.items() if trace and problem in trace.info.problems]
+        alone = len(names) == 1 and all(traces.values())
+        yield TraceDefect(problem, names[0] if alone else None)
 
 
-def _whose(run: Run, problem: TraceProblem) -> str:
-    """Of which of a run's two traces a problem is; nothing where both have it."""
-    traces = {"traced pass: ": run.replay_trace, "capture pass: ": run.capture_trace}
-    found = [name for name, one in traces.items() if one and problem in one.info.problems]
-    return found[0] if len(found) == 1 and all(traces.values()) else ""
-
-
-def communication_share(run: Run, taken: tuple[Step, ...]) -> float:
-    """The part of a rank's traced GPU busy time that is communication, from 0; 0 where a run is no
-    rank of several."""
-    trace = run.replay_trace
-    busy = sum(step.busy_ns for step in taken)
-    if run.manifest.rank is None or trace is None or not busy:
-        return 0.0
-    return sum(one.total_ns for one in communication(trace, taken)) / busy
-
-
-def _of_ranks(run: Run, taken: tuple[Step, ...]) -> Iterator[Weakness]:
-    share = communication_share(run, taken)
+def _of_ranks(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfidence]:
+    share = communication_share(run, traced_steps)
     if share > MUCH_COMMUNICATION:
-        yield Weakness(
-            "communication",
-            f"{format_percent(share)} of its GPU busy time is communication, in which it may only "
-            "wait for other ranks",
-            "The ranks side by side tell waiting from transfer.",
-            ("gpu_busy", "busy_fraction", "kernel_change", "gaps_removed"),
-        )
+        yield MuchCommunication(share)
 
 
-def _of_pair(run: Run, against: Run) -> Iterator[Weakness]:
+def _of_pair(run: Run, against: Run) -> Iterator[LowConfidence]:
     own, other = run.manifest.environment, against.manifest.environment
-    for title, mine, theirs in (
+    for component, mine, theirs in (
         ("GPU", own.gpu_name, other.gpu_name),
         ("driver", own.driver, other.driver),
         ("CUDA", own.cuda_runtime, other.cuda_runtime),
@@ -236,31 +388,27 @@ def _of_pair(run: Run, against: Run) -> Iterator[Weakness]:
         ("CPU", own.cpu, other.cpu),
     ):
         if mine != theirs:
-            yield Weakness(
-                "environment",
-                f"{title} is {mine or 'unknown'} here and {theirs or 'unknown'} in {against.name}",
-                "Collect both modes on one machine with one set of software.",
-            )
-    mine_work, their_work = run.manifest.workload, against.manifest.workload
-    if (mine_work.factory, mine_work.seed) != (their_work.factory, their_work.seed):
-        yield Weakness(
-            "workload",
-            f"this is {_with_seed(mine_work)}, {against.name} is {_with_seed(their_work)}",
-            "Compare runs of one workload.",
-        )
-    elif mine_work.parameters != their_work.parameters:
-        names = sorted({*mine_work.parameters, *their_work.parameters})
-        different = [
-            f"{name} is {mine_work.parameters.get(name, 'absent')} here and "
-            f"{their_work.parameters.get(name, 'absent')} in {against.name}"
-            for name in names
-            if mine_work.parameters.get(name) != their_work.parameters.get(name)
+            yield OtherEnvironment(component, mine, theirs, against.name)
+    work, other_work = run.manifest.workload, against.manifest.workload
+    if (work.factory, work.seed) != (other_work.factory, other_work.seed):
+        yield OtherWorkload(work, other_work, against.name)
+    elif work.parameters != other_work.parameters:
+        names = sorted({*work.parameters, *other_work.parameters})
+        values = [
+            (name, work.parameters.get(name), other_work.parameters.get(name)) for name in names
         ]
-        yield Weakness(
-            "workload", ", ".join(different), "Compare runs with the same parameters (--set)."
-        )
+        differing = tuple(row for row in values if row[1] != row[2])
+        yield OtherParameters(differing, against.name)
 
 
-def _with_seed(work: WorkloadInfo) -> str:
-    seed = "a seed of its own" if work.seed is None else f"seed {work.seed}"
-    return f"{work.factory} with {seed}"
+def _of_recording(run: Run) -> Iterator[LowConfidence]:
+    recording = run.recording
+    if recording is None:
+        return
+    count = len(recording.step_ns)
+    if not isinstance(recorded_step_ns(recording), Missing) and count < FEW_STEPS:
+        yield FewRecordedSteps(count)
+    for graph in recording.graphs:
+        if graph.problem is not None:
+            location = graph.captured_at[0] if graph.captured_at else None
+            yield CaptureProblem(graph.graph, location, graph.problem)

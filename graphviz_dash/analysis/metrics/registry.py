@@ -536,3 +536,6 @@ UNLIKE_OBSERVER: Final = 0.8
 
 LARGE_REMAINDER: Final = 0.05
 """A remainder above this part of the baseline's step makes the equation weak."""
+
+SLIGHT_SPEEDUP: Final = 1.02
+"""A speedup below this is called slight ("hardly"), though its interval leaves 1 out."""

@@ -1,11 +1,11 @@
-"""Which run another is held against: the baseline's run of its own rank."""
+"""Which runs of an experiment measured something, and which run another is compared with: the
+baseline's run of its own rank."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.model.run import Experiment, Pass, Run
 
 
 def partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:
@@ -41,3 +41,18 @@ def ran_eagerly(run: Run) -> bool:
         and not recording.earlier_replays
         and not any(graph.replays for graph in recording.graphs)
     )
+
+
+def is_examination(run: Run) -> bool:
+    """Whether a run holds a doctor's report and nothing else, as `graphviz-dash doctor` writes it.
+
+    One that a collection added to a mode that failed is none: that mode's failure is to be seen.
+    """
+    tried = any(failure.during is Pass.CLEAN for failure in run.manifest.failures)
+    return run.doctor is not None and run.clean is None and not tried
+
+
+def measured(experiment: Experiment) -> Experiment:
+    """``experiment`` without examinations; as it is where there is nothing else."""
+    runs = tuple(run for run in experiment.runs if not is_examination(run))
+    return replace(experiment, runs=runs) if runs else experiment

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
+from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
@@ -20,14 +21,23 @@ THROUGHPUT: Final = ("tokens_rate", "model_flops_rate", "mfu")
 """The metrics of this module."""
 
 
+_UNSTATED: Final = Missing(
+    Fact.WORKLOAD_FLOPS, "the workload does not state what one step computes"
+)
+
+
 @dataclass(frozen=True)
 class Peak:
-    """The dense peak of a GPU in FLOP/s for one precision, and where the figure stands."""
+    """The dense peak of a GPU for one precision."""
 
     gpu: str
+    """Its name as torch gives it."""
     precision: str
+    """The type of the matrix multiplications, such as ``bf16``."""
     flops: float
+    """In FLOP/s, without sparsity."""
     source: str
+    """Where the figure stands."""
 
 
 PEAKS: Final = (
@@ -57,21 +67,29 @@ def throughput_figures(run: Run, interval: Figure) -> Iterator[Figure]:
     work = run.manifest.workload.work
     if work is None:
         for metric in THROUGHPUT:
-            yield absent(metric, "the workload does not state what one step computes")
+            yield absent(metric, _UNSTATED)
         return
     if not interval.value:
         for metric in THROUGHPUT:
-            yield absent(metric, interval.reason or "its back-to-back interval is 0")
+            yield absent(
+                metric,
+                interval.missing or Missing(Fact.STEP_TIMES, "its back-to-back interval is 0"),
+            )
         return
     if work.tokens is None:
-        yield absent("tokens_rate", "the workload does not state its tokens per step")
+        yield absent(
+            "tokens_rate",
+            Missing(Fact.WORKLOAD_FLOPS, "the workload does not state its tokens per step"),
+        )
     else:
         yield _rate("tokens_rate", work.tokens * 1e9, interval)
     yield _rate("model_flops_rate", work.model_flops * 1e9, interval)
     gpu = run.manifest.environment.gpu_name
     peak = peak_of(gpu, work.precision)
     if peak is None:
-        yield absent("mfu", f"no peak for {work.precision} is known of {gpu}")
+        yield absent(
+            "mfu", Missing(Fact.PEAK_FLOPS, f"no peak for {work.precision} is known of {gpu}")
+        )
     else:
         yield _rate("mfu", work.model_flops * 1e9 / peak.flops, interval)
 

@@ -39,14 +39,17 @@ def prediction_for(
 def prediction_figures(prediction: Prediction | Missing, measured: Figure) -> Iterator[Figure]:
     """The predicted step time, and how far it is off ``measured``."""
     if isinstance(prediction, Missing):
-        yield absent("predicted_step_time", prediction.reason)
-        yield absent("prediction_error", prediction.reason)
+        yield absent("predicted_step_time", prediction)
+        yield absent("prediction_error", prediction)
         return
     step = prediction.step_ns
     samples = len(prediction.calibration.samples)
     spread = Spread(step.low, step.high, SpreadKind.PREDICTION, samples)
     yield present("predicted_step_time", step.value, spread)
     if not measured.value:
-        yield absent("prediction_error", measured.reason or "the measured step time is 0")
+        yield absent(
+            "prediction_error",
+            measured.missing or Missing(Fact.STEP_TIMES, "the measured step time is 0"),
+        )
     else:
         yield present("prediction_error", step.value / measured.value - 1)

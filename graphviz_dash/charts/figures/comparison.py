@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import plotly.graph_objects as go
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+from graphviz_dash.analysis.step.time_by_category import TimeByCategory
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.figures.axes import log_ticks
 from graphviz_dash.charts.figures.theme import (
@@ -20,6 +21,7 @@ from graphviz_dash.charts.figures.theme import (
 )
 from graphviz_dash.charts.palette import CATEGORY, MODE, drawn_mode
 from graphviz_dash.charts.shades import IDLE, Theme, shade
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import format_ns, format_percent
 
 SYMBOLS: Final = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon")
@@ -34,7 +36,7 @@ _MAX_POINTS: Final = 2_000
 def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
     """A bar for each run: a clean step, divided by the traced pass into GPU work by category and
     time in which the GPU was idle. None when no run can be divided."""
-    runs = [run for run in comparison.runs if run.where is not None]
+    runs = [run for run in comparison.runs if _where(run)]
     if not runs:
         return None
     labels = [escape(run.name) for run in runs]
@@ -52,7 +54,7 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
                     _hover(category.value, value, run) for value, run in _with(values, runs)
                 ],
             )
-    idle = [run.where.idle_ns or 0.0 for run in runs if run.where]
+    idle = [where.idle_ns or 0.0 for run in runs if (where := _where(run))]
     figure.add_bar(
         name="GPU idle",
         y=labels,
@@ -66,7 +68,7 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
         hovertemplate=[_hover("GPU idle", value, run) for value, run in _with(idle, runs)],
     )
     for run, label in zip(runs, labels, strict=True):
-        where = run.where
+        where = _where(run)
         if where is not None:
             end = max(where.step_ns, where.busy_ns) / 1e3
             label_end(figure, end, label, format_ns(where.step_ns))
@@ -75,7 +77,7 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
         # Their GPU work took longer under the profiler than the step that the bar is of.
         figure.add_scatter(
             name="end of the step",
-            x=[run.where.step_ns / 1e3 for run, _ in longer if run.where],
+            x=[where.step_ns / 1e3 for run, _ in longer if (where := _where(run))],
             y=[label for _, label in longer],
             mode="markers",
             marker={
@@ -87,7 +89,7 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
             hovertemplate="end of the step<br>%{x:,.1f} us<extra></extra>",
         )
     figure.update_layout(barmode="stack", bargap=0.34)
-    longest = max(max(run.where.step_ns, run.where.busy_ns) for run in runs if run.where)
+    longest = max(max(where.step_ns, where.busy_ns) for run in runs if (where := _where(run)))
     title = "us per step (clean or recorded step time, divided by the traced pass)"
     # Room at the right for the times.
     return dress_bars(figure, theme, 112 + 42 * len(runs), title, longest / 1e3 * 1.09, labels)
@@ -146,14 +148,14 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
     """Total time over the number of steps, one-off costs included, of a run and its baseline; None
     when the run does not pay for itself or has no baseline. The band is the 95% interval of what a
     replay saves: it crosses the baseline's line where the interval of the break-even ends."""
-    pays = run.pays
-    if pays is None or run.baseline is None:
+    costs = run.break_even
+    if isinstance(costs, Missing) or run.baseline is None:
         return None
-    count = max(10, round(3 * min(pays.most or pays.replays, 3 * pays.replays)))
+    count = max(10, round(3 * min(costs.most or costs.replays, 3 * costs.replays)))
     steps = [round(count * number / 40) for number in range(41)]
     base = comparison[run.baseline]
-    before = pays.step_ns + pays.saving_ns
-    saved = [pays.saved(number) for number in steps]
+    before = costs.step_ns + costs.saving_ns
+    saved = [costs.saved(number) for number in steps]
     totals = [
         [(before * step - savings[bound]) / 1e6 for step, savings in zip(steps, saved, strict=True)]
         for bound in range(3)
@@ -185,9 +187,9 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
             hovertemplate="%{x} steps<br>%{y:,.2f} ms<extra>" + escape(name) + "</extra>",
         )
     figure.add_vline(
-        x=pays.replays,
+        x=costs.replays,
         line={"dash": "dot", "width": 1, "color": own},
-        annotation_text=f"{pays.replays:,} replays",
+        annotation_text=f"{costs.replays:,} replays",
         annotation_position="bottom right",
     )
     figure.update_xaxes(title_text="steps", showgrid=False)
@@ -205,11 +207,17 @@ def _faint(colour: str) -> str:
 
 
 def _excess(run: RunComparison) -> bool:
-    return run.where is not None and run.where.excess_ns is not None
+    where = _where(run)
+    return where is not None and where.excess_ns is not None
+
+
+def _where(run: RunComparison) -> TimeByCategory | None:
+    return None if isinstance(run.where, Missing) else run.where
 
 
 def _part(run: RunComparison, category: Category) -> float:
-    parts = run.where.parts if run.where else ()
+    where = _where(run)
+    parts = where.parts if where else ()
     return next((part.ns for part in parts if part.category is category), 0.0)
 
 
@@ -218,7 +226,8 @@ def _with(values: list[float], runs: list[RunComparison]) -> list[tuple[float, R
 
 
 def _hover(what: str, ns: float, run: RunComparison) -> str:
-    whole = run.where.step_ns if run.where else 0.0
+    where = _where(run)
+    whole = where.step_ns if where else 0.0
     share = format_percent(ns / whole) if whole else ""
     return (
         f"{escape(what)}<br>{format_ns(ns)}, {share} of the step<extra>{escape(run.name)}</extra>"

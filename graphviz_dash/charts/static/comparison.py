@@ -20,6 +20,7 @@ from graphviz_dash.charts.static.svg import (
     rectangle,
     words,
 )
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import counted, format_count, format_ns
 
 if TYPE_CHECKING:
@@ -77,8 +78,9 @@ def static_waterfall(waterfall: Waterfall, modes: tuple[ExecutionMode, Execution
 
 def static_time_by_category(comparison: Comparison) -> str | None:
     """A bar for each run: a clean step, divided into GPU work by category and idle time."""
-    runs = [(run.name, run.where) for run in comparison.runs if run.where is not None]
-    measured = [(name, where) for name, where in runs if where is not None]
+    measured = [
+        (run.name, run.where) for run in comparison.runs if not isinstance(run.where, Missing)
+    ]
     if not measured:
         return None
     longest = max(max(where.step_ns, where.busy_ns) for _, where in measured)

@@ -53,7 +53,7 @@ def _print(experiments: list[LightExperiment], path: Path) -> None:
     for light in experiments:
         for run in compare(light.experiment).runs:
             manifest = run.run.manifest
-            if run.speedup.value is not None and not run.sound:
+            if run.speedup.value is not None and not run.replays_match:
                 unsound.append(shown(run.run.path))
             rank = "" if manifest.rank is None else f" rank {manifest.rank}"
             failed = manifest.status == "failed"
@@ -63,7 +63,7 @@ def _print(experiments: list[LightExperiment], path: Path) -> None:
                 cell(f"{run.mode.value}{rank}"),
                 cell(manifest.status, "red" if failed else ""),
                 cell(run.step.text),
-                cell(run.speedup.text, "bold" if run.sound else "dim"),
+                cell(run.speedup.text, "bold" if run.replays_match else "dim"),
                 cell(manifest.environment.gpu_name),
                 cell(manifest.created[:10]),
             )

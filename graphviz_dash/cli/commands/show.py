@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.comparison.recorded_metrics import RECORDED_RELATIVE
-from graphviz_dash.analysis.comparison.relative_metrics import EQUATION, PREDICTED, RELATIVE
+from graphviz_dash.analysis.comparison.derived_metrics import EQUATION
+from graphviz_dash.analysis.comparison.relative_metrics import PREDICTED, RELATIVE
 from graphviz_dash.analysis.comparison.result import RunComparison
+from graphviz_dash.analysis.metrics.recorded_metrics import RECORDED_RELATIVE
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.nodes.concurrency import run_concurrency
 from graphviz_dash.analysis.nodes.node_table import node_table

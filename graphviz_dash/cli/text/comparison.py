@@ -6,8 +6,8 @@ from typing import Final
 
 import click
 
-from graphviz_dash.analysis.comparison.break_even import pays_text
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+from graphviz_dash.analysis.doctor import diagnose
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.ranks.ranks import ModeRanks
 from graphviz_dash.cli.text.equation import print_waterfalls
@@ -26,7 +26,10 @@ from graphviz_dash.cli.text.output import (
 )
 from graphviz_dash.cli.text.ranks import print_ranks
 from graphviz_dash.errors import printable
-from graphviz_dash.narrative.answer import answer_text
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.answer import answer, answer_text
+from graphviz_dash.narrative.break_even import break_even_text
+from graphviz_dash.narrative.headline import headline
 from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.narrative.summary import break_even_title, provenance
 from graphviz_dash.units import format_count, format_ns, format_percent
@@ -42,11 +45,11 @@ def print_comparison(
 ) -> None:
     """``most``: kernels, and modules and operators, to list."""
     count, parts = most
-    click.echo(result.headline)
-    if result.answer:
-        click.echo(answer_text(result.answer))
-    for name, verdict in result.verdicts:
-        click.echo(printable(f"{name}: {verdict}"))
+    click.echo(headline(result))
+    if pieces := answer(result):
+        click.echo(answer_text(pieces))
+    for name, report in result.examinations:
+        click.echo(printable(f"{name}: {diagnose(report).verdict}"))
     for text in provenance(result):
         click.echo(printable(text))
     print_figures([(run.name, run.figures) for run in result.runs])
@@ -63,14 +66,14 @@ def print_comparison(
 
 
 def _print_break_even(run: RunComparison | None) -> None:
-    if run is None or run.pays is None:
+    if run is None or isinstance(run.break_even, Missing):
         return
     print_heading(break_even_title(run))
-    click.echo(f"  {pays_text(run.pays)}")
+    click.echo(f"  {break_even_text(run.break_even)}")
     click.echo()
     table = plain_table("replays", "saved", "95% from", "to", right=range(4))
-    for count in run.pays.powers():
-        low, middle, high = run.pays.saved(count)
+    for count in run.break_even.powers():
+        low, middle, high = run.break_even.saved(count)
         table.add_row(
             cell(format_count(count)),
             *(cell(format_ns(value)) for value in (middle, low, high)),
@@ -80,7 +83,7 @@ def _print_break_even(run: RunComparison | None) -> None:
 
 def _print_predictions(result: Comparison) -> None:
     for run in result.runs:
-        if run.prediction is not None:
+        if not isinstance(run.prediction, Missing):
             print_heading(f"{run.name}, as predicted")
             click.echo(f"  {scored_text(run.prediction, run['step_time'].value)}")
 
@@ -89,7 +92,7 @@ def _print_coverage(result: Comparison) -> None:
     rows = [
         (run.name, group)
         for run in result.runs
-        if run.coverage is not None
+        if not isinstance(run.coverage, Missing)
         for group in run.coverage.eager
     ]
     if not rows:

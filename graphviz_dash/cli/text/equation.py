@@ -12,6 +12,7 @@ from rich.text import Text
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.step.waterfall import Cause, CauseTimes, StepShare, Waterfall
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table, shorten
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.equation import ranks_method
 from graphviz_dash.units import format_count, format_ns, format_percent
 
@@ -20,7 +21,7 @@ _LABEL: Final = 48
 
 def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, count: int) -> None:
     """The equation of every run that has one, then ``count`` modules and operators of ``best``."""
-    waterfalls = [run.waterfall for run in runs if run.waterfall is not None]
+    waterfalls = [run.waterfall for run in runs if not isinstance(run.waterfall, Missing)]
     if not waterfalls:
         return
     print_heading(
@@ -44,7 +45,7 @@ def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, 
     for method in dict.fromkeys(filter(None, map(ranks_method, waterfalls))):
         click.echo(f"  {method}")
     divided = best.waterfall if best is not None else None
-    if divided is not None and count:
+    if divided is not None and not isinstance(divided, Missing) and count:
         _print_shares(divided, "module", divided.modules, count)
         _print_shares(divided, "operator", divided.operators, count)
 

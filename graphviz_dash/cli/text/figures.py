@@ -16,6 +16,7 @@ from graphviz_dash.cli.text.output import cell, plain_table, print_heading, prin
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.documents.values import shown
 from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from graphviz_dash.narrative.numbers import spread_text
 from graphviz_dash.narrative.summary import metric_title
 
@@ -82,25 +83,28 @@ def print_tracebacks(run: Run) -> None:
 
 def print_weaknesses(runs: Sequence[RunComparison]) -> None:
     """What makes figures weak, and what to do about it."""
-    named_weaknesses = [(run.name, weakness) for run in runs for weakness in run.weaknesses]
-    if not named_weaknesses:
+    notes = [(run.name, note) for run in runs for note in low_confidence_notes(run.low_confidence)]
+    if not notes:
         return
     print_heading("Low-confidence metrics")
-    for name, weakness in named_weaknesses:
-        advice = f" {weakness.advice}" if weakness.advice else ""
-        click.echo(printable(f"  {name}: {weakness.text}.{advice}"))
+    for name, note in notes:
+        click.echo(printable(f"  {name}: {note.sentence}"))
 
 
 def print_absent(columns: Sequence[Column]) -> None:
     """Why figures are absent, those with one reason together."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for name, figures in columns:
-        missing = [figure for figure in figures if figure.reason is not None]
+        missing = [
+            (figure.missing.reason, figure.metric.title)
+            for figure in figures
+            if figure.missing is not None
+        ]
         if figures and len(missing) == len(figures):
-            reasons[(name, missing[0].reason or "")] = ["every figure"]
+            reasons[(name, missing[0][0])] = ["every figure"]
             continue
-        for figure in missing:
-            reasons.setdefault((name, figure.reason or ""), []).append(figure.metric.title)
+        for reason, title in missing:
+            reasons.setdefault((name, reason), []).append(title)
     if not reasons:
         return
     print_heading("Absent")

@@ -10,13 +10,13 @@ from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.memory import PUBLISHED_OVERHEAD
+from graphviz_dash.narrative.memory import PUBLISHED_OVERHEAD, memory_sentence
 from graphviz_dash.units import counted, format_bytes, format_count, format_signed_bytes
 
 
 def print_memory(result: MemoryComparison, count: int) -> None:
     """Prints the memory of each run in parts, and its pools with ``count`` graphs of each run."""
-    click.echo(result.sentence)
+    click.echo(memory_sentence(result))
     by_layer = {report.run for report in result.reports if report.mode.captures_layers}
     if any(
         change.run in by_layer and not isinstance(change.activation_overhead, Missing)
@@ -33,8 +33,8 @@ def print_memory(result: MemoryComparison, count: int) -> None:
             _print_graphs(report, count)
     if result.without:
         print_heading("Absent")
-        for name, reason in result.without.items():
-            click.echo(printable(f"  {name}: {reason}"))
+        for name, missing in result.without.items():
+            click.echo(printable(f"  {name}: {missing.reason}"))
 
 
 def _print_parts(result: MemoryComparison) -> None:

@@ -35,6 +35,7 @@ from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Environment, Manifest, Run
 from graphviz_dash.narrative.concurrency import concurrency_sentences
 from graphviz_dash.narrative.graphs import launch_answer, launch_sentence
+from graphviz_dash.narrative.headline import run_sentence
 from graphviz_dash.units import counted, format_bytes, format_count, format_ns
 
 _NAME_LENGTH: Final = 56
@@ -49,7 +50,7 @@ def print_run(
 ) -> None:
     """Prints a run; ``figures`` are those that need no baseline, ``measured`` is the concurrency of
     graphs by their id, and ``count`` says how many nodes of each graph are listed."""
-    click.echo(result.sentence)
+    click.echo(run_sentence(result))
     _print_facts(result.run)
     _print_recording(result.run)
     print_figures([(result.name, figures)])

@@ -20,8 +20,10 @@ from graphviz_dash.exports.documents.run import (
     weaknesses_document,
     where_document,
 )
-from graphviz_dash.exports.documents.values import number, shown
-from graphviz_dash.narrative.answer import answer_text
+from graphviz_dash.exports.documents.values import document_of, number, reason_of, shown
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.answer import answer_text, run_answer
+from graphviz_dash.narrative.headline import headline, run_sentence
 
 
 def run_document(run: RunComparison) -> dict[str, object]:
@@ -30,20 +32,20 @@ def run_document(run: RunComparison) -> dict[str, object]:
         **identity_document(run.run),
         "is_baseline": run.is_baseline,
         "baseline": run.baseline,
-        "sentence": run.sentence,
-        "sound": run.sound,
-        "answer": answer_text(run.answer) or None,
+        "sentence": run_sentence(run),
+        "sound": run.replays_match,
+        "answer": answer_text(run_answer(run)) or None,
         "figures": figures_document(run.figures),
-        "where": where_document(run.where) if run.where is not None else None,
-        "where_reason": run.where_reason,
-        "coverage": coverage_document(run.coverage) if run.coverage is not None else None,
-        "coverage_reason": run.coverage_reason,
-        "waterfall": waterfall_document(run.waterfall) if run.waterfall is not None else None,
-        "waterfall_reason": run.waterfall_reason,
-        "break_even": break_even_document(run.pays) if run.pays is not None else None,
-        "break_even_reason": run.pays_reason,
+        "where": document_of(run.where, where_document),
+        "where_reason": reason_of(run.where),
+        "coverage": document_of(run.coverage, coverage_document),
+        "coverage_reason": reason_of(run.coverage),
+        "waterfall": document_of(run.waterfall, waterfall_document),
+        "waterfall_reason": reason_of(run.waterfall),
+        "break_even": document_of(run.break_even, break_even_document),
+        "break_even_reason": reason_of(run.break_even),
         "prediction": scored_document(run),
-        "prediction_reason": run.prediction_reason,
+        "prediction_reason": reason_of(run.prediction),
         "weaknesses": weaknesses_document(run),
     }
 
@@ -51,7 +53,7 @@ def run_document(run: RunComparison) -> dict[str, object]:
 def scored_document(run: RunComparison) -> dict[str, object] | None:
     """The prediction of the run's step beside the measurement, in ns; the error is a fraction."""
     prediction = run.prediction
-    if prediction is None:
+    if isinstance(prediction, Missing):
         return None
     return {
         "predicted": number(prediction.step_ns.value),
@@ -141,7 +143,7 @@ def comparison_document(
     return {
         "experiment": {"name": experiment.name, "path": shown(experiment.path)},
         "baseline": comparison.baseline,
-        "headline": comparison.headline,
+        "headline": headline(comparison),
         "runs": [run_document(run) for run in comparison.runs],
         "kernels": kernels_document(kernels),
         "ranks": ranks_document(ranks),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.exports.documents.values import number
+from graphviz_dash.exports.documents.values import number, reason_of
 
 
 def figure_document(figure: Figure) -> dict[str, object]:
@@ -23,7 +23,7 @@ def figure_document(figure: Figure) -> dict[str, object]:
         }
         if spread is not None
         else None,
-        "reason": figure.reason,
+        "reason": reason_of(figure.missing),
     }
 
 

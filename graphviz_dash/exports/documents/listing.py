@@ -31,7 +31,7 @@ def _experiment_document(
         "runs": [
             {
                 **identity_document(run.run),
-                "sound": run.sound,
+                "sound": run.replays_match,
                 "figures": figures_document((run.step, run.speedup)),
             }
             for run in comparison.runs

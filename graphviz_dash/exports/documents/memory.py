@@ -9,6 +9,7 @@ from graphviz_dash.exports.documents.values import shown
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import MemoryStage
 from graphviz_dash.model.run import Experiment
+from graphviz_dash.narrative.memory import memory_sentence
 
 
 def memory_document(
@@ -17,9 +18,9 @@ def memory_document(
     """The memory of an experiment's runs; ``count`` limits the graphs of a run."""
     return {
         "experiment": {"name": experiment.name, "path": shown(experiment.path)},
-        "sentence": result.sentence,
+        "sentence": memory_sentence(result),
         "runs": [_run(result, report, count) for report in result.reports],
-        "without": dict(result.without),
+        "without": {name: missing.reason for name, missing in result.without.items()},
     }
 
 

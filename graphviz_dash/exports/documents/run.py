@@ -11,9 +11,11 @@ from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.analysis.step.time_by_category import TimeByCategory
 from graphviz_dash.exports.documents.figures import figures_document
 from graphviz_dash.exports.documents.graph import agreement_document, graph_document
-from graphviz_dash.exports.documents.values import number, shown
+from graphviz_dash.exports.documents.values import document_of, number, reason_of, shown
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Manifest, Run, StepWork
+from graphviz_dash.narrative.headline import run_sentence
+from graphviz_dash.narrative.low_confidence import low_confidence_notes
 
 
 def _work_document(work: StepWork | None) -> dict[str, object] | None:
@@ -92,12 +94,12 @@ def weaknesses_document(run: RunComparison) -> list[dict[str, object]]:
     """What makes the run's figures weak."""
     return [
         {
-            "code": weakness.code,
-            "text": weakness.text,
-            "advice": weakness.advice,
-            "metrics": list(weakness.metrics),
+            "code": note.code,
+            "text": note.text,
+            "advice": note.advice,
+            "metrics": list(note.metrics),
         }
-        for weakness in run.weaknesses
+        for note in low_confidence_notes(run.low_confidence)
     ]
 
 
@@ -132,7 +134,7 @@ def single_run_document(
     work = manifest.workload
     return {
         **identity_document(result.run),
-        "sentence": result.sentence,
+        "sentence": run_sentence(result),
         "factory": work.factory,
         "seed": work.seed,
         "parameters": dict(work.parameters),
@@ -145,8 +147,8 @@ def single_run_document(
         "environment": _environment_document(result.run),
         "group": _group_document(manifest),
         "figures": figures_document(figures),
-        "where": where_document(result.where) if result.where is not None else None,
-        "where_reason": result.where_reason,
+        "where": document_of(result.where, where_document),
+        "where_reason": reason_of(result.where),
         "weaknesses": weaknesses_document(result),
         "graphs": [
             graph_document(result.run, table, measured.get(table.graph.id), count)

@@ -6,13 +6,16 @@ from collections.abc import Iterable
 from typing import Final
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+from graphviz_dash.analysis.comparison.verdict import Outcome
+from graphviz_dash.analysis.doctor import diagnose
 from graphviz_dash.analysis.failures import cause_text, when
 from graphviz_dash.analysis.step.time_by_category import TimeByCategory
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import CATEGORY
 from graphviz_dash.charts.shades import Theme, shade
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import FileRole, Run
-from graphviz_dash.narrative.headline import alike_text
+from graphviz_dash.narrative.headline import names_in_common, outcome_text
 from graphviz_dash.narrative.summary import signed_text
 from graphviz_dash.ui.page.markup import element, text
 from graphviz_dash.units import format_ns, format_percent
@@ -22,7 +25,7 @@ ARROW: Final = "\N{RIGHTWARDS ARROW}"
 
 def time_bars(comparison: Comparison, theme: Theme) -> str:
     """A bar for each run that can be divided, on one scale, with its key; empty without any."""
-    divided = [(run, run.where) for run in comparison.runs if run.where is not None]
+    divided = [(run, run.where) for run in comparison.runs if not isinstance(run.where, Missing)]
     if not divided:
         return ""
     longest = max(max(where.step_ns, where.busy_ns) for _, where in divided)
@@ -129,7 +132,7 @@ def failure_notes(comparison: Comparison) -> str:
     return "".join(
         element(
             "div",
-            f"<b>{text(alike_text(names))} failed</b> {text(during)}"
+            f"<b>{text(names_in_common(names))} failed</b> {text(during)}"
             + (f" at <code>{text(location)}</code>" if location else "")
             + f"<br>{text(cause)}",
             "failed",
@@ -141,8 +144,8 @@ def failure_notes(comparison: Comparison) -> str:
 def doctor_notes(comparison: Comparison) -> str:
     """The verdict of each doctor's report that found something."""
     return "".join(
-        element("div", f"<b>{text(name)}</b>: {text(verdict)}", "failed")
-        for name, verdict in comparison.verdicts
+        element("div", f"<b>{text(name)}</b>: {text(diagnose(report).verdict)}", "failed")
+        for name, report in comparison.examinations
     )
 
 
@@ -168,27 +171,16 @@ def has_trace(run: Run) -> bool:
 def hero(best: RunComparison) -> str:
     """The outcome of ``best`` in one large figure and what it means."""
     speedup, saving = best.speedup, best.saving.value
-    ratio, spread = speedup.value or 0.0, speedup.spread
     own = best.step.value or 0.0
-    even = spread is not None and spread.high is not None and spread.low <= 1 <= spread.high
-    if even:
-        figure, verdict = (
-            speedup.text,
-            f"no significant difference: {best.name} and {best.baseline}",
-        )
-    elif ratio >= 1:
-        figure, verdict = speedup.text, f"faster: {best.name} against {best.baseline}"
-    else:
-        figure = speedup.metric.format(1 / ratio)
-        verdict = f"slower: {best.name} against {best.baseline}"
-    if not best.sound:
-        verdict = f"as timed, but replays of {best.name} do other work than the step"
+    slower = best.outcome is Outcome.SLOWER
+    figure = speedup.metric.format(1 / (speedup.value or 1.0)) if slower else speedup.text
+    verdict = outcome_text(best)
     times = "" if saving is None else f"{format_ns(own + saving)} {ARROW} {format_ns(own)} per step"
     if times and best.run.recording:
         times += " in its own loop, recorded once"
     return element(
         "div",
-        element("span", text(figure), "big" if best.sound else "big doubted")
+        element("span", text(figure), "big" if best.replays_match else "big doubted")
         + element(
             "span", element("b", text(verdict)) + element("small", text(times), "mono"), "what"
         ),
@@ -231,8 +223,8 @@ def _arrow(before: str | None, after: str | None) -> str:
 
 
 def _idle(run: RunComparison | None) -> str | None:
-    where = run.where if run else None
-    if where is None:
+    if run is None or isinstance(run.where, Missing):
         return None
+    where = run.where
     # The traced work fills the clean step and more: no idle time is left that could be told.
     return "none" if where.idle_fraction is None else format_percent(where.idle_fraction)

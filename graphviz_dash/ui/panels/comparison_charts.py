@@ -6,13 +6,15 @@ from functools import partial
 
 import streamlit as st
 
-from graphviz_dash.analysis.comparison.break_even import pays_text
-from graphviz_dash.analysis.comparison.result import Comparison, Evidence, RunComparison
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.charts.figures.comparison import (
     break_even_chart,
     iterations_chart,
     where_time_goes_chart,
 )
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.answer import Evidence
+from graphviz_dash.narrative.break_even import break_even_text
 from graphviz_dash.narrative.summary import break_even_title
 from graphviz_dash.ui.page.frame import draw, figure
 from graphviz_dash.ui.page.markup import element, plain, show, text
@@ -38,20 +40,21 @@ def comparison_charts(key: str, result: Comparison, run: RunComparison | None) -
                     "of the GPU until its queue is full; the step in the program's loop is their "
                     "sum and the wait at the end, over their number."
                 )
-    pays = None
+    chart = None
     if run is not None:
-        pays = figure(key, ("pays", run.name), partial(break_even_chart, result, run))
-    if pays is not None and run is not None:
+        chart = figure(key, ("break-even", run.name), partial(break_even_chart, result, run))
+    if chart is not None and run is not None:
         with right:
             st.header(plain(break_even_title(run)), anchor=Evidence.BREAK_EVEN.value)
-            draw(pays, "pays")
-            st.caption(plain(pays_text(run.pays)) if run.pays else "")
+            draw(chart, "break-even")
+            if not isinstance(run.break_even, Missing):
+                st.caption(plain(break_even_text(run.break_even)))
 
 
 def _longer(run: RunComparison) -> str:
     """Why a bar is longer than the step that it divides; nothing where it is not."""
     where = run.where
-    if where is None or where.excess_ns is None:
+    if isinstance(where, Missing) or where.excess_ns is None:
         return ""
     ranks = "" if run.run.manifest.rank is None else ", waiting for other ranks included"
     return (

@@ -7,13 +7,15 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.comparison.result import Comparison, Evidence, Piece, RunComparison
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.step.typical_step import TypicalStep
 from graphviz_dash.analysis.step.waterfall import Cause, StepShare, Waterfall
 from graphviz_dash.analysis.step.work_pairs import PairKind, PairRow
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.charts.figures.waterfall import waterfall_chart
 from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.answer import Evidence, Piece
 from graphviz_dash.narrative.equation import ranks_method
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw, figure
@@ -50,8 +52,9 @@ def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
     """The whole of it; ``key`` is the experiment's in the store."""
     st.header(f"Where the time went vs {plain(run.baseline)}", anchor=Evidence.WATERFALL.value)
     waterfall = run.waterfall
-    if waterfall is None or run.baseline is None:
-        st.caption(plain(f"Not available: {run.waterfall_reason}."))
+    if isinstance(waterfall, Missing) or run.baseline is None:
+        reason = waterfall.reason if isinstance(waterfall, Missing) else "it is the baseline"
+        st.caption(plain(f"Not available: {reason}."))
         return
     modes = result[run.baseline].mode, run.mode
     left, right = st.columns([0.52, 0.48], gap="medium")

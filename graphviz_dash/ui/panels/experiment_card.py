@@ -12,7 +12,7 @@ from graphviz_dash.charts.shades import Theme
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.answer import answer_text
+from graphviz_dash.narrative.answer import answer, answer_text
 from graphviz_dash.ui.hosting.cards_client import Card, CardMessage
 from graphviz_dash.ui.page.markup import element, text
 from graphviz_dash.ui.page.widgets import (
@@ -62,7 +62,7 @@ def _uncompared(result: Comparison, *, reading: bool) -> str:
     """Why no speedup is told, which may hang on the traces; what failed has its own note."""
     if any(run.failures for run in result.runs):
         return ""
-    reason = "Reading the traces…" if reading else answer_text(result.answer)
+    reason = "Reading the traces…" if reading else answer_text(answer(result))
     return element("p", text(reason), "uncompared")
 
 

@@ -41,7 +41,12 @@ def _row(result: Comparison, metric: Metric) -> list[str]:
 
 def _cell(figure: Figure, is_best: bool) -> str:
     if figure.value is None:
-        return element("span", text(figure.text), "absent", title=figure.reason or "")
+        return element(
+            "span",
+            text(figure.text),
+            "absent",
+            title=figure.missing.reason if figure.missing else "",
+        )
     value = element("span", text(figure.text), "num better" if is_best else "num")
     spread = spread_text(figure)
     return value + (element("span", text(spread), "spread") if spread else "")
@@ -50,7 +55,9 @@ def _cell(figure: Figure, is_best: bool) -> str:
 def _best_value(result: Comparison, metric: Metric) -> str | None:
     """The best value, as it is shown, of the runs whose replays do the work of the step; None where
     there is nothing to be better at, and where all that is shown is alike."""
-    values = [(run[metric.id].value, run[metric.id].text) for run in result.runs if run.sound]
+    values = [
+        (run[metric.id].value, run[metric.id].text) for run in result.runs if run.replays_match
+    ]
     comparable = [(value, shown) for value, shown in values if value is not None]
     if metric.better is Better.NONE or len({shown for _, shown in comparable}) < 2:
         return None

@@ -7,6 +7,7 @@ import streamlit as st
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page.markup import element, plain, show, table, text
 from graphviz_dash.units import format_count, format_ns, format_percent
 
@@ -14,8 +15,8 @@ from graphviz_dash.units import format_count, format_ns, format_percent
 def not_captured_panel(run: RunComparison) -> None:
     """Work of the traced steps that no graph launch started, by the reason for it."""
     st.header(f"Not captured in {plain(run.name)}", anchor=False)
-    if run.coverage is None:
-        st.caption(plain(run.coverage_reason or ""))
+    if isinstance(run.coverage, Missing):
+        st.caption(plain(run.coverage.reason))
         return
     if not run.coverage.eager:
         st.caption("Nothing: graph launches started all GPU work of the traced steps.")

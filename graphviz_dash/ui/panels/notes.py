@@ -7,6 +7,8 @@ import streamlit as st
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.failures import refused, when
 from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.ui.page.markup import element, plain, show, text
 
@@ -22,12 +24,12 @@ def tracebacks(result: Comparison) -> None:
                     st.code("\n".join(lines), language=None, wrap_lines=True)
 
 
-def low_confidence_notes(result: Comparison) -> None:
+def low_confidence_panel(result: Comparison) -> None:
     """Metrics that are less sure than they look, and what to do about each."""
     notes = [
-        element("li", text(f"{run.name}: {weakness.text}. {weakness.advice}".strip()))
+        element("li", text(f"{run.name}: {note.sentence}"))
         for run in result.runs
-        for weakness in run.weaknesses
+        for note in low_confidence_notes(run.low_confidence)
     ]
     if notes:
         with st.expander(f"Low-confidence metrics ({len(notes)})", icon=":material/warning:"):
@@ -36,14 +38,15 @@ def low_confidence_notes(result: Comparison) -> None:
 
 def predictions(result: Comparison) -> None:
     """What was predicted of each run from the eager trace, beside what was measured."""
-    predicted = [run for run in result.runs if run.prediction is not None]
+    predicted = [run for run in result.runs if not isinstance(run.prediction, Missing)]
     if not predicted:
         return
     st.subheader("As predicted from the eager trace", anchor="predicted")
     for run in predicted:
         name = element("strong", text(run.name)) if len(predicted) > 1 else ""
-        said = scored_text(run.prediction, run["step_time"].value) if run.prediction else ""
-        show(element("p", f"{name} {text(said)}"))
+        if not isinstance(run.prediction, Missing):
+            said = scored_text(run.prediction, run["step_time"].value)
+            show(element("p", f"{name} {text(said)}"))
     st.caption(
         "From the kernels of the eager trace, the order of its streams and a calibration of the "
         "GPU; no graph was looked at. `graphviz-dash predict` gives the reasons in numbers."

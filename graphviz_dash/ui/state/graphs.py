@@ -103,7 +103,7 @@ def eager_nodes(key: str, run_name: str, graph_id: str) -> Mapping[int, EagerCou
     cannot be paired (UnknownKeyError: no such run or graph)."""
     whole_graph = whole(key, run_name, graph_id)
     equation = comparison(key)[run_name].waterfall
-    if equation is None:
+    if isinstance(equation, Missing):
         return {}
     pairs = equation.pairs
     return STORE.derived(

@@ -17,6 +17,7 @@ from graphviz_dash.analysis.replays.replays import (
     timed_replays,
 )
 from graphviz_dash.analysis.step.typical_step import TypicalStep, typical_step
+from graphviz_dash.analysis.step.waterfall import Waterfall
 from graphviz_dash.analysis.step.work_pairs import WorkPairs, pair_work
 from graphviz_dash.analysis.trace.steps import Step, steps
 from graphviz_dash.model.absence import Missing
@@ -32,7 +33,7 @@ def comparison(key: str) -> Comparison:
         lambda experiment: compare(
             experiment,
             replays={run.name: replays(key, run.name) for run in experiment.runs},
-            taken=_all_steps(key, experiment),
+            traced_steps=_all_steps(key, experiment),
         ),
     )
 
@@ -133,7 +134,7 @@ def work_pairs(key: str, first: str, second: str) -> WorkPairs | Missing:
     """The work of two runs' typical steps, paired, or why it cannot be."""
     compared = {run.name: run for run in comparison(key).runs}
     waterfall = compared[second].waterfall if second in compared else None
-    if waterfall is not None and waterfall.baseline == first:
+    if isinstance(waterfall, Waterfall) and waterfall.baseline == first:
         return waterfall.pairs
     works = [_step_work(key, name) for name in (first, second)]
     for name, work in zip((first, second), works, strict=True):
@@ -146,11 +147,9 @@ def work_pairs(key: str, first: str, second: str) -> WorkPairs | Missing:
 def _step_work(key: str, run_name: str) -> TypicalStep | Missing:
     """The work of a run's typical step; the comparison has that of most runs."""
     for compared in comparison(key).runs:
-        if compared.waterfall is not None and run_name in (
-            compared.name,
-            compared.waterfall.baseline,
-        ):
-            pairs = compared.waterfall.pairs
+        equation = compared.waterfall
+        if isinstance(equation, Waterfall) and run_name in (compared.name, equation.baseline):
+            pairs = equation.pairs
             return pairs.after if run_name == compared.name else pairs.before
     run = STORE.run(key, run_name)
     return STORE.derived(

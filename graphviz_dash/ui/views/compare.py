@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from graphviz_dash.analysis.comparison.result import Comparison, Evidence, RunComparison
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.answer import Evidence, answer, run_answer
 from graphviz_dash.narrative.summary import summary_tiles
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import chosen_experiment
@@ -16,7 +18,7 @@ from graphviz_dash.ui.panels.equation import answer_markup, equation_panel
 from graphviz_dash.ui.panels.kernel_table import kernels_panel
 from graphviz_dash.ui.panels.metrics_table import metrics_table
 from graphviz_dash.ui.panels.not_captured import not_captured_panel
-from graphviz_dash.ui.panels.notes import low_confidence_notes, predictions, tracebacks
+from graphviz_dash.ui.panels.notes import low_confidence_panel, predictions, tracebacks
 from graphviz_dash.ui.panels.recorded import recorded_section
 from graphviz_dash.ui.state.results import comparison, kernels
 
@@ -31,7 +33,7 @@ def render() -> None:
     with title:
         show(
             element("h1", text(chosen.entry.name)),
-            answer_markup(run.answer if run else result.answer, _evidence(result, run)),
+            answer_markup(run_answer(run) if run else answer(result), _evidence(result, run)),
         )
     if notes := failure_notes(result) + doctor_notes(result):
         show(element("div", notes, id=Evidence.FAILURES.value))
@@ -53,7 +55,7 @@ def render() -> None:
         equation_panel(chosen.key, result, run)
     predictions(result)
     comparison_charts(chosen.key, result, run)
-    low_confidence_notes(result)
+    low_confidence_panel(result)
     st.header("Metrics", anchor=Evidence.FIGURES.value)
     show(element("div", metrics_table(result), "scroll"))
     st.caption(
@@ -72,9 +74,9 @@ def render() -> None:
 def _evidence(result: Comparison, run: RunComparison | None) -> frozenset[Evidence]:
     """What the page shows of the evidence of the answer."""
     lacking = set()
-    if run is None or run.waterfall is None:
+    if run is None or isinstance(run.waterfall, Missing):
         lacking.add(Evidence.WATERFALL)
-    if all(compared.where is None for compared in result.runs):
+    if all(isinstance(compared.where, Missing) for compared in result.runs):
         lacking.add(Evidence.WHERE)
     if run is None or run["break_even"].value is None:
         lacking.add(Evidence.BREAK_EVEN)

@@ -18,7 +18,7 @@ from graphviz_dash.analysis.failures import cause_text, failure_text, refused
 from graphviz_dash.model.doctor import CheckStatus, CodePlace, Finding, Seen, Severity
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.headline import alike_text
+from graphviz_dash.narrative.headline import names_in_common
 from graphviz_dash.ui.page.frame import Chosen, choose_run, chosen_experiment
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.widgets import facts
@@ -235,7 +235,7 @@ def _nothing(chosen: Chosen) -> str:
         causes = [failure for run in failed for failure in run.manifest.failures]
         cause = cause_text(causes[0])
         alike = [run.name for run in failed if cause in map(cause_text, run.manifest.failures)]
-        lead = failure_text(alike_text(alike), causes[0]).rstrip(".") + ". "
+        lead = failure_text(names_in_common(alike), causes[0]).rstrip(".") + ". "
         if all(map(refused, causes)):
             lead += "Nothing was captured that a doctor could examine."
         else:

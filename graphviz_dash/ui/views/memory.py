@@ -13,7 +13,7 @@ from graphviz_dash.charts.figures.memory import memory_chart, pool_map_chart
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import Stage
-from graphviz_dash.narrative.memory import PART_MEANINGS, PUBLISHED_OVERHEAD
+from graphviz_dash.narrative.memory import PART_MEANINGS, PUBLISHED_OVERHEAD, memory_sentence
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, empty, theme
 from graphviz_dash.ui.page.markup import element, plain, show, table, text
@@ -47,7 +47,7 @@ def render() -> None:
     with title:
         show(
             element("h1", text(chosen.entry.name)),
-            element("p", text(result.sentence), "sentence"),
+            element("p", text(memory_sentence(result)), "sentence"),
         )
     show(failure_notes(comparison(chosen.key)))
     show(_tiles(result, report))
@@ -99,8 +99,8 @@ def _statistics(chosen: Chosen) -> None:
 
 def _nothing(result: MemoryComparison) -> None:
     by_reason: dict[str, list[str]] = {}
-    for name, reason in result.without.items():
-        by_reason.setdefault(reason, []).append(name)
+    for name, missing in result.without.items():
+        by_reason.setdefault(missing.reason, []).append(name)
     reasons = [f"{', '.join(names)}: {reason}." for reason, names in by_reason.items()]
     empty(
         "No run of this experiment has a memory pass",
@@ -168,8 +168,8 @@ def _parts(result: MemoryComparison) -> None:
             "The driver did not list these processes, so what lies outside the allocator has in it "
             "whatever else was on the device, and its changes may be another process's."
         )
-    for name, reason in result.without.items():
-        show(element("p", text(f"{name}: {reason}"), "muted"))
+    for name, missing in result.without.items():
+        show(element("p", text(f"{name}: {missing.reason}"), "muted"))
 
 
 def _part_table(result: MemoryComparison) -> str:

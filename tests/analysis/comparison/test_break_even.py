@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.comparison.break_even import BreakEven, pays_text
+from graphviz_dash.analysis.comparison.break_even import BreakEven
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.charts.figures.comparison import break_even_chart
 from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.narrative.break_even import break_even_text
 from tests.experiments import LIFE_NS, make_experiment, make_run
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
@@ -20,9 +21,9 @@ def compared(folder: Path) -> Comparison:
     return compare(load_experiment(folder))
 
 
-def pays(result: Comparison, name: str) -> BreakEven:
-    found = result[name].pays
-    assert found is not None, result[name].pays_reason
+def break_even_of(result: Comparison, name: str) -> BreakEven:
+    found = result[name].break_even
+    assert isinstance(found, BreakEven), found
     return found
 
 
@@ -33,31 +34,30 @@ def toy(tmp_path: Path) -> Comparison:
 
 class TestCost:
     def test_the_parts_add_up_to_the_one_off_cost(self, toy: Comparison) -> None:
-        graph = pays(toy, "graph")
+        graph = break_even_of(toy, "graph")
         assert dict(graph.parts) == {
             "capture": LIFE_NS["capture"],
             "instantiation": LIFE_NS["instantiate"],
             "first launch beyond a step": 100_000,
         }
-        assert dict(pays(toy, "callables").parts)["upload"] == LIFE_NS["upload"]
+        assert dict(break_even_of(toy, "callables").parts)["upload"] == LIFE_NS["upload"]
         for name in ("graph", "callables"):
-            found = pays(toy, name)
+            found = break_even_of(toy, name)
             assert sum(ns for _, ns in found.parts) == found.one_off_ns
             assert found.one_off_ns == toy[name]["one_off_cost"].value
 
     def test_none_where_nothing_is_paid_back(self, tmp_path: Path, toy: Comparison) -> None:
-        assert toy["eager"].pays_reason == "it is the baseline"
-        assert "compilation" in (toy["compile"].pays_reason or "")
+        assert toy["eager"].break_even.reason == "it is the baseline"
+        assert "compilation" in toy["compile"].break_even.reason
         make_run(tmp_path / "slow", "eager")
         make_run(tmp_path / "slow", "graph", wall_ns=500_000)
         slow = compared(tmp_path / "slow")["graph"]
-        assert slow.pays is None
-        assert slow.pays_reason == "a replay saves nothing over a step of eager"
+        assert slow.break_even.reason == "a replay saves nothing over a step of eager"
 
 
 class TestCurve:
     def test_it_crosses_zero_at_the_break_even(self, toy: Comparison) -> None:
-        graph = pays(toy, "graph")
+        graph = break_even_of(toy, "graph")
         assert graph.replays == 8  # 2.4 ms over 300 us
         assert graph.saved(7)[1] < 0 <= graph.saved(8)[1]
         assert graph.saved(0) == (-2_400_000,) * 3
@@ -65,7 +65,7 @@ class TestCurve:
         assert graph.discarded == 38  # 9 ms of warm-up more
 
     def test_the_interval_widens_with_the_replays(self) -> None:
-        graph = pays(compared(SAMPLES / "mlp-train"), "graph")
+        graph = break_even_of(compared(SAMPLES / "mlp-train"), "graph")
         widths = [high - low for low, _, high in map(graph.saved, (1, 10, 100))]
         assert widths == sorted(widths)
         assert graph.saved(graph.most or 0)[0] >= 0
@@ -74,13 +74,13 @@ class TestCurve:
         walls = [400_000 + 5_000 * (place * 8 % 21 - 10) for place in range(21)]
         make_run(tmp_path / "unsure", "eager", wall_ns=walls)
         make_run(tmp_path / "unsure", "callables", wall_ns=[wall - 10_000 for wall in walls[::-1]])
-        callables = pays(compared(tmp_path / "unsure"), "callables")
+        callables = break_even_of(compared(tmp_path / "unsure"), "callables")
         assert callables.low_ns < 0
         assert callables.most is None
-        assert "to never)" in pays_text(callables)
+        assert "to never)" in break_even_text(callables)
 
     def test_powers_of_ten(self, toy: Comparison) -> None:
-        assert pays(toy, "graph").powers() == (1, 10, 100)
+        assert break_even_of(toy, "graph").powers() == (1, 10, 100)
 
 
 class TestChart:

@@ -17,6 +17,7 @@ from graphviz_dash.model.memory import (
     Owner,
 )
 from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.narrative.memory import memory_sentence
 from tests.analysis.memory_passes import EAGER, GRAPHED, MIB, stages
 from tests.experiments import make_experiment
 
@@ -77,7 +78,7 @@ def test_the_difference_is_the_sum_of_its_parts(experiment: Experiment) -> None:
     # (4 + 41 + 10 + 6 + 2) of 40 MiB of activations.
     assert change.activation_overhead == pytest.approx((63 - 40) / 40)
     assert result.difference("eager") is None
-    assert result.sentence == (
+    assert memory_sentence(result) == (
         "eager takes 600 MiB of device memory; against it graph +24.0 MiB (its activations +57.5%)"
     )
 
@@ -92,9 +93,9 @@ def test_without_the_process_only_what_the_allocator_holds_is_compared(
     result = compare(replace(experiment, runs=(experiment.runs[0], crowded)))
     graph = result["graph"]
     assert graph["device_memory"].value is None
-    assert "may be on the device" in (graph["device_memory_change"].reason or "")
+    assert "may be on the device" in graph["device_memory_change"].missing.reason
     assert graph["iterate_reserved_change"].value == 20 * MIB
-    assert compare_memory(result).sentence == (
+    assert memory_sentence(compare_memory(result)) == (
         "eager takes 600 MiB of device memory; against it graph +20.0 MiB (its activations +57.5%)"
     )
 
@@ -103,8 +104,9 @@ def test_a_bundle_without_the_pass_says_so(tmp_path: Path) -> None:
     make_experiment(tmp_path / "mlp")
     result = compare_memory(compare(load_experiment(tmp_path / "mlp")))
     assert result.reports == ()
-    assert result.sentence == "No run has a memory pass"
-    assert set(result.without.values()) == {"the bundle has no memory pass"}
+    assert memory_sentence(result) == "No run has a memory pass"
+    reasons = {missing.reason for missing in result.without.values()}
+    assert reasons == {"the bundle has no memory pass"}
 
 
 def test_rounding_is_no_overhead(experiment: Experiment) -> None:
@@ -125,11 +127,11 @@ def test_rounding_is_no_overhead(experiment: Experiment) -> None:
         return compare(changed)["graph"]["activation_overhead"]
 
     assert overhead(2 * MIB).value == pytest.approx((63 - 2) / 2)
-    assert overhead(MIB).reason == (
+    assert overhead(MIB).missing.reason == (
         "eager has 1.00 MiB of activations, less than the 2.00 MiB that the allocator takes at a "
         "time: rounding outweighs them"
     )
-    assert overhead(0).reason == "eager has no activations at its peak"
+    assert overhead(0).missing.reason == "eager has no activations at its peak"
 
 
 def test_figures_come_with_reasons(experiment: Experiment) -> None:
@@ -138,5 +140,5 @@ def test_figures_come_with_reasons(experiment: Experiment) -> None:
     assert graph["activation_overhead"].value == pytest.approx(0.575)
     assert graph["prepare_peak"].value == 150 * MIB
     eager = compare(experiment)["eager"]
-    assert eager["device_memory_change"].reason == "it is the baseline"
+    assert eager["device_memory_change"].missing.reason == "it is the baseline"
     assert eager["pool_shared"].value == 0

@@ -140,17 +140,17 @@ class TestNone:
         frames = Frames()
         frames.kernel("k", 0, 10, 10)
         trace = frames.trace()
-        assert coverage(trace, steps(trace)) == "the trace marks no steps"
+        assert coverage(trace, steps(trace)).reason == "the trace marks no steps"
 
     def test_without_gpu_work(self) -> None:
         frames = Frames()
         frames.step(0, 0, 100)
         trace = frames.trace()
-        assert coverage(trace, steps(trace)) == "nothing ran on the GPU in the traced steps"
+        assert coverage(trace, steps(trace)).reason == "nothing ran on the GPU in the traced steps"
 
     def test_without_launches(self) -> None:
         frames = Frames()
         frames.step(0, 0, 100)
         frames.work("k", 10, 10)
         trace = frames.trace()
-        assert coverage(trace, steps(trace)) == "the trace links no GPU work to its launch"
+        assert coverage(trace, steps(trace)).reason == "the trace links no GPU work to its launch"

@@ -50,14 +50,15 @@ def test_half_the_peak(run: Run) -> None:
 
 def test_a_workload_that_states_nothing_says_so(run: Run) -> None:
     found = list(throughput_figures(stating(run, None), INTERVAL))
-    assert {one.reason for one in found} == {"the workload does not state what one step computes"}
+    reasons = {figure.missing.reason for figure in found}
+    assert reasons == {"the workload does not state what one step computes"}
 
 
 def test_a_gpu_without_a_known_peak_has_a_rate_and_no_utilisation(run: Run) -> None:
     other = stating(run, WORK, "NVIDIA H200 NVL")
     found = {one.metric.id: one for one in throughput_figures(other, INTERVAL)}
     assert found["model_flops_rate"].value is not None
-    assert found["mfu"].reason == "no peak for bf16 is known of NVIDIA H200 NVL"
+    assert found["mfu"].missing.reason == "no peak for bf16 is known of NVIDIA H200 NVL"
 
 
 def test_the_peak_of_an_h200() -> None:
@@ -70,4 +71,4 @@ def test_the_peak_of_an_h200() -> None:
 def test_no_step_without_a_time(run: Run, tmp_path: Path) -> None:
     interval = present("step_interval", 0.0)
     found = list(throughput_figures(stating(run, WORK), interval))
-    assert {one.reason for one in found} == {"its back-to-back interval is 0"}
+    assert {one.missing.reason for one in found} == {"its back-to-back interval is 0"}

@@ -14,6 +14,7 @@ from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.run import Experiment
+from graphviz_dash.narrative.low_confidence import low_confidence_notes
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +66,11 @@ def test_bodies_ran_as_often_as_their_conditions_said(whole: WholeGraph) -> None
 
 
 def test_what_a_while_hides_makes_figures_weak(compared: Comparison) -> None:
-    weak = {weakness.code: weakness for weakness in compared["graph"].weaknesses}
+    weak = {note.code: note for note in low_confidence_notes(compared["graph"].low_confidence)}
     assert "1 While node" in weak["loops"].text
     assert "gpu_busy" in weak["loops"].metrics
-    assert "loops" not in {weakness.code for weakness in compared["eager"].weaknesses}
+    eager = low_confidence_notes(compared["eager"].low_confidence)
+    assert "loops" not in {note.code for note in eager}
 
 
 def test_what_could_not_be_measured_says_why(experiment: Experiment) -> None:

@@ -9,9 +9,12 @@ import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.metrics.kernel_table import kernel_table
+from graphviz_dash.analysis.metrics.low_confidence import MuchCommunication
 from graphviz_dash.analysis.ranks.ranks import rank_comparison
 from graphviz_dash.analysis.trace.collectives import Collective
 from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.narrative.headline import headline
+from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from tests.analysis.ranks.compared import measured
 from tests.ranks import SLOW_RANK_1, Truth, make_ranks
 
@@ -97,8 +100,8 @@ def test_the_slowest_rank_stands_for_its_mode(tmp_path: Path) -> None:
     assert result.best.name == "graph-rank0"
     assert result.best.baseline == "eager-rank0"
     assert result["graph-rank1"].baseline == "eager-rank1"
-    assert result.headline.startswith("graph-rank0 is 2.00x faster than eager-rank0")
-    assert result.headline.endswith("; the slowest of 2 ranks")
+    assert headline(result).startswith("graph-rank0 is 2.00x faster than eager-rank0")
+    assert headline(result).endswith("; the slowest of 2 ranks")
 
 
 def test_kernels_change_against_the_own_rank(tmp_path: Path) -> None:
@@ -116,14 +119,16 @@ def test_much_communication_is_told_for_it_may_be_waiting(tmp_path: Path) -> Non
     waiting = replace(SLOW_RANK_1, compute=((20_000,) * 3, (90_000,) * 3))
     make_ranks(tmp_path / "tp", "graph", waiting)
     first, second = compare(load_experiment(tmp_path / "tp")).runs
-    assert [one.text for one in first.weaknesses if one.code == "communication"] == [
-        "79.6% of its GPU busy time is communication, in which it may only wait for other ranks"
-    ]
-    assert all(one.code != "communication" for one in second.weaknesses)
+    assert [
+        note.text
+        for note in low_confidence_notes(first.low_confidence)
+        if note.code == "communication"
+    ] == ["79.6% of its GPU busy time is communication, in which it may only wait for other ranks"]
+    assert not any(isinstance(doubt, MuchCommunication) for doubt in second.low_confidence)
     own, other = first["busy_of_clean"], second["busy_of_clean"]
     assert own.value is None
-    assert own.reason is not None
-    assert "79.6% of the traced GPU busy time is communication" in own.reason
+    assert own.missing is not None
+    assert "79.6% of the traced GPU busy time is communication" in own.missing.reason
     assert other.value is not None
 
 

@@ -61,7 +61,7 @@ def _of(*ranks: Run) -> Experiment:
 
 def _equation(comparison: Comparison, name: str) -> Waterfall:
     found = comparison[name].waterfall
-    assert found is not None, comparison[name].waterfall_reason
+    assert isinstance(found, Waterfall), found
     return found
 
 

@@ -9,6 +9,7 @@ import pytest
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
 from graphviz_dash.analysis.step.eager_change import EagerChange, EagerCounterpart, eager_changes
+from graphviz_dash.analysis.step.waterfall import Waterfall
 from graphviz_dash.analysis.step.work_pairs import PairKind, WorkPairs
 from graphviz_dash.ingest.load import load_experiment
 
@@ -16,7 +17,7 @@ from graphviz_dash.ingest.load import load_experiment
 def paired(name: str) -> tuple[WorkPairs, WholeGraph]:
     experiment = load_experiment(Path("sample_traces") / name)
     found = compare(experiment)["graph"].waterfall
-    assert found is not None
+    assert isinstance(found, Waterfall)
     run = next(run for run in experiment.runs if run.name == "graph")
     return found.pairs, whole_graph(run, "graph-0")
 

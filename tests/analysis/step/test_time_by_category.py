@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.step.time_by_category import CategoryTime, time_by_category
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.model.trace import Trace
-from tests.analysis.frames import Frames
+from tests.analysis.eager_and_graph import both, eager, graphed
+from tests.analysis.frames import Frames, clean_timings, make_experiment
 
 
 def overlapping() -> Trace:
@@ -36,3 +40,37 @@ def test_traced_work_longer_than_the_clean_step_is_an_excess() -> None:
     divided = time_by_category(100, trace, steps(trace))
     assert (divided.idle_ns, divided.excess_ns, divided.idle_fraction) == (None, 50, None)
     assert sum(part.ns for part in divided.parts) == 150
+
+
+class TestInAComparison:
+    def test_parts_add_up_to_the_clean_step(self) -> None:
+        where = both()["graph"].where
+        assert {part.category: part.ns for part in where.parts} == {
+            Category.GEMM: 40_000,
+            Category.ELEMENTWISE: 20_000,
+            Category.COMMUNICATION: 10_000,
+            Category.OTHER: 5_000,
+        }
+        assert where.idle_ns == 50_000
+        assert where.excess_ns is None
+
+    def test_work_longer_than_the_clean_step_is_not_cut_off(self) -> None:
+        fast = graphed(clean=clean_timings([50_000] * 40))
+        run = compare(make_experiment(eager(), fast))["graph"]
+        assert (run.where.idle_ns, run.where.excess_ns) == (None, 25_000)
+        assert sum(part.ns for part in run.where.parts) == 75_000
+        assert run["busy_of_clean"].value == 1.5
+
+    def test_overlapping_work_is_counted_once(self) -> None:
+        frames = Frames()
+        for index in range(6):
+            start = index * 1_000
+            frames.step(index, start, start + 900)
+            frames.kernel("gemm", start + 1, start + 10, 100, stream=7)
+            frames.kernel("relu_elementwise", start + 2, start + 60, 100, stream=8)
+        run = compare(make_experiment(eager(trace=frames.trace()))).runs[0]
+        assert [(part.category, part.ns) for part in run.where.parts] == [
+            (Category.GEMM, 100),
+            (Category.ELEMENTWISE, 50),
+        ]
+        assert run["concurrency"].value == pytest.approx(200 / 150)

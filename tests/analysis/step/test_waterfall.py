@@ -121,7 +121,7 @@ class TestShipped:
 
     def test_the_figures_are_the_equations(self, name: str) -> None:
         for run in self._compared(name).runs:
-            if run.waterfall is None:
+            if not isinstance(run.waterfall, Waterfall):
                 continue
             parts = dict(run.waterfall.saved.items())
             assert run["gaps_removed"].value == parts[Cause.GAPS]

@@ -17,6 +17,7 @@ from graphviz_dash.charts.figures.comparison import (
 from graphviz_dash.charts.palette import CATEGORY, MODE
 from graphviz_dash.charts.shades import IDLE, Theme, shade
 from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 from tests.builders import make_experiment, make_run
 
@@ -63,7 +64,11 @@ def test_so_do_those_of_recorded_runs(recorded: Comparison, theme: Theme) -> Non
 
 def test_the_end_of_a_step_is_marked_where_its_traced_work_took_longer() -> None:
     found = compare(load_experiment(Path("sample_traces/tp-transformer")))
-    longer = [run for run in found.runs if run.where and run.where.excess_ns is not None]
+    longer = [
+        run
+        for run in found.runs
+        if not isinstance(run.where, Missing) and run.where.excess_ns is not None
+    ]
     assert [run.name for run in longer] == ["eager-rank0"]
     figure = where_time_goes_chart(found, "light")
     assert figure is not None

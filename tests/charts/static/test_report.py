@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from graphviz_dash.analysis.comparison.break_even import BreakEven
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.nodes.whole_graph import whole_graph
@@ -91,9 +92,9 @@ class TestWhere:
 
 class TestBreakEven:
     def test_the_mark_stands_where_the_lines_cross(self, toy: Comparison) -> None:
-        pays = toy["graph"].pays
-        assert pays is not None
-        root = drawn(static_break_even(toy, pays))
+        costs = toy["graph"].break_even
+        assert isinstance(costs, BreakEven)
+        root = drawn(static_break_even(toy, costs))
         assert "8 replays" in "".join(root.itertext())
         lines = [
             [float(number) for number in re.findall(r"[\d.]+", one.attrib["d"])]

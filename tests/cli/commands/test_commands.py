@@ -16,13 +16,15 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.comparison.recorded_metrics import RECORDED_RELATIVE
-from graphviz_dash.analysis.comparison.relative_metrics import EQUATION, PREDICTED, RELATIVE
+from graphviz_dash.analysis.comparison.derived_metrics import EQUATION
+from graphviz_dash.analysis.comparison.relative_metrics import PREDICTED, RELATIVE
+from graphviz_dash.analysis.metrics.recorded_metrics import RECORDED_RELATIVE
 from graphviz_dash.cli.commands.serve import require_free, server_command
 from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.ingest.cache import TraceCache
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.narrative.headline import headline
 from tests.builders import TraceBuilder
 from tests.cli.conftest import Invoke
 
@@ -60,7 +62,7 @@ class TestCompare:
         path = folder / "sample_traces" / "mlp-train"
         document = json.loads(invoke("compare", str(path), "--json").out)
         result = compare(load_experiment(path))
-        assert document["headline"] == result.headline
+        assert document["headline"] == headline(result)
         for run in result.runs:
             (found,) = [one for one in document["runs"] if one["name"] == run.name]
             assert {name: one["value"] for name, one in found["figures"].items()} == {

@@ -16,12 +16,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.comparison.result import Piece
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.importers.bundles import import_files
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
+from graphviz_dash.narrative.answer import Piece, answer, run_answer
 from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.ui.hosting import server
 from graphviz_dash.ui.state import catalogue
@@ -230,9 +230,9 @@ def test_compare_holds_the_run_of_the_address_against_the_baseline(roots: Path) 
     path = make_experiment(roots / "toy", ("eager", "graph", "compile"))
     result = compare(load_experiment(path))
     page = shown("compare", experiment="toy", run="compile")
-    _answers(page, result["compile"].answer)
+    _answers(page, run_answer(result["compile"]))
     rerun(chosen(page, "run").set_value("graph"))
-    _answers(page, result["graph"].answer)
+    _answers(page, run_answer(result["graph"]))
     assert "run" not in page.query_params  # the fastest is what an address without it means
     rerun(chosen(page, "run").set_value("compile"))
     assert page.query_params["run"] == "compile"
@@ -440,7 +440,7 @@ def test_what_failed_is_shown_with_its_cause(roots: Path, name: str) -> None:
         assert "speedup" not in told.lower()
     if name == "compare":
         assert page.code[0].value == FAILURE.traceback
-        _answers(page, compare(load_experiment(roots / "sync")).answer)
+        _answers(page, answer(compare(load_experiment(roots / "sync"))))
     if name == "graph":
         assert "This experiment holds no captured graph" in told
         assert "graph failed in its clean pass at model.py:15: RuntimeError" in told

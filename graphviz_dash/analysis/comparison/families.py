@@ -1,0 +1,86 @@
+"""The families of metrics: which function computes each, in an order in which a family comes after
+those that it is made of. A new family is one row of FAMILIES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from graphviz_dash.analysis.comparison.derived_metrics import (
+    equation_figures,
+    one_off_figure,
+    traced_over_clean_figures,
+)
+from graphviz_dash.analysis.comparison.relative_metrics import relative_figures
+from graphviz_dash.analysis.memory.report import memory_pass_figures
+from graphviz_dash.analysis.metrics.recorded_metrics import recorded_figures, recorded_relative
+from graphviz_dash.analysis.metrics.registry import METRICS
+from graphviz_dash.analysis.metrics.run_metrics import (
+    Figure,
+    coverage_figures,
+    graph_figures,
+    life_figures,
+    memory_figures,
+    step_figures,
+    traced_figures,
+)
+from graphviz_dash.analysis.metrics.throughput import throughput_figures
+from graphviz_dash.analysis.prediction.evaluation import prediction_figures
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.metrics.graph_coverage import Coverage
+    from graphviz_dash.analysis.prediction.predict import Prediction
+    from graphviz_dash.analysis.step.waterfall import Waterfall
+    from graphviz_dash.analysis.trace.steps import Step
+    from graphviz_dash.model.absence import Missing
+    from graphviz_dash.model.run import Run
+
+
+@dataclass(frozen=True)
+class MetricInputs:
+    """What the metrics of one run are computed from."""
+
+    run: Run
+    """The run itself."""
+    against: Run | Missing
+    """Its baseline."""
+    traced_steps: tuple[Step, ...]
+    """The steps of its replay trace; none without a trace."""
+    coverage: Coverage | Missing
+    """What of its traced steps ran from graphs."""
+    equation: Waterfall | Missing
+    """Where the difference to its baseline went."""
+    prediction: Prediction | Missing
+    """What its baseline alone says of it."""
+
+
+Figures: TypeAlias = Mapping[str, Figure]
+"""The figures of the families before, by the ids of their metrics."""
+
+FAMILIES: Final[tuple[Callable[[MetricInputs, Figures], Iterable[Figure]], ...]] = (
+    lambda of, _: step_figures(of.run),
+    lambda of, _: life_figures(of.run),
+    lambda of, _: memory_figures(of.run),
+    lambda of, _: memory_pass_figures(of.run),
+    lambda of, _: traced_figures(of.run, of.traced_steps),
+    lambda of, _: coverage_figures(of.coverage),
+    lambda of, _: graph_figures(of.run),
+    lambda of, _: recorded_figures(of.run),
+    lambda of, _: recorded_relative(of.run, of.against),
+    lambda of, done: traced_over_clean_figures(of.run, done, of.traced_steps),
+    lambda of, done: (one_off_figure(of.run, done["step_time"]),),
+    lambda of, done: throughput_figures(of.run, done["step_interval"]),
+    lambda of, done: relative_figures(of.run, of.against, done["one_off_cost"]),
+    lambda of, _: equation_figures(of.run, of.equation),
+    lambda of, done: prediction_figures(of.prediction, done["step_time"]),
+)
+
+
+def figures_of(inputs: MetricInputs) -> dict[str, Figure]:
+    """Every metric of the registry by its id, in its order."""
+    figures: dict[str, Figure] = {}
+    for family in FAMILIES:
+        figures |= {figure.metric.id: figure for figure in family(inputs, figures)}
+    return {metric: figures[metric] for metric in METRICS}

@@ -1,0 +1,99 @@
+"""What the traced passes of an experiment say of its runs: their steps, the typical one of each,
+and the equation of two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphviz_dash import progress
+from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.analysis.metrics.graph_coverage import Coverage, coverage
+from graphviz_dash.analysis.metrics.run_selection import family
+from graphviz_dash.analysis.ranks.ranks import families
+from graphviz_dash.analysis.ranks.waits import rank_waits
+from graphviz_dash.analysis.step.time_by_category import TimeByCategory, time_by_category
+from graphviz_dash.analysis.step.typical_step import TypicalStep, typical_step
+from graphviz_dash.analysis.step.waterfall import Waterfall, collective_arrivals, waterfall
+from graphviz_dash.analysis.trace.steps import Step, steps
+from graphviz_dash.model.absence import Fact, Missing
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.metrics.run_metrics import Figure
+    from graphviz_dash.analysis.replays.replays import ReplayMatch
+    from graphviz_dash.model.run import Experiment, Run
+
+
+@dataclass(frozen=True)
+class TracedWork:
+    """The traced steps of an experiment's runs."""
+
+    steps: Mapping[str, tuple[Step, ...]]
+    """All steps of each run, by its name; none without a trace."""
+    typical: Mapping[str, TypicalStep | Missing]
+    """The typical step of each run, by its name; none where nothing is compared."""
+    last_arrivals: Mapping[str, dict[int, int] | None]
+    """By mode when the last of its ranks arrives at each of their collectives, in ns; None where
+    that is not known."""
+
+    def coverage(self, run: Run) -> Coverage | Missing:
+        """What of the traced steps of ``run`` ran from graphs."""
+        if run.mode.is_baseline:
+            return why_missing(run, Fact.GRAPHS)
+        if run.replay_trace is None:
+            return why_missing(run, Fact.TRACED_PASS)
+        return coverage(run.replay_trace, self.steps[run.name])
+
+    def time_by_category(self, run: Run, step: Figure, busy: Figure) -> TimeByCategory | Missing:
+        """Where the time of a step goes; ``step`` and ``busy`` are the run's step time without a
+        profiler, and its GPU busy time with one."""
+        if step.value is None or busy.value is None or run.replay_trace is None:
+            return step.missing or busy.missing or why_missing(run, Fact.TRACED_PASS)
+        return time_by_category(step.value, run.replay_trace, self.steps[run.name])
+
+    def equation(self, run: Run, against: Run | Missing) -> Waterfall | Missing:
+        """Where the difference of ``run`` to its baseline ``against`` went."""
+        if isinstance(against, Missing):
+            return against
+        returns = [
+            work.return_ns for work in self.typical.values() if not isinstance(work, Missing)
+        ]
+        return waterfall(
+            run,
+            against,
+            self.typical[run.name],
+            self.typical[against.name],
+            return_ns=min(returns, default=0),
+            last=(self.last_arrivals.get(family(against)), self.last_arrivals.get(family(run))),
+        )
+
+
+def traced_work(
+    experiment: Experiment,
+    replays: Mapping[str, ReplayMatch | None],
+    traced_steps: Mapping[str, tuple[Step, ...]],
+    *,
+    compared: bool,
+) -> TracedWork:
+    """The traced work of the runs of ``experiment``; of their typical steps only where they are
+    ``compared``. ``replays`` and ``traced_steps`` are by name what was computed before."""
+    every = {run.name: traced_steps.get(run.name) or _steps(run) for run in experiment.runs}
+    if not compared:
+        return TracedWork(every, {}, {})
+    waits = rank_waits(experiment)
+    typical: dict[str, TypicalStep | Missing] = {}
+    for number, run in enumerate(experiment.runs):
+        with progress.subtask(number, 2 * len(experiment.runs)):
+            typical[run.name] = typical_step(
+                run, waits.get(run.name), replays.get(run.name), every[run.name]
+            )
+    last = {
+        name: collective_arrivals([(run, typical[run.name]) for run in ranks])
+        for name, ranks in families(experiment).items()
+    }
+    return TracedWork(every, typical, last)
+
+
+def _steps(run: Run) -> tuple[Step, ...]:
+    return steps(run.replay_trace) if run.replay_trace is not None else ()

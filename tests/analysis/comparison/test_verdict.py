@@ -1,0 +1,44 @@
+"""The outcome of a run: from its speedup, the interval of it, and what a doctor found."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphviz_dash.analysis.comparison.verdict import Outcome, outcome
+from graphviz_dash.analysis.metrics.registry import SLIGHT_SPEEDUP
+from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
+from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
+from graphviz_dash.model.absence import Fact, Missing
+
+NO_BASELINE = Missing(Fact.BASELINE, "no baseline")
+
+
+def speedup(value: float, low: float, high: float | None) -> Figure:
+    return present("speedup", value, Spread(low, high, SpreadKind.INTERVAL, 40))
+
+
+@pytest.mark.parametrize(
+    ("figure", "replays_match", "failed", "expected"),
+    [
+        (speedup(2.0, 1.9, 2.1), True, False, Outcome.FASTER),
+        (speedup(2.0, 1.9, 2.1), True, True, Outcome.FASTER),
+        (speedup(SLIGHT_SPEEDUP, 1.01, 1.03), True, False, Outcome.FASTER),
+        (speedup(1.01, 1.005, 1.015), True, False, Outcome.SLIGHTLY_FASTER),
+        (speedup(1.5, 1.0, 2.0), True, False, Outcome.NO_SIGNIFICANT_DIFFERENCE),
+        (speedup(0.9, 0.8, 1.0), True, False, Outcome.NO_SIGNIFICANT_DIFFERENCE),
+        (speedup(0.9, 0.8, 0.95), True, False, Outcome.SLOWER),
+        (speedup(2.0, 1.9, 2.1), False, False, Outcome.WRONG_RESULT),
+        (speedup(0.9, 0.8, 0.95), False, False, Outcome.SLOWER),
+        (present("recorded_speedup", 2.0), True, False, Outcome.FASTER),
+        (present("recorded_speedup", 0.5), True, False, Outcome.SLOWER),
+        (
+            absent("speedup", Missing(Fact.BASELINE, "no baseline")),
+            True,
+            False,
+            Outcome.NOT_COMPARED,
+        ),
+        (absent("speedup", Missing(Fact.CLEAN_PASS, "it failed")), True, True, Outcome.FAILED),
+    ],
+)
+def test_outcomes(figure: Figure, replays_match: bool, failed: bool, expected: Outcome) -> None:
+    assert outcome(figure, replays_match=replays_match, failed=failed) is expected
