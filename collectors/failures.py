@@ -6,7 +6,8 @@ import traceback
 from pathlib import Path
 
 from collectors.paths import short_path
-from graphviz_dash.model.run import Failure, Pass
+from graphviz_dash.errors import GraphvizDashError
+from graphviz_dash.model.run import REFUSED, Failure, Pass
 
 _OURS = str(Path(__file__).parent)
 
@@ -21,7 +22,7 @@ def describe(error: BaseException, during: Pass) -> Failure:
         cause = cause.__context__
     return Failure(
         during=during,
-        error=type(cause).__name__,
+        error=REFUSED if isinstance(cause, GraphvizDashError) else type(cause).__name__,
         message=str(cause).strip(),
         location=_location(cause),
         traceback=_traceback(error),

@@ -15,6 +15,7 @@ from graphviz_dash.analysis.metrics.registry import (
     LARGE_REMAINDER,
     MUCH_COMMUNICATION,
     SECTIONS,
+    SLIGHT_SPEEDUP,
     STRONG_OBSERVER,
     UNLIKE_OBSERVER,
     WIDE_SPREAD,
@@ -69,6 +70,22 @@ A figure is shown whatever it rests on, but it says so when its confidence is lo
 - a trace that has defects, or marks no steps.
 """
 
+_OUTCOME = f"""
+## The outcome
+
+Whether a run is faster than its baseline is decided once, from its speedup, and worded alike on
+pages, in the terminal, in reports and in JSON:
+
+- *no significant difference* where the 95% interval of the speedup holds 1;
+- else *slower* below 1, and *faster* above it;
+- a speedup below {SLIGHT_SPEEDUP:g} is slight: the answer begins with "Hardly" instead of "Yes",
+  for a measured run as for a prediction;
+- a run that is faster, and of which a doctor found that its replays do other work than the step, is
+  not worth it as it stands.
+
+The speedup of recorded programs has no interval, and is taken as it is.
+"""
+
 
 def markdown() -> str:
     """docs/metrics.md."""
@@ -82,7 +99,7 @@ def markdown() -> str:
             if metric.estimate:
                 facts += " · an estimate"
             parts.append(f"\n### {metric.title}\n\n{facts}\n\n{metric.formula}\n")
-    return "".join((*parts, metrics_chapter(), _WEAK))
+    return "".join((*parts, metrics_chapter(), _OUTCOME, _WEAK))
 
 
 if __name__ == "__main__":

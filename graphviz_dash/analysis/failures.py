@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphviz_dash.errors import GraphvizDashError, printable
-from graphviz_dash.model.run import Pass
+from graphviz_dash.errors import printable
+from graphviz_dash.model.run import REFUSED, Pass
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Failure
@@ -28,7 +28,7 @@ def cause_text(failure: Failure) -> str:
 
 def refused(failure: Failure) -> bool:
     """Whether the collector itself gave up, as where a mode cannot run a step."""
-    return failure.error == GraphvizDashError.__name__
+    return failure.error == REFUSED
 
 
 def when(failure: Failure) -> str:

@@ -128,13 +128,18 @@ class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """The hash of its bytes."""
 
 
+REFUSED: Final = "GraphvizDashError"
+"""The ``error`` of a failure that is no exception of the program: the collector gave up, and its
+message says why."""
+
+
 class Failure(Struct, frozen=True, forbid_unknown_fields=True):
     """What failed in a pass."""
 
     during: Pass
     """The pass."""
     error: str
-    """The name of the exception's class, or ``ProcessDied``."""
+    """The name of the exception's class, ``ProcessDied``, or REFUSED."""
     message: str
     """What the exception said."""
     location: str | None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from graphviz_dash.analysis.metrics.registry import SLIGHT_SPEEDUP
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step, exclusive_busy_ns
 from graphviz_dash.analysis.prediction.module_prediction import ModulePredictions, predict_modules
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 CONFIDENCE: Final = 0.9
 """The share of cases that an interval is to hold."""
-
-_WORTH: Final = 1.05
-"""A speedup below this is called hardly any."""
 
 _FEW: Final = 3
 
@@ -348,7 +346,7 @@ def _break_even(cost: float, saving: Estimate) -> Estimate | Missing:
 def _recommendation(speedup: Estimate, blockers: tuple[Blocker, ...]) -> Recommendation:
     if speedup.value < 1:
         return Recommendation.NO
-    if speedup.value < _WORTH or speedup.low < 1:
+    if speedup.value < SLIGHT_SPEEDUP or speedup.low < 1:
         return Recommendation.HARDLY
     stops = any(
         blocker.certain and blocker.rule.severity is Severity.ILLEGAL for blocker in blockers
