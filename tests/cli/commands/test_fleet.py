@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import Invoke
 from tests.importers.test_bundles import replay
-from tests.importers.test_fleet import RANKS, rank
+from tests.importers.fleets import RANKS, rank
 
 
 @pytest.fixture
