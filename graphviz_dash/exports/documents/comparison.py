@@ -5,28 +5,272 @@ counts, fractions of one; what is absent is null and has a reason.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from typing import TypedDict
 
 from graphviz_dash.analysis.comparison.break_even import BreakEven
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
 from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable
 from graphviz_dash.analysis.ranks.ranks import ModeRanks
-from graphviz_dash.analysis.step.waterfall import StepShare, Waterfall
-from graphviz_dash.exports.documents.figures import figures_document
-from graphviz_dash.exports.documents.ranks import ranks_document
+from graphviz_dash.analysis.step.typical_step import TypicalStep
+from graphviz_dash.analysis.step.waterfall import CauseTimes, StepShare, Waterfall
+from graphviz_dash.exports.documents.figures import FigureDocument, figures_document
+from graphviz_dash.exports.documents.ranks import ModeRanksDocument, ranks_document
 from graphviz_dash.exports.documents.run import (
+    ExperimentDocument,
+    IdentityDocument,
+    TimeByCategoryDocument,
+    WeaknessDocument,
     identity_document,
     weaknesses_document,
     where_document,
 )
-from graphviz_dash.exports.documents.values import document_of, number, reason_of, shown
+from graphviz_dash.exports.documents.values import (
+    Count,
+    Fraction,
+    Ns,
+    Ratio,
+    Sentence,
+    document_of,
+    number,
+    reason_of,
+    shown,
+)
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import answer_text, run_answer
 from graphviz_dash.narrative.headline import headline, run_sentence
 
 
-def run_document(run: RunComparison) -> dict[str, object]:
+class CauseTimesDocument(TypedDict):
+    """Times by cause, in ns."""
+
+    gaps: Ns
+    kernels: Ns
+    copies: Ns
+    synchronisation: Ns
+    ranks: Ns
+    remainder: Ns
+
+
+class StepTimesDocument(TypedDict):
+    """A step and its parts by cause, in ns."""
+
+    step: Ns
+    gaps: Ns
+    kernels: Ns
+    copies: Ns
+    synchronisation: Ns
+    ranks: Ns
+    remainder: Ns
+
+
+class SavedTimesDocument(TypedDict):
+    """What was saved in all and by cause, in ns."""
+
+    total: Ns
+    gaps: Ns
+    kernels: Ns
+    copies: Ns
+    synchronisation: Ns
+    ranks: Ns
+    remainder: Ns
+
+
+class ScalesDocument(TypedDict):
+    """By what the instants of the CPU were scaled on each side."""
+
+    before: Ratio
+    after: Ratio
+
+
+class WorkCountsDocument(TypedDict):
+    """Pieces of work on each side."""
+
+    before: Count
+    after: Count
+
+
+class ShareDocument(TypedDict):
+    """What a module or an operator has of the equation."""
+
+    label: str
+    saved: SavedTimesDocument
+    before: CauseTimesDocument
+    after: CauseTimesDocument
+    work: WorkCountsDocument
+
+
+class PairedStepDocument(TypedDict):
+    """The typical step of a side: on how many traced steps it rests."""
+
+    like: Count
+    taken: Count
+    work: Count
+
+
+class PairedStepsDocument(TypedDict):
+    """The typical steps of both sides."""
+
+    before: PairedStepDocument
+    after: PairedStepDocument
+
+
+class PairsDocument(TypedDict):
+    """How the work of both steps was paired."""
+
+    counts: dict[str, Count]
+    methods: dict[str, Count]
+    steps: PairedStepsDocument
+
+
+class WaterfallDocument(TypedDict):
+    """The equation: ``saved`` is ``before`` less ``after`` by cause."""
+
+    baseline: str
+    before: StepTimesDocument
+    after: StepTimesDocument
+    saved: StepTimesDocument
+    remainder_share: Fraction
+    scales: ScalesDocument
+    modules: list[ShareDocument]
+    operators: list[ShareDocument]
+    pairs: PairsDocument
+
+
+class CostDocument(TypedDict):
+    """A part of the one-off cost."""
+
+    part: str
+    ns: Ns
+
+
+class SavingDocument(TypedDict):
+    """What a replay saves, with its 95% interval."""
+
+    value: Ns
+    low: Ns
+    high: Ns
+
+
+class ReplaysDocument(TypedDict):
+    """After how many replays the cost is paid back; ``high`` is null where that may never be."""
+
+    value: Count
+    low: Count
+    high: Count | None
+
+
+class SavedByReplaysDocument(TypedDict):
+    """What so many replays have saved, less the one-off cost."""
+
+    replays: Count
+    low: Ns
+    saved: Ns
+    high: Ns
+
+
+class BreakEvenDocument(TypedDict):
+    """What a run costs once, and when that is paid back."""
+
+    one_off: Ns
+    parts: list[CostDocument]
+    warm_up: Ns
+    saving: SavingDocument
+    replays: ReplaysDocument
+    replays_with_warm_up: Count
+    curve: list[SavedByReplaysDocument]
+
+
+class ScoredPredictionDocument(TypedDict):
+    """The prediction from the eager run alone, beside the measurement."""
+
+    predicted: Ns
+    low: Ns
+    high: Ns | None
+    measured: Ns | None
+    error: Fraction | None
+
+
+class NotCapturedDocument(TypedDict):
+    """Work of one operator that no graph launched, per traced step."""
+
+    reason: str
+    operator: str | None
+    count: float
+    total: Ns
+    share: Fraction
+
+
+class CoverageDocument(TypedDict):
+    """What was not captured."""
+
+    stayed_eager: list[NotCapturedDocument]
+
+
+class ComparedRunDocument(IdentityDocument):
+    """One run of a comparison."""
+
+    is_baseline: bool
+    baseline: str | None
+    sentence: Sentence
+    sound: bool
+    answer: Sentence | None
+    figures: dict[str, FigureDocument]
+    where: TimeByCategoryDocument | None
+    where_reason: Sentence | None
+    coverage: CoverageDocument | None
+    coverage_reason: Sentence | None
+    waterfall: WaterfallDocument | None
+    waterfall_reason: Sentence | None
+    break_even: BreakEvenDocument | None
+    break_even_reason: Sentence | None
+    prediction: ScoredPredictionDocument | None
+    prediction_reason: Sentence | None
+    weaknesses: list[WeaknessDocument]
+
+
+class KernelUseDocument(TypedDict):
+    """A kernel in one run, per traced step; ``change`` is against the baseline, in ns."""
+
+    count: float
+    total: Ns
+    mean: Ns
+    share: Fraction
+    instances: Count
+    change: Ns | None
+
+
+class KernelDocument(TypedDict):
+    """A kernel over the runs."""
+
+    name: str
+    kind: str
+    category: str
+    impact: float
+    runs: dict[str, KernelUseDocument | None]
+
+
+class KernelsDocument(TypedDict):
+    """The kernels of the runs; ``without``: runs that have none, and why."""
+
+    baseline: str | None
+    rows: list[KernelDocument]
+    total_rows: Count
+    without: dict[str, Sentence]
+
+
+class ComparisonDocument(TypedDict):
+    """The runs of an experiment against their baseline."""
+
+    experiment: ExperimentDocument
+    baseline: str | None
+    headline: Sentence
+    runs: list[ComparedRunDocument]
+    kernels: KernelsDocument
+    ranks: list[ModeRanksDocument]
+
+
+def _run_document(run: RunComparison) -> ComparedRunDocument:
     """One run of a comparison."""
     return {
         **identity_document(run.run),
@@ -38,19 +282,19 @@ def run_document(run: RunComparison) -> dict[str, object]:
         "figures": figures_document(run.figures),
         "where": document_of(run.where, where_document),
         "where_reason": reason_of(run.where),
-        "coverage": document_of(run.coverage, coverage_document),
+        "coverage": document_of(run.coverage, _coverage_document),
         "coverage_reason": reason_of(run.coverage),
-        "waterfall": document_of(run.waterfall, waterfall_document),
+        "waterfall": document_of(run.waterfall, _waterfall_document),
         "waterfall_reason": reason_of(run.waterfall),
-        "break_even": document_of(run.break_even, break_even_document),
+        "break_even": document_of(run.break_even, _break_even_document),
         "break_even_reason": reason_of(run.break_even),
-        "prediction": scored_document(run),
+        "prediction": _scored_document(run),
         "prediction_reason": reason_of(run.prediction),
         "weaknesses": weaknesses_document(run),
     }
 
 
-def scored_document(run: RunComparison) -> dict[str, object] | None:
+def _scored_document(run: RunComparison) -> ScoredPredictionDocument | None:
     """The prediction of the run's step beside the measurement, in ns; the error is a fraction."""
     prediction = run.prediction
     if isinstance(prediction, Missing):
@@ -64,7 +308,7 @@ def scored_document(run: RunComparison) -> dict[str, object] | None:
     }
 
 
-def break_even_document(costs: BreakEven) -> dict[str, object]:
+def _break_even_document(costs: BreakEven) -> BreakEvenDocument:
     """What a run costs once, and what replays have saved, in ns."""
     return {
         "one_off": number(costs.one_off_ns),
@@ -77,16 +321,16 @@ def break_even_document(costs: BreakEven) -> dict[str, object]:
         },
         "replays": {"value": costs.replays, "low": costs.fewest, "high": costs.most},
         "replays_with_warm_up": costs.discarded,
-        "curve": [
-            dict(
-                zip(("replays", "low", "saved", "high"), (count, *costs.saved(count)), strict=True)
-            )
-            for count in costs.powers()
-        ],
+        "curve": [_saved_document(costs, count) for count in costs.powers()],
     }
 
 
-def coverage_document(coverage: Coverage) -> dict[str, object]:
+def _saved_document(costs: BreakEven, replays: int) -> SavedByReplaysDocument:
+    low, saved, high = costs.saved(replays)
+    return {"replays": replays, "low": low, "saved": saved, "high": high}
+
+
+def _coverage_document(coverage: Coverage) -> CoverageDocument:
     """What was not captured, per traced step, in ns; the shares are among the figures."""
     return {
         "stayed_eager": [
@@ -102,17 +346,17 @@ def coverage_document(coverage: Coverage) -> dict[str, object]:
     }
 
 
-def kernels_document(table: KernelTable, count: int | None = None) -> dict[str, object]:
+def _kernels_document(table: KernelTable, count: int | None = None) -> KernelsDocument:
     """The table of kernels; ``count`` limits its rows."""
     return {
         "baseline": table.runs[table.baseline] if table.baseline is not None else None,
-        "rows": [kernel_document(row, table.runs) for row in table.rows[:count]],
+        "rows": [_kernel_document(row, table.runs) for row in table.rows[:count]],
         "total_rows": len(table.rows),
         "without": table.without,
     }
 
 
-def kernel_document(row: KernelRow, runs: tuple[str, ...]) -> dict[str, object]:
+def _kernel_document(row: KernelRow, runs: tuple[str, ...]) -> KernelDocument:
     """One kernel over the runs."""
     return {
         "name": row.name,
@@ -137,26 +381,26 @@ def kernel_document(row: KernelRow, runs: tuple[str, ...]) -> dict[str, object]:
 
 def comparison_document(
     comparison: Comparison, kernels: KernelTable, ranks: Sequence[ModeRanks]
-) -> dict[str, object]:
+) -> ComparisonDocument:
     """The runs of an experiment against their baseline, their kernels and their ranks."""
     experiment = comparison.experiment
     return {
         "experiment": {"name": experiment.name, "path": shown(experiment.path)},
         "baseline": comparison.baseline,
         "headline": headline(comparison),
-        "runs": [run_document(run) for run in comparison.runs],
-        "kernels": kernels_document(kernels),
+        "runs": [_run_document(run) for run in comparison.runs],
+        "kernels": _kernels_document(kernels),
         "ranks": ranks_document(ranks),
     }
 
 
-def waterfall_document(waterfall: Waterfall) -> dict[str, object]:
+def _waterfall_document(waterfall: Waterfall) -> WaterfallDocument:
     """The equation, in ns: ``saved`` is ``before`` less ``after`` by cause."""
     return {
         "baseline": waterfall.baseline,
-        "before": {"step": waterfall.before_ns, **asdict(waterfall.before)},
-        "after": {"step": waterfall.after_ns, **asdict(waterfall.after)},
-        "saved": {"step": waterfall.before_ns - waterfall.after_ns, **asdict(waterfall.saved)},
+        "before": {"step": waterfall.before_ns, **_by_cause(waterfall.before)},
+        "after": {"step": waterfall.after_ns, **_by_cause(waterfall.after)},
+        "saved": {"step": waterfall.before_ns - waterfall.after_ns, **_by_cause(waterfall.saved)},
         "remainder_share": waterfall.remainder_share,
         "scales": {"before": waterfall.scales[0], "after": waterfall.scales[1]},
         "modules": [_share_document(share) for share in waterfall.modules],
@@ -165,25 +409,33 @@ def waterfall_document(waterfall: Waterfall) -> dict[str, object]:
             "counts": {kind.value: count for kind, count in waterfall.pairs.counts.items()},
             "methods": waterfall.pairs.methods,
             "steps": {
-                side: {
-                    "like": work.matching_steps,
-                    "taken": work.traced_steps,
-                    "work": len(work.items),
-                }
-                for side, work in (
-                    ("before", waterfall.pairs.before),
-                    ("after", waterfall.pairs.after),
-                )
+                "before": _paired_step_document(waterfall.pairs.before),
+                "after": _paired_step_document(waterfall.pairs.after),
             },
         },
     }
 
 
-def _share_document(share: StepShare) -> dict[str, object]:
+def _paired_step_document(step: TypicalStep) -> PairedStepDocument:
+    return {"like": step.matching_steps, "taken": step.traced_steps, "work": len(step.items)}
+
+
+def _share_document(share: StepShare) -> ShareDocument:
     return {
         "label": share.label,
-        "saved": {"total": share.saved.total, **asdict(share.saved)},
-        "before": asdict(share.before),
-        "after": asdict(share.after),
+        "saved": {"total": share.saved.total, **_by_cause(share.saved)},
+        "before": _by_cause(share.before),
+        "after": _by_cause(share.after),
         "work": {"before": share.items[0], "after": share.items[1]},
+    }
+
+
+def _by_cause(times: CauseTimes) -> CauseTimesDocument:
+    return {
+        "gaps": times.gaps,
+        "kernels": times.kernels,
+        "copies": times.copies,
+        "synchronisation": times.synchronisation,
+        "ranks": times.ranks,
+        "remainder": times.remainder,
     }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 from graphviz_dash.analysis.diff.graph_diff import Change, GraphDiff, NodeDiff
 from graphviz_dash.analysis.diff.graph_pair import GraphPair
 from graphviz_dash.analysis.nodes.node_table import NodeTable
-from graphviz_dash.exports.documents.values import number, shown
+from graphviz_dash.exports.documents.values import Count, FilePath, Ns, Sentence, number, shown
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.graphs import diff_sentence
 
@@ -38,9 +39,101 @@ def medians(
     )
 
 
+class GraphSideDocument(TypedDict):
+    """One of the two graphs."""
+
+    path: FilePath
+    graph: str
+    name: str | None
+    nodes: Count
+    edges: Count
+
+
+class FieldChangeDocument(TypedDict):
+    """A parameter of a node that differs."""
+
+    field: str
+    before: str | None
+    after: str | None
+
+
+class NodeChangeDocument(TypedDict):
+    """A node that differs; ``a`` and ``b`` are its indices."""
+
+    change: str
+    a: int | None
+    b: int | None
+    label: str
+    moved: bool
+    fields: list[FieldChangeDocument]
+    median_a: Ns | None
+    median_b: Ns | None
+
+
+class EdgeChangeDocument(TypedDict):
+    """An edge that differs: source and target in each graph."""
+
+    change: str
+    a: list[int] | None
+    b: list[int] | None
+
+
+class GraphDiffDocument(TypedDict):
+    """The differences of two graphs, or of two bodies in them."""
+
+    a: str
+    b: str
+    node_counts: dict[str, Count]
+    edge_counts: dict[str, Count]
+    nodes: list[NodeChangeDocument]
+    edges: list[EdgeChangeDocument]
+
+
+class PredictedUpdateDocument(TypedDict):
+    """What cudaGraphExecUpdate would answer by its documented rules."""
+
+    accepted: bool | None
+    result: str | None
+    graph: str | None
+    node: int | None
+    from_node: int | None
+    reason: Sentence | None
+    unknown: list[Sentence]
+
+
+class RecordedUpdateDocument(TypedDict):
+    """What the driver answered, and the times of the calls in ns."""
+
+    result: str
+    graph: str | None
+    node: int | None
+    from_node: int | None
+    update: list[Ns]
+    instantiate: list[Ns]
+
+
+class UpdateDocument(TypedDict):
+    """Whether an executable of A could be updated to B."""
+
+    predicted: PredictedUpdateDocument
+    recorded: RecordedUpdateDocument | None
+    agreed: bool | None
+
+
+class GraphPairDocument(TypedDict):
+    """How two graphs differ, and whether one could be updated to the other."""
+
+    sentence: Sentence
+    same: bool
+    a: GraphSideDocument
+    b: GraphSideDocument
+    graphs: list[GraphDiffDocument]
+    update: UpdateDocument
+
+
 def graph_pair_document(
     first: DiffSide, second: DiffSide, pair: GraphPair, tables: tuple[NodeTable, NodeTable]
-) -> dict[str, object]:
+) -> GraphPairDocument:
     """How two graphs differ, and whether one could be updated to the other."""
     return {
         "sentence": diff_sentence(pair.diff),
@@ -54,7 +147,7 @@ def graph_pair_document(
     }
 
 
-def _side_document(side: DiffSide) -> dict[str, object]:
+def _side_document(side: DiffSide) -> GraphSideDocument:
     """One side of a diff: its run and graph."""
     graph = next(captured for captured in side.run.graphs if captured.id == side.graph)
     return {
@@ -68,9 +161,9 @@ def _side_document(side: DiffSide) -> dict[str, object]:
 
 def _diff_document(
     diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None
-) -> dict[str, object]:
+) -> GraphDiffDocument:
     """The differences of two graphs, node by node."""
-    nodes = []
+    nodes: list[NodeChangeDocument] = []
     for node in diff.nodes:
         if node.change is Change.SAME:
             continue
@@ -112,7 +205,7 @@ def _diff_document(
     }
 
 
-def _update_document(pair: GraphPair) -> dict[str, object]:
+def _update_document(pair: GraphPair) -> UpdateDocument:
     """Whether one graph could be updated to the other: predicted, and as recorded."""
     violation, recorded = pair.prediction.violation, pair.recorded
     return {

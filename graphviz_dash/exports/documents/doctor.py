@@ -3,19 +3,103 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 import msgspec
 
 from graphviz_dash.analysis.doctor import Diagnosis
+from graphviz_dash.exports.documents.values import Count, Sentence
+from graphviz_dash.model.doctor import Finding
 from graphviz_dash.model.rules import RULES
 
 
-def doctor_document(diagnoses: Sequence[Diagnosis]) -> dict[str, object]:
+class CodePlaceDocument(TypedDict):
+    """A line of the user's code with those around it; ``first`` is the number of ``lines[0]``."""
+
+    file: str
+    line: int
+    function: str | None
+    first: int
+    lines: list[str]
+
+
+class EvidenceDocument(TypedDict):
+    """A fact that supports a finding."""
+
+    name: str
+    value: float | str | bool | None
+    unit: str | None
+
+
+class FindingDocument(TypedDict):
+    """A line that breaks a rule."""
+
+    rule: str
+    severity: str
+    seen: str
+    first: bool
+    place: CodePlaceDocument | None
+    op: str | None
+    stream: str | None
+    thread: str | None
+    message: str | None
+    calls: Count | None
+    evidence: list[EvidenceDocument]
+    title: Sentence
+    advice: Sentence
+
+
+class RuleDocument(TypedDict):
+    """What came of a rule."""
+
+    rule: str
+    status: str
+    reason: Sentence | None
+    findings: Count
+
+
+class TensorCheckDocument(TypedDict):
+    """A tensor after a replay against the same after an eager step."""
+
+    name: str
+    kind: str
+    dtype: str
+    shape: list[Count]
+    elements: Count
+    differing: Count
+    largest: float | None
+    noise: float | None
+
+
+class DiagnosisDocument(TypedDict):
+    """The findings in one process."""
+
+    outcome: str
+    verdict: Sentence
+    subject: str
+    captured: bool | None
+    attempts: Count
+    nodes: Count | None
+    steps: Count
+    operators: Count | None
+    replays: Count
+    findings: list[FindingDocument]
+    rules: list[RuleDocument]
+    outputs: list[TensorCheckDocument]
+
+
+class DoctorDocument(TypedDict):
+    """The processes that a doctor examined."""
+
+    processes: list[DiagnosisDocument]
+
+
+def doctor_document(diagnoses: Sequence[Diagnosis]) -> DoctorDocument:
     """The findings in each process that the doctor examined."""
     return {"processes": [_process_document(diagnosis) for diagnosis in diagnoses]}
 
 
-def _process_document(diagnosis: Diagnosis) -> dict[str, object]:
+def _process_document(diagnosis: Diagnosis) -> DiagnosisDocument:
     report = diagnosis.report
     return {
         "outcome": diagnosis.outcome.value,
@@ -27,14 +111,7 @@ def _process_document(diagnosis: Diagnosis) -> dict[str, object]:
         "steps": report.steps,
         "operators": report.operators,
         "replays": report.replays,
-        "findings": [
-            {
-                **msgspec.to_builtins(finding),
-                "title": RULES[finding.rule].title,
-                "advice": RULES[finding.rule].advice,
-            }
-            for finding in diagnosis.findings
-        ],
+        "findings": [_finding_document(finding) for finding in diagnosis.findings],
         "rules": [
             {
                 "rule": outcome.rule.id.value,
@@ -44,5 +121,14 @@ def _process_document(diagnosis: Diagnosis) -> dict[str, object]:
             }
             for outcome in diagnosis.rules
         ],
-        "outputs": [msgspec.to_builtins(check) for check in report.outputs],
+        "outputs": [
+            msgspec.convert(msgspec.to_builtins(check), TensorCheckDocument)
+            for check in report.outputs
+        ],
     }
+
+
+def _finding_document(finding: Finding) -> FindingDocument:
+    rule = RULES[finding.rule]
+    content = msgspec.to_builtins(finding) | {"title": rule.title, "advice": rule.advice}
+    return msgspec.convert(content, FindingDocument)

@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypedDict
 
 from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.exports.documents.values import number, reason_of
+from graphviz_dash.exports.documents.values import Sentence, number, reason_of
 
 
-def figure_document(figure: Figure) -> dict[str, object]:
+class SpreadDocument(TypedDict):
+    """How far the samples of a value lie apart, in the unit of the value."""
+
+    low: float | None
+    high: float | None
+    kind: str
+    samples: int
+
+
+FigureDocument = TypedDict(
+    "FigureDocument",
+    {
+        "value": float | None,
+        "unit": str,
+        "pass": str,
+        "spread": SpreadDocument | None,
+        "reason": Sentence | None,
+    },
+)
+# A functional definition, for "pass" is a keyword. The value is null with a reason.
+
+
+def figure_document(figure: Figure) -> FigureDocument:
     """One figure: value, unit, pass, spread, reason."""
     spread = figure.spread
     return {
@@ -27,6 +50,6 @@ def figure_document(figure: Figure) -> dict[str, object]:
     }
 
 
-def figures_document(figures: Iterable[Figure]) -> dict[str, object]:
+def figures_document(figures: Iterable[Figure]) -> dict[str, FigureDocument]:
     """Figures by the id of their metric."""
     return {figure.metric.id: figure_document(figure) for figure in figures}

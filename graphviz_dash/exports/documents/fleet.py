@@ -3,13 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 from graphviz_dash.analysis.ranks.fleet import FleetAnswer
+from graphviz_dash.exports.documents.values import Count, Fraction, Ns, Sentence
+
+
+class LaunchBoundDocument(TypedDict):
+    """The share of a step that waits for launches, over the ranks."""
+
+    min: Fraction
+    median: Fraction
+    p95: Fraction
+    max: Fraction
+    worst: str | None
+
+
+class SlowRankDocument(TypedDict):
+    """A rank whose own work takes longer than that of the others."""
+
+    name: str
+    rank: int | None
+    compute: Ns
+    median: Ns
+    kernel: str | None
+    kernel_more: Ns | None
+
+
+class OddGraphDocument(TypedDict):
+    """A graph that not all ranks replay; ``lacking``: ``runs`` are those that do not."""
+
+    graph: str
+    first: str
+    rows: Count
+    owners: Count
+    lacking: bool
+    runs: list[str]
+
+
+class FleetModeDocument(TypedDict):
+    """The answer for the ranks of one mode."""
+
+    mode: str | None
+    ranks: Count
+    step: Ns | None
+    unmarked: Count
+    incomplete: Count
+    launch_bound: LaunchBoundDocument | None
+    slow: list[SlowRankDocument]
+    graphs: Count
+    odd_graphs: list[OddGraphDocument]
+
+
+class UnreadSourceDocument(TypedDict):
+    """A source that could not be read."""
+
+    source: str
+    reason: Sentence
+
+
+class FleetDocument(TypedDict):
+    """What the traces of many ranks answer."""
+
+    modes: list[FleetModeDocument]
+    failed: list[UnreadSourceDocument]
 
 
 def fleet_document(
     answers: Sequence[FleetAnswer], failures: Sequence[tuple[str, str]]
-) -> dict[str, object]:
+) -> FleetDocument:
     """The answers of each mode; ``failures`` are the sources that could not be read, and why."""
     return {
         "modes": [_answer_document(answer) for answer in answers],
@@ -17,7 +79,7 @@ def fleet_document(
     }
 
 
-def _answer_document(answer: FleetAnswer) -> dict[str, object]:
+def _answer_document(answer: FleetAnswer) -> FleetModeDocument:
     bound = answer.launch_bound
     return {
         "mode": answer.mode,

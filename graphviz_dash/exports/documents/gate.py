@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from graphviz_dash.analysis.comparison.gate import GatedFigure, GateResult
-from graphviz_dash.exports.documents.values import number
+from graphviz_dash.exports.documents.values import Sentence, number
 
 
-def gate_document(result: GateResult) -> dict[str, object]:
+class GatedDocument(TypedDict):
+    """A metric of a run against its baseline."""
+
+    run: str
+    metric: str
+    unit: str
+    before: float | None
+    now: float | None
+    change: float | None
+    low: float | None
+    high: float | None
+    exact: bool
+    verdict: str
+
+
+class BrokenRunDocument(TypedDict):
+    """A run that failed or is missing."""
+
+    run: str
+    text: Sentence
+
+
+class GateDocument(TypedDict):
+    """Whether an experiment is worse than its baseline by more than is allowed."""
+
+    passed: bool
+    limit: float
+    experiment: str
+    baseline: str
+    recordings: int
+    figures: list[GatedDocument]
+    broken: list[BrokenRunDocument]
+    differences: list[Sentence]
+    notes: list[Sentence]
+    host: Sentence | None
+
+
+def gate_document(result: GateResult) -> GateDocument:
     """Whether an experiment passed, each gated metric, and what could not be gated."""
     return {
         "passed": result.passed,
@@ -22,7 +61,7 @@ def gate_document(result: GateResult) -> dict[str, object]:
     }
 
 
-def _gated_document(figure: GatedFigure) -> dict[str, object]:
+def _gated_document(figure: GatedFigure) -> GatedDocument:
     return {
         "run": figure.run,
         "metric": figure.metric.id,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TypedDict
 
 from graphviz_dash.analysis.diff.graph_pair import check_device_launch
+from graphviz_dash.analysis.graph.device_launch import LaunchFinding
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack
 from graphviz_dash.analysis.nodes.node_table import NodeTable, nodes_by_duration
 from graphviz_dash.analysis.replays.alignment_accuracy import agreement
-from graphviz_dash.exports.documents.values import number
+from graphviz_dash.exports.documents.values import Count, Fraction, Ns, Ratio, Sentence, number
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
@@ -16,7 +18,152 @@ from graphviz_dash.narrative.concurrency import concurrency_sentences
 from graphviz_dash.narrative.device_launch import finding_text
 
 
-def agreement_document(run: Run) -> dict[str, object] | None:
+class ConfidenceDocument(TypedDict):
+    """Rows that were aligned with one confidence, and how many of them the node ids confirm."""
+
+    confidence: Fraction
+    rows: Count
+    agreeing: Count
+
+
+class AgreementDocument(TypedDict):
+    """How alignment agrees with the node ids that were recorded."""
+
+    source: str
+    steps: Count
+    records: Count
+    dropped: Count
+    outside: Count
+    compared: Count
+    agreeing: Count
+    unnamed: Count
+    by_confidence: list[ConfidenceDocument]
+    misses: dict[str, Count]
+
+
+class GraphNodeDocument(TypedDict):
+    """A node, or the one that holds a graph."""
+
+    graph: str
+    node: int
+
+
+class ScheduleDocument(TypedDict):
+    """How long the graph would take on a number of streams."""
+
+    streams: Count
+    length: Ns
+
+
+class NeedlessDocument(TypedDict):
+    """Edges without need; ``unknown``: nodes of which the memory is not known."""
+
+    edges: Count
+    by_meaning: Count
+    critical_path: Ns
+    unknown: Count | None
+
+
+class ConcurrencyDocument(TypedDict):
+    """Critical path and concurrency over the replays, in ns."""
+
+    replays: Count
+    critical_path: Ns
+    path: list[GraphNodeDocument]
+    work: Ns
+    span: Ns
+    busy: Ns
+    lost: Ns
+    available: Ratio
+    achieved: Ratio
+    streams: Count
+    schedules: list[ScheduleDocument]
+    needless: NeedlessDocument
+    sentences: list[Sentence]
+
+
+class DeviceFindingDocument(TypedDict):
+    """A requirement of device-side launch that is not met, or not known to be."""
+
+    rule: str
+    reason: Sentence
+    graph: str
+    node: int | None
+
+
+class DriverAnswerDocument(TypedDict):
+    """What the driver answered."""
+
+    result: str
+    graph: str | None
+    node: int | None
+
+
+class DeviceLaunchDocument(TypedDict):
+    """Whether a graph allows device-side launch."""
+
+    verdict: str
+    violations: list[DeviceFindingDocument]
+    unknown: list[DeviceFindingDocument]
+    driver: DriverAnswerDocument | None
+
+
+class AttributionDocument(TypedDict):
+    """How many nodes lead to an operator, from the launches of the capture."""
+
+    attributed: Count
+    launches: Count
+    methods: dict[str, Count]
+
+
+MatchingDocument = TypedDict(
+    "MatchingDocument",
+    {
+        "replays": Count,
+        "gpu_rows": Count,
+        "matched": Count,
+        "methods": dict[str, Count],
+        "pass": str | None,
+    },
+)
+# A functional definition, for "pass" is a keyword: how many GPU rows were matched to nodes.
+
+
+class TimedNodeDocument(TypedDict):
+    """A node with its times over the replays, and what launched it."""
+
+    index: int
+    kind: str
+    name: str
+    category: str
+    median: Ns | None
+    p99: Ns | None
+    slack: Ns | None
+    samples: Count
+    op: str | None
+    module: str | None
+    source: str | None
+
+
+class GraphDocument(TypedDict):
+    """A captured graph, or a body in one."""
+
+    id: str
+    parent: GraphNodeDocument | None
+    read_by: str
+    nodes: Count
+    edges: Count
+    kinds: dict[str, Count]
+    disabled: list[int]
+    device_launch: DeviceLaunchDocument | None
+    attribution: AttributionDocument
+    matching: MatchingDocument
+    concurrency: ConcurrencyDocument | None
+    concurrency_reason: Sentence | None
+    longest_nodes: list[TimedNodeDocument]
+
+
+def agreement_document(run: Run) -> AgreementDocument | None:
     """How alignment agrees with the node ids of a run; None for a run without a node-id pass."""
     node_ids = run.node_ids
     if node_ids is None:
@@ -41,7 +188,7 @@ def agreement_document(run: Run) -> dict[str, object] | None:
     }
 
 
-def _concurrency_document(concurrency: Concurrency) -> dict[str, object]:
+def _concurrency_document(concurrency: Concurrency) -> ConcurrencyDocument:
     """Critical path, concurrency and schedules of one graph; times in ns."""
     measured, needless = concurrency.measured, concurrency.needless
     return {
@@ -72,32 +219,31 @@ def _concurrency_document(concurrency: Concurrency) -> dict[str, object]:
     }
 
 
-def _device_launch_document(run: Run, graph: CapturedGraph) -> dict[str, object]:
+def _device_launch_document(run: Run, graph: CapturedGraph) -> DeviceLaunchDocument:
     check = check_device_launch(run, graph.id)
     said = graph.device_launch
     return {
         "verdict": check.verdict.value,
-        **{
-            title: [
-                {
-                    "rule": finding.rule,
-                    "reason": finding_text(finding),
-                    "graph": finding.graph,
-                    "node": finding.node,
-                }
-                for finding in findings
-            ]
-            for title, findings in (("violations", check.violations), ("unknown", check.unknown))
-        },
+        "violations": [_finding_document(finding) for finding in check.violations],
+        "unknown": [_finding_document(finding) for finding in check.unknown],
         "driver": {"result": said.result, "graph": said.graph, "node": said.node}
         if said is not None
         else None,
     }
 
 
+def _finding_document(finding: LaunchFinding) -> DeviceFindingDocument:
+    return {
+        "rule": finding.rule,
+        "reason": finding_text(finding),
+        "graph": finding.graph,
+        "node": finding.node,
+    }
+
+
 def graph_document(
     run: Run, table: NodeTable, concurrency: Concurrency | Missing | None, count: int
-) -> dict[str, object]:
+) -> GraphDocument:
     """A captured graph with its ``count`` slowest nodes."""
     graph = table.graph
     return {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypedDict
 
-from graphviz_dash.exports.documents.values import shown
+from graphviz_dash.exports.documents.run import AbsentFactDocument
+from graphviz_dash.exports.documents.values import Bytes, FilePath, Sentence, shown
 from graphviz_dash.model.run import Absent, Source
 
 
@@ -43,9 +44,41 @@ class RefusedFiles(Protocol):
         ...
 
 
+class SourceDocument(TypedDict):
+    """A foreign file that a bundle was made of."""
+
+    name: str
+    kind: str
+    bytes: Bytes
+    sha256: str
+    method: Sentence | None
+
+
+class BundleDocument(TypedDict):
+    """A bundle that was written."""
+
+    path: FilePath
+    sources: list[SourceDocument]
+    absent: list[AbsentFactDocument]
+
+
+class RefusedDocument(TypedDict):
+    """Files of which no bundle was made."""
+
+    files: list[str]
+    reason: Sentence
+
+
+class ImportDocument(TypedDict):
+    """What an import made and left out."""
+
+    runs: list[BundleDocument]
+    not_imported: list[RefusedDocument]
+
+
 def import_document(
     written: Sequence[WrittenBundle], refused: Sequence[RefusedFiles]
-) -> dict[str, object]:
+) -> ImportDocument:
     """The bundles that were written, and the files of which none was made."""
     return {
         "runs": [_bundle_document(bundle) for bundle in written],
@@ -53,7 +86,7 @@ def import_document(
     }
 
 
-def _bundle_document(bundle: WrittenBundle) -> dict[str, object]:
+def _bundle_document(bundle: WrittenBundle) -> BundleDocument:
     return {
         "path": shown(bundle.path),
         "sources": [

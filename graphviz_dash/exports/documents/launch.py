@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NotRequired, TypedDict
 
 from graphviz_dash.analysis.launch.launch_comparison import LaunchComparison, PublishedTime
 from graphviz_dash.analysis.launch.launch_costs import (
@@ -19,15 +20,216 @@ from graphviz_dash.analysis.launch.observer_effect import (
 )
 from graphviz_dash.analysis.launch.own_graphs import GraphShape, OwnGraph, own_graphs
 from graphviz_dash.analysis.sample_statistics import Spread, Summary
+from graphviz_dash.exports.documents.values import Count, FilePath, Fraction, Ns, Ratio, Sentence
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
-from graphviz_dash.model.run import Experiment
+from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.narrative.launch import (
     comparison_sentence,
     costs_sentence,
     own_graph_sentence,
 )
 from graphviz_dash.narrative.observers import effect_sentence, missing_observers
+
+
+class MedianDocument(TypedDict):
+    """A median with its quartiles, in ns."""
+
+    median: Ns
+    p25: Ns
+    p75: Ns | None
+    samples: Count
+
+
+class TimingDocument(MedianDocument):
+    """The same with the ends of the samples."""
+
+    min: Ns
+    p5: Ns
+    p95: Ns | None
+
+
+class GrowthDocument(TypedDict):
+    """How a measure grows: ``base`` up to ``knee`` nodes, ``slope`` for each one more."""
+
+    base: Ns
+    base_interval: list[float | None]
+    slope: Ns
+    slope_interval: list[float | None]
+    knee: Count
+    knee_interval: list[float | None]
+
+
+class AddedTimeDocument(TypedDict):
+    """What a root or a node of another kind adds."""
+
+    ns: Ns
+    interval: list[float | None]
+
+
+class TopologyDocument(TypedDict):
+    """A synthetic graph and its measures."""
+
+    width: Count
+    length: Count
+    single_root: bool
+    other: str | None
+    nodes: Count
+    measures: dict[str, TimingDocument]
+    absent: dict[str, Sentence]
+
+
+class RecordingDocument(TypedDict):
+    """A recording of launch costs."""
+
+    path: FilePath
+    sentence: Sentence
+    gpu: str
+    driver: str | None
+    created: str
+    trials: Count
+    complete: bool
+    constant_time: bool | None
+    process_trials: Count | None
+    fits: dict[str, GrowthDocument]
+    chain_fits: dict[str, dict[str, GrowthDocument]]
+    root: AddedTimeDocument | None
+    others: dict[str, AddedTimeDocument]
+    call: MedianDocument | None
+    clock: MedianDocument | None
+    rows: list[TopologyDocument]
+
+
+class LaunchDifferenceDocument(TypedDict):
+    """A measure of one graph in several recordings, against the first."""
+
+    width: Count
+    length: Count
+    single_root: bool
+    other: str | None
+    measure: str
+    medians: list[Ns]
+    ratios: list[Ratio]
+    apart: Ns
+    spread: Ns
+    within: bool
+
+
+class LaunchComparisonDocument(TypedDict):
+    """Several recordings compared."""
+
+    sentence: Sentence
+    differences: list[LaunchDifferenceDocument]
+
+
+class PublishedTimeDocument(TypedDict):
+    """A published time beside the medians of the recordings."""
+
+    measure: str
+    chains: Count
+    length: Count
+    toolkit_11_8: Ns | None
+    toolkit_12_6: Ns | None
+    source: str
+    medians: dict[str, Ns | None]
+
+
+class PublicationDocument(TypedDict):
+    """Published launch times."""
+
+    title: str
+    address: str
+    gpu: str
+    cpu: str
+    statements: list[Sentence]
+    rows: list[PublishedTimeDocument]
+
+
+class GraphShapeDocument(TypedDict):
+    """The shape of a captured graph."""
+
+    nodes: Count
+    edges: Count
+    kinds: dict[str, Count]
+    roots: Count
+    leaves: Count
+    depth: Count
+    width: Count
+    straight_share: Fraction
+    longest_line: Count
+
+
+class ExpectedTimeDocument(TypedDict):
+    """What a chain of the graph's size takes in a recording."""
+
+    reference: str
+    ns: Ns
+    with_roots: Ns | None
+    measured_over_expected: Ratio
+    within_measured_sizes: bool
+
+
+class OwnGraphDocument(TypedDict):
+    """A captured graph of an experiment."""
+
+    run: str
+    graph: str
+    name: str
+    nodes: Count
+    sentence: Sentence
+    shape: GraphShapeDocument | None
+    measures: dict[str, TimingDocument]
+    absent: dict[str, Sentence]
+    expected: dict[str, ExpectedTimeDocument] | None
+    reason: Sentence | None
+
+
+class MeasureEffectDocument(TypedDict):
+    """A measure under an observer, over that with nothing attached."""
+
+    median: Ns
+    ratio: Ratio | None
+    interval: list[float | None] | None
+    beyond_noise: bool | None
+
+
+class ObserverDocument(TypedDict):
+    """The steps of a run under one observer."""
+
+    observer: str
+    source: str | None
+    steps: Count
+    records_a_step: float | None
+    effects: dict[str, MeasureEffectDocument]
+    absent: dict[str, Sentence]
+
+
+class ObserversDocument(TypedDict):
+    """The profiler overhead of a run; in its place a ``reason`` where it is not available."""
+
+    run: str
+    reason: NotRequired[Sentence]
+    sentence: NotRequired[Sentence]
+    noise: NotRequired[dict[str, Ratio]]
+    without: NotRequired[list[Sentence]]
+    rows: NotRequired[list[ObserverDocument]]
+
+
+class ExperimentLaunchDocument(TypedDict):
+    """The captured graphs of an experiment, and the profiler overhead of its runs."""
+
+    path: FilePath
+    graphs: list[OwnGraphDocument]
+    observers: list[ObserversDocument]
+
+
+class LaunchDocument(TypedDict):
+    """What launching graphs costs."""
+
+    recordings: list[RecordingDocument]
+    comparison: LaunchComparisonDocument | None
+    published: PublicationDocument | None
+    experiments: list[ExperimentLaunchDocument]
 
 
 def launch_document(
@@ -37,31 +239,34 @@ def launch_document(
     references: Mapping[str, LaunchCosts],
     publication: PublishedLaunch | None,
     rows: Sequence[PublishedTime],
-) -> dict[str, object]:
-    """The document, whose fields docs/cli.md tells."""
+) -> LaunchDocument:
+    """Recordings, their comparison, published times beside them, and experiments' own graphs."""
     return {
-        "recordings": [{"path": path, **_recording(costs)} for path, costs in recordings.items()],
+        "recordings": [_recording(path, costs) for path, costs in recordings.items()],
         "comparison": None if comparison is None else _comparison(comparison),
         "published": None if publication is None else _published(publication, rows),
         "experiments": [
             {
                 "path": path,
                 "graphs": [_own(own) for own in own_graphs(experiment, references)],
-                "observers": [
-                    {"run": run.name, "reason": effect.reason}
-                    if isinstance(effect := observer_effect(run), Missing)
-                    else _observers(effect)
-                    for run in experiment.runs
-                ],
+                "observers": [_observed(run) for run in experiment.runs],
             }
             for path, experiment in experiments.items()
         ],
     }
 
 
-def _recording(costs: LaunchCosts) -> dict[str, object]:
+def _observed(run: Run) -> ObserversDocument:
+    effect = observer_effect(run)
+    if isinstance(effect, Missing):
+        return {"run": run.name, "reason": effect.reason}
+    return _observers(effect)
+
+
+def _recording(path: str, costs: LaunchCosts) -> RecordingDocument:
     recording = costs.recording
     return {
+        "path": path,
         "sentence": costs_sentence(costs),
         "gpu": recording.environment.gpu_name,
         "driver": recording.environment.driver,
@@ -72,11 +277,11 @@ def _recording(costs: LaunchCosts) -> dict[str, object]:
         "process_trials": recording.process_trials,
         "fits": _fits(costs.lines),
         "chain_fits": {_family_key(family): _fits(fits) for family, fits in costs.chains.items()},
-        "root": _extra_document(costs.root) if costs.root is not None else None,
-        "others": {kind: _extra_document(extra) for kind, extra in costs.others.items()},
-        "call": _summary(costs.call),
-        "clock": _summary(costs.clock),
-        "rows": [_row_document(row) for row in costs.rows],
+        "root": _added_time(costs.root) if costs.root is not None else None,
+        "others": {kind: _added_time(extra) for kind, extra in costs.others.items()},
+        "call": None if costs.call is None else _median(costs.call),
+        "clock": None if costs.clock is None else _median(costs.clock),
+        "rows": [_topology(row) for row in costs.rows],
     }
 
 
@@ -84,7 +289,7 @@ def _family_key(family: ChainFamily) -> str:
     return f"{family.width} chains, {'one root' if family.single_root else 'a root each'}"
 
 
-def _row_document(row: TopologyCosts) -> dict[str, object]:
+def _topology(row: TopologyCosts) -> TopologyDocument:
     topology = row.topology
     return {
         "width": topology.width,
@@ -97,9 +302,7 @@ def _row_document(row: TopologyCosts) -> dict[str, object]:
     }
 
 
-def _summary(summary: Summary | None) -> dict[str, object] | None:
-    if summary is None:
-        return None
+def _median(summary: Summary) -> MedianDocument:
     spread = summary.spread
     return {
         "median": summary.median,
@@ -109,7 +312,7 @@ def _summary(summary: Summary | None) -> dict[str, object] | None:
     }
 
 
-def _extra_document(extra: AddedTime) -> dict[str, object]:
+def _added_time(extra: AddedTime) -> AddedTimeDocument:
     return {"ns": extra.ns, "interval": _ends(extra.interval)}
 
 
@@ -117,7 +320,7 @@ def _ends(spread: Spread) -> list[float | None]:
     return [spread.low, spread.high]
 
 
-def _fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> dict[str, object]:
+def _fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> dict[str, GrowthDocument]:
     return {
         measure.value: {
             "base": fit.base_ns,
@@ -131,16 +334,16 @@ def _fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> dict[str, object]:
     }
 
 
-def _timing(timing: Timing) -> dict[str, object]:
+def _timing(timing: Timing) -> TimingDocument:
     return {
-        **(_summary(timing.summary) or {}),
+        **_median(timing.summary),
         "min": timing.shortest,
         "p5": timing.spread.low,
         "p95": timing.spread.high,
     }
 
 
-def _comparison(comparison: LaunchComparison) -> dict[str, object]:
+def _comparison(comparison: LaunchComparison) -> LaunchComparisonDocument:
     return {
         "sentence": comparison_sentence(comparison),
         "differences": [
@@ -150,8 +353,8 @@ def _comparison(comparison: LaunchComparison) -> dict[str, object]:
                 "single_root": difference.topology.single_root,
                 "other": difference.topology.other,
                 "measure": difference.measure.value,
-                "medians": difference.medians,
-                "ratios": difference.ratios,
+                "medians": list(difference.medians),
+                "ratios": list(difference.ratios),
                 "apart": difference.largest_gap,
                 "spread": difference.spread,
                 "within": difference.within,
@@ -161,13 +364,13 @@ def _comparison(comparison: LaunchComparison) -> dict[str, object]:
     }
 
 
-def _published(publication: PublishedLaunch, rows: Sequence[PublishedTime]) -> dict[str, object]:
+def _published(publication: PublishedLaunch, rows: Sequence[PublishedTime]) -> PublicationDocument:
     return {
         "title": publication.title,
         "address": publication.address,
         "gpu": publication.gpu,
         "cpu": publication.cpu,
-        "statements": publication.statements,
+        "statements": list(publication.statements),
         "rows": [
             {
                 "measure": row.measure.value,
@@ -183,7 +386,7 @@ def _published(publication: PublishedLaunch, rows: Sequence[PublishedTime]) -> d
     }
 
 
-def _own(own: OwnGraph) -> dict[str, object]:
+def _own(own: OwnGraph) -> OwnGraphDocument:
     return {
         "run": own.run,
         "graph": own.graph,
@@ -209,7 +412,7 @@ def _own(own: OwnGraph) -> dict[str, object]:
     }
 
 
-def _shape(shape: GraphShape) -> dict[str, object]:
+def _shape(shape: GraphShape) -> GraphShapeDocument:
     return {
         "nodes": shape.nodes,
         "edges": shape.edges,
@@ -223,12 +426,12 @@ def _shape(shape: GraphShape) -> dict[str, object]:
     }
 
 
-def _observers(effect: ObserverEffect) -> dict[str, object]:
+def _observers(effect: ObserverEffect) -> ObserversDocument:
     return {
         "run": effect.run,
         "sentence": effect_sentence(effect),
-        "noise": effect.noise,
-        "without": missing_observers(effect),
+        "noise": {measure.value: ratio for measure, ratio in effect.noise.items()},
+        "without": list(missing_observers(effect)),
         "rows": [
             {
                 "observer": row.observer.value,
@@ -238,14 +441,14 @@ def _observers(effect: ObserverEffect) -> dict[str, object]:
                 "effects": {
                     name: _effect(effect_of_row) for name, effect_of_row in row.effects.items()
                 },
-                "absent": row.absent,
+                "absent": {measure.value: reason for measure, reason in row.absent.items()},
             }
             for row in effect.rows
         ],
     }
 
 
-def _effect(effect: MeasureEffect) -> dict[str, object]:
+def _effect(effect: MeasureEffect) -> MeasureEffectDocument:
     return {
         "median": effect.value,
         "ratio": effect.ratio,

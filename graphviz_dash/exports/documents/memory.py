@@ -2,19 +2,89 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from graphviz_dash.analysis.comparison.memory import MemoryComparison
 from graphviz_dash.analysis.memory.pools import GraphFootprint, PoolBreakdown
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryReport
-from graphviz_dash.exports.documents.values import shown
+from graphviz_dash.exports.documents.run import ExperimentDocument
+from graphviz_dash.exports.documents.values import Bytes, Count, Fraction, Sentence, shown
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import MemoryStage
 from graphviz_dash.model.run import Experiment
 from graphviz_dash.narrative.memory import memory_sentence
 
 
-def memory_document(
-    experiment: Experiment, result: MemoryComparison, count: int
-) -> dict[str, object]:
+class MemoryStageDocument(TypedDict):
+    """Allocator and device at the end of a stage of the memory pass."""
+
+    stage: str
+    peak_allocated: Bytes
+    peak_reserved: Bytes
+    allocated: Bytes
+    reserved: Bytes
+    device_used: Bytes
+    process_used: Bytes | None
+
+
+class PoolDocument(TypedDict):
+    """A private pool of graphs."""
+
+    id: list[int]
+    segments: Count
+    reserved: Bytes
+    graphs: Count
+    exclusive: Bytes
+    shared: Bytes
+    unused: Bytes
+    workspaces: Bytes
+    owned: dict[str, Bytes]
+
+
+class GraphMemoryDocument(TypedDict):
+    """The part of its pool that one graph uses."""
+
+    id: str
+    pool: list[int] | None
+    footprint: Bytes
+    exclusive: Bytes
+    shared: Bytes
+    kept: Bytes
+    peak: Bytes
+    allocations: Count
+    instantiate_device: Bytes | None
+
+
+class RunMemoryDocument(TypedDict):
+    """The device memory of one run, in parts that add up to its total."""
+
+    name: str
+    mode: str
+    total: Bytes
+    alone: bool
+    reserved: Bytes
+    parts: dict[str, Bytes]
+    baseline: str | None
+    change: Bytes | None
+    part_changes: dict[str, Bytes] | None
+    activation_overhead: Fraction | None
+    stages: list[MemoryStageDocument]
+    pools: list[PoolDocument]
+    graphs: list[GraphMemoryDocument]
+    total_graphs: Count
+    method: Sentence
+
+
+class MemoryDocument(TypedDict):
+    """What the memory of an experiment's runs is made of."""
+
+    experiment: ExperimentDocument
+    sentence: Sentence
+    runs: list[RunMemoryDocument]
+    without: dict[str, Sentence]
+
+
+def memory_document(experiment: Experiment, result: MemoryComparison, count: int) -> MemoryDocument:
     """The memory of an experiment's runs; ``count`` limits the graphs of a run."""
     return {
         "experiment": {"name": experiment.name, "path": shown(experiment.path)},
@@ -24,7 +94,7 @@ def memory_document(
     }
 
 
-def _run(result: MemoryComparison, report: MemoryReport, count: int) -> dict[str, object]:
+def _run(result: MemoryComparison, report: MemoryReport, count: int) -> RunMemoryDocument:
     change = result.difference(report.run)
     largest = sorted(report.graphs, key=lambda graph: -graph.footprint)[:count]
     return {
@@ -53,7 +123,7 @@ def _overhead(change: MemoryDifference) -> float | None:
     return None if isinstance(overhead, Missing) else overhead
 
 
-def _stage(stage: MemoryStage) -> dict[str, object]:
+def _stage(stage: MemoryStage) -> MemoryStageDocument:
     return {
         "stage": stage.stage.value,
         "peak_allocated": stage.peak_allocated_bytes,
@@ -65,7 +135,7 @@ def _stage(stage: MemoryStage) -> dict[str, object]:
     }
 
 
-def _pool(pool: PoolBreakdown) -> dict[str, object]:
+def _pool(pool: PoolBreakdown) -> PoolDocument:
     return {
         "id": list(pool.id),
         "segments": pool.segments,
@@ -79,7 +149,7 @@ def _pool(pool: PoolBreakdown) -> dict[str, object]:
     }
 
 
-def _graph(graph: GraphFootprint) -> dict[str, object]:
+def _graph(graph: GraphFootprint) -> GraphMemoryDocument:
     return {
         "id": graph.graph,
         "pool": list(graph.pool) if graph.pool is not None else None,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
+from graphviz_dash.analysis.prediction.capture_blockers import Blocker
+from graphviz_dash.analysis.prediction.module_prediction import ModulePrediction
 from graphviz_dash.analysis.prediction.predict import Estimate, Prediction
-from graphviz_dash.exports.documents.values import number
+from graphviz_dash.exports.documents.values import Count, Fraction, Ns, Sentence, number
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.prediction import (
     not_checked_texts,
@@ -13,9 +17,141 @@ from graphviz_dash.narrative.prediction import (
 )
 
 
-def prediction_document(prediction: Prediction, shipped: bool) -> dict[str, object]:
-    """The whole document of ``predict --json``, less schema and version."""
-    machine, step, replay = prediction.calibration.environment, prediction.step, prediction.replay
+class EstimateDocument(TypedDict):
+    """A value with its 90% interval; no ``high`` where it may be endless."""
+
+    value: float
+    low: float
+    high: float | None
+
+
+class CalibrationDocument(TypedDict):
+    """The calibration that the prediction rests on."""
+
+    shipped: bool
+    gpu: str
+    driver: str | None
+    torch: str | None
+    recorded: str
+    workloads: Count
+    error: Fraction
+
+
+class EagerStepDocument(TypedDict):
+    """The eager step, and which of CPU and GPU bounds it."""
+
+    value: Ns
+    side: str
+
+
+class CostPartDocument(TypedDict):
+    """A part of a cost."""
+
+    part: str
+    ns: Ns
+
+
+class OneOffDocument(TypedDict):
+    """What a graph costs once."""
+
+    total: Ns
+    parts: list[CostPartDocument]
+
+
+class GapTermDocument(TypedDict):
+    """Gaps of one kind in a replay: how many, and their time in all."""
+
+    term: str
+    count: Count
+    ns: Ns
+
+
+class ReplayDocument(TypedDict):
+    """The predicted replay in parts, in ns."""
+
+    work: Ns
+    slowed: Ns
+    heat: Ns
+    fixed: Ns
+    random: Ns
+    gaps: list[GapTermDocument]
+
+
+class ReasonsDocument(TypedDict):
+    """The numbers that the prediction rests on."""
+
+    kernels: Count
+    copies: Count
+    sets: Count
+    streams: Count
+    steps: Count
+    like_steps: Count
+    step_method: str
+    traced_step: Ns
+    busy: Ns
+    work: Ns
+    idle: Ns
+    replay: ReplayDocument
+
+
+class BlockerDocument(TypedDict):
+    """What would stop a capture, or make replays wrong."""
+
+    rule: str
+    title: Sentence
+    severity: str
+    certain: bool
+    op: str | None
+    module: str | None
+    source: str | None
+    seen: str
+    per_step: Count
+    cpu: Ns | None
+    in_steps: Count
+    advice: Sentence
+
+
+class ModuleDocument(TypedDict):
+    """A module as graphs of its own; times in ns."""
+
+    name: str | None
+    kernels: Count
+    eager: Ns
+    busy: Ns
+    graphs: Count
+    graphed: Ns
+    saving: Ns
+    blockers: Count
+
+
+class PredictionDocument(TypedDict):
+    """What CUDA graphs would gain for an eager step."""
+
+    trace: str
+    verdict: Sentence
+    outcome: str
+    calibration: CalibrationDocument
+    eager_step: EagerStepDocument
+    graphed_step: EstimateDocument
+    graphed_interval: EstimateDocument
+    speedup: EstimateDocument
+    saving: EstimateDocument
+    one_off: OneOffDocument
+    break_even: EstimateDocument | None
+    break_even_reason: Sentence | None
+    reasons: ReasonsDocument
+    blockers: list[BlockerDocument]
+    not_told: list[Sentence]
+    modules: list[ModuleDocument] | None
+    modules_by: str | None
+    modules_reason: Sentence | None
+    warnings: list[Sentence]
+
+
+def prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocument:
+    """A prediction with its reasons; ``shipped`` says whose calibration it rests on."""
+    machine = prediction.calibration.environment
+    break_even, modules = prediction.break_even, prediction.modules
     return {
         "trace": prediction.source,
         "verdict": prediction_verdict(prediction),
@@ -30,87 +166,85 @@ def prediction_document(prediction: Prediction, shipped: bool) -> dict[str, obje
             "error": prediction.calibration.error,
         },
         "eager_step": {"value": number(prediction.eager_ns), "side": prediction.eager_side.value},
-        "graphed_step": estimate_document(prediction.step_ns),
-        "graphed_interval": estimate_document(prediction.interval_ns),
-        "speedup": estimate_document(prediction.speedup),
-        "saving": estimate_document(prediction.saving_ns),
+        "graphed_step": _estimate_document(prediction.step_ns),
+        "graphed_interval": _estimate_document(prediction.interval_ns),
+        "speedup": _estimate_document(prediction.speedup),
+        "saving": _estimate_document(prediction.saving_ns),
         "one_off": {
             "total": number(prediction.one_off_ns),
             "parts": [{"part": name, "ns": number(ns)} for name, ns in prediction.one_off],
         },
-        "break_even": None
-        if isinstance(prediction.break_even, Missing)
-        else estimate_document(prediction.break_even),
-        "break_even_reason": prediction.break_even.reason
-        if isinstance(prediction.break_even, Missing)
-        else None,
-        "reasons": {
-            "kernels": step.count("kernel"),
-            "copies": step.count("memcpy"),
-            "sets": step.count("memset"),
-            "streams": step.streams,
-            "steps": len(step.steps),
-            "like_steps": len(step.matching),
-            "step_method": step.method.value,
-            "traced_step": step.step_ns,
-            "busy": step.busy_ns,
-            "work": step.work_ns,
-            "idle": number(prediction.idle_ns),
-            "replay": {
-                "work": round(replay.work_ns),
-                "slowed": round(replay.slowed_ns),
-                "heat": round(replay.heat_ns),
-                "fixed": round(replay.fixed_ns),
-                "random": round(replay.random_ns),
-                "gaps": [
-                    {"term": term.value, "count": count, "ns": round(ns)}
-                    for term, count, ns in replay.gaps
-                ],
-            },
-        },
-        "blockers": [
-            {
-                "rule": item.rule.id.value,
-                "title": item.rule.title,
-                "severity": item.rule.severity.value,
-                "certain": item.certain,
-                "op": item.op,
-                "module": item.module,
-                "source": item.source,
-                "seen": seen_text(item.seen),
-                "per_step": item.count,
-                "cpu": item.cpu_ns,
-                "in_steps": item.steps,
-                "advice": item.rule.advice,
-            }
-            for item in prediction.blockers
-        ],
+        "break_even": None if isinstance(break_even, Missing) else _estimate_document(break_even),
+        "break_even_reason": break_even.reason if isinstance(break_even, Missing) else None,
+        "reasons": _reasons_document(prediction),
+        "blockers": [_blocker_document(blocker) for blocker in prediction.blockers],
         "not_told": list(not_checked_texts(prediction)),
         "modules": None
-        if isinstance(prediction.modules, Missing)
-        else [
-            {
-                "name": item.name or None,
-                "kernels": item.kernels,
-                "eager": round(item.eager_ns),
-                "busy": round(item.busy_ns),
-                "graphs": item.graphs,
-                "graphed": round(item.graphed_ns),
-                "saving": round(item.saving_ns),
-                "blockers": item.blockers,
-            }
-            for item in prediction.modules.modules
-        ],
-        "modules_by": None if isinstance(prediction.modules, Missing) else prediction.modules.by,
-        "modules_reason": prediction.modules.reason
-        if isinstance(prediction.modules, Missing)
-        else None,
+        if isinstance(modules, Missing)
+        else [_module_document(module) for module in modules.modules],
+        "modules_by": None if isinstance(modules, Missing) else modules.by,
+        "modules_reason": modules.reason if isinstance(modules, Missing) else None,
         "warnings": list(warning_texts(prediction)),
     }
 
 
-def estimate_document(value: Estimate | None) -> dict[str, object] | None:
-    """A value with its interval."""
-    if value is None:
-        return None
+def _reasons_document(prediction: Prediction) -> ReasonsDocument:
+    step, replay = prediction.step, prediction.replay
+    return {
+        "kernels": step.count("kernel"),
+        "copies": step.count("memcpy"),
+        "sets": step.count("memset"),
+        "streams": step.streams,
+        "steps": len(step.steps),
+        "like_steps": len(step.matching),
+        "step_method": step.method.value,
+        "traced_step": step.step_ns,
+        "busy": step.busy_ns,
+        "work": step.work_ns,
+        "idle": number(prediction.idle_ns),
+        "replay": {
+            "work": round(replay.work_ns),
+            "slowed": round(replay.slowed_ns),
+            "heat": round(replay.heat_ns),
+            "fixed": round(replay.fixed_ns),
+            "random": round(replay.random_ns),
+            "gaps": [
+                {"term": term.value, "count": count, "ns": round(ns)}
+                for term, count, ns in replay.gaps
+            ],
+        },
+    }
+
+
+def _blocker_document(blocker: Blocker) -> BlockerDocument:
+    return {
+        "rule": blocker.rule.id.value,
+        "title": blocker.rule.title,
+        "severity": blocker.rule.severity.value,
+        "certain": blocker.certain,
+        "op": blocker.op,
+        "module": blocker.module,
+        "source": blocker.source,
+        "seen": seen_text(blocker.seen),
+        "per_step": blocker.count,
+        "cpu": blocker.cpu_ns,
+        "in_steps": blocker.steps,
+        "advice": blocker.rule.advice,
+    }
+
+
+def _module_document(module: ModulePrediction) -> ModuleDocument:
+    return {
+        "name": module.name or None,
+        "kernels": module.kernels,
+        "eager": round(module.eager_ns),
+        "busy": round(module.busy_ns),
+        "graphs": module.graphs,
+        "graphed": round(module.graphed_ns),
+        "saving": round(module.saving_ns),
+        "blockers": module.blockers,
+    }
+
+
+def _estimate_document(value: Estimate) -> EstimateDocument:
     return {"value": number(value.value), "low": number(value.low), "high": number(value.high)}

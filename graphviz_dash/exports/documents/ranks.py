@@ -3,16 +3,118 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 from graphviz_dash.analysis.ranks.clocks import RankClock
 from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
 from graphviz_dash.analysis.sample_statistics import Summary
-from graphviz_dash.exports.documents.figures import figure_document
-from graphviz_dash.exports.documents.values import number
+from graphviz_dash.exports.documents.figures import FigureDocument, figure_document
+from graphviz_dash.exports.documents.values import Bytes, Count, Ns, Sentence, number
 from graphviz_dash.narrative.ranks import difference_text, rank_notes, rank_sentence
 
 
-def ranks_document(modes: Sequence[ModeRanks]) -> list[dict[str, object]]:
+class SummaryDocument(TypedDict):
+    """A median with its spread."""
+
+    median: float
+    low: float | None
+    high: float | None
+    kind: str
+    samples: Count
+
+
+class RankClockDocument(TypedDict):
+    """The clock of a rank against the first one's, in ns."""
+
+    rank: int
+    offset: Ns
+    spread: Ns
+    bound: Ns
+    samples: Count
+
+
+class GraphDifferenceDocument(TypedDict):
+    """How the graphs of a rank differ from those of the first; null where they do not."""
+
+    rank: int
+    difference: Sentence | None
+
+
+class LatenessDocument(TypedDict):
+    """How often a rank was the last at a collective, and what that cost the others."""
+
+    count: Count
+    beyond_uncertainty: Count
+    total: Ns
+    work: Ns
+    idle: Ns
+
+
+class RankDocument(TypedDict):
+    """A rank; times in ns per step."""
+
+    run: str
+    rank: int
+    device: int | None
+    step_time: FigureDocument
+    launch_cpu_time: FigureDocument
+    compute: Ns | None
+    communication: Ns | None
+    exposed: Ns | None
+    busy: Ns | None
+    wait: Ns | None
+    transfer: Ns | None
+    late: LatenessDocument | None
+
+
+class CollectiveRankDocument(TypedDict):
+    """One rank at a collective: its arrival after the first, its wait, how often it was last."""
+
+    rank: int
+    arrival: SummaryDocument | None
+    wait: SummaryDocument | None
+    last: Count
+
+
+class CollectiveDocument(TypedDict):
+    """A collective of the step, over all ranks."""
+
+    place: int
+    kind: str
+    graph: str | None
+    node: int | None
+    op: str | None
+    module: str | None
+    source: str | None
+    method: str | None
+    bytes: Bytes | None
+    bandwidth: float | None
+    skew: SummaryDocument | None
+    transfer: SummaryDocument | None
+    ranks: list[CollectiveRankDocument]
+
+
+class ModeRanksDocument(TypedDict):
+    """The ranks of one mode."""
+
+    name: str
+    mode: str
+    sentence: Sentence
+    reason: Sentence | None
+    missing: list[int]
+    notes: list[Sentence]
+    steps: Count
+    unmatched: Count
+    kinds: dict[str, Count]
+    skew: SummaryDocument | None
+    uncertainty: Ns | None
+    clocks: list[RankClockDocument]
+    graphs: list[GraphDifferenceDocument]
+    ranks: list[RankDocument]
+    collectives: list[CollectiveDocument]
+
+
+def ranks_document(modes: Sequence[ModeRanks]) -> list[ModeRanksDocument]:
     """The ranks of each mode; docs/cli.md describes it."""
     return [
         {
@@ -38,7 +140,7 @@ def ranks_document(modes: Sequence[ModeRanks]) -> list[dict[str, object]]:
     ]
 
 
-def _rank(mode: ModeRanks, row: RankRow) -> dict[str, object]:
+def _rank(mode: ModeRanks, row: RankRow) -> RankDocument:
     late = next((lateness for lateness in mode.lateness if lateness.rank == row.rank), None)
     return {
         "run": row.name,
@@ -64,7 +166,7 @@ def _rank(mode: ModeRanks, row: RankRow) -> dict[str, object]:
     }
 
 
-def _collective(mode: ModeRanks, row: CollectiveRow) -> dict[str, object]:
+def _collective(mode: ModeRanks, row: CollectiveRow) -> CollectiveDocument:
     return {
         "place": row.ordinal,
         "kind": row.kind.value,
@@ -92,7 +194,7 @@ def _collective(mode: ModeRanks, row: CollectiveRow) -> dict[str, object]:
     }
 
 
-def _clock(clock: RankClock) -> dict[str, object]:
+def _clock(clock: RankClock) -> RankClockDocument:
     return {
         "rank": clock.rank,
         "offset": clock.offset,
@@ -102,7 +204,7 @@ def _clock(clock: RankClock) -> dict[str, object]:
     }
 
 
-def _summary(summary: Summary | None) -> dict[str, object] | None:
+def _summary(summary: Summary | None) -> SummaryDocument | None:
     if summary is None:
         return None
     spread = summary.spread

@@ -3,22 +3,156 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypedDict
 
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.analysis.step.time_by_category import TimeByCategory
-from graphviz_dash.exports.documents.figures import figures_document
-from graphviz_dash.exports.documents.graph import agreement_document, graph_document
-from graphviz_dash.exports.documents.values import document_of, number, reason_of, shown
+from graphviz_dash.exports.documents.figures import FigureDocument, figures_document
+from graphviz_dash.exports.documents.graph import (
+    AgreementDocument,
+    GraphDocument,
+    agreement_document,
+    graph_document,
+)
+from graphviz_dash.exports.documents.values import (
+    Bytes,
+    Count,
+    FilePath,
+    Ns,
+    Sentence,
+    document_of,
+    number,
+    reason_of,
+    shown,
+)
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Manifest, Run, StepWork
 from graphviz_dash.narrative.headline import run_sentence
 from graphviz_dash.narrative.low_confidence import low_confidence_notes
 
 
-def _work_document(work: StepWork | None) -> dict[str, object] | None:
+class ExperimentDocument(TypedDict):
+    """Which experiment."""
+
+    name: str
+    path: FilePath
+
+
+class WorkDocument(TypedDict):
+    """What a step computes, as its workload says."""
+
+    model_flops: Count
+    tokens: Count | None
+    precision: str
+    formula: str
+
+
+class EnvironmentDocument(TypedDict):
+    """The machine and the versions that a run was made with; null where unknown."""
+
+    gpu: str | None
+    compute_capability: list[int] | None
+    gpu_memory: Bytes | None
+    multiprocessors: Count | None
+    gpu_count: Count | None
+    driver: str | None
+    cuda_driver: str | None
+    cuda_runtime: str | None
+    cupti: str | None
+    torch: str | None
+    cuda_bindings: str | None
+    python: str | None
+    cpu: str | None
+    cpu_count: Count | None
+    os: str | None
+    nccl: str | None
+
+
+class GroupDocument(TypedDict):
+    """The ranks that ran with this one."""
+
+    world_size: Count
+    device: int
+    settings: dict[str, str]
+
+
+class FailureDocument(TypedDict):
+    """What failed while a run was collected."""
+
+    during: str
+    error: str
+    message: str
+    location: str | None
+
+
+class AbsentFactDocument(TypedDict):
+    """A fact that a run does not have."""
+
+    fact: str
+    reason: Sentence
+
+
+class IdentityDocument(TypedDict):
+    """What a run is, what failed in it and what it lacks."""
+
+    name: str
+    path: FilePath
+    mode: str
+    rank: int | None
+    workload: str
+    status: str
+    gpu: str | None
+    created: str
+    failures: list[FailureDocument]
+    absent: list[AbsentFactDocument]
+
+
+class WeaknessDocument(TypedDict):
+    """Why the confidence in metrics is low, and what to do."""
+
+    code: str
+    text: Sentence
+    advice: Sentence
+    metrics: list[str]
+
+
+class TimeByCategoryDocument(TypedDict):
+    """A step in parts, in ns; ``excess``: busy time beyond the step."""
+
+    step: Ns
+    busy: Ns
+    parts: dict[str, Ns]
+    idle: Ns | None
+    excess: Ns | None
+
+
+class SingleRunDocument(IdentityDocument):
+    """One run by itself."""
+
+    sentence: Sentence
+    factory: str
+    seed: int | None
+    parameters: dict[str, str | int | float | bool | None]
+    work: WorkDocument | None
+    warmup: Count
+    iterations: Count
+    traced_iterations: Count
+    command: list[str]
+    tool_version: str
+    environment: EnvironmentDocument
+    group: GroupDocument | None
+    figures: dict[str, FigureDocument]
+    where: TimeByCategoryDocument | None
+    where_reason: Sentence | None
+    weaknesses: list[WeaknessDocument]
+    graphs: list[GraphDocument]
+    node_ids: AgreementDocument | None
+
+
+def _work_document(work: StepWork | None) -> WorkDocument | None:
     """What a typical step does; None where no step was traced."""
     if work is None:
         return None
@@ -30,7 +164,7 @@ def _work_document(work: StepWork | None) -> dict[str, object] | None:
     }
 
 
-def _environment_document(run: Run) -> dict[str, object]:
+def _environment_document(run: Run) -> EnvironmentDocument:
     """The machine and the versions that a run was collected on."""
     machine = run.manifest.environment
     return {
@@ -53,7 +187,7 @@ def _environment_document(run: Run) -> dict[str, object]:
     }
 
 
-def _group_document(manifest: Manifest) -> dict[str, object] | None:
+def _group_document(manifest: Manifest) -> GroupDocument | None:
     """The group of ranks that a run belongs to; None for a run of one process."""
     group = manifest.group
     if group is None:
@@ -65,7 +199,7 @@ def _group_document(manifest: Manifest) -> dict[str, object] | None:
     }
 
 
-def identity_document(run: Run) -> dict[str, object]:
+def identity_document(run: Run) -> IdentityDocument:
     """What a run is, what failed in it and what it lacks; without figures."""
     manifest = run.manifest
     return {
@@ -90,8 +224,8 @@ def identity_document(run: Run) -> dict[str, object]:
     }
 
 
-def weaknesses_document(run: RunComparison) -> list[dict[str, object]]:
-    """What makes the run's figures weak."""
+def weaknesses_document(run: RunComparison) -> list[WeaknessDocument]:
+    """Why the confidence in the run's metrics is low."""
     return [
         {
             "code": note.code,
@@ -103,7 +237,7 @@ def weaknesses_document(run: RunComparison) -> list[dict[str, object]]:
     ]
 
 
-def where_document(where: TimeByCategory) -> dict[str, object]:
+def where_document(where: TimeByCategory) -> TimeByCategoryDocument:
     """Where the time of a clean step goes, in ns."""
     return {
         "step": number(where.step_ns),
@@ -120,7 +254,7 @@ def single_run_document(
     tables: Sequence[NodeTable],
     measured: Mapping[str, Concurrency | Missing],
     count: int,
-) -> dict[str, object]:
+) -> SingleRunDocument:
     """One run by itself.
 
     Args:

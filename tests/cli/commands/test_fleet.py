@@ -9,8 +9,8 @@ import fsspec
 import pytest
 
 from tests.cli.conftest import Invoke
-from tests.importers.test_bundles import replay
 from tests.importers.fleets import RANKS, rank
+from tests.importers.test_bundles import replay
 
 
 @pytest.fixture

@@ -1,0 +1,33 @@
+"""docs/schemas, written from the types of the JSON documents::
+
+python -m scripts.document_schemas docs/schemas
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from graphviz_dash.exports.documents.envelope import VERSIONS
+from graphviz_dash.exports.documents.schemas import document_schema
+
+
+def schema_files() -> dict[str, str]:
+    """The text of each schema by the name of its file."""
+    return {
+        f"{name}-{version}.json": json.dumps(document_schema(name), indent=2) + "\n"
+        for name, version in VERSIONS.items()
+    }
+
+
+def main() -> None:
+    """Writes the schemas into the folder that is given."""
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in schema_files().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
