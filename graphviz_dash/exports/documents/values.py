@@ -48,8 +48,3 @@ def shown(path: Path) -> str:
     """``path`` as it can be typed here: relative to the current folder if it lies in it."""
     full, here = os.path.abspath(path), os.getcwd()
     return os.path.relpath(full, here) if Path(full).is_relative_to(here) else full
-
-
-def reason_of(value: object) -> str | None:
-    """Why a value is missing; None where it is not."""
-    return value.reason if isinstance(value, Missing) else None
