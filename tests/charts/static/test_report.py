@@ -84,8 +84,8 @@ class TestWhere:
         root = drawn(static_time_by_category(toy))
         shown = bars(root)
         ends = [x + width for x, width in shown]
-        longest = max(ends) - 150
-        steps = sorted({round(end - 150, 1) for end in ends}, reverse=True)
+        longest = max(ends) - 170
+        steps = sorted({round(end - 170, 1) for end in ends}, reverse=True)
         assert longest == steps[0]
         assert any(step == pytest.approx(longest / 4, abs=0.2) for step in steps)  # 400 and 100 us
 
