@@ -37,8 +37,8 @@ def first_places(ids: Ints, wanted: Ints) -> Ints:
         places[np.maximum(ids[::-1], low - 1) - (low - 1)] = np.arange(len(ids) - 1, -1, -1)
         places[0] = -1
         return places[np.clip(wanted, low - 1, span - 1) - (low - 1)]
-    known = np.flatnonzero(ids >= 0)
-    order = known[np.argsort(ids[known], kind="stable")]
+    valid = np.flatnonzero(ids >= 0)
+    order = valid[np.argsort(ids[valid], kind="stable")]
     ordered = ids[order]
     at = np.minimum(np.searchsorted(ordered, wanted, "left"), len(ordered) - 1)
     return np.where((ordered[at] == wanted) & (wanted >= 0), order[at], -1)

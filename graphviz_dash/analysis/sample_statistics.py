@@ -73,14 +73,14 @@ def percentiles(values: Floats, of: Sequence[float]) -> list[float]:
     masked arrays, which a first page would wait for."""
     ordered = np.sort(values)
     last = len(ordered) - 1
-    found = []
-    for one in of:
-        place = one / 100 * last
-        low = math.floor(place)
+    results = []
+    for percent in of:
+        position = percent / 100 * last
+        low = math.floor(position)
         before, after = float(ordered[low]), float(ordered[min(low + 1, last)])
-        share, gap = place - low, after - before
-        found.append(before + gap * share if share < 0.5 else after - gap * (1 - share))
-    return found
+        share, gap = position - low, after - before
+        results.append(before + gap * share if share < 0.5 else after - gap * (1 - share))
+    return results
 
 
 def resampled_medians(values: Sequence[float] | Numbers, stream: int) -> Floats:
@@ -91,17 +91,17 @@ def resampled_medians(values: Sequence[float] | Numbers, stream: int) -> Floats:
     series apart. Source: D. Politis and J. Romano, "A circular block-resampling procedure for
     stationary data" (1992).
     """
-    # Places in order instead of values: small integers are sorted ten times as fast.
-    ordered, place = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True)
-    place = place.astype(np.uint16 if len(ordered) <= 1 << 16 else np.uint32)
-    count = place.size
+    # Ranks instead of values: small integers are sorted ten times as fast.
+    ordered, rank = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True)
+    rank = rank.astype(np.uint16 if len(ordered) <= 1 << 16 else np.uint32)
+    count = rank.size
     block = max(1, math.isqrt(count))
     blocks = -(-count // block)
     resamples = min(_RESAMPLES, max(_FEWEST_RESAMPLES, _MOST_DRAWS // count))
     generator = np.random.Generator(np.random.PCG64([_SEED, stream]))
     medians = np.empty(resamples)
     middle = ((count - 1) // 2, count // 2)
-    circle = np.concatenate((place, place[: block - 1]))
+    circle = np.concatenate((rank, rank[: block - 1]))
     runs = np.lib.stride_tricks.sliding_window_view(circle, block)
     # A hundred at a time bounds the memory whatever the length of the series.
     for first in range(0, resamples, 100):

@@ -29,9 +29,9 @@ def unique_pairs(before: Chained, after: Chained, radius: int) -> list[tuple[int
     twos = first[sizes == 2]
     # The sort is stable, so that of a pair the first side's item stands first.
     twos = twos[(sides[twos] == 0) & (sides[twos + 1] == 1)]
-    one, other = order[twos], order[twos + 1] - len(before[0])
-    by_place = np.argsort(other)
-    return list(zip(one[by_place].tolist(), other[by_place].tolist(), strict=True))
+    first_index, second_index = order[twos], order[twos + 1] - len(before[0])
+    by_second = np.argsort(second_index)
+    return list(zip(first_index[by_second].tolist(), second_index[by_second].tolist(), strict=True))
 
 
 def _labels(items: Chained, radius: int) -> Hashes:
@@ -47,14 +47,14 @@ def _reach(base: Hashes, step: Ints, radius: int) -> Hashes:
     """A hash of each item and the next ``radius`` along ``step``, by doubling."""
     # One place more stands for the end of every chain.
     end = len(base)
-    found = np.append(base, np.uint64(1))
+    hashes = np.append(base, np.uint64(1))
     jump = np.append(np.where(step < 0, end, step), end)
     length = 1
     while length <= radius:
-        found = _mixed(found * _FIRST + found[jump] * _SECOND)
+        hashes = _mixed(hashes * _FIRST + hashes[jump] * _SECOND)
         jump = jump[jump]
         length *= 2
-    return found[:-1]
+    return hashes[:-1]
 
 
 def _mixed(values: Hashes) -> Hashes:

@@ -58,13 +58,13 @@ def prediction_sentence(prediction: UpdatePrediction) -> str:
 
 def answer_sentence(update: GraphUpdate) -> str:
     """What the driver answered, and what the call took beside instantiating anew."""
-    said = "accepted" if update.answer.result == UpdateResult.SUCCESS else "refused"
-    detail = "" if said == "accepted" else f", {_where(update.answer)}"
+    result = "accepted" if update.answer.result == UpdateResult.SUCCESS else "refused"
+    detail = "" if result == "accepted" else f", {_where(update.answer)}"
     if not update.update_ns or not update.instantiate_ns:
-        return said + detail
-    took, anew = median(update.update_ns), median(update.instantiate_ns)
-    cost = f"the call takes {format_ns(took)}, instantiating anew {format_ns(anew)}"
-    return f"{said}{detail}; {cost} (medians of {format_count(len(update.update_ns))})"
+        return result + detail
+    update_ns, instantiate_ns = median(update.update_ns), median(update.instantiate_ns)
+    cost = f"the call takes {format_ns(update_ns)}, instantiating anew {format_ns(instantiate_ns)}"
+    return f"{result}{detail}; {cost} (medians of {format_count(len(update.update_ns))})"
 
 
 def launch_sentence(check: DeviceLaunch) -> str:

@@ -25,7 +25,7 @@ from graphviz_dash.analysis.metrics.run_selection import measured
 from graphviz_dash.analysis.sample_statistics import resampled_medians
 from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.baseline import (
     BASELINE_FORMAT,
     BASELINE_VERSION,
@@ -46,7 +46,7 @@ COUNTS: Final = ("peak_reserved", "launches", "graph_nodes")
 
 DEFAULT_LIMIT: Final = 0.05
 
-SURENESS: Final = 0.005
+TAIL_PROBABILITY: Final = 0.005
 """Probability left out at either end of an interval: a time is worse when 99.5% of the resampled
 ratios say so. It is stricter than the 95% intervals of a comparison, because a gate asks about many
 figures, of every commit."""
@@ -77,21 +77,24 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class GatedFigure:
-    """One figure of one run beside the baseline's, in the metric's unit; lower is better for all.
-
-    ``change`` is (now - before) / before, None where before is 0. ``low`` and ``high`` are the ends
-    of the change's 99% interval, None for exact figures. Of several recordings in the baseline
-    ``before`` is the worst.
-    """
+    """One figure of one run beside the baseline's; lower is better for all."""
 
     run: str
+    """Name of the run."""
     metric: Metric
+    """What is gated."""
     before: float
+    """In the baseline, in the metric's unit; of several recordings the worst."""
     now: float
+    """In the experiment."""
     change: float | None
+    """(now - before) / before; None where before is 0."""
     low: float | None
+    """Lower end of the change's 99% interval; None for exact figures."""
     high: float | None
+    """Upper end of it; None for exact figures."""
     verdict: Verdict
+    """What became of it."""
 
     @property
     def exact(self) -> bool:
@@ -109,38 +112,45 @@ class Broken:
 
 @dataclass(frozen=True)
 class GateResult:
-    """``limit`` is the largest change allowed, as a fraction. ``differences`` are those of the
-    machine and the software, ``notes`` what was not gated, and why."""
+    """An experiment held against a baseline."""
 
     limit: float
+    """The largest change allowed, as a fraction."""
     experiment: str
+    """Name of the experiment."""
     baseline: str
+    """Name of the baseline's last recording."""
     recordings: int
+    """How many recordings the baseline has."""
     figures: tuple[GatedFigure, ...]
+    """All that were compared."""
     broken: tuple[Broken, ...]
+    """What offends and is no figure."""
     differences: tuple[str, ...]
+    """Those of the machine and the software."""
     notes: tuple[str, ...]
+    """What was not gated, and why."""
 
     @property
     def worse(self) -> tuple[GatedFigure, ...]:
         """The figures that offend."""
-        return tuple(one for one in self.figures if one.verdict is Verdict.WORSE)
+        return tuple(figure for figure in self.figures if figure.verdict is Verdict.WORSE)
 
     @property
     def unsure(self) -> tuple[GatedFigure, ...]:
         """The figures that are too noisy to tell."""
-        return tuple(one for one in self.figures if one.verdict is Verdict.UNSURE)
+        return tuple(figure for figure in self.figures if figure.verdict is Verdict.UNSURE)
 
     @property
     def host(self) -> str | None:
         """A word of caution where all that offends are times that the CPU decides: another load of
         the host does that as well as a change of the code. None where anything else offends."""
-        if not self.worse or self.broken or any(one.exact for one in self.worse):
+        if not self.worse or self.broken or any(figure.exact for figure in self.worse):
             return None
-        values = {(one.run, one.metric.id): one.now for one in self.figures}
-        for one in self.worse:
+        values = {(figure.run, figure.metric.id): figure.now for figure in self.figures}
+        for figure in self.worse:
             launch, step = (
-                values.get((one.run, metric), 0.0) for metric in ("launch_cpu_time", "step_time")
+                values.get((figure.run, metric), 0.0) for metric in ("launch_cpu_time", "step_time")
             )
             if not step or launch < OF_THE_CPU * step:
                 return None
@@ -154,8 +164,9 @@ class GateResult:
 
 def record(experiment: Experiment) -> BaselineRecording:
     """What of an experiment a later one can be held against; examinations are left out."""
-    found = measured(experiment)
-    return BaselineRecording(experiment.name, tuple(_record_run(run) for run in found.runs))
+    return BaselineRecording(
+        experiment.name, tuple(_record_run(run) for run in measured(experiment).runs)
+    )
 
 
 def baseline_of(experiments: Sequence[Experiment]) -> Baseline:
@@ -175,13 +186,13 @@ def baseline_of(experiments: Sequence[Experiment]) -> Baseline:
 def gate(
     experiment: Experiment, baseline: Baseline, where: object, limit: float = DEFAULT_LIMIT
 ) -> GateResult:
-    """Holds ``experiment`` against ``baseline``; ``where`` is the baseline's place, for errors.
+    """Holds ``experiment`` against ``baseline``; ``where`` is where the baseline lies, for errors.
 
     Raises:
         InputError: a run is of another workload, or on another kind of GPU, than the baseline's.
     """
     now = record(experiment)
-    names = dict.fromkeys(run.name for one in baseline.recordings for run in one.runs)
+    names = dict.fromkeys(run.name for recording in baseline.recordings for run in recording.runs)
     figures: list[GatedFigure] = []
     broken: list[Broken] = []
     notes: list[str] = []
@@ -235,8 +246,8 @@ def _record_run(run: Run) -> BaselineRun:
     reason = why_missing(run, Fact.STEP_TIMES).reason
     absent = {metric: reason for metric, values in series.items() if not values}
     counts: dict[str, int | float] = {}
-    taken = steps(run.replay_trace) if run.replay_trace is not None else ()
-    for figure in (*memory_figures(run), *of_traces(run, taken), *graph_figures(run)):
+    traced_steps = steps(run.replay_trace) if run.replay_trace is not None else ()
+    for figure in (*memory_figures(run), *of_traces(run, traced_steps), *graph_figures(run)):
         if figure.metric.id not in COUNTS:
             continue
         if figure.value is None:
@@ -260,10 +271,10 @@ def _record_run(run: Run) -> BaselineRun:
 
 
 def _called(recordings: Sequence[BaselineRecording], name: str) -> tuple[BaselineRun, ...]:
-    return tuple(run for one in recordings for run in one.runs if run.name == name)
+    return tuple(run for recording in recordings for run in recording.runs if run.name == name)
 
 
-def _check_same(run: BaselineRun, before: BaselineRun, place: object, where: str) -> None:
+def _check_same(run: BaselineRun, before: BaselineRun, experiment: object, where: str) -> None:
     """Times of two workloads, or of two kinds of GPU, say nothing about one another."""
     for what, own, other in (
         ("workload", run.workload.factory, before.workload.factory),
@@ -273,7 +284,7 @@ def _check_same(run: BaselineRun, before: BaselineRun, place: object, where: str
     ):
         if own != other:
             raise InputError(
-                place,
+                experiment,
                 f"{run.name} with {what} {own}",
                 f"{what} {other}, as in {where}",
                 "Write another baseline for it.",
@@ -312,7 +323,7 @@ def _compare(
     """What is gone, what was compared, and what could not be."""
     gone, compared, skipped = [], [], []
     for metric in (*TIMES, *COUNTS):
-        had = [one for one in befores if metric in one.series or metric in one.counts]
+        had = [before for before in befores if metric in before.series or metric in before.counts]
         has = metric in run.series or metric in run.counts
         title = METRICS[metric].title
         if not had:
@@ -322,17 +333,18 @@ def _compare(
             reason = run.absent.get(metric, "no reason is recorded")
             gone.append(Broken(run.name, f"{title} is gone: {reason}"))
         elif metric in COUNTS:
-            most = max(one.counts[metric] for one in had)
+            most = max(before.counts[metric] for before in had)
             compared.append(_exact(run.name, metric, most, run.counts[metric], limit))
         else:
             slowest = max(
-                (one.series[metric] for one in had), key=lambda one: float(np.median(one))
+                (before.series[metric] for before in had),
+                key=lambda series: float(np.median(series)),
             )
-            found = hold_times(run.name, metric, slowest, run.series[metric], limit)
-            if isinstance(found, str):
-                skipped.append(found)
+            gated = hold_times(run.name, metric, slowest, run.series[metric], limit)
+            if isinstance(gated, Missing):
+                skipped.append(f"{run.name}: {title}: {gated.reason}")
             else:
-                compared.append(found)
+                compared.append(gated)
     if run.failure is None and not any(metric in run.series for metric in TIMES) and not gone:
         skipped.append(f"{run.name}: no time: {run.absent[TIMES[0]]}")
     return gone, compared, skipped
@@ -349,8 +361,8 @@ def _exact(run: str, metric: str, before: float, now: float, limit: float) -> Ga
 
 def hold_times(
     run: str, metric: str, before: Sequence[int], now: Sequence[int], limit: float
-) -> GatedFigure | str:
-    """One time of one run held against the baseline's, both series in ns, or why it cannot be.
+) -> GatedFigure | Missing:
+    """One time of one run held against the baseline's, both series in ns.
 
     The interval of the change comes from circular block bootstraps of both medians
     (sample_statistics.py).
@@ -358,7 +370,7 @@ def hold_times(
     own, other = float(np.median(now)), float(np.median(before))
     befores, nows = resampled_medians(before, 0), resampled_medians(now, 1)
     if bool(np.any(befores <= 0)):
-        return f"{run}: {METRICS[metric].title}: half of the baseline's iterations took 0 ns"
+        return Missing(Fact.STEP_TIMES, "half of the baseline's iterations took 0 ns")
     # A long series is resampled less often than a short one.
     draws = min(len(befores), len(nows))
     low, high = change_interval(befores[:draws], nows[:draws])
@@ -372,9 +384,10 @@ def hold_times(
 
 
 def change_interval(befores: Floats, nows: Floats) -> tuple[float, float]:
-    """The interval of SURENESS for the change of a median, from resampled medians of both."""
+    """The interval of a median's change, TAIL_PROBABILITY left out at either end, from resampled
+    medians of both."""
     ratios = nows / befores - 1
-    low, high = np.percentile(ratios, (100 * SURENESS, 100 * (1 - SURENESS)))
+    low, high = np.percentile(ratios, (100 * TAIL_PROBABILITY, 100 * (1 - TAIL_PROBABILITY)))
     return float(low), float(high)
 
 

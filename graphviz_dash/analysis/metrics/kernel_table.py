@@ -60,97 +60,97 @@ class KernelRow:
 
 @dataclass(frozen=True)
 class KernelTable:
-    """All kernels of an experiment's traced passes, those that changed most first.
-
-    ``runs`` names the columns. ``baseline`` is the place among them of the comparison's baseline,
-    None if it has none; ``against`` the place that each run's ``changes`` refer to: the baseline,
-    with several ranks its run of the same rank. ``without`` says, for each run that has no column
-    values, why.
-    """
+    """All kernels of an experiment's traced passes, those that changed most first."""
 
     runs: tuple[str, ...]
+    """Names of the runs, one for each column."""
     baseline: int | None
+    """The column of the comparison's baseline; None if it has none."""
     against: tuple[int | None, ...]
+    """The column that each run's ``changes`` refer to: the baseline, with several ranks its run of
+    the same rank."""
     rows: tuple[KernelRow, ...]
+    """A row for each kernel."""
     without: dict[str, str]
+    """Why a run has no values, by its name."""
 
-    def changes(self, place: int) -> bool:
-        """Whether the run at ``place`` has changes: it is held against another one."""
-        return self.against[place] not in (None, place)
+    def changes(self, column: int) -> bool:
+        """Whether the run of ``column`` has changes: it is compared with another one."""
+        return self.against[column] not in (None, column)
 
 
 def kernel_table(
     experiment: Experiment,
     baseline: str | None = None,
-    known: Mapping[str, tuple[Step, ...]] = MappingProxyType({}),
+    traced_steps: Mapping[str, tuple[Step, ...]] = MappingProxyType({}),
 ) -> KernelTable:
-    """The kernels of every run of ``experiment``; ``baseline`` names a run (by its name). ``known``
-    are the traced steps of runs by name, where they are known already."""
+    """The kernels of every run of ``experiment``; ``baseline`` is the name of a run, and
+    ``traced_steps`` are those of runs by name, where they were computed before."""
     experiment = measured(experiment)
     names = tuple(run.name for run in experiment.runs)
-    found: list[dict[tuple[str, str], KernelUse] | None] = []
+    uses_of_runs: list[dict[tuple[str, str], KernelUse] | None] = []
     without: dict[str, str] = {}
     for run in experiment.runs:
         trace = run.replay_trace
-        taken = known.get(run.name) or (steps(trace) if trace is not None else ())
-        if trace is None or not taken or taken[0].method is StepMethod.WHOLE:
+        run_steps = traced_steps.get(run.name) or (steps(trace) if trace is not None else ())
+        if trace is None or not run_steps or run_steps[0].method is StepMethod.WHOLE:
             without[run.name] = "no traced pass" if trace is None else "the trace marks no steps"
-            found.append(None)
+            uses_of_runs.append(None)
             continue
-        found.append(kernel_uses(trace, taken))
-    place = names.index(baseline) if baseline in names else None
-    keys = dict.fromkeys(key for uses in found if uses for key in uses)
-    against = _against(experiment, place)
-    rows = [_row(key, found, against) for key in keys]
+        uses_of_runs.append(kernel_uses(trace, run_steps))
+    column_index = names.index(baseline) if baseline in names else None
+    keys = dict.fromkeys(key for uses in uses_of_runs if uses for key in uses)
+    against = _against(experiment, column_index)
+    rows = [_row(key, uses_of_runs, against) for key in keys]
     rows.sort(key=lambda row: (-row.impact, -_longest(row), row.name))
-    return KernelTable(names, place, against, tuple(rows), without)
+    return KernelTable(names, column_index, against, tuple(rows), without)
 
 
 def _against(experiment: Experiment, baseline: int | None) -> tuple[int | None, ...]:
     if baseline is None:
         return (None,) * len(experiment.runs)
-    places = {run.name: place for place, run in enumerate(experiment.runs)}
+    indices = {run.name: index for index, run in enumerate(experiment.runs)}
     chosen = experiment.runs[baseline]
     partners = [partner(run, chosen, experiment) for run in experiment.runs]
-    return tuple(None if found is None else places[found.name] for found in partners)
+    return tuple(None if other is None else indices[other.name] for other in partners)
 
 
-def kernel_uses(trace: Trace, taken: tuple[Step, ...]) -> dict[tuple[str, str], KernelUse]:
+def kernel_uses(trace: Trace, traced_steps: tuple[Step, ...]) -> dict[tuple[str, str], KernelUse]:
     """Each (kind, name) of the steps' GPU work with its use; near-linear in the rows."""
-    rows = np.concatenate([step.gpu_rows for step in taken])
+    rows = np.concatenate([step.gpu_rows for step in traced_steps])
     if not len(rows):
         return {}
-    step = np.repeat(np.arange(len(taken)), [len(one.gpu_rows) for one in taken])
+    step = np.repeat(np.arange(len(traced_steps)), [len(each.gpu_rows) for each in traced_steps])
     kinds, kind_names = encode(trace.gpu["kind"])
     names, name_names = encode(trace.gpu["name"])
     duration = np.maximum(column(trace.gpu, "dur"), 0)[rows]
     keys, code_of = _keys(kind_names, name_names)
     used, code = distinct_values(code_of[kinds, names][rows])
-    counts, totals = _per_step(step, code, duration, len(taken), len(used))
+    counts, totals = _per_step(step, code, duration, len(traced_steps), len(used))
     instances = np.bincount(code, minlength=len(used))
     sums = np.bincount(code, weights=duration, minlength=len(used))
     whole = float(sums.sum())
     return {
         keys[key]: KernelUse(
-            count=float(counts[place]),
-            total_ns=float(totals[place]),
-            mean_ns=float(sums[place] / instances[place]),
-            share=float(sums[place] / whole) if whole else 0.0,
-            instances=int(instances[place]),
+            count=float(counts[index]),
+            total_ns=float(totals[index]),
+            mean_ns=float(sums[index] / instances[index]),
+            share=float(sums[index] / whole) if whole else 0.0,
+            instances=int(instances[index]),
         )
-        for place, key in enumerate(used.tolist())
+        for index, key in enumerate(used.tolist())
     }
 
 
 def _keys(kinds: list[str], names: list[str]) -> tuple[list[tuple[str, str]], Ints]:
-    """The distinct (kind, joined name), and the place of each kind and name among them."""
-    places: dict[tuple[str, str], int] = {}
+    """The distinct (kind, joined name), and the index of each kind and name among them."""
+    indices: dict[tuple[str, str], int] = {}
     code = np.zeros((len(kinds), len(names)), dtype=np.int64)
     for row, kind in enumerate(kinds):
-        for place, name in enumerate(names):
+        for number, name in enumerate(names):
             key = (kind, _joined_name(kind, name))
-            code[row, place] = places.setdefault(key, len(places))
-    return list(places), code
+            code[row, number] = indices.setdefault(key, len(indices))
+    return list(indices), code
 
 
 def _joined_name(kind: str, name: str) -> str:
@@ -169,9 +169,9 @@ def _per_step(
     # Sorted by (name, step), the values of one name lie together: no dense steps x names table,
     # which a long trace with many names would make large.
     cell = code.astype(np.int64) * steps_count + step
-    used, place = distinct_values(cell)
-    count = np.bincount(place, minlength=len(used))
-    total = np.bincount(place, weights=duration, minlength=len(used))
+    used, cell_index = distinct_values(cell)
+    count = np.bincount(cell_index, minlength=len(used))
+    total = np.bincount(cell_index, weights=duration, minlength=len(used))
     bounds = np.searchsorted(used, np.arange(names_count + 1) * steps_count)
     counts, totals = np.zeros(names_count), np.zeros(names_count)
     for name in range(names_count):
@@ -184,17 +184,17 @@ def _per_step(
 
 def _row(
     key: tuple[str, str],
-    found: list[dict[tuple[str, str], KernelUse] | None],
+    uses_of_runs: list[dict[tuple[str, str], KernelUse] | None],
     against: tuple[int | None, ...],
 ) -> KernelRow:
     kind, name = key
-    uses = tuple(run.get(key) if run else None for run in found)
+    uses = tuple(run.get(key) if run else None for run in uses_of_runs)
     totals = [use.total_ns if use else 0.0 for use in uses]
     changes = tuple(
-        totals[place] - totals[base]
-        if base is not None and found[place] is not None and found[base] is not None
+        totals[index] - totals[base]
+        if base is not None and uses_of_runs[index] is not None and uses_of_runs[base] is not None
         else None
-        for place, base in enumerate(against)
+        for index, base in enumerate(against)
     )
     impact = max((abs(change) for change in changes if change is not None), default=0.0)
     return KernelRow(name, kind, categorise(kind, name), uses, changes, impact)
