@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.comparison.gate import DEFAULT_LIMIT, Verdict, hold_times
+from graphviz_dash.analysis.comparison.gate import DEFAULT_LIMIT, GatedFigure, Verdict, hold_times
 
 Floats = npt.NDArray[np.float64]
 SAMPLES = Path(__file__).parents[1] / "sample_traces"
@@ -84,7 +84,7 @@ def verdict(before: Floats, now: Floats) -> Verdict:
     """What the gate says about one series."""
     whole = [tuple(int(value) for value in series) for series in (before, now)]
     held = hold_times("run", "step_time", *whole, DEFAULT_LIMIT)
-    assert not isinstance(held, str)
+    assert isinstance(held, GatedFigure)
     return held.verdict
 
 

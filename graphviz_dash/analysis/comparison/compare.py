@@ -20,12 +20,11 @@ from graphviz_dash.analysis.metrics.low_confidence import low_confidence
 from graphviz_dash.analysis.prediction.evaluation import prediction_for
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.run import BASELINE_MODE
+from graphviz_dash.model.run import BASELINE_MODE, Experiment, Run
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.replays.replays import ReplayMatch
     from graphviz_dash.analysis.trace.steps import Step
-    from graphviz_dash.model.run import Experiment, Run
 
 
 def compare(
