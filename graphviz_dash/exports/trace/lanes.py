@@ -52,6 +52,23 @@ def event_places(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     return begin, begin + 2 * (after - own) - 1
 
 
+def event_places_of_lanes(start: Ints, end: Ints, lanes: list[Ints]) -> tuple[Ints, Ints]:
+    """:func:`event_places` of several lanes, one behind the other; ``lanes`` are positions of the
+    slices of each. The many that hold one slice each take no call of their own."""
+    counts = np.array([len(lane) for lane in lanes])
+    first = 2 * (np.cumsum(counts) - counts)
+    begin = np.repeat(first, counts)
+    end_places = begin + 1
+    at = first // 2
+    for lane in np.flatnonzero(counts > 1).tolist():
+        rows = lanes[lane]
+        own = slice(int(at[lane]), int(at[lane]) + len(rows))
+        begins, ends = event_places(start[rows], end[rows])
+        begin[own] = begins + first[lane]
+        end_places[own] = ends + first[lane]
+    return begin, end_places
+
+
 def _nesting(start: list[int], end: list[int]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which slices, taken in order, lie inside those taken before or apart from them."""
     fits = np.ones(len(start), dtype=np.bool_)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, TypeAlias
 
 import numpy as np
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
@@ -16,7 +16,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.exports.files import ExportSummary, replacing
 from graphviz_dash.exports.trace import protobuf
-from graphviz_dash.exports.trace.lanes import event_places
+from graphviz_dash.exports.trace.lanes import event_places_of_lanes
 from graphviz_dash.exports.trace.protobuf import (
     FieldColumn,
     Mask,
@@ -203,6 +203,7 @@ class _Writer:
         main.thread.tid = thread.tid
         main.thread.thread_name = thread.name
         self._put_descriptor(main)
+        tracked: list[_TrackedLane] = []
         for lane in thread.lanes:
             track = main
             if lane.overflow:
@@ -210,13 +211,15 @@ class _Writer:
                 track.name = f"{thread.name} {thread.tid}: overlapping"
                 _merge(track, f"overlapping {thread.tid}")
                 self._put_descriptor(track)
-            self._write_lane(lane, track.uuid, cpu)
+            tracked.append((lane, track.uuid))
+        self._write_lanes(tracked, cpu)
 
     def _write_device(self, device: DeviceTracks, parent: int, rank: int, gpu: _Coded) -> None:
         group = self._descriptor(self._next_uuid(), parent, rank)
         group.name = f"{device.name} ({device.model})" if device.model else device.name
         self._put_descriptor(group)
         self._write_counter(device.busy, group.uuid)
+        tracked: list[_TrackedLane] = []
         for stream_rank, stream in enumerate(device.streams, 1):
             for lane in stream.lanes:
                 track = self._descriptor(self._next_uuid(), group.uuid, stream_rank)
@@ -224,7 +227,8 @@ class _Writer:
                 # The lanes of one stream are shown as one track, as deep as what overlaps.
                 _merge(track, stream.name)
                 self._put_descriptor(track)
-                self._write_lane(lane, track.uuid, gpu)
+                tracked.append((lane, track.uuid))
+        self._write_lanes(tracked, gpu)
 
     def _write_counter(self, counter: Counter, parent: int) -> None:
         track = self._descriptor(self._next_uuid(), parent)
@@ -247,10 +251,29 @@ class _Writer:
 
     # -- Slices ---------------------------------------------------------------------------------
 
-    def _write_lane(self, lane: Lane, uuid: int, coded: _Coded) -> None:
-        table, count = coded.table, len(lane.rows)
-        self.overflowed += count if lane.overflow else 0
-        begin, end = event_places(table.start[lane.rows], table.end[lane.rows])
+    def _write_lanes(self, tracked: list[_TrackedLane], coded: _Coded) -> None:
+        """Writes the slices of lanes, small ones together: a million slices of one instant are a
+        million lanes, and a call for each would cost a millisecond."""
+        waiting: list[_TrackedLane] = []
+        rows = 0
+        for lane, uuid in tracked:
+            waiting.append((lane, uuid))
+            rows += len(lane.rows)
+            if rows >= _CHUNK:
+                self._write_together(waiting, coded)
+                waiting, rows = [], 0
+        if waiting:
+            self._write_together(waiting, coded)
+
+    def _write_together(self, tracked: list[_TrackedLane], coded: _Coded) -> None:
+        """Writes some lanes, one behind the other."""
+        table = coded.table
+        lanes = [lane.rows for lane, _ in tracked]
+        rows = np.concatenate(lanes)
+        uuids = np.repeat(np.array([uuid for _, uuid in tracked]), [len(lane) for lane in lanes])
+        count = len(rows)
+        self.overflowed += sum(len(lane.rows) for lane, _ in tracked if lane.overflow)
+        begin, end = event_places_of_lanes(table.start, table.end, lanes)
         events = np.empty(2 * count, dtype=np.int64)
         events[begin] = np.arange(count)
         events[end] = np.arange(count) + count
@@ -258,13 +281,18 @@ class _Writer:
             report((self.slices + at / 2) / self.expected)
             chosen = events[at : at + _CHUNK]
             begins = chosen < count
-            row = lane.rows[np.where(begins, chosen, chosen - count)]
+            position = np.where(begins, chosen, chosen - count)
+            row = rows[position]
             flows = coded.flows(row, begins)
             self.flow_marks += len(flows.data) // _FLOW_BYTES
             ts = np.where(begins, table.start[row], table.end[row])
-            self.target.write(_packets(ts, coded.event(row, begins, uuid), flows).data)
+            event = coded.event(row, begins, uuids[position])
+            self.target.write(_packets(ts, event, flows).data)
         self.slices += count
 
+
+_TrackedLane: TypeAlias = tuple[Lane, int]
+"""A lane and the uuid of its track."""
 
 _EVENT: Final = proto.TrackEvent
 _DEBUG: Final = proto.DebugAnnotation
@@ -286,8 +314,8 @@ class _Coded:
         self.arg_name = writer.arguments(arg.name for arg in table.args).tolist()
         self.arg_text = [writer.texts(arg.texts) for arg in table.args]
 
-    def event(self, row: Ints, begins: Mask, uuid: int) -> list[FieldColumn]:
-        """The fields of the events of ``row``; those of ends are few."""
+    def event(self, row: Ints, begins: Mask, uuids: Ints) -> list[FieldColumn]:
+        """The fields of the events of ``row`` on the tracks ``uuids``; those of ends are few."""
         every = np.ones(len(row), dtype=np.bool_)
         table = self.table
         parts = [
@@ -295,7 +323,7 @@ class _Coded:
             protobuf.varints(
                 np.where(begins, _EVENT.TYPE_SLICE_BEGIN, _EVENT.TYPE_SLICE_END), every
             ),
-            constant(_field(_EVENT.TRACK_UUID_FIELD_NUMBER, uuid), every),
+            *_track_fields(uuids, every),
             constant(tag(_EVENT.NAME_IID_FIELD_NUMBER, Wire.VARINT), begins),
             protobuf.varints(self.name[table.name[row]], begins),
             constant(tag(_EVENT.CATEGORY_IIDS_FIELD_NUMBER, Wire.VARINT), begins),
@@ -332,6 +360,14 @@ class _Coded:
         )
         data[:, _FLOW_BYTES - 8 :] = ids.astype("<u8").view(np.uint8).reshape(-1, 8)
         return Ragged(data.ravel(), count * _FLOW_BYTES)
+
+
+def _track_fields(uuids: Ints, every: Mask) -> list[FieldColumn]:
+    """The track of each event; nearly always it is one for all."""
+    if uuids[0] == uuids[-1]:  # lanes stand one behind the other
+        return [constant(_field(_EVENT.TRACK_UUID_FIELD_NUMBER, int(uuids[0])), every)]
+    head = constant(tag(_EVENT.TRACK_UUID_FIELD_NUMBER, Wire.VARINT), every)
+    return [head, protobuf.varints(uuids, every)]
 
 
 def _ranges(first: Ints, count: Ints) -> Ints:

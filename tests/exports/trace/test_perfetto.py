@@ -8,15 +8,17 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf import text_format
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.nodes.node_table import node_table
 from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.files import ExportSummary
-from graphviz_dash.exports.trace import scene
+from graphviz_dash.exports.trace import perfetto, scene
 from graphviz_dash.exports.trace.chrome import export_chrome
 from graphviz_dash.exports.trace.perfetto import export_perfetto
 from graphviz_dash.exports.trace.perfetto_check import check_trace
@@ -340,6 +342,28 @@ class TestNative:
         whole = export_perfetto(toy, tmp_path / "a.pftrace").path.read_bytes()
         monkeypatch.setattr("graphviz_dash.exports.trace.perfetto._CHUNK", 7)
         assert export_perfetto(toy, tmp_path / "b.pftrace").path.read_bytes() == whole
+
+    def test_slices_of_one_instant_are_written_together(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A lane each, and no call for each: a million of them must end."""
+        trace = TraceBuilder()
+        for number in range(3_000):
+            trace.kernel(f"k{number % 7}", 1_000, 500 + number % 3, correlation=None)
+        encoded: list[int] = []
+        encode = perfetto._packets
+
+        def counting(ts: Ints, *columns: Any) -> Any:
+            encoded.append(len(ts))
+            return encode(ts, *columns)
+
+        monkeypatch.setattr(perfetto, "_packets", counting)
+        summary, read = _native(_with_trace(tmp_path, trace), tmp_path)
+        assert (summary.slices, summary.overflowed) == (3_000, 2_999)
+        assert check_trace(summary.path).problems == []
+        assert len(read.of("eager", "kernel")) == 3_000
+        assert sum(encoded) == 6_000 + summary.counters
+        assert len(encoded) < 10
 
     def test_lanes_of_one_stream_are_merged_into_one_track(self, tmp_path: Path) -> None:
         trace = TraceBuilder()
