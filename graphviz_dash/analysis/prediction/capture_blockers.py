@@ -17,7 +17,11 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, work_signature
+from graphviz_dash.analysis.prediction.eager_step import (
+    EagerStep,
+    steps_of_other_work,
+    work_signature,
+)
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.intervals import Nesting
 from graphviz_dash.analysis.trace.lanes import link_launches
@@ -312,8 +316,8 @@ def _spans(table: object) -> tuple[Ints, Ints]:
 
 def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     """Steps whose work is not that of the others, by the first item at which they part."""
-    others = sorted(set(range(len(step.steps))).difference(step.matching))
-    unlike = [index for index in others if len(step.steps[index].gpu_rows)]
+    # Another choice of streams is no difference: a graph keeps those of its capture.
+    unlike = steps_of_other_work(trace, step)
     if not unlike:
         return
     usual = work_signature(trace, step.steps[step.matching[0]])
@@ -331,7 +335,7 @@ def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     if (launch >= 0).all():
         origin = Origins(near(trace, shown.start, shown.end), launch).origin(0, _METHOD, 1.0)
     same_work = [look[:2] for look in usual.looks] == [look[:2] for look in other.looks]
-    only_first = unlike == [0]
+    only_first = unlike == (0,)
     yield Blocker(
         rule=RULES[RuleId.CHANGING_SHAPE if same_work else RuleId.CONTROL_FLOW],
         certain=not only_first,

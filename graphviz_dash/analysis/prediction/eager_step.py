@@ -114,7 +114,7 @@ def eager_step(trace: Trace, traced_steps: tuple[Step, ...] | None = None) -> Ea
         )
     calls = _Calls(trace)
     work = _Work(trace)
-    read = [_Read(work, step, calls) for step in traced_steps]
+    read = [_Read(work, step, calls, at) for at, step in enumerate(traced_steps)]
     filled = [step_read for step_read in read if len(step_read.rows)]
     if not filled:
         return _no_step("none of its steps launched work on the GPU")
@@ -187,7 +187,8 @@ class _Work:
 class _Read:
     """One step's work in the order of launch; what has no known launch by its start."""
 
-    def __init__(self, work: _Work, step: Step, calls: _Calls) -> None:
+    def __init__(self, work: _Work, step: Step, calls: _Calls, position: int) -> None:
+        self.position = position  # among the steps; their own numbers may repeat
         rows = step.gpu_rows
         begin = work.begin[rows]
         call = calls.of_row[rows]
@@ -226,11 +227,10 @@ def _typical(
     )
     duration = _medians([read.duration for read in reads])
     after, waits = _after(first, calls)
-    numbers = {step.index: index for index, step in enumerate(traced_steps)}
     return EagerStep(
         method=first.step.method,
         steps=traced_steps,
-        matching=tuple(numbers[read.step.index] for read in reads),
+        matching=tuple(read.position for read in reads),
         rows=rows,
         launches=first.call,
         kind=tuple(gpu["kind"].gather(rows).to_list()),
@@ -423,9 +423,26 @@ class WorkSignature:
     launches: Ints
 
 
+def steps_of_other_work(trace: Trace, step: EagerStep) -> tuple[int, ...]:
+    """Indices of the steps of ``trace`` that ran other work than the typical ``step``, or the same
+    in another order, whatever the streams; those without work are left out."""
+    work, calls = _Work(trace), _Calls(trace)
+
+    def looks(position: int) -> Ints:
+        return work.looks[_Read(work, step.steps[position], calls, position).rows]
+
+    usual = looks(step.matching[0])
+    others = sorted(set(range(len(step.steps))).difference(step.matching))
+    return tuple(
+        position
+        for position in others
+        if len(step.steps[position].gpu_rows) and not np.array_equal(looks(position), usual)
+    )
+
+
 def work_signature(trace: Trace, step: Step) -> WorkSignature:
     """The work of any step of the trace, to be compared with another one's."""
-    read = _Read(_Work(trace), step, _Calls(trace))
+    read = _Read(_Work(trace), step, _Calls(trace), 0)
     columns = [
         trace.gpu["kind"].gather(read.rows).to_list(),
         trace.gpu["name"].gather(read.rows).to_list(),

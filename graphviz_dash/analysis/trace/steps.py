@@ -44,7 +44,7 @@ class Step:
     """One step; instants in ns since the trace's origin."""
 
     index: int
-    """Number of the step in the trace, from 0."""
+    """Number of the step as its range has it; its place in time, from 0, where numbers repeat."""
     start: int
     """Begin of the step on the CPU."""
     end: int
@@ -155,6 +155,10 @@ def _ranges(trace: Trace) -> tuple[Ints, Ints, Ints, StepMethod]:
             index = np.array([number for number, _ in numbers], dtype=np.int64)
             rows = np.array([row for _, row in numbers], dtype=np.int64)
             order = np.argsort(begin[rows], kind="stable")
+            if len(np.unique(index)) < len(index):
+                # Two traces in one, or a profiler started twice: known by their place in time.
+                index = np.empty(len(order), dtype=np.int64)
+                index[order] = np.arange(len(order))
             return index[order], begin[rows][order], stop[rows][order], method
     zero = np.zeros(1, dtype=np.int64)
     whole = np.array([trace.info.end_ns], dtype=np.int64)

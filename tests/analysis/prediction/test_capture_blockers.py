@@ -185,3 +185,22 @@ def test_other_sizes_of_the_same_work_are_changing_shapes(tmp_path: Path) -> Non
     assert isinstance(step, EagerStep)
     (found,) = capture_blockers(read, step)
     assert found.rule.id is RuleId.CHANGING_SHAPE
+
+
+@pytest.mark.parametrize("numbers", [(0, 1, 2), (0, 0, 0)])
+def test_a_step_on_another_stream_is_the_same_work(
+    tmp_path: Path, numbers: tuple[int, ...]
+) -> None:
+    trace = TraceBuilder()
+    for place, number in enumerate(numbers):
+        at = place * STEP_NS
+        for launch, stream in enumerate((7, 13 if place == 1 else 7)):
+            correlation = trace.runtime("cudaLaunchKernel", at + 1_000 + 9_000 * launch, 4_000)
+            begin = at + 7_000 + 9_000 * launch
+            trace.kernel("gemm", begin, 2_000, correlation=correlation, stream=stream)
+        trace.annotation(f"{STEP}{number}", at, 100_000)
+    read = read_trace(trace.write(tmp_path / "trace.json"))
+    step = eager_step(read)
+    assert isinstance(step, EagerStep)
+    assert step.matching == (0, 2)
+    assert capture_blockers(read, step) == ()

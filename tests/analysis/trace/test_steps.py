@@ -16,6 +16,15 @@ def names(frames: Frames) -> list[list[str]]:
     return [[gpu[row] for row in step.gpu_rows] for step in steps(trace)]
 
 
+def test_steps_whose_numbers_repeat_are_known_by_their_place() -> None:
+    frames = Frames()
+    for at, number in enumerate((3, 4, 3, 4)):
+        frames.step(number, 100 * at, 100 * at + 100)
+        frames.kernel(f"k{at}", launched=100 * at + 10, ts=100 * at + 20, dur=5)
+    assert [step.index for step in steps(frames.trace())] == [0, 1, 2, 3]
+    assert names(frames) == [["k0"], ["k1"], ["k2"], ["k3"]]
+
+
 class TestWhoseWork:
     def test_work_belongs_to_the_step_that_launched_it(self) -> None:
         # The clocks of CPU and GPU do not agree: the first kernel of step 1 seems to begin before
