@@ -19,8 +19,9 @@ from pathlib import Path
 
 import torch
 
-from collectors.program.files import Settings
-from collectors.program.recorder import KEPT, ProgramRecorder
+from collectors.program.files import ProcessFolder, Settings
+from collectors.program.process_watcher import ProcessWatcher
+from collectors.program.recorder import KEPT
 
 CALLS = 400
 GOAL = 1.02
@@ -92,8 +93,8 @@ def loop_ns(graph: torch.cuda.CUDAGraph) -> float:
 def recorder_on(graph: torch.cuda.CUDAGraph, build: Callable[[], object], settle: bool) -> Iterator:
     """The recorder with ``graph`` known to it: captured anew inside, as a program would."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        recorder = ProgramRecorder(Settings(skip=0, window=0), Path(folder))
-        stack.enter_context(recorder.recording())
+        watcher = ProcessWatcher(Settings(skip=0, window=0), ProcessFolder(Path(folder)))
+        stack.enter_context(watcher.watching())
         captured = build()
         if settle:
             for _ in range(KEPT + 10):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -12,12 +11,17 @@ import torch
 from cuda.bindings import driver
 
 from collectors.driver.topology import call
+from collectors.nvidia_smi import driver_version
 from graphviz_dash.errors import MissingRequirementError
 from graphviz_dash.model.run import Environment, Gpu
 
 
-def read_environment() -> Environment:
+def read_environment(*, start_processes: bool = True) -> Environment:
     """The current CUDA device, the software and the CPU.
+
+    Args:
+        start_processes: whether nvidia-smi may be asked. A program that is not ours would notice
+            a child of ours; the version of the driver is None then where the system does not say.
 
     Raises:
         MissingRequirementError: torch sees no CUDA device.
@@ -41,7 +45,7 @@ def read_environment() -> Environment:
             multiprocessors=properties.multi_processor_count,
         ),
         gpu_count=torch.cuda.device_count(),
-        driver=_driver_version(),
+        driver=driver_version() if start_processes else _loaded_driver(),
         cuda_driver=_dotted(call(driver.cuDriverGetVersion)),
         cuda_runtime=torch.version.cuda,
         cupti=_package("nvidia-cuda-cupti", "nvidia-cuda-cupti-cu13", "nvidia-cuda-cupti-cu12"),
@@ -85,25 +89,18 @@ def _package(*names: str) -> str | None:
     return None
 
 
-def _driver_version() -> str | None:
+def _loaded_driver() -> str | None:
+    """The version of the driver that Linux has loaded, the one that nvidia-smi prints."""
     try:
-        answer = subprocess.run(
-            ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
+        return Path("/sys/module/nvidia/version").read_text(encoding="ascii").strip()
+    except OSError:
         return None
-    lines = answer.stdout.split()
-    return lines[0] if lines else None
 
 
 def _cpu_name() -> str:
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return platform.processor() or platform.machine()
+        return platform.machine()
     names = [line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line]
     return names[0] if names else platform.machine()

@@ -29,6 +29,7 @@ from collectors.doctor.events import Event, StepLog
 from collectors.doctor.places import Spot, spot_of
 from collectors.doctor.requests import REPORT_FILE, ProgramSettings
 from collectors.doctor.watch import Watch, relaxed
+from collectors.program.guard import Guard
 from collectors.program.hooks import OutermostCalls, optimizer_steps
 from collectors.program.launcher import scratch_folder, settings
 from graphviz_dash.model.doctor import (
@@ -258,12 +259,13 @@ class _Steps:
         self._done = False
         self._open: tuple[Watch, ExitStack] | None = None
         self._hooks = ExitStack()
-        self._calls = OutermostCalls(self._called)
+        self._guard = Guard()
+        self._calls = OutermostCalls(self._called, self._guard)
         self._first_optimizer: int | None = None
 
     def install(self) -> None:
         """Begins to listen to torch."""
-        self._hooks.enter_context(optimizer_steps(self._optimizer_stepped))
+        self._hooks.enter_context(optimizer_steps(self._optimizer_stepped, self._guard))
         self._calls.start()
         self._hooks.callback(self._calls.stop)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from collectors.machine import WORKER
+from collectors.nvidia_smi import driver_version
 from collectors.program.files import (
     CAPTURE_TRACE_FILE,
     ENVIRONMENT_FILE,
@@ -19,11 +20,14 @@ from collectors.program.files import (
     GRAPHS_FOLDER,
     IDENTITY_FILE,
     MEMORY_FILE,
+    PROBLEMS_FILE,
     STATE_FILE,
     TRACE_FILE,
     Identity,
+    Problems,
+    ProcessFolder,
 )
-from collectors.program.launcher import ProgramExit
+from collectors.program.launcher import signal_name
 from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
@@ -61,7 +65,7 @@ class Program:
 
 
 def check_free(output: Path, name: str) -> Path:
-    """The place of the run ``name`` in the experiment ``output``.
+    """Where the run ``name`` of the experiment ``output`` will lie.
 
     Raises:
         InputError: the name is no name of a folder, or something is there already.
@@ -76,23 +80,23 @@ def check_free(output: Path, name: str) -> Path:
     return target
 
 
-def write_runs(
-    scratch: Path, output: Path, name: str, program: Program, ended: ProgramExit
-) -> tuple[Path, ...]:
+def write_runs(scratch: Path, output: Path, name: str, program: Program) -> tuple[Path, ...]:
     """Writes a bundle for each process of the program in which something was seen.
 
-    One process is ``output/name``; with torchrun's ranks each is ``output/name-rank<k>``.
+    One process is ``output/name``; with torchrun's ranks each is ``output/name-rank<k>``, and what
+    else would have the name of another gets a number: ``output/name-2``.
 
     Raises:
         GraphvizDashError: the disk refuses, or the environment cannot be read.
     """
-    folders = [scratch / str(process.pid) for process in ended.processes]
-    seen = [folder for folder in folders if _saw_something(folder)]
+    folders = [folder for folder in ProcessFolder.all_in(scratch) if _saw_something(folder)]
+    names: Counter[str] = Counter()
     targets = []
-    for number, folder in enumerate(seen):
-        rank = _read(folder / IDENTITY_FILE, Identity).rank if len(seen) > 1 else None
-        suffix = f"-rank{rank}" if rank is not None else f"-{number + 1}" if number else ""
-        target = check_free(output, name + suffix)
+    for folder in folders:
+        rank = _read(folder / IDENTITY_FILE, Identity).rank if len(folders) > 1 else None
+        own = name if rank is None else f"{name}-rank{rank}"
+        names[own] += 1
+        target = check_free(output, own if names[own] == 1 else f"{own}-{names[own]}")
         write_run(folder, target, program)
         targets.append(target)
     return tuple(targets)
@@ -111,17 +115,18 @@ def write_run(folder: Path, target: Path, program: Program) -> None:
     Raises:
         GraphvizDashError: the disk refuses, or the environment cannot be read.
     """
-    state = _read(folder / STATE_FILE, Recording)
-    state = msgspec.structs.replace(state, exit_code=program.returncode)
     identity = _read(folder / IDENTITY_FILE, Identity)
-    failures = _failures(folder, program)
+    returncode = None if identity.forked else program.returncode
+    graphs = _graphs(folder)
+    state = _state(folder, graphs, returncode)
+    failures = _failures(folder, returncode)
     trace = folder / TRACE_FILE
     try:
         with BundleWriter(target) as writer:
             writer.add(parts.RECORDING, state)
             if (folder / MEMORY_FILE).exists():
                 writer.add(parts.MEMORY, _read(folder / MEMORY_FILE, MemoryUse))
-            for graph in _graphs(folder):
+            for graph in graphs:
                 writer.add_graph(graph)
             if (folder / CAPTURE_TRACE_FILE).exists():
                 writer.add_trace(FileRole.CAPTURE_TRACE, folder / CAPTURE_TRACE_FILE)
@@ -149,7 +154,7 @@ def write_run(folder: Path, target: Path, program: Program) -> None:
                     status="failed" if failures else "complete",
                     failures=failures,
                     absent=_absent(state, folder, traced),
-                    environment=_environment(folder),
+                    environment=_environment(folder, identity),
                     files=(),
                 )
             )
@@ -169,11 +174,27 @@ def _graphs(folder: Path) -> tuple[CapturedGraph, ...]:
     return tuple(_read(file, CapturedGraph) for file in sorted(files, key=order))
 
 
-def _failures(folder: Path, program: Program) -> tuple[Failure, ...]:
+def _state(folder: Path, graphs: tuple[CapturedGraph, ...], returncode: int | None) -> Recording:
+    """What the recorder saw; a graph whose file could not be written counts as not read."""
+    state = _read(folder / STATE_FILE, Recording)
+    written = {graph.id for graph in graphs}
+    return msgspec.structs.replace(
+        state,
+        exit_code=returncode,
+        graphs=tuple(
+            graph
+            if not graph.nodes or graph.graph in written
+            else msgspec.structs.replace(graph, nodes=None, problem="it could not be written")
+            for graph in state.graphs
+        ),
+    )
+
+
+def _failures(folder: Path, returncode: int | None) -> tuple[Failure, ...]:
     if (folder / FAILURE_FILE).exists():
         return (_read(folder / FAILURE_FILE, Failure),)
-    if program.returncode is not None and program.returncode < 0:
-        died = f"the program was ended by {signal.Signals(-program.returncode).name}"
+    if returncode is not None and returncode < 0:
+        died = f"the program was ended by {signal_name(-returncode)}"
         return (Failure(Pass.RECORDED, "ProcessDied", died, None, ""),)
     return ()
 
@@ -189,6 +210,10 @@ def _absent(state: Recording, folder: Path, traced: bool) -> tuple[Absent, ...]:
         facts.append(Absent(Fact.TRACED_PASS, _why_untraced(state)))
     if not (folder / MEMORY_FILE).exists():
         facts.append(Absent(Fact.MEMORY, "the program did not live to the end of its recording"))
+    if (folder / PROBLEMS_FILE).exists():
+        problems = _read(folder / PROBLEMS_FILE, Problems)
+        reason = f"the recorder failed {problems.errors} times, first: {problems.first}"
+        facts.append(Absent(Fact.WHOLE_RECORDING, reason))
     return tuple(facts)
 
 
@@ -203,7 +228,7 @@ def _why_untraced(state: Recording) -> str:
     )
 
 
-def _environment(folder: Path) -> Environment:
+def _environment(folder: Path, identity: Identity) -> Environment:
     file = folder / ENVIRONMENT_FILE
     if not file.exists():
         # The program was killed before it was asked; the machine is still the same.
@@ -212,7 +237,13 @@ def _environment(folder: Path) -> Environment:
         if asked.returncode != 0:
             line = (asked.stderr.strip() or "no answer").splitlines()[-1]
             raise GraphvizDashError(printable(f"The machine could not be described: {line}"))
-    return _read(file, Environment)
+    environment = _read(file, Environment)
+    return msgspec.structs.replace(
+        environment,
+        driver=environment.driver or driver_version(),
+        torch=identity.torch,
+        python=identity.python,
+    )
 
 
 def _read(file: Path, kind: type[T]) -> T:

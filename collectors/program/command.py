@@ -15,6 +15,8 @@ from collectors.program.session import HOOK
 from graphviz_dash.bundle.staging import Staging, remove_leftovers
 from graphviz_dash.errors import GraphvizDashError
 
+_NOTHING_SEEN = "it captured no graph, and nothing in it looked like a step"
+
 NEEDS = ("graphviz_dash", "collectors", "msgspec", "numpy", "torch", "cuda")
 """What the Python of the program must have for the recorder."""
 
@@ -59,12 +61,21 @@ def record_program(
     with Staging(request.output, "record") as staging:
         text = msgspec.json.encode(settings).decode()
         ended = run_program(request.program, HOOK, text, staging.path)
+        refusal = _refusal(staging.path)
         program = Program(request.typed, program_name(request.program), ended.returncode)
-        written = write_runs(staging.path, request.output, request.name, program, ended)
+        written = write_runs(staging.path, request.output, request.name, program)
     if not written:
-        why = why_unwatched(ended) or "it captured no graph, and nothing in it looked like a step"
-        report(f"Nothing was recorded: {why}.")
+        report(f"Nothing was recorded: {refusal or why_unwatched(ended) or _NOTHING_SEEN}.")
     return written, ended.returncode
+
+
+def _refusal(scratch: Path) -> str | None:
+    """Why the recorder could not write into ``scratch``; None where it can be written into."""
+    try:
+        (scratch / "last").write_bytes(bytes(1 << 16))
+    except OSError as error:
+        return f"{scratch.parent} could not be written into ({error.strerror or error})"
+    return None
 
 
 def finish(returncode: int, written: bool) -> int:

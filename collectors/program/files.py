@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+import os
+import time
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
@@ -15,14 +18,33 @@ FAILURE_FILE: Final = "failure.json"
 TRACE_FILE: Final = "trace.json.gz"
 CAPTURE_TRACE_FILE: Final = "capture.json.gz"
 IDENTITY_FILE: Final = "identity.json"
+PROBLEMS_FILE: Final = "problems.json"
 GRAPHS_FOLDER: Final = "graphs"
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Which process of the program this is: rank and ranks are torchrun's, None outside of it."""
+    """Which process of the program this is."""
 
     rank: int | None
+    """torchrun's number of it; None outside of torchrun."""
     group: RankGroup | None
+    """torchrun's ranks; None outside of torchrun."""
+    torch: str
+    """The version of the torch that it imported."""
+    python: str
+    """The version of its Python."""
+    forked: bool = False
+    """Whether it was forked from another process of the program, so that nobody has seen its exit
+    code."""
+
+
+class Problems(msgspec.Struct, frozen=True):
+    """What went wrong in the recorder and was kept from the program."""
+
+    errors: int
+    """How often."""
+    first: str
+    """The kind of the first error, and where it came from."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -35,3 +57,62 @@ class Settings(msgspec.Struct, frozen=True):
     skip: int
     window: int
     attribute: bool = False
+
+
+class ProcessFolder:
+    """What one process of the program leaves behind: JSON files, each whole or not there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.refusals = 0
+        """Writes that the system refused."""
+        self.first_refusal: str | None = None
+        """Why the first of them was."""
+        (path / GRAPHS_FOLDER).mkdir()
+
+    @classmethod
+    def new(cls, scratch: Path) -> ProcessFolder:
+        """One in ``scratch`` for this process, named by process and time: a program that executes
+        itself again keeps its process. OSError where it cannot be made."""
+        path = scratch / f"{os.getpid()}-{time.time_ns()}"
+        path.mkdir()
+        return cls(path)
+
+    @staticmethod
+    def all_in(scratch: Path) -> list[Path]:
+        """Those that were left in ``scratch``, by the time at which they began."""
+        return sorted(
+            (file.parent for file in scratch.glob(f"*-*/{IDENTITY_FILE}")),
+            key=lambda folder: int(folder.name.partition("-")[2]),
+        )
+
+    def put(self, name: str, content: msgspec.Struct) -> None:
+        """Writes the file ``name``, unless that is refused: the disk is full, or the command that
+        asked for it is gone. The program goes on without us then."""
+        file = self.path / name
+        part = file.with_name(f".{file.name}")
+        try:
+            part.write_bytes(encoded(content))
+            part.replace(file)
+        except OSError as error:
+            self.refusals += 1
+            if self.first_refusal is None:
+                self.first_refusal = f"{name}: {error.strerror or error}"
+
+
+def encoded(content: msgspec.Struct) -> bytes:
+    """``content`` as JSON, with what no JSON can hold (bytes of paths that are no text) escaped."""
+    try:
+        return msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_plain(msgspec.to_builtins(content)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -15,17 +15,21 @@ from typing import Any, TypeAlias
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from collectors.program.guard import Guard, hide_frame
+
 Callback: TypeAlias = Callable[[Any], None]
 
 
 @contextmanager
-def optimizer_steps(on_step: Callback) -> Iterator[None]:
-    """While it lasts, ``on_step`` gets each optimizer whose step has just returned."""
+def optimizer_steps(on_step: Callback, guard: Guard) -> Iterator[None]:
+    """While it lasts, ``on_step`` gets each optimizer whose step has just returned; ``guard`` keeps
+    what it raises from the program."""
 
     def stepped(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         # The compiler takes the constant and drops the rest, so that it compiles what it would.
         if not torch.compiler.is_compiling():
-            on_step(optimizer)
+            with guard:
+                on_step(optimizer)
 
     handle = register_optimizer_step_post_hook(stepped)
     try:
@@ -44,71 +48,97 @@ class OutermostCalls:
 
     _SETTLED = 4
 
-    def __init__(self, on_call: Callback) -> None:
+    def __init__(self, on_call: Callback, guard: Guard) -> None:
+        self._guard = guard
         self._on_call = on_call
         self._local = threading.local()
         self._original = torch.nn.Module.__call__
         self._last = 0
         self._in_a_row = 0
-        self._narrowed: type | None = None
-        self._entries: list[tuple[Any, str, Any]] = []
+        self._narrowed: tuple[Any, Callable[..., Any]] | None = None
+        self._entries: list[tuple[Any, str, Any, Any]] = []
+        self._call_module = self._wrapper()
         self._stopped = False
 
     def start(self) -> None:
         """Begins to watch."""
-        torch.nn.Module.__call__ = self._wrapper()
+        torch.nn.Module.__call__ = self._call_module
         for holder, name in ((torch, "compile"), (torch.export, "export")):
-            self._entries.append((holder, name, getattr(holder, name)))
-            setattr(holder, name, self._giving_way(getattr(holder, name)))
+            original = getattr(holder, name)
+            ours = self._giving_way(original)
+            self._entries.append((holder, name, original, ours))
+            setattr(holder, name, ours)
 
     def stop(self) -> None:
         """Puts everything back; may be called again."""
         if self._stopped:
             return
         self._stopped = True
-        torch.nn.Module.__call__ = self._original
+        # What the program has put over ours stays, and finds ours, which passes on.
+        if torch.nn.Module.__call__ is self._call_module:
+            torch.nn.Module.__call__ = self._original
         if self._narrowed is not None:
-            del self._narrowed.__call__
-        for holder, name, original in self._entries:
-            setattr(holder, name, original)
+            kind, ours = self._narrowed
+            if vars(kind).get("__call__") is ours:
+                del kind.__call__
+        for holder, name, original, ours in self._entries:
+            if getattr(holder, name) is ours:
+                setattr(holder, name, original)
 
-    def _wrapper(self) -> Callable[..., Any]:
+    def _wrapper(self, kind: Any = None) -> Callable[..., Any]:
+        """What stands in for ``Module.__call__``, or before the ``__call__`` of one class."""
         original, local, outermost = self._original, self._local, self._outermost
 
         def call_module(module: Any, *args: Any, **kwargs: Any) -> Any:
-            if getattr(local, "inside", False):
-                return original(module, *args, **kwargs)
-            local.inside = True
+            inside = getattr(local, "inside", False)
             try:
-                outermost(module)
-                return original(module, *args, **kwargs)
+                if not inside:
+                    local.inside = True
+                    outermost(module)
+                if kind is None:
+                    return original(module, *args, **kwargs)
+                # What a base class, or the program for all modules, has put there by now.
+                return super(kind, module).__call__(*args, **kwargs)  # type: ignore[misc]
+            except BaseException as error:
+                hide_frame(error)
+                raise
             finally:
-                local.inside = False
+                if not inside:
+                    local.inside = False
 
         return call_module
 
     def _outermost(self, module: Any) -> None:
         if self._stopped:
             return
-        self._on_call(module)
-        self._in_a_row = self._in_a_row + 1 if id(module) == self._last else 1
-        self._last = id(module)
-        if self._in_a_row >= self._SETTLED and self._narrowed is None:
-            self._narrow(type(module))
+        with self._guard:
+            self._on_call(module)
+            self._in_a_row = self._in_a_row + 1 if id(module) == self._last else 1
+            self._last = id(module)
+            if self._in_a_row >= self._SETTLED and self._narrowed is None:
+                self._narrow(type(module))
 
     def _narrow(self, kind: type) -> None:
         """Leaves all modules alone but those of one class: the inner ones cost nothing then."""
+        if torch.nn.Module.__call__ is not self._call_module:
+            return
         torch.nn.Module.__call__ = self._original
         if "__call__" in vars(kind) or kind is torch.nn.Module:
             return
-        self._narrowed = kind
-        setattr(kind, "__call__", self._wrapper())  # noqa: B010  # a class, which mypy guards
+        self._narrowed = kind, self._wrapper(kind)
+        setattr(kind, "__call__", self._narrowed[1])  # noqa: B010  # a class, which mypy guards
 
     def _giving_way(self, entry: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(entry)
         def compile_without_us(*args: Any, **kwargs: Any) -> Any:
-            self.stop()
-            return entry(*(self._bare(arg) for arg in args), **kwargs)
+            with self._guard:
+                self.stop()
+                args = tuple(self._bare(arg) for arg in args)
+            try:
+                return entry(*args, **kwargs)
+            except BaseException as error:
+                hide_frame(error)
+                raise
 
         return compile_without_us
 

@@ -54,7 +54,7 @@ class PythonProcess(msgspec.Struct, frozen=True):
 @dataclass(frozen=True)
 class ProgramExit:
     """How the program ended: its exit code, or the negative number of the signal that killed it,
-    and the Python processes that were hooked, in the order of their ids."""
+    and the Python processes that were hooked, in the order in which they began."""
 
     returncode: int
     processes: tuple[PythonProcess, ...]
@@ -70,8 +70,8 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
         command: program and arguments, as a shell would have split them.
         hook: ``module:function``; called without arguments right after ``import torch``, in the
             importing thread. It reads :func:`settings` and :func:`scratch_folder`. A module
-            missing in that Python is noted in the result; what the function itself raises reaches
-            the program, so it should raise nothing. It is not called in forked children.
+            missing in that Python, or what else the function raises, is noted in the result. It is
+            called again in a child that imports torch, not in those that are forked later.
         settings: any text for the hook.
         scratch: an existing folder where the hooks may leave files.
 
@@ -80,11 +80,9 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
     """
     notes = scratch / "processes"
     notes.mkdir(exist_ok=True)
-    environment = os.environ | {HOOK: hook, SETTINGS: settings, SCRATCH: str(scratch.resolve())}
-    before = os.environ.get("PYTHONPATH")
-    environment["PYTHONPATH"] = os.pathsep.join([str(_INJECTED), *([before] if before else [])])
     try:
         with _signals_held() as passed_to:
+            environment = hooked_environment(hook, settings, scratch)
             process = subprocess.Popen(_runnable(command), env=environment)
             passed_to.append(process)
             returncode = process.wait()
@@ -93,9 +91,17 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
         raise InputError(command[0], problem, "an executable program") from error
     processes = tuple(
         msgspec.json.decode(note.read_bytes(), type=PythonProcess)
-        for note in sorted(notes.glob("*.json"), key=lambda note: int(note.stem))
+        for note in sorted(notes.glob("*.json"), key=lambda note: int(note.stem.partition("-")[2]))
     )
     return ProgramExit(returncode, processes)
+
+
+def hooked_environment(hook: str, settings: str, scratch: Path) -> dict[str, str]:
+    """The variables with which each Python of a program calls ``hook``; see :func:`run_program`."""
+    environment = os.environ | {HOOK: hook, SETTINGS: settings, SCRATCH: str(scratch.resolve())}
+    before = os.environ.get("PYTHONPATH")
+    environment["PYTHONPATH"] = os.pathsep.join([str(_INJECTED), *([before] if before else [])])
+    return environment
 
 
 def settings() -> str:
@@ -130,11 +136,19 @@ def end_like(returncode: int) -> int:
     # The program has left its core file already, if it was to leave one.
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
-    number = signal.Signals(-returncode)
+    number = -returncode
     if number not in (signal.SIGKILL, signal.SIGSTOP):
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     return 128 + number
+
+
+def signal_name(number: int) -> str:
+    """``SIGTERM`` for 15; real-time signals have a number only."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _runnable(command: Sequence[str]) -> list[str]:

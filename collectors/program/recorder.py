@@ -1,21 +1,22 @@
-"""The recorder inside a program: counts, reads and times what it does with graphs, and writes that
-into a folder as it goes, so that a program that is killed leaves what was seen of it.
+"""The recorder of one process of a program: counts, reads and times what it does with graphs, and
+writes that into a folder as it goes, so that a program that is killed leaves what was seen of it.
+
+:class:`collectors.program.process_watcher.ProcessWatcher` stands between it and the program.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-import msgspec
 import torch
 
 from collectors.allocator.statistics import memory_use
@@ -30,14 +31,19 @@ from collectors.program.files import (
     GRAPHS_FOLDER,
     IDENTITY_FILE,
     MEMORY_FILE,
+    PROBLEMS_FILE,
     STATE_FILE,
     TRACE_FILE,
     Identity,
+    Problems,
+    ProcessFolder,
     Settings,
 )
+from collectors.program.flusher import Flusher
+from collectors.program.guard import Guard
 from collectors.program.hooks import OutermostCalls, optimizer_steps
 from collectors.program.steps import StepClock
-from collectors.program.watch import Seen, read_open_capture, watching
+from collectors.program.watch import ReplayCounter, attach, read_open_capture
 from collectors.program.window import CaptureSession, TracedWindow
 from collectors.ranks import kept_settings
 from graphviz_dash.errors import GraphvizDashError
@@ -56,7 +62,7 @@ _CALLERS: Final = 8
 class _Capture:
     """What is known of one capture."""
 
-    seen: Seen
+    counter: ReplayCounter
     """Counts its replays."""
     captured_at: tuple[str, ...]
     """``file:line`` of the calls that led to it, innermost first."""
@@ -85,15 +91,22 @@ class _Capture:
 
 
 class ProgramRecorder:
-    """Records this process into ``folder``, which exists and is empty, while :meth:`recording`."""
+    """Records this process into ``folder``, from :meth:`start` to :meth:`finish`.
 
-    def __init__(self, settings: Settings, folder: Path) -> None:
+    ``earlier`` counts the replays of graphs whose captures it has not seen. Errors of hooks into
+    torch and of the thread that writes go to ``guard``; those of the methods are the caller's.
+    """
+
+    def __init__(
+        self, settings: Settings, folder: ProcessFolder, earlier: ReplayCounter, guard: Guard
+    ) -> None:
         self._settings = settings
         self._folder = folder
+        self._guard = guard
         self._clock = StepClock(self._step_ended, self._step_began)
-        self._window = TracedWindow(settings.window, folder / TRACE_FILE)
-        self._attributing = CaptureSession(settings.attribute, folder / CAPTURE_TRACE_FILE)
-        self._earlier = Seen("earlier", None)
+        self._window = TracedWindow(settings.window, folder.path / TRACE_FILE)
+        self._attributing = CaptureSession(settings.attribute, folder.path / CAPTURE_TRACE_FILE)
+        self._earlier = earlier
         self._captures: dict[str, _Capture] = {}
         self._open: list[_Capture] = []
         self._times: list[int] = []
@@ -101,45 +114,51 @@ class ProgramRecorder:
         self._since_capture = 0
         self._last: int | None = None
         self._profiler_seen = False
+        self._forwards = OutermostCalls(self._called, guard)
         self._ticking = ExitStack()
         self._stopped = False
         self._written: Recording | None = None
-        self._described = False
-        self._writes = True
+        self._problems_written = 0
         self._lock = threading.Lock()
-        (folder / GRAPHS_FOLDER).mkdir()
+        self._flusher = Flusher(self._flush, _FLUSH_S)
 
-    @contextmanager
-    def recording(self) -> Iterator[None]:
-        """Watches until it ends; then everything is written and torch is as it was."""
-        self._identify()
-        ended = threading.Event()
-        flusher = threading.Thread(target=self._flush_until, args=(ended,), daemon=True)
-        self._forwards = OutermostCalls(self._called)
-        with watching(self, self._earlier):
-            self._ticking.callback(self._forwards.stop)
-            self._ticking.enter_context(optimizer_steps(self._stepped))
-            self._forwards.start()
-            flusher.start()
-            try:
-                yield
-            finally:
-                ended.set()
-                flusher.join()
-                self._attributing.close()
-                if self._window.profiling:
-                    self._window.close()
-                    self._window_closed()
-                self._stop_ticking()
-                self._write_state()
-                self._write_machine()
-                self._write_memory()
+    def start(self, *, forked: bool = False) -> None:
+        """Begins to count steps; ``forked``: in a child of a process that was recorded."""
+        self._folder.put(IDENTITY_FILE, _identity(os.environ, forked))
+        self._ticking.callback(self._forwards.stop)
+        self._ticking.enter_context(optimizer_steps(self._stepped, self._guard))
+        self._forwards.start()
 
-    def forked(self) -> None:
-        """In a forked child: nothing is recorded there, and no file of the parent is touched."""
-        self._stopped, self._writes = True, False
+    def finish(self) -> None:
+        """Ends what is open, leaves torch's steps as they were, and writes everything."""
+        for end in (
+            self._flusher.stop,
+            self._attributing.close,
+            self._close_window,
+            self._stop_ticking,
+            self._write_machine,
+            self._write_memory,
+            self._write_state,
+        ):
+            # One that fails must not keep the others from what they have to do.
+            with self._guard:
+                end()
+        self._write_problems()
+
+    def disown(self) -> None:
+        """In a forked child: it records nothing, and no file of the parent is touched."""
+        self._stopped = True
         for capture in self._captures.values():
-            capture.seen.awake = False
+            capture.counter.awake = False
+
+    def unhook(self) -> None:
+        """In a forked child: leaves torch's steps as they were before the parent's recording."""
+        self._ticking.close()
+
+    def write_failure(self, error: BaseException | None) -> None:
+        """Keeps the error that ended the program, if one did; SystemExit is none."""
+        if error is not None and not isinstance(error, SystemExit):
+            self._folder.put(FAILURE_FILE, describe(error, Pass.RECORDED))
 
     def step(self) -> None:
         """The program says that a step has ended."""
@@ -147,65 +166,69 @@ class ProgramRecorder:
 
     # What the watcher of captures and replays tells.
 
-    def begins(self, graph: object) -> Seen:
+    def begins(self, graph: object) -> ReplayCounter:
         """A capture begins: where in the program, and after how many steps."""
-        seen = Seen(f"graph-{len(self._captures)}", graph)
-        capture = _Capture(seen, caller_lines(sys._getframe(1), _CALLERS), self._clock.steps)
-        self._captures[seen.id] = capture
-        self._open.append(capture)
-        self._window.capture_begins(seen.id)
+        counter = ReplayCounter(f"graph-{len(self._captures)}", graph)
+        attach(graph, counter)
+        caller = sys._getframe(1)
+        capture = _Capture(counter, caller_lines(caller, _CALLERS), self._clock.steps)
+        self._captures[counter.id] = capture
+        self._window.capture_begins(counter.id)
         if not self._window.profiling:
-            self._attributing.capture_begins(seen.id, _compiles(sys._getframe(1)))
+            self._attributing.capture_begins(counter.id, _compiles(caller))
         capture.profiled = self._window.profiling or self._attributing.profiling
+        self._open.append(capture)
         capture.began = time.perf_counter_ns()
-        return seen
+        return counter
 
-    def ends(self, seen: Seen) -> None:
+    def ends(self, counter: ReplayCounter) -> None:
         """Reads the graph while the driver still has it for the capture."""
-        capture = self._captures[seen.id]
+        capture = self._captures[counter.id]
+        if capture not in self._open:
+            return
         begin = time.perf_counter_ns()
         try:
-            capture.graphs = read_open_capture(seen.id)
+            capture.graphs = read_open_capture(counter.id)
         except DriverError as error:
             capture.problem = f"not read: {error}"
         else:
             capture.nodes = len(capture.graphs[0].nodes)
         capture.reading_ns = time.perf_counter_ns() - begin
 
-    def captured(self, seen: Seen) -> None:
+    def captured(self, counter: ReplayCounter) -> None:
         """The capture is over: its graph goes to disk, and steps are counted anew."""
-        capture = self._close_capture(seen)
+        capture = self._close_capture(counter)
         for graph in capture.graphs:
             # The cudagraph trees capture nothing once, to make their memory pool.
             if capture.nodes:
-                self._put(f"{GRAPHS_FOLDER}/{graph.id}.json", graph)
+                self._folder.put(f"{GRAPHS_FOLDER}/{graph.id}.json", graph)
         capture.graphs = ()
         if capture.optimizer is not None:
             identity, name = capture.optimizer
-            self._clock.rename(identity, _holding(seen.id, name))
+            self._clock.rename(identity, _holding(counter.id, name))
         self._write_state()
 
-    def failed(self, seen: Seen, error: BaseException) -> None:
+    def failed(self, counter: ReplayCounter, error: BaseException) -> None:
         """The capture failed; the program deals with the error, and the cause is kept."""
-        capture = self._close_capture(seen)
+        capture = self._close_capture(counter)
         first = str(error).strip().partition("\n")[0]
         capture.graphs, capture.nodes = (), None
         capture.problem = f"{type(error).__name__}: {first}"
-        seen.awake = False
+        counter.awake = False
         self._write_state()
 
-    def replays(self, seen: Seen) -> None:
+    def replays(self, counter: ReplayCounter) -> None:
         """A replay of a graph that could be the one that ends steps."""
-        capture = self._captures.get(seen.id)
+        capture = self._captures.get(counter.id)
         if self._stopped or capture is None:
-            seen.awake = False
+            counter.awake = False
         elif capture.optimizer is not None:
             identity, name = capture.optimizer
-            self._tick(BoundaryKind.OPTIMIZER, identity, _holding(seen.id, name))
+            self._tick(BoundaryKind.OPTIMIZER, identity, _holding(counter.id, name))
         elif self._clock.wants(BoundaryKind.REPLAYS):
-            self._tick(BoundaryKind.REPLAYS, seen.id, f"replay of {seen.id}")
+            self._tick(BoundaryKind.REPLAYS, counter.id, f"replay of {counter.id}")
         else:
-            seen.awake = False
+            counter.awake = False
 
     # What ends steps.
 
@@ -227,6 +250,12 @@ class ProgramRecorder:
         # Steps of a warm-up inside a capture, or beside one, are none; nor could one wait then.
         if not self._open and not self._stopped:
             self._clock.tick(kind, candidate, boundary)
+            self._write_now_and_then()
+
+    def _write_now_and_then(self) -> None:
+        """Begins the thread that writes: no sooner than CUDA, which has threads of its own."""
+        if not self._flusher.started and torch.cuda.is_initialized():
+            self._flusher.start()
 
     def _step_began(self) -> None:
         if self._drain_ns is None:
@@ -249,7 +278,7 @@ class ProgramRecorder:
         if self._since_capture > self._settings.skip and not self._window.done:
             self._drain()
             for capture in self._captures.values():
-                capture.before_window = capture.seen.replays
+                capture.before_window = capture.counter.replays
             self._attributing.close()
             self._window.open()
         elif self._window.done and self._drain_ns is not None:
@@ -280,13 +309,13 @@ class ProgramRecorder:
 
     def _window_closed(self) -> None:
         for capture in self._captures.values():
-            capture.window_replays = capture.seen.replays - capture.before_window
+            capture.window_replays = capture.counter.replays - capture.before_window
         # CUPTI stays attached: what the program takes from here on is not what it takes.
         self._stop_ticking()
         self._write_state()
 
-    def _close_capture(self, seen: Seen) -> _Capture:
-        capture = self._captures[seen.id]
+    def _close_capture(self, counter: ReplayCounter) -> _Capture:
+        capture = self._captures[counter.id]
         if capture in self._open:
             self._open.remove(capture)
             self._window.capture_ends()
@@ -303,46 +332,45 @@ class ProgramRecorder:
         self._stopped = True
         self._ticking.close()
 
+    def _close_window(self) -> None:
+        if self._window.profiling:
+            self._window.close()
+            self._window_closed()
+
     # What is written.
 
-    def _identify(self) -> None:
-        self._put(IDENTITY_FILE, _identity(os.environ))
-
-    def _flush_until(self, ended: threading.Event) -> None:
-        while not ended.wait(_FLUSH_S):
+    def _flush(self) -> None:
+        with self._guard:
             if not self._open:
-                self._write_machine()
                 self._write_state()
 
     def _write_machine(self) -> None:
-        """The environment, once there is a CUDA context to ask about."""
-        if torch.cuda.is_initialized() and not self._described:
+        """The environment, if there is a CUDA context to ask about."""
+        if torch.cuda.is_initialized():
             # A context that an error has broken answers nothing; the parent asks another then.
             with suppress(GraphvizDashError, DriverError, RuntimeError):
-                self._put(ENVIRONMENT_FILE, read_environment())
-                self._described = True
+                self._folder.put(ENVIRONMENT_FILE, read_environment(start_processes=False))
 
     def _write_memory(self) -> None:
         if torch.cuda.is_initialized():
             with suppress(RuntimeError):
-                self._put(MEMORY_FILE, memory_use())
+                self._folder.put(MEMORY_FILE, memory_use())
 
     def _write_state(self) -> None:
         with self._lock:
             state = self.state()
             if state != self._written:
-                self._put(STATE_FILE, state)
+                self._folder.put(STATE_FILE, state)
                 self._written = state
+            self._write_problems()
 
-    def _put(self, name: str, content: msgspec.Struct) -> None:
-        """Writes a file into the folder, unless writing has become impossible: the disk is full, or
-        the command that asked for it is gone. The program goes on without us then."""
-        if not self._writes:
-            return
-        try:
-            _put(self._folder / name, msgspec.json.encode(content))
-        except OSError:
-            self._writes = False
+    def _write_problems(self) -> None:
+        """What went wrong so far, where it is more than was written."""
+        errors = self._guard.errors + self._folder.refusals
+        first = self._guard.first or self._folder.first_refusal
+        if first is not None and errors > self._problems_written:
+            self._folder.put(PROBLEMS_FILE, Problems(errors, first))
+            self._problems_written = errors
 
     def state(self) -> Recording:
         """What was seen so far."""
@@ -365,14 +393,15 @@ class ProgramRecorder:
         )
 
 
-def _identity(environment: Mapping[str, str]) -> Identity:
+def _identity(environment: Mapping[str, str], forked: bool) -> Identity:
     """The rank of this process, if a launcher such as torchrun gave it one."""
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
     numbers = [environment.get(name, "") for name in names]
     if not all(number.isdecimal() for number in numbers):
-        return Identity(None, None)
+        return Identity(None, None, str(torch.__version__), platform.python_version(), forked)
     rank, size, device = map(int, numbers)
-    return Identity(rank, RankGroup(size, device, kept_settings(environment)))
+    group = RankGroup(size, device, kept_settings(environment))
+    return Identity(rank, group, str(torch.__version__), platform.python_version(), forked)
 
 
 def _holding(graph_id: str, name: str) -> str:
@@ -388,30 +417,17 @@ def _compiles(frame: FrameType | None) -> bool:
     return False
 
 
-def write_failure(folder: Path, error: BaseException | None) -> None:
-    """Keeps the error that ended the program, if one did; SystemExit is none."""
-    if error is not None and not isinstance(error, SystemExit):
-        _put(folder / FAILURE_FILE, msgspec.json.encode(describe(error, Pass.RECORDED)))
-
-
 def _recorded(capture: _Capture, is_open: bool) -> RecordedGraph:
-    seen = capture.seen
+    counter = capture.counter
     return RecordedGraph(
-        graph=seen.id,
+        graph=counter.id,
         captured_at=capture.captured_at,
         capture_ns=capture.capture_ns,
         step=capture.step,
         nodes=capture.nodes,
-        replays=seen.replays,
+        replays=counter.replays,
         window_replays=capture.window_replays,
         profiled=capture.profiled,
-        alive=seen.alive,
+        alive=counter.alive,
         problem="the capture had not ended" if is_open else capture.problem,
     )
-
-
-def _put(file: Path, content: bytes) -> None:
-    """Writes whole or not at all; a program that ends meanwhile leaves the version before."""
-    part = file.with_name(f".{file.name}.{threading.get_ident()}")
-    part.write_bytes(content)
-    part.replace(file)

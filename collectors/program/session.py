@@ -10,7 +10,7 @@ import atexit
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -20,7 +20,7 @@ from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
 
 if TYPE_CHECKING:
-    from collectors.program.recorder import ProgramRecorder
+    from collectors.program.process_watcher import ProcessWatcher
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
@@ -30,7 +30,7 @@ SKIP: Final = 30
 STEPS: Final = 10
 """Steps in the traced window, unless asked otherwise."""
 
-_active: ProgramRecorder | None = None
+_active: ProcessWatcher | None = None
 
 
 def step() -> None:
@@ -48,6 +48,8 @@ def record(
 ) -> Iterator[None]:
     """Records what is done with CUDA graphs within it, and writes the run bundle ``output/name``.
 
+    A forked child that leaves the block writes nothing.
+
     Args:
         output: the folder of the experiment; made if needed.
         name: the run's name in it.
@@ -59,12 +61,12 @@ def record(
         GraphvizDashError: this process is recorded already, or the bundle cannot be written.
         MissingRequirementError: torch sees no CUDA device.
     """
-    global _active  # noqa: PLW0603  # one recorder in a process: torch has one CUDAGraph
+    global _active  # noqa: PLW0603  # one watcher in a process: torch has one CUDAGraph
     import torch
 
     from collectors.program.bundle import Program, check_free, write_run
-    from collectors.program.files import Settings
-    from collectors.program.recorder import ProgramRecorder, write_failure
+    from collectors.program.files import ProcessFolder, Settings
+    from collectors.program.process_watcher import ProcessWatcher
 
     if _active is not None:
         raise GraphvizDashError("This process is recorded already.")
@@ -72,44 +74,78 @@ def record(
         raise MissingRequirementError("Recording needs a CUDA GPU, and torch sees none.")
     target = check_free(Path(output), name)
     target.parent.mkdir(parents=True, exist_ok=True)
+    pid = os.getpid()
     with Staging(target.parent, "record") as staging:
-        folder = staging.path
-        recorder = ProgramRecorder(Settings(skip=skip, window=steps), folder)
+        folder = ProcessFolder(staging.path)
+        watcher = ProcessWatcher(Settings(skip=skip, window=steps), folder)
+        _mind_forks()
         try:
-            with recorder.recording(), ExitStack() as ending:
-                _active = recorder
-                ending.push(lambda _kind, error, _trace: write_failure(folder, error))
+            with watcher.watching(), ExitStack() as ending:
+                _active = watcher
+                ending.push(lambda _kind, error, _trace: watcher.ended_by(error))
                 yield
         finally:
             _active = None
-            arguments = tuple(sys.argv)
-            write_run(folder, target, Program(arguments, Path(sys.argv[0]).name, None))
+            if os.getpid() == pid:
+                program = Program(tuple(sys.argv), Path(sys.argv[0]).name, None)
+                write_run(folder.path, target, program)
 
 
 def begin() -> None:
-    """The hook: records this process until it ends, into a folder of its own."""
+    """The hook: records this process until it ends, into a folder of its own, and those that are
+    forked from it and capture."""
     global _active  # noqa: PLW0603  # as above
-    from collectors.program.files import Settings
+    from collectors.program.files import ProcessFolder, Settings
     from collectors.program.launcher import scratch_folder, settings
-    from collectors.program.recorder import ProgramRecorder
+    from collectors.program.process_watcher import ProcessWatcher
 
     if _active is not None:
         return
-    folder = scratch_folder() / str(os.getpid())
-    folder.mkdir()
-    _active = ProgramRecorder(msgspec.json.decode(settings(), type=Settings), folder)
-    context = _active.recording()
-    context.__enter__()
-    atexit.register(_end, context, folder, os.getpid())
-    os.register_at_fork(after_in_child=_active.forked)
+    scratch = scratch_folder()
+
+    def follow() -> ProcessFolder:
+        folder = ProcessFolder.new(scratch)
+        _finish_at_exit(watcher)
+        return folder
+
+    asked = msgspec.json.decode(settings(), type=Settings)
+    watcher = ProcessWatcher(asked, ProcessFolder.new(scratch), follow)
+    # To the end of the process: threads may capture and replay while it comes.
+    watcher.start()
+    _active = watcher
+    _mind_forks()
+    _finish_at_exit(watcher)
 
 
-def _end(context: AbstractContextManager[None], folder: Path, pid: int) -> None:
-    from collectors.program.recorder import write_failure
+def _finish_at_exit(watcher: ProcessWatcher) -> None:
+    """Lets ``watcher`` finish when this process ends, and not when one does that it forks."""
+    pid = os.getpid()
 
-    # A forked child inherits the registration, not the recording.
-    if os.getpid() != pid:
-        return
-    # Python leaves here what ended the program, after it has printed it.
-    write_failure(folder, getattr(sys, "last_value", None))
-    context.__exit__(None, None, None)
+    def finish() -> None:
+        if os.getpid() == pid:
+            # Python leaves here what ended the program, after it has printed it.
+            watcher.ended_by(getattr(sys, "last_value", None))
+            watcher.finish()
+
+    atexit.register(finish)
+    processes = sys.modules.get("multiprocessing.process")
+    util = sys.modules.get("multiprocessing.util")
+    if processes is not None and util is not None and processes.parent_process() is not None:
+        # multiprocessing ends its children without Python's own end; the last of its finalizers.
+        util.Finalize(None, finish, exitpriority=-(1 << 30))
+
+
+_forks_minded = False
+
+
+def _mind_forks() -> None:
+    """Tells the watcher that is active when this process is forked."""
+    global _forks_minded  # noqa: PLW0603  # a registration cannot be taken back
+    if not _forks_minded:
+        _forks_minded = True
+        os.register_at_fork(after_in_child=_forked)
+
+
+def _forked() -> None:
+    if _active is not None:
+        _active.forked()

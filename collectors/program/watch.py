@@ -11,21 +11,20 @@ instantiation.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import TracebackType
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import torch
 from cuda.bindings import driver
 
 from collectors.driver.topology import DriverError, call, read_graph
+from collectors.program.guard import hide_frame
 from graphviz_dash.model.graph import CapturedGraph
 
-_SEEN: Final = "_graphviz_dash_seen"
+_COUNTER: Final = "_graphviz_dash_counter"
 
 
-class Seen:
+class ReplayCounter:
     """What is counted of one graph. The graph holds it, never the other way round.
 
     ``replays``: how often it was launched. ``awake``: whether the watcher is told of each replay.
@@ -46,90 +45,114 @@ class Seen:
 
 
 class Watcher(Protocol):
-    """What is told of captures and replays, in the thread that makes them."""
+    """What is told of captures and replays, in the thread that makes them. It raises nothing."""
 
-    def begins(self, graph: object) -> Seen:
-        """A capture is about to begin; the answer is what counts for this graph from now on."""
+    def begins(self, graph: object) -> ReplayCounter | None:
+        """A capture is about to begin; the answer is what counts for this graph from now on, which
+        it has attached to the graph. None: this capture is not watched."""
 
-    def ends(self, seen: Seen) -> None:
+    def ends(self, counter: ReplayCounter) -> None:
         """A capture is about to end on the current stream; its graph can be read."""
 
-    def captured(self, seen: Seen) -> None:
+    def captured(self, counter: ReplayCounter) -> None:
         """A capture ended well."""
 
-    def failed(self, seen: Seen, error: BaseException) -> None:
+    def failed(self, counter: ReplayCounter, error: BaseException) -> None:
         """A capture could not be begun or ended; the program gets ``error``."""
 
-    def replays(self, seen: Seen) -> None:
+    def replays(self, counter: ReplayCounter) -> None:
         """A graph that is awake is about to be replayed."""
 
 
-class _Failing:
-    """Tells the watcher of an error that passes by on its way to the program."""
+def attach(graph: object, counter: ReplayCounter) -> None:
+    """Makes ``counter`` what counts the replays of ``graph``.
 
-    def __init__(self, watcher: Watcher, seen: Seen) -> None:
-        self._watcher, self._seen = watcher, seen
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is not None:
-            self._watcher.failed(self._seen, error)
+    Raises:
+        AttributeError: the graph takes no attributes.
+    """
+    # Not by setattr, which a class of the program's may have made its own.
+    object.__setattr__(graph, _COUNTER, counter)
 
 
-@contextmanager
-def watching(watcher: Watcher, earlier: Seen) -> Iterator[None]:
-    """While it lasts, ``watcher`` is told; then torch is as it was.
+def watch_graphs(watcher: Watcher, earlier: ReplayCounter) -> Callable[[], None]:
+    """Has ``watcher`` told from now on, until the function that is returned is called: then torch
+    is as it was.
 
     Args:
-        watcher: what it raises reaches the program.
-        earlier: counts the replays of all graphs that were captured before.
+        watcher: is told of captures and replays.
+        earlier: counts the replays of all graphs that ``watcher`` knows nothing of.
     """
     graph_class = torch.cuda.CUDAGraph
-    begin, end, original = (
-        graph_class.capture_begin,
-        graph_class.capture_end,
-        graph_class.replay,
-    )
+    originals = {
+        "capture_begin": graph_class.capture_begin,
+        "capture_end": graph_class.capture_end,
+        "replay": graph_class.replay,
+    }
+    ours = _watched_methods(graph_class, watcher, earlier)
+    setattr(graph_class, _COUNTER, earlier)
+    for name, method in ours.items():
+        setattr(graph_class, name, method)
+
+    def stop() -> None:
+        for name, method in ours.items():
+            # What the program has put over ours stays, and finds ours, which passes on.
+            if getattr(graph_class, name) is method:
+                setattr(graph_class, name, originals[name])
+        delattr(graph_class, _COUNTER)
+
+    return stop
+
+
+def _watched_methods(
+    graph_class: Any, watcher: Watcher, earlier: ReplayCounter
+) -> dict[str, Callable[..., None]]:
+    """The methods of a graph as the program calls them while it is watched."""
+    begin, end = graph_class.capture_begin, graph_class.capture_end
     launch = _launch_of(graph_class)
 
     def capture_begin(self: Any, *args: Any, **kwargs: Any) -> None:
-        seen = watcher.begins(self)
-        setattr(self, _SEEN, seen)
-        with _Failing(watcher, seen):
+        counter = watcher.begins(self)
+        try:
             begin(self, *args, **kwargs)
+        except BaseException as error:
+            if counter is not None:
+                watcher.failed(counter, error)
+            hide_frame(error)
+            raise
 
     def capture_end(self: Any) -> None:
-        seen = getattr(self, _SEEN)
-        watcher.ends(seen)
-        with _Failing(watcher, seen):
+        counter = getattr(self, _COUNTER, earlier)
+        # One that began by a base class's method, or before the watcher was there, is not watched.
+        is_watched = counter is not earlier
+        if is_watched:
+            watcher.ends(counter)
+        try:
             end(self)
-        watcher.captured(seen)
+        except BaseException as error:
+            if is_watched:
+                watcher.failed(counter, error)
+            hide_frame(error)
+            raise
+        if is_watched:
+            watcher.captured(counter)
 
     # The one method that runs again and again: a count and a flag, nothing else.
     def replay(self: Any) -> None:
-        seen = self._graphviz_dash_seen
-        seen.replays += 1
-        if seen.awake:
-            watcher.replays(seen)
-        launch(self)
+        try:
+            counter = self._graphviz_dash_counter
+        except AttributeError:
+            # The watching is over, and the program has kept the method from before.
+            counter = earlier
+        counter.replays += 1
+        if counter.awake:
+            watcher.replays(counter)
+        try:
+            launch(self)
+        except BaseException as error:
+            hide_frame(error)
+            raise
 
-    setattr(graph_class, _SEEN, earlier)
-    graph_class.capture_begin = capture_begin
-    graph_class.capture_end = capture_end
-    graph_class.replay = replay
-    try:
-        yield
-    finally:
-        graph_class.capture_begin, graph_class.capture_end = begin, end
-        graph_class.replay = original
-        delattr(graph_class, _SEEN)
+    return {"capture_begin": capture_begin, "capture_end": capture_end, "replay": replay}
 
 
 def _launch_of(graph_class: Any) -> Any:

@@ -29,11 +29,13 @@ _TRIES: Final = 3
 class Staging:
     """A new hidden folder ``.<name>.XXXXXXXX.staging`` in ``parent``, locked while it is in use.
 
-    Use as a context manager: the folder goes away at the end, unless it was renamed by then.
-    OSError when the disk refuses.
+    Use as a context manager: the folder goes away at the end, unless it was renamed by then. A
+    forked child that comes to that end leaves the folder to its parent. OSError when the disk
+    refuses.
     """
 
     def __init__(self, parent: Path, name: str) -> None:
+        self._owner = os.getpid()
         for _ in range(_TRIES):
             self.path = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=SUFFIX, dir=parent))
             self._lock = _lock(self.path)
@@ -50,8 +52,9 @@ class Staging:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
-        self._release()
+        if os.getpid() == self._owner:
+            shutil.rmtree(self.path, ignore_errors=True)
+            self._release()
 
     def _release(self) -> None:
         if self._lock is not None:

@@ -51,6 +51,8 @@ class Fact(StrEnum):
     """Statistics of the caching allocator."""
     ENVIRONMENT = "environment"
     LAUNCH_COSTS = "launch costs"
+    WHOLE_RECORDING = "whole recording"
+    """Of a program: what errors of the recorder, kept from the program, left out."""
 
     BASELINE = "baseline"
     """Another run to compare a run with."""

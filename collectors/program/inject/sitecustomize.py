@@ -5,6 +5,9 @@ Python imports a module of this name when it starts. This one lies first on PYTH
 called when torch has been imported, and then leaves no trace: the folder is taken off sys.path, and
 a sitecustomize of the user's, which this one hid, is imported after all. Standard library only, for
 the process may be any Python.
+
+Whatever goes wrong here is ours and not the program's: it goes into the note, or nowhere where even
+that cannot be written.
 """
 
 from __future__ import annotations
@@ -14,15 +17,53 @@ import importlib.util
 import json
 import os
 import sys
+import time
+from contextlib import suppress
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
 
+class _Note:
+    """What the parent reads about this process when the program has ended, in the folder ``notes``.
+
+    Its name has process and time: a program that executes itself again keeps its process, and a
+    number is given again to another one.
+    """
+
+    def __init__(self, notes: Path) -> None:
+        self._notes = notes
+        self._name = ""
+        self._pid = 0
+
+    def write(self, torch: bool, error: str | None) -> None:
+        """Writes it, or writes it anew; not at all where the folder is gone or the disk full."""
+        if self._pid != os.getpid():
+            # The first of this process: a fork is another one, and leaves its parent's alone.
+            self._pid = os.getpid()
+            self._name = f"{self._pid}-{time.time_ns()}"
+        content = {
+            "pid": self._pid,
+            "python": _plain(sys.executable),
+            "torch": torch,
+            "error": None if error is None else _plain(error),
+        }
+        part = self._notes / f"{self._name}.part"
+        with suppress(OSError):
+            part.write_text(json.dumps(content), encoding="ascii")
+            part.replace(part.with_suffix(".json"))
+
+
+def _plain(text: str) -> str:
+    """Without what no JSON can hold, such as bytes of a path that are no text."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 class _AfterTorch:
     """A finder that finds nothing itself, but has torch's loader call the hook when it is done."""
 
-    def __init__(self, hook: str, note: Path) -> None:
+    def __init__(self, hook: str, note: _Note) -> None:
         self._hook = hook
         self._note = note
         self._asking = False
@@ -35,48 +76,63 @@ class _AfterTorch:
         if name != "torch" or self._asking:
             return None
         self._asking = True
-        try:
+        # A torch without a spec, a loader that cannot be followed, a finder that raises: the other
+        # finders are asked once more, as if this one were not there.
+        with suppress(Exception):
             spec = importlib.util.find_spec("torch")
-        finally:
+            if spec is not None and spec.loader is not None:
+                self._follow(spec.loader)
             self._asking = False
-        if spec is None or spec.loader is None:
-            return None
-        loader = spec.loader
+            return spec
+        self._asking = False
+        return None
+
+    def _follow(self, loader: Loader) -> None:
         load = loader.exec_module
 
         def load_and_hook(module: ModuleType) -> None:
-            load(module)
+            try:
+                load(module)
+            except BaseException as error:
+                # Not in the traceback that the program prints.
+                error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+                raise
+            with suppress(AttributeError):
+                del loader.exec_module
             if self in sys.meta_path:
                 sys.meta_path.remove(self)
-                call_hook(self._hook, self._note)
+            _call_hook(self._hook, self._note)
 
         loader.exec_module = load_and_hook  # type: ignore[method-assign]  # of this instance only
-        return spec
 
 
-def call_hook(hook: str, note: Path) -> None:
-    """Calls ``module:function`` without arguments; what it lacks is noted, never raised."""
+def _call_hook(hook: str, note: _Note) -> None:
+    """Calls ``module:function`` without arguments; what goes wrong is noted, never raised."""
     module, _, function = hook.partition(":")
-    try:
-        begin = getattr(importlib.import_module(module), function)
-    except ImportError as error:
-        write_note(note, torch=True, error=f"{error}")
-        return
-    write_note(note, torch=True, error=None)
-    begin()
+    error = _hidden(module)
+    if error is None:
+        try:
+            getattr(importlib.import_module(module), function)()
+        except ImportError as missing:
+            error = str(missing)
+        # Whatever a library of that Python makes of being imported.
+        except Exception as refused:
+            error = f"{type(refused).__name__}: {refused}"
+    note.write(torch=True, error=error)
 
 
-def write_note(note: Path, torch: bool, error: str | None) -> None:
-    """What the parent reads about this process when the program has ended."""
-    content = {
-        "pid": os.getpid(),
-        "python": sys.executable,
-        "torch": torch,
-        "error": error,
-    }
-    part = note.with_suffix(".part")
-    part.write_text(json.dumps(content), encoding="utf-8")
-    part.replace(note)
+def _hidden(module: str) -> str | None:
+    """Why ``module`` must not be imported: another package of its name comes first, which is the
+    program's own and would be run too early. None where it is the one that is meant, or is not
+    there at all."""
+    package, *inner = module.split(".")
+    with suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(package)
+        if inner and spec is not None:
+            folder = Path(spec.origin or "").parent
+            if not folder.joinpath(*inner).with_suffix(".py").is_file():
+                return f"another module {package} comes first on sys.path"
+    return None
 
 
 def _start() -> None:
@@ -84,12 +140,8 @@ def _start() -> None:
     scratch = os.environ.get("GRAPHVIZ_DASH_SCRATCH")
     if not hook or not scratch:
         return
-    note = Path(scratch) / "processes" / f"{os.getpid()}.json"
-    try:
-        write_note(note, torch=False, error=None)
-    except OSError:
-        # The parent is gone and its folder with it: whoever outlives it runs unwatched.
-        return
+    note = _Note(Path(scratch) / "processes")
+    note.write(torch=False, error=None)
     sys.meta_path.insert(0, _AfterTorch(hook, note))
 
 

@@ -1,0 +1,84 @@
+"""What goes wrong in the recorder stays in the recorder: the boundary to somebody else's program.
+
+A program that is recorded must not notice. So every entry into the recorder from the program (a
+capture, a step, the end of the process) goes through a :class:`Guard`, the one place that catches
+whatever comes: everything behind it names the errors that it expects, as elsewhere.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, TracebackType
+from typing import Any
+
+
+class Guard:
+    """A context that keeps our errors from the program, and counts them.
+
+    What is the program's passes: whatever ends it (KeyboardInterrupt, SystemExit), and what a
+    signal handler or a trace function of its own raises while our code happens to run.
+    """
+
+    def __init__(self) -> None:
+        self.errors = 0
+        self.first: str | None = None
+        """The kind of the first error and the line of ours that it came from."""
+
+    def __enter__(self) -> None:
+        """Nothing."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        """Whether an error is swallowed: where it is ours."""
+        if kind is None or not issubclass(kind, Exception) or _is_the_programs(trace):
+            return False
+        self.errors += 1
+        if self.first is None:
+            self.first = _named(kind, error, trace)
+        return True
+
+
+def hide_frame(error: BaseException) -> None:
+    """Takes the innermost frame of ours, the caller, off the traceback of an error that passes by.
+
+    A bare ``raise`` behind it adds no frame, so that the program prints what it would without us.
+    """
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next
+
+
+def _named(
+    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
+) -> str:
+    # Not str(error): what an exception of unknown kind makes of that could raise again.
+    what = f"{kind.__name__} ({error.strerror})" if isinstance(error, OSError) else kind.__name__
+    *_, last = _frames(trace)
+    return f"{what} at {Path(last[0].co_filename).name}:{last[1]}"
+
+
+def _is_the_programs(trace: TracebackType | None) -> bool:
+    """Whether the error comes from a function that Python itself called amid ours."""
+    handlers: list[Any] = [signal.getsignal(number) for number in signal.valid_signals()]
+    codes = {_code_of(handler) for handler in (*handlers, sys.gettrace(), sys.getprofile())}
+    return any(code in codes for code, _ in _frames(trace))
+
+
+def _frames(trace: TracebackType | None) -> Iterator[tuple[CodeType, int]]:
+    while trace is not None:
+        yield trace.tb_frame.f_code, trace.tb_lineno
+        trace = trace.tb_next
+
+
+def _code_of(function: Any) -> CodeType | None:
+    """The code of a function, a method, a partial or an object that can be called."""
+    function = getattr(function, "func", function)
+    call = vars(type(function)).get("__call__")
+    code = getattr(function, "__code__", None) or getattr(call, "__code__", None)
+    return code if isinstance(code, CodeType) else None
