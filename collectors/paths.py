@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,7 +19,10 @@ def short_path(file: str) -> str:
     So a bundle does not carry the folders of the machine it was made on.
     """
     path = Path(file)
-    roots = [Path.cwd(), *(Path(entry) for entry in sys.path if entry)]
+    roots = [Path(entry) for entry in sys.path if entry]
+    # A program may have removed the folder that it works in.
+    with suppress(FileNotFoundError):
+        roots.append(Path.cwd())
     inside = [root for root in roots if path.is_relative_to(root)]
     if not inside:
         return path.name

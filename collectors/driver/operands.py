@@ -8,12 +8,11 @@ allocations and places in them.
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import Final, TypeAlias
-
-import numpy as np
 
 from collectors.allocator.extents import Event, Segment, SegmentIndex
 from graphviz_dash.model.graph import Operand
@@ -34,14 +33,11 @@ def addresses_in(arguments: bytes) -> list[int]:
     an allocation: then it makes a node seem to reach more than it does, never less.
     """
     addresses: dict[int, None] = {}
-    words = []
     for begin in (0, 4):
-        size = (len(arguments) - begin) // 8
-        if size > 0:
-            words.append(np.frombuffer(arguments, dtype="<u8", count=size, offset=begin))
-    for some in words:
-        for word in some[(some >= _LOWEST) & (some < _HIGHEST)].tolist():
-            addresses[word] = None
+        count = max(0, len(arguments) - begin) // 8
+        for word in struct.unpack_from(f"<{count}Q", arguments, min(begin, len(arguments))):
+            if _LOWEST <= word < _HIGHEST:
+                addresses[word] = None
     return list(addresses)
 
 

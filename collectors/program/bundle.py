@@ -89,7 +89,7 @@ def write_runs(scratch: Path, output: Path, name: str, program: Program) -> tupl
     Raises:
         GraphvizDashError: the disk refuses, or the environment cannot be read.
     """
-    folders = [folder for folder in ProcessFolder.all_in(scratch) if _saw_something(folder)]
+    folders = [folder for folder in ProcessFolder.all_in(scratch) if saw_something(folder)]
     names: Counter[str] = Counter()
     targets = []
     for folder in folders:
@@ -102,7 +102,8 @@ def write_runs(scratch: Path, output: Path, name: str, program: Program) -> tupl
     return tuple(targets)
 
 
-def _saw_something(folder: Path) -> bool:
+def saw_something(folder: Path) -> bool:
+    """Whether the process of ``folder`` captured, replayed or stepped."""
     if not (folder / STATE_FILE).exists():
         return False
     state = _read(folder / STATE_FILE, Recording)

@@ -17,7 +17,7 @@ from graphviz_dash.errors import GraphvizDashError
 
 _NOTHING_SEEN = "it captured no graph, and nothing in it looked like a step"
 
-NEEDS = ("graphviz_dash", "collectors", "msgspec", "numpy", "torch", "cuda")
+NEEDS = ("graphviz_dash", "collectors", "msgspec", "torch", "cuda")
 """What the Python of the program must have for the recorder."""
 
 

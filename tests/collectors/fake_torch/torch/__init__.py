@@ -11,12 +11,18 @@ import sys
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
 
 __version__ = "2.11.0+fake"
 SYNCHRONISED = [0]
 capturing = False
 context_made = False
+
+
+def _anything(**options: Any) -> Any:
+    # Imported when needed: it takes longer than all the rest.
+    from unittest.mock import MagicMock
+
+    return MagicMock(**options)
 
 
 class _Fake(ModuleType):
@@ -25,7 +31,7 @@ class _Fake(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return MagicMock()
+        return _anything()
 
 
 def _module(name: str, **content: Any) -> _Fake:
@@ -180,7 +186,12 @@ _module("optim", SGD=SGD)
 _module("optim.optimizer", register_optimizer_step_post_hook=_register)
 _module("autograd", _profiler_enabled=lambda: _Profile.running)
 _module("autograd.profiler", record_function=record_function)
-_module("profiler", profile=_Profile, ProfilerActivity=MagicMock(), record_function=record_function)
+_module(
+    "profiler",
+    profile=_Profile,
+    ProfilerActivity=SimpleNamespace(CPU=0, CUDA=1),
+    record_function=record_function,
+)
 _module("overrides", TorchFunctionMode=type("TorchFunctionMode", (), {}))
 _module("distributed", is_available=lambda: False)
 _module("utils")
@@ -209,7 +220,7 @@ class _Driver(_Fake):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return MagicMock(return_value=(_OK, 0))
+        return _anything(return_value=(_OK, 0))
 
 
 _driver = _Driver("cuda.bindings.driver")
