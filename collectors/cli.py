@@ -214,7 +214,7 @@ def collect(
 
 
 def _collect_workload(asked: Collection, context: RankContext | None) -> None:
-    say = _Speaker(context)
+    say = Speaker(context)
     runs = run_collection(asked, say.event, context)
     for run in runs:
         click.echo(run.path)
@@ -229,7 +229,7 @@ def _command(context: RankContext | None) -> tuple[str, ...]:
     return (*launcher, "-m", "collectors", *sys.argv[1:])
 
 
-class _Speaker:
+class Speaker:
     """Progress on stderr: all of rank 0's, of other ranks what failed."""
 
     def __init__(self, context: RankContext | None) -> None:
@@ -237,10 +237,12 @@ class _Speaker:
         self._prefix = "" if context is None else f"rank {context.rank}: "
 
     def event(self, event: Event) -> None:
+        """Prints the line of an event."""
         if not self._quiet or is_failure(event):
             click.echo(self._prefix + text_of(event), err=True)
 
     def line(self, text: str) -> None:
+        """Prints a line on rank 0."""
         if not self._quiet:
             click.echo(self._prefix + text, err=True)
 

@@ -166,8 +166,9 @@ def write_run(folder: Path, target: Path, program: Program) -> None:
 
 
 def _graphs(folder: Path) -> tuple[CapturedGraph, ...]:
-    """In the order of their captures, each followed by its bodies."""
-    files = (folder / GRAPHS_FOLDER).glob("*.json")
+    """In the order of their captures, each followed by its bodies; not what was being written when
+    the process was killed."""
+    files = (folder / GRAPHS_FOLDER).glob("graph-*.json")
 
     def order(file: Path) -> list[int]:
         return [int(part) for part in file.stem.removeprefix("graph-").split(".")]

@@ -13,7 +13,8 @@ _STOP_S: Final = 2.0
 
 
 class Flusher:
-    """Calls ``write`` every ``interval_s`` seconds in a thread of its own, until it is stopped.
+    """Calls ``write``, which must not raise, every ``interval_s`` seconds in a thread of its own,
+    until it is stopped.
 
     The thread is none of ``threading``'s, so that a program that joins all of its threads does not
     wait for it, and it takes no signals, which a program may have blocked to wait for them. A fork

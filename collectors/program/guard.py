@@ -8,7 +8,6 @@ whatever comes: everything behind it names the errors that it expects, as elsewh
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, TracebackType
@@ -19,7 +18,7 @@ class Guard:
     """A context that keeps our errors from the program, and counts them.
 
     What is the program's passes: whatever ends it (KeyboardInterrupt, SystemExit), and what a
-    signal handler or a trace function of its own raises while our code happens to run.
+    signal handler of its own raises while our code happens to run.
     """
 
     def __init__(self) -> None:
@@ -64,9 +63,8 @@ def _named(
 
 
 def _is_the_programs(trace: TracebackType | None) -> bool:
-    """Whether the error comes from a function that Python itself called amid ours."""
-    handlers: list[Any] = [signal.getsignal(number) for number in signal.valid_signals()]
-    codes = {_code_of(handler) for handler in (*handlers, sys.gettrace(), sys.getprofile())}
+    """Whether the error comes from a signal handler, which Python calls amid any code."""
+    codes = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
     return any(code in codes for code, _ in _frames(trace))
 
 

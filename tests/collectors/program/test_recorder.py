@@ -382,3 +382,122 @@ def test_a_folder_that_takes_no_more_is_not_the_programs_concern(tmp_path: Path)
     assert (done.returncode, done.stdout) == (1, "well\n")
     assert done.stderr.startswith("Nothing was recorded")
     assert "Traceback" not in done.stderr
+
+
+def test_a_forked_child_that_captures_is_a_run_of_its_own(tmp_path: Path) -> None:
+    program = """
+        import os
+        g = captured()
+        g.replay()
+        if not (child := os.fork()):
+            h = captured()
+            for _ in range(5):
+                h.replay()
+            raise SystemExit(3)
+        os.waitpid(child, 0)
+    """
+    done = run(tmp_path, CAPTURE + textwrap.dedent(program))
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["recorded", "recorded-2"]
+    _, parent = seen(tmp_path)
+    contents, child = seen(tmp_path, "recorded-2")
+    assert [graph.replays for graph in parent.graphs] == [1]
+    assert [graph.replays for graph in child.graphs] == [5]
+    assert (parent.exit_code, child.exit_code) == (0, None)
+    assert [len(graph.nodes) for graph in contents.graphs] == [2]
+    assert contents.manifest.failures == ()
+
+
+def test_what_the_recorder_failed_at_is_told_in_the_bundle(tmp_path: Path) -> None:
+    program = """
+        import resource
+        first = captured()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        second = captured()
+        second.replay()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        print("well")
+    """
+    done = run(tmp_path, CAPTURE + textwrap.dedent(program))
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
+    contents, recording = seen(tmp_path)
+    (reason,) = [fact.reason for fact in contents.manifest.absent if fact.fact == "whole recording"]
+    assert reason.startswith("the recorder failed ")
+    assert reason.endswith("times, first: graphs/graph-1.json: File too large")
+    assert [(graph.nodes, graph.replays) for graph in recording.graphs] == [(2, 0), (None, 1)]
+    assert recording.graphs[1].problem == "it could not be written"
+
+
+def test_a_child_that_outlives_the_program_goes_on_alone(tmp_path: Path) -> None:
+    program = """
+        import os
+        captured()
+        if not os.fork():
+            os.setsid()
+            streams = os.open("/dev/null", os.O_RDWR)
+            for number in range(3):
+                os.dup2(streams, number)
+            while os.path.exists(os.environ["GRAPHVIZ_DASH_SCRATCH"]):
+                os.sched_yield()
+            h = captured()
+            h.replay()
+            open("late", "w").write("well")
+            os.execv(sys.executable, [sys.executable, "-c", LATER])
+    """
+    later = "import torch, os; open('part', 'w').write('well'); os.rename('part', 'later')"
+    done = run(tmp_path, f"import sys\nLATER = {later!r}\n" + CAPTURE + textwrap.dedent(program))
+    assert done.returncode == 0, done.stderr
+    wait_for(tmp_path / "later")
+    assert (tmp_path / "late").read_text() == "well"
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["recorded"]
+
+
+def test_a_child_that_leaves_the_recorded_part_writes_nothing(tmp_path: Path) -> None:
+    program = """
+        import collectors, os
+        with collectors.record("part", name="p", steps=0):
+            g = captured()
+            g.replay()
+            if not (child := os.fork()):
+                raise SystemExit(3)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            g.replay()
+        print(sorted(os.listdir("part")))
+    """
+    (tmp_path / "alone.py").write_text(CAPTURE + textwrap.dedent(program))
+    done = subprocess.run(
+        [sys.executable, "alone.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert (done.stdout, done.stderr) == ("3\n['p']\n", "")
+    recording = read_bundle(tmp_path / "part" / "p").recording
+    assert recording is not None
+    assert [graph.replays for graph in recording.graphs] == [2]
+
+
+def test_a_method_kept_from_the_recorded_part_goes_on(tmp_path: Path) -> None:
+    program = """
+        import collectors
+        early = captured()
+        with collectors.record("part", name="p", steps=0):
+            captured()
+            replay = early.replay
+        replay()
+        print("well")
+    """
+    (tmp_path / "alone.py").write_text(CAPTURE + textwrap.dedent(program))
+    done = subprocess.run(
+        [sys.executable, "alone.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert (done.stdout, done.stderr) == ("well\n", "")

@@ -1,0 +1,51 @@
+"""The table of bundle parts is what writing, reading and the page of the format go by."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.bundle.parts import (
+    FIXED_PATHS,
+    JSON_PARTS,
+    NODE_IDS,
+    TRACE_PATHS,
+    JsonPart,
+    graph_path,
+    is_path_of,
+)
+from graphviz_dash.model.run import FileRole, RunParts
+from tests.bundle.examples import NODE_IDS as RECORDS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "bundle-format.md").read_text(encoding="utf-8")
+
+
+def test_every_role_has_one_row() -> None:
+    roles = [part.role for part in JSON_PARTS] + [*TRACE_PATHS, FileRole.GRAPH]
+    assert sorted(roles) == sorted(FileRole)
+    assert len({*FIXED_PATHS.values()}) == len(FIXED_PATHS)
+
+
+@pytest.mark.parametrize("part", JSON_PARTS, ids=lambda part: part.role.value)
+def test_every_part_has_a_field_and_a_chapter(part: JsonPart[object]) -> None:
+    assert part.field in {field.name for field in fields(RunParts)}
+    assert f"\n## {part.path}" in PAGE
+    assert is_path_of(part.role, part.path)
+
+
+def test_a_packed_part_is_the_same_bytes_each_time(tmp_path: Path) -> None:
+    content = NODE_IDS.encode(RECORDS)
+    assert content == NODE_IDS.encode(RECORDS)
+    file = tmp_path / NODE_IDS.file_name
+    file.write_bytes(content)
+    assert NODE_IDS.read(file) == RECORDS
+
+
+@pytest.mark.parametrize(
+    "path", ["graphs/a/b.json", "graphs/.json", "graphs/../x.json", "clean.json", "graphs\\a.json"]
+)
+def test_a_graph_lies_in_its_folder(path: str) -> None:
+    assert is_path_of(FileRole.GRAPH, graph_path("graph-0"))
+    assert not is_path_of(FileRole.GRAPH, path)

@@ -1,0 +1,85 @@
+"""What is kept from a program, and what is the program's own."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+
+import pytest
+
+from collectors.program.guard import Guard, hide_frame
+
+
+class LateError(Exception):
+    """What a program's handler raises."""
+
+
+def late(_number: int, _frame: FrameType | None) -> None:
+    raise LateError
+
+
+class Caller:
+    def method(self, number: int, frame: FrameType | None) -> None:
+        late(number, frame)
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        late(number, frame)
+
+
+def test_errors_are_counted_and_the_first_is_named() -> None:
+    guard = Guard()
+    for error in (OSError(28, "No space left on device"), KeyError("earlier")):
+        with guard:
+            raise error
+    assert guard.errors == 2
+    assert guard.first is not None
+    assert guard.first.startswith("OSError (No space left on device) at test_guard.py:")
+
+
+def test_without_an_error_nothing_is_counted() -> None:
+    guard = Guard()
+    with guard:
+        pass
+    assert (guard.errors, guard.first) == (0, None)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_what_ends_a_program_passes(kind: type[BaseException]) -> None:
+    guard = Guard()
+    with pytest.raises(kind), guard:
+        raise kind
+    assert guard.errors == 0
+
+
+@pytest.mark.parametrize("handler", [late, partial(late), Caller().method, Caller()])
+def test_what_a_signal_handler_raises_amid_our_code_passes(
+    handler: Callable[[int, FrameType | None], None],
+) -> None:
+    before = signal.signal(signal.SIGUSR2, handler)
+    try:
+        guard = Guard()
+        with pytest.raises(LateError), guard:
+            os.kill(os.getpid(), signal.SIGUSR2)
+        assert guard.errors == 0
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+
+
+def test_a_frame_of_ours_is_not_in_the_programs_traceback() -> None:
+    def theirs() -> None:
+        raise ValueError
+
+    def ours() -> None:
+        try:
+            theirs()
+        except ValueError as error:
+            hide_frame(error)
+            raise
+
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # without a message
+        ours()
+    assert [entry.name for entry in caught.traceback][-1] == "theirs"
+    assert "ours" not in [entry.name for entry in caught.traceback]
