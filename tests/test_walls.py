@@ -204,14 +204,26 @@ class TestAnalysisIsPure:
         assert called & self.CALLS == set()
 
 
+GUESTS = "collectors/program/inject/sitecustomize.py"
+"""Runs where a program of somebody else starts, which must not notice whatever comes."""
+
+
 def test_no_error_is_swallowed_whole() -> None:
     """A broad ``except`` hides defects; errors of users' input have a class of their own."""
-    broad = []
+    broad = set()
     for path in [*ROOT.glob("graphviz_dash/**/*.py"), *ROOT.glob("collectors/**/*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ExceptHandler) and _is_broad(node.type):
-                broad.append(f"{path.relative_to(ROOT)}:{node.lineno}")
-    assert broad == []
+            if _swallows_all(node):
+                broad.add(path.relative_to(ROOT).as_posix())
+    assert broad == {GUESTS}
+
+
+def _swallows_all(node: ast.AST) -> bool:
+    if isinstance(node, ast.ExceptHandler):
+        passes_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
+        return _is_broad(node.type) and not passes_on
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    return called and node.func.id == "suppress" and any(map(_is_broad, node.args))
 
 
 def _is_broad(caught: ast.expr | None) -> bool:

@@ -29,7 +29,6 @@ from collectors import machine
 from collectors import cli
 from graphviz_dash.cli import main as command_line
 
-command_line._COMMANDS["collect"] = "collectors.cli:collect"
 machine.WORKER = (sys.executable, "-m", "tests.collectors.fake_worker")
 cli.require = lambda *modules: None
 options = ["--workload=mlp-train", "--iterations=2", "-o", sys.argv[1]]

@@ -397,8 +397,9 @@ MULTIPROCESSING = (
         WORK
         + textwrap.dedent("""
             import torch
-            with multiprocessing.get_context("fork").Pool(2) as pool:
-                print(pool.map(work, range(6), chunksize=3))
+            context = multiprocessing.get_context("fork")
+            with context.Pool(2, initializer=work, initargs=(3,)) as pool:
+                print(pool.map(abs, range(6)))
                 pool.close()
                 pool.join()
             """),
