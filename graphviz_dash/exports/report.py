@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from html import escape
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from graphviz_dash import __version__
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.doctor import diagnose
 from graphviz_dash.analysis.failures import failure_text
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
-from graphviz_dash.analysis.metrics.registry import SECTIONS
-from graphviz_dash.analysis.step.waterfall import Cause, StepShare
-from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.errors import printable
 from graphviz_dash.exports.files import replacing
+from graphviz_dash.exports.report_tables import (
+    html_text,
+    kernels_section,
+    metrics_section,
+    shares_table,
+)
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import answer
 from graphviz_dash.narrative.break_even import break_even_text
 from graphviz_dash.narrative.equation import ranks_method
 from graphviz_dash.narrative.headline import headline
 from graphviz_dash.narrative.low_confidence import low_confidence_notes
-from graphviz_dash.narrative.numbers import spread_text
 from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.narrative.summary import (
     break_even_title,
-    metric_title,
     provenance,
     summary_tiles,
 )
-from graphviz_dash.units import format_count, format_ns, format_percent
+from graphviz_dash.units import format_percent
 
-Row: TypeAlias = list[str | tuple[str, str]]
 _STYLE: Final = Path(__file__).with_name("report.css")
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 """What the browser may load for the page: nothing but its own style."""
-
-_MOST_KERNELS: Final = 30
-_MOST_SHARES: Final = 12
 
 
 def write_report(
@@ -75,7 +70,7 @@ def report(
         f"{_STYLE.read_text(encoding='utf-8')}:root{{{light}}}"
         f"@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}"
     )
-    name = _text(comparison.experiment.name)
+    name = html_text(comparison.experiment.name)
     head = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
@@ -90,10 +85,10 @@ def _sections(
     comparison: Comparison, kernels: KernelTable, pictures: Mapping[str, str]
 ) -> Iterator[str]:
     best = comparison.best
-    yield f"<h1>{_text(comparison.experiment.name)}</h1>"
+    yield f"<h1>{html_text(comparison.experiment.name)}</h1>"
     yield _answer(comparison)
     for line in provenance(comparison):
-        yield f'<p class="muted">{_text(line)}</p>'
+        yield f'<p class="muted">{html_text(line)}</p>'
     yield from _failures(comparison)
     if best is not None:
         yield _tiles(comparison, best)
@@ -110,8 +105,8 @@ def _sections(
     for run in comparison.runs:
         if not isinstance(run.prediction, Missing):
             score = scored_text(run.prediction, run["step_time"].value)
-            yield f"<h2>{_text(run.name)}, as predicted</h2><p>{_text(score)}</p>"
-    yield _figures(comparison)
+            yield f"<h2>{html_text(run.name)}, as predicted</h2><p>{html_text(score)}</p>"
+    yield metrics_section(comparison)
     yield _picture(
         "One step of each run",
         pictures.get("timeline"),
@@ -126,21 +121,22 @@ def _sections(
         "them. Times are medians over the traced replays.",
         "graph",
     )
-    yield _kernels(kernels)
+    yield kernels_section(kernels)
     yield from _weak(comparison)
     yield (
-        f'<footer class="muted">Written by graphviz-dash {_text(__version__)}. Clean figures come '
-        "from processes to which no profiler was ever attached; spreads are the 25th to the 75th "
-        "percentile unless they say 95%.</footer>"
+        f'<footer class="muted">Written by graphviz-dash {html_text(__version__)}. Clean figures '
+        "come from processes to which no profiler was ever attached; spreads are the 25th to the "
+        "75th percentile unless they say 95%.</footer>"
     )
 
 
 def _answer(comparison: Comparison) -> str:
     pieces = answer(comparison)
     if not pieces:
-        return f'<p class="answer">{_text(headline(comparison))}</p>'
+        return f'<p class="answer">{html_text(headline(comparison))}</p>'
     parts = (
-        f"<b>{_text(piece.text)}</b>" if piece.evidence else _text(piece.text) for piece in pieces
+        f"<b>{html_text(piece.text)}</b>" if piece.evidence else html_text(piece.text)
+        for piece in pieces
     )
     return f'<p class="answer">{"".join(parts)}</p>'
 
@@ -150,15 +146,15 @@ def _failures(comparison: Comparison) -> Iterator[str]:
         for failure in run.failures:
             said = failure_text(run.name, failure)
             if said != headline(comparison):
-                yield f'<p class="failed">{_text(said)}</p>'
+                yield f'<p class="failed">{html_text(said)}</p>'
     for name, report in comparison.examinations:
-        yield f'<p class="failed">{_text(f"{name}: {diagnose(report).verdict}")}</p>'
+        yield f'<p class="failed">{html_text(f"{name}: {diagnose(report).verdict}")}</p>'
 
 
 def _tiles(comparison: Comparison, run: RunComparison) -> str:
     cells = (
-        f'<div class="tile"><span>{_text(tile.label)}</span>'
-        f"<b>{_text(tile.value)}</b><span>{_text(tile.note)}</span></div>"
+        f'<div class="tile"><span>{html_text(tile.label)}</span>'
+        f"<b>{html_text(tile.value)}</b><span>{html_text(tile.note)}</span></div>"
         for tile in summary_tiles(comparison, run)
     )
     return f'<div class="tiles">{"".join(cells)}</div>'
@@ -168,8 +164,8 @@ def _difference(run: RunComparison, pictures: Mapping[str, str]) -> Iterator[str
     title = f"Where the time went vs {run.baseline}"
     waterfall = run.waterfall
     if isinstance(waterfall, Missing):
-        why = _text(f"Not available: {waterfall.reason}.")
-        yield f'<h2>{_text(title)}</h2><p class="muted">{why}</p>'
+        why = html_text(f"Not available: {waterfall.reason}.")
+        yield f'<h2>{html_text(title)}</h2><p class="muted">{why}</p>'
         return
     note = (
         "Clean medians are the whole, and the parts add up to their difference; the traced passes "
@@ -178,71 +174,7 @@ def _difference(run: RunComparison, pictures: Mapping[str, str]) -> Iterator[str
     )
     yield _picture(title, pictures.get("waterfall"), note)
     for by, shares in (("Module", waterfall.modules), ("Operator", waterfall.operators)):
-        yield _shares(by, shares)
-
-
-def _shares(by: str, shares: tuple[StepShare, ...]) -> str:
-    shown = shares[:_MOST_SHARES]
-    causes = [
-        index
-        for index, _ in enumerate(Cause)
-        if any(share.saved.items()[index][1] for share in shown)
-    ]
-    head = [f"{by}, largest difference first", "difference"]
-    head += [list(Cause)[index].value for index in causes]
-    rows: list[Row] = [
-        [
-            short_name(printable(share.label)),
-            _signed(-share.saved.total),
-            *(_signed(-share.saved.items()[index][1]) for index in causes),
-        ]
-        for share in shown
-    ]
-    more = len(shares) - len(shown)
-    note = f'<p class="muted">and {format_count(more)} more</p>' if more else ""
-    return _table(head, [("", rows)]) + note
-
-
-def _figures(comparison: Comparison) -> str:
-    groups: list[tuple[str, list[Row]]] = []
-    for section, metrics in SECTIONS.items():
-        rows: list[Row] = []
-        for metric in metrics:
-            figures = [run[metric.id] for run in comparison.runs]
-            if all(figure.value is None for figure in figures):
-                continue
-            title = metric_title(metric)
-            cells = [(figure.text, spread_text(figure)) for figure in figures]
-            rows.append([title, *cells, metric.source.value])
-        if rows:
-            groups.append((section, rows))
-    head = ["", *(run.name for run in comparison.runs), "pass"]
-    return f'<section class="sheet"><h2>Metrics</h2>{_table(head, groups)}</section>'
-
-
-def _kernels(table: KernelTable) -> str:
-    shown = table.rows[:_MOST_KERNELS]
-    if not shown:
-        return ""
-    head = ["Kernel", "category"]
-    for column, run in enumerate(table.runs):
-        head += [run, "change"] if table.changes(column) else [run]
-    rows: list[Row] = []
-    for row in shown:
-        cells: Row = [short_name(printable(row.name)), row.category.value]
-        for column, (use, change) in enumerate(zip(row.uses, row.changes, strict=True)):
-            count = f"× {format_count(use.count)}" if use else ""
-            cells.append((format_ns(use.total_ns if use else None), count))
-            if table.changes(column):
-                cells.append(_signed(change) if change else "0" if use and change == 0 else "–")
-        rows.append(cells)
-    changed = any(table.changes(column) for column, _ in enumerate(table.runs))
-    order = "largest change" if changed else "longest"
-    note = f"{len(shown)} of {format_count(len(table.rows))}, {order} first"
-    return (
-        f'<section class="sheet"><h2>Kernels, memcpy and memset per traced step</h2>'
-        f'<p class="muted">{note}</p>{_table(head, [("", rows)])}</section>'
-    )
+        yield shares_table(by, shares)
 
 
 def _weak(comparison: Comparison) -> Iterator[str]:
@@ -257,7 +189,7 @@ def _weak(comparison: Comparison) -> Iterator[str]:
     ]
     for title, lines in (("Low-confidence metrics", weak), ("What is absent, and why", missing)):
         if lines:
-            items = "".join(f"<li>{_text(line)}</li>" for line in lines)
+            items = "".join(f"<li>{html_text(line)}</li>" for line in lines)
             yield f"<h2>{title}</h2><ul>{items}</ul>"
 
 
@@ -279,52 +211,6 @@ def _picture(title: str, picture: str | None, note: str, kind: str = "") -> str:
     if picture is None:
         return ""
     return (
-        f'<section class="{kind}"><h2>{_text(title)}</h2><figure>{picture}'
-        f"<figcaption>{_text(note)}</figcaption></figure></section>"
+        f'<section class="{kind}"><h2>{html_text(title)}</h2><figure>{picture}'
+        f"<figcaption>{html_text(note)}</figcaption></figure></section>"
     )
-
-
-def _table(head: list[str], groups: Iterable[tuple[str, list[Row]]]) -> str:
-    """A table in groups with a heading each; a cell of two texts has the second below the first.
-    All columns but the first, and those of words at the ends, are of numbers."""
-    words = {
-        column for column, text in enumerate(head) if column == 0 or text in ("category", "pass")
-    }
-
-    def kind(column: int) -> str:
-        return "name" if column == 0 else "" if column in words else "n"
-
-    cells = (
-        f'<th scope="col" class="{kind(column)}">{_text(text)}</th>'
-        for column, text in enumerate(head)
-    )
-    parts = [f"<thead><tr>{''.join(cells)}</tr></thead>"]
-    for title, rows in groups:
-        above = f'<th scope="rowgroup" colspan="{len(head)}">{_text(title)}</th>' if title else ""
-        parts.append("<tbody>" + (f'<tr class="section">{above}</tr>' if above else ""))
-        for row in rows:
-            shown = (
-                f'<td class="{kind(column)}">{_cell(text)}</td>' for column, text in enumerate(row)
-            )
-            parts.append(f"<tr>{''.join(shown)}</tr>")
-        parts.append("</tbody>")
-    wide = ' class="wide"' if len(head) > 6 else ""
-    return f'<div class="scroll"><table{wide}>{"".join(parts)}</table></div>'
-
-
-def _cell(cell: str | tuple[str, str]) -> str:
-    if isinstance(cell, str):
-        return _text(cell)
-    value, below = cell
-    return f"{_text(value)}<small>{_text(below)}</small>" if below else _text(value)
-
-
-def _signed(ns: float) -> str:
-    if not ns:
-        return "0"
-    return f"{'+' if ns > 0 else '−'}{format_ns(abs(ns))}"
-
-
-def _text(value: object) -> str:
-    """Any value as HTML text: control characters shown, markup escaped."""
-    return escape(printable(str(value)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
@@ -17,12 +15,12 @@ from graphviz_dash.cli.text.figures import (
     print_figures,
     print_weaknesses,
 )
+from graphviz_dash.cli.text.kernels import print_kernels
 from graphviz_dash.cli.text.output import (
     cell,
     plain_table,
     print_heading,
     print_table,
-    shorten,
 )
 from graphviz_dash.cli.text.ranks import print_ranks
 from graphviz_dash.errors import printable
@@ -33,8 +31,6 @@ from graphviz_dash.narrative.headline import headline
 from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.narrative.summary import break_even_title, provenance
 from graphviz_dash.units import format_count, format_ns, format_percent
-
-_NAME_LENGTH: Final = 72
 
 
 def print_comparison(
@@ -60,7 +56,7 @@ def print_comparison(
     print_failures([run.run for run in result.runs])
     print_weaknesses(result.runs)
     if count:
-        _print_kernels(kernels, count)
+        print_kernels(kernels, count)
     _print_coverage(result)
     print_absent([(run.name, run.figures) for run in result.runs])
 
@@ -108,29 +104,4 @@ def _print_coverage(result: Comparison) -> None:
             cell(format_ns(group.total_ns)),
             cell(format_percent(group.share)),
         )
-    print_table(table)
-
-
-def _print_kernels(kernels: KernelTable, count: int) -> None:
-    shown = kernels.rows[:count]
-    if not shown:
-        return
-    print_heading(
-        f"Kernels per traced step, {len(shown)} of {len(kernels.rows)}, largest change first"
-    )
-    headings = ["kernel", "category"]
-    for column, run in enumerate(kernels.runs):
-        headings += [f"{run}: count", "time"]
-        if kernels.changes(column):
-            headings.append("change")
-    table = plain_table(*headings, right=range(2, len(headings)))
-    for row in shown:
-        cells = [cell(shorten(row.name, _NAME_LENGTH)), cell(row.category.value)]
-        for column, (use, change) in enumerate(zip(row.uses, row.changes, strict=True)):
-            cells.append(cell(format_count(use.count if use else None)))
-            cells.append(cell(format_ns(use.total_ns if use else None)))
-            if kernels.changes(column):
-                sign = "+" if change is not None and change > 0 else ""
-                cells.append(cell(sign + format_ns(change)))
-        table.add_row(*cells)
     print_table(table)

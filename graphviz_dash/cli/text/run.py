@@ -29,14 +29,15 @@ from graphviz_dash.cli.text.output import (
     print_table,
     shorten,
 )
+from graphviz_dash.cli.text.run_facts import print_facts, print_recorded_captures
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import CapturedGraph
-from graphviz_dash.model.run import Environment, Manifest, Run
+from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.concurrency import concurrency_sentences
 from graphviz_dash.narrative.graphs import launch_answer, launch_sentence
 from graphviz_dash.narrative.headline import run_sentence
-from graphviz_dash.units import counted, format_bytes, format_count, format_ns
+from graphviz_dash.units import counted, format_count, format_ns
 
 _NAME_LENGTH: Final = 56
 
@@ -51,8 +52,8 @@ def print_run(
     """Prints a run; ``figures`` are those that need no baseline, ``measured`` is the concurrency of
     graphs by their id, and ``count`` says how many nodes of each graph are listed."""
     click.echo(run_sentence(result))
-    _print_facts(result.run)
-    _print_recording(result.run)
+    print_facts(result.run)
+    print_recorded_captures(result.run)
     print_figures([(result.name, figures)])
     for table in tables:
         _print_graph(result.run, table, measured.get(table.graph.id), count)
@@ -66,109 +67,6 @@ def print_run(
     for fact in result.run.manifest.absent:
         click.echo(printable(f"  {result.name}: {fact.fact}: {fact.reason}"))
     print_tracebacks(result.run)
-
-
-def _print_facts(run: Run) -> None:
-    manifest = run.manifest
-    work, machine = manifest.workload, manifest.environment
-    facts = {
-        "workload": f"{work.name} ({work.factory}), "
-        + ("a program with a seed of its own" if work.seed is None else f"seed {work.seed}"),
-        **(
-            {"parameters": ", ".join(f"{key}={value}" for key, value in work.parameters.items())}
-            if work.parameters
-            else {}
-        ),
-        "iterations": f"{work.warmup} warm-up, {work.iterations} clean, "
-        f"{work.traced_iterations} traced"
-        if run.recording is None
-        else f"{work.iterations} timed, {work.traced_iterations} traced, of "
-        f"{run.recording.steps} steps seen",
-        "mode": manifest.mode.value
-        + ("" if manifest.rank is None else f", rank {format_count(manifest.rank)}"),
-        **_ranks(manifest),
-        "status": manifest.status,
-        "command": " ".join(manifest.command),
-        "collected": f"{manifest.created} by graphviz-dash {manifest.tool_version}",
-        **_machine(machine),
-        **_sources(manifest),
-    }
-    click.echo()
-    table = plain_table("", "")
-    table.show_header = False
-    for title, fact in facts.items():
-        table.add_row(cell(title, "dim"), cell(fact))
-    print_table(table)
-
-
-def _machine(machine: Environment) -> dict[str, str]:
-    """Where the run was made; what is not known is left out or called so."""
-    gpu = machine.gpu
-    device = machine.gpu_name
-    if gpu is not None:
-        device += (
-            f", sm_{gpu.compute_capability[0]}{gpu.compute_capability[1]}, "
-            f"{gpu.multiprocessors} multiprocessors, {format_bytes(gpu.memory_bytes)}"
-        )
-    if machine.gpu_count is not None:
-        device += f"; {machine.gpu_count} in the machine"
-    cpus = "" if machine.cpu_count is None else f", {machine.cpu_count} CPUs"
-    return {
-        "GPU": device,
-        "software": f"driver {machine.driver or 'unknown'} "
-        f"(CUDA {machine.cuda_driver or 'unknown'}), CUDA {machine.cuda_runtime or 'unknown'}, "
-        f"CUPTI {machine.cupti or 'unknown'}, torch {machine.torch or 'unknown'}, "
-        f"Python {machine.python or 'unknown'}",
-        "host": f"{machine.cpu or 'unknown'}{cpus}" + (f", {machine.os}" if machine.os else ""),
-    }
-
-
-def _sources(manifest: Manifest) -> dict[str, str]:
-    """The files that the run was imported from; empty for one that was collected."""
-    if not manifest.sources:
-        return {}
-    files = [
-        f"{source.name} ({source.kind}, {format_bytes(source.bytes)}"
-        + (f"; {source.method})" if source.method else ")")
-        for source in manifest.sources
-    ]
-    return {"imported from": ", ".join(files)}
-
-
-def _ranks(manifest: Manifest) -> dict[str, str]:
-    """The ranks that ran with this one; empty for a single process."""
-    group = manifest.group
-    if group is None:
-        return {}
-    settings = ", ".join(f"{name}={value}" for name, value in sorted(group.settings.items()))
-    return {
-        "ranks": f"{group.world_size}, this one on GPU {group.device} of its machine, "
-        f"NCCL {manifest.environment.nccl or 'unknown'}" + (f"; {settings}" if settings else "")
-    }
-
-
-def _print_recording(run: Run) -> None:
-    recording = run.recording
-    if recording is None:
-        return
-    print_heading(f"What the recorder saw; a step ended at: {recording.boundary or 'nothing'}")
-    captures = plain_table("capture", "at", "nodes", "replays", "in the window", "took", "problem")
-    for column in (2, 3, 4, 5):
-        captures.columns[column].justify = "right"
-    for graph in recording.graphs:
-        captures.add_row(
-            cell(graph.graph),
-            cell(graph.captured_at[0] if graph.captured_at else ABSENT),
-            cell(ABSENT if graph.nodes is None else format_count(graph.nodes)),
-            cell(format_count(graph.replays)),
-            cell(format_count(graph.window_replays)),
-            cell(format_ns(graph.capture_ns)),
-            cell(graph.problem or ""),
-        )
-    if recording.graphs:
-        print_table(captures)
-    else:
-        click.echo("  no capture")
 
 
 def _print_graph(

@@ -1,0 +1,56 @@
+"""``graphviz-dash export``: the files of a captured graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from graphviz_dash.analysis.nodes.measured_graph import measure_graph, node_timing_replays
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
+from graphviz_dash.cli.commands.export_files import output_option, print_file
+from graphviz_dash.cli.loading import loaded_run
+from graphviz_dash.errors import InputError
+from graphviz_dash.exports.dot import export_dot
+from graphviz_dash.exports.tables import node_frame, write_table
+from graphviz_dash.model.run import Run
+from graphviz_dash.units import counted
+
+_GRAPH = click.option("--graph", "graph_id", help="Id of the graph [default: the run's first].")
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@output_option
+@_GRAPH
+def dot(run: Path, file: Path, graph_id: str | None) -> None:
+    """Write a captured graph of a RUN in the DOT language, what its nodes hold as clusters."""
+    whole = _whole(loaded_run(run), graph_id)
+    table = whole.table
+    export_dot(whole, f"{run.name} {table.graph.id}", file)
+    print_file(
+        file, f"{counted(len(table.rows), 'node')}, {counted(len(table.graph.edges), 'edge')}"
+    )
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@output_option
+@_GRAPH
+def nodes(run: Path, file: Path, graph_id: str | None) -> None:
+    """Write the nodes of a captured graph of a RUN, and of what it holds, as .csv or .parquet."""
+    loaded = loaded_run(run)
+    whole = _whole(loaded, graph_id)
+    graph = next(captured for captured in loaded.graphs if captured.id == whole.table.graph.id)
+    measured = measure_graph(graph, loaded.graphs, node_timing_replays(loaded))
+    summary = write_table(node_frame(whole, measured), file)
+    print_file(file, f"{summary.rows:,} nodes, {len(summary.columns)} columns")
+
+
+def _whole(run: Run, graph_id: str | None) -> WholeGraph:
+    graph_ids = [graph.id for graph in run.graphs]
+    if not graph_ids:
+        raise InputError(run.path, "a run without a captured graph", "a run of a graphed mode")
+    if graph_id is not None and graph_id not in graph_ids:
+        raise InputError(run.path, f"no graph {graph_id!r}", f"one of {', '.join(graph_ids)}")
+    return whole_graph(run, graph_id or graph_ids[0])

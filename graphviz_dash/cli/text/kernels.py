@@ -1,0 +1,43 @@
+"""The kernels of a comparison's runs on the terminal."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphviz_dash.analysis.metrics.kernel_table import KernelTable
+from graphviz_dash.cli.text.output import (
+    cell,
+    plain_table,
+    print_heading,
+    print_table,
+    shorten,
+)
+from graphviz_dash.units import format_count, format_ns
+
+_NAME_LENGTH: Final = 72
+
+
+def print_kernels(kernels: KernelTable, count: int) -> None:
+    """Prints ``count`` kernels per traced step, those that changed most first."""
+    shown = kernels.rows[:count]
+    if not shown:
+        return
+    print_heading(
+        f"Kernels per traced step, {len(shown)} of {len(kernels.rows)}, largest change first"
+    )
+    headings = ["kernel", "category"]
+    for column, run in enumerate(kernels.runs):
+        headings += [f"{run}: count", "time"]
+        if kernels.changes(column):
+            headings.append("change")
+    table = plain_table(*headings, right=range(2, len(headings)))
+    for row in shown:
+        cells = [cell(shorten(row.name, _NAME_LENGTH)), cell(row.category.value)]
+        for column, (use, change) in enumerate(zip(row.uses, row.changes, strict=True)):
+            cells.append(cell(format_count(use.count if use else None)))
+            cells.append(cell(format_ns(use.total_ns if use else None)))
+            if kernels.changes(column):
+                sign = "+" if change is not None and change > 0 else ""
+                cells.append(cell(sign + format_ns(change)))
+        table.add_row(*cells)
+    print_table(table)
