@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -53,7 +54,8 @@ def hook() -> None:
     asked = msgspec.json.decode(settings(), type=ProgramSettings)
     doctor = _ProgramDoctor(asked)
     doctor.install()
-    file = scratch_folder() / f"{os.getpid()}-{REPORT_FILE}"
+    # By process and time: a program that executes itself again keeps its process.
+    file = scratch_folder() / f"{os.getpid()}-{time.time_ns()}-{REPORT_FILE}"
     atexit.register(doctor.write, file)
 
 
@@ -62,6 +64,8 @@ class _ProgramDoctor:
 
     def __init__(self, asked: ProgramSettings) -> None:
         self._asked = asked
+        self._pid = os.getpid()
+        self._guard = Guard()
         self._findings: list[Draft] = []
         self._captures = 0
         self._failed = 0
@@ -183,7 +187,12 @@ class _ProgramDoctor:
         self._findings += [draft for draft in drafts if draft.key not in keys]
 
     def write(self, file: os.PathLike[str]) -> None:
-        """Writes the report, if there is anything to report on."""
+        """Writes the report, if there is anything to report on; never in a forked child."""
+        if os.getpid() == self._pid:
+            with self._guard:
+                self._write(file)
+
+    def _write(self, file: os.PathLike[str]) -> None:
         self._steps.stop()
         if self._current is not None:
             # capture_begin without its end: the step raised in between.

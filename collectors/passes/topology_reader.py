@@ -1,0 +1,96 @@
+"""Reads each graph of a capture pass from the driver, when its capture has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cuda.bindings import driver
+from msgspec.structs import replace
+from torch.profiler import profile, record_function
+
+from collectors.allocator.extents import Segment
+from collectors.allocator.history import end_recording, segments, start_recording
+from collectors.driver.capabilities import SWITCHABLE, ask_device_launch, enabled
+from collectors.driver.node_operands import extent_of
+from collectors.driver.operands import Reach, lived
+from collectors.driver.topology import read_graph_and_handles
+from collectors.passes.capture_listener import executable_of
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.marks import CAPTURE
+
+
+class TopologyReader:
+    """Marks each capture in the trace and reads its graph when it ends.
+
+    The trace begins with the first capture: the warm-up iterations that make_graphed_callables does
+    before would be most of it, and tell nothing of a graph.
+    """
+
+    def __init__(self, profiler: profile) -> None:
+        self.graphs: list[CapturedGraph] = []
+        self._profiler = profiler
+        self._started = False
+        self._span: record_function | None = None
+        self._handles: dict[str, dict[int, int]] = {}
+        self._before: list[Segment] = []
+
+    def begins(self, graph_id: str) -> None:
+        """A capture begins, in the trace too."""
+        self.start()
+        self._before = segments()
+        start_recording()
+        self._span = record_function(CAPTURE + graph_id)
+        self._span.__enter__()
+
+    def stop(self) -> None:
+        """Ends the trace, which is empty where nothing was captured."""
+        self.start()
+        self._profiler.stop()
+
+    def start(self) -> None:
+        """Begins the trace, if it has not begun."""
+        if not self._started:
+            self._profiler.start()
+            self._started = True
+
+    def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
+        """Reads the graph of a capture."""
+        if self._span is not None:
+            self._span.__exit__(None, None, None)
+        blocks = lived(self._before, end_recording())
+        graphs, nodes_of_handles = read_graph_and_handles(
+            handle, graph_id, Reach(segments(), blocks, extent_of)
+        )
+        # The cudagraph trees capture nothing once, to make their memory pool.
+        if graphs[0].nodes:
+            answer = ask_device_launch(driver.CUgraph(handle), nodes_of_handles)
+            self.graphs += (replace(graphs[0], device_launch=answer), *graphs[1:])
+            self._handles[graph_id] = {
+                index: node
+                for node, (holder, index) in nodes_of_handles.items()
+                if holder == graph_id
+            }
+
+    def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
+        """Timed in the clean pass only."""
+
+    def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
+        """Timed in the clean pass only."""
+
+    def ask_executables(self, alive: Mapping[str, Any]) -> None:
+        """Asks which nodes each executable runs. Bodies have none that could be asked."""
+        for index, graph in enumerate(self.graphs):
+            if graph.id not in alive or graph.id not in self._handles:
+                continue
+            executable = executable_of(alive[graph.id])
+            if executable is None:
+                return
+            handles = self._handles[graph.id]
+            nodes = tuple(
+                replace(node, enabled=enabled(executable, handles[node.index]))
+                if node.kind in SWITCHABLE
+                else node
+                for node in graph.nodes
+            )
+            self.graphs[index] = replace(graph, nodes=nodes)
