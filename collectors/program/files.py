@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -92,12 +94,20 @@ class ProcessFolder:
         file = self.path / name
         part = file.with_name(f".{file.name}")
         try:
-            part.write_bytes(encoded(content))
+            _write(part, encoded(content))
             part.replace(file)
         except OSError as error:
             self.refusals += 1
             if self.first_refusal is None:
                 self.first_refusal = f"{name}: {error.strerror or error}"
+
+
+def _write(file: Path, content: bytes) -> None:
+    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if most != resource.RLIM_INFINITY and len(content) > most:
+        # Not tried: the signal that comes with the refusal could end the program.
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file))
+    file.write_bytes(content)
 
 
 def encoded(content: msgspec.Struct) -> bytes:

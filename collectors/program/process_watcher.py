@@ -46,6 +46,9 @@ class ProcessWatcher:
         stop = self.start()
         try:
             yield
+        except BaseException as error:
+            self.ended_by(error)
+            raise
         finally:
             self.finish()
             stop()

@@ -10,7 +10,7 @@ import atexit
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -66,6 +66,7 @@ def record(
 
     from collectors.program.bundle import Program, check_free, write_run
     from collectors.program.files import ProcessFolder, Settings
+    from collectors.program.guard import Guard
     from collectors.program.process_watcher import ProcessWatcher
 
     if _active is not None:
@@ -79,16 +80,24 @@ def record(
         folder = ProcessFolder(staging.path)
         watcher = ProcessWatcher(Settings(skip=skip, window=steps), folder)
         _mind_forks()
-        try:
-            with watcher.watching(), ExitStack() as ending:
-                _active = watcher
-                ending.push(lambda _kind, error, _trace: watcher.ended_by(error))
-                yield
-        finally:
-            _active = None
+
+        def write() -> None:
             if os.getpid() == pid:
                 program = Program(tuple(sys.argv), Path(sys.argv[0]).name, None)
                 write_run(folder.path, target, program)
+
+        try:
+            with watcher.watching():
+                _active = watcher
+                yield
+        except BaseException:
+            _active = None
+            # The program's own error goes before any of ours.
+            with Guard():
+                write()
+            raise
+        _active = None
+        write()
 
 
 def begin() -> None:

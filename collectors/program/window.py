@@ -5,6 +5,8 @@ The marks are those of the collected passes, so whatever shows these shows a rec
 
 from __future__ import annotations
 
+import resource
+import signal
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -39,11 +41,20 @@ class _Session:
         part = self._trace.with_name(f"part-{self._trace.name}")
         try:
             self._profiler.stop()
+            if _may_be_killed_by_writing():
+                return "its trace could not be written: files are limited in size"
             self._profiler.export_chrome_trace(str(part))
             part.replace(self._trace)
         except (OSError, RuntimeError) as error:
             return f"its trace could not be written: {error}"
         return None
+
+
+def _may_be_killed_by_writing() -> bool:
+    """Whether a file that grows too large would end the program, or call a handler of its own.
+    Python ignores that signal unless a program has it otherwise."""
+    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return most != resource.RLIM_INFINITY and signal.getsignal(signal.SIGXFSZ) != signal.SIG_IGN
 
 
 def _begin(trace: Path, fact: Fact, shapes: bool) -> _Session | Missing:

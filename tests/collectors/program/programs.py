@@ -750,6 +750,19 @@ TIGHT = (
         for size, runs in ((0, 0), (1, 1))
     ),
     case(
+        "files of no size, and killed by the signal of it",
+        """
+        import resource, signal
+        g = captured()
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        h = captured()
+        for _ in range(30): h.replay()
+        print("well")
+        """,
+        errors=True,
+    ),
+    case(
         "no room for a folder",
         "captured()\nprint('well')",
         command=shell(

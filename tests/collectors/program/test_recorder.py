@@ -47,6 +47,20 @@ def run(folder: Path, program: str, *options: str) -> subprocess.CompletedProces
     )
 
 
+def alone(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """The program by itself, with ``captured()``; it records parts of itself."""
+    (folder / "alone.py").write_text(CAPTURE + textwrap.dedent(program))
+    return subprocess.run(
+        [sys.executable, "alone.py"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
 def seen(folder: Path, name: str = "recorded") -> tuple[BundleContents, Recording]:
     contents = read_bundle(folder / "out" / name)
     assert contents.recording is not None
@@ -248,16 +262,7 @@ def test_torch_is_left_as_it_was_and_part_of_a_program_can_be_recorded(tmp_path:
         early.replay()
         m.replay()
     """
-    (tmp_path / "alone.py").write_text(CAPTURE + textwrap.dedent(program))
-    done = subprocess.run(
-        [sys.executable, "alone.py"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = alone(tmp_path, program)
     assert done.returncode == 0, done.stderr
     recording = read_bundle(tmp_path / "part" / "p").recording
     assert recording is not None
@@ -464,16 +469,7 @@ def test_a_child_that_leaves_the_recorded_part_writes_nothing(tmp_path: Path) ->
             g.replay()
         print(sorted(os.listdir("part")))
     """
-    (tmp_path / "alone.py").write_text(CAPTURE + textwrap.dedent(program))
-    done = subprocess.run(
-        [sys.executable, "alone.py"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = alone(tmp_path, program)
     assert (done.stdout, done.stderr) == ("3\n['p']\n", "")
     recording = read_bundle(tmp_path / "part" / "p").recording
     assert recording is not None
@@ -490,14 +486,20 @@ def test_a_method_kept_from_the_recorded_part_goes_on(tmp_path: Path) -> None:
         replay()
         print("well")
     """
-    (tmp_path / "alone.py").write_text(CAPTURE + textwrap.dedent(program))
-    done = subprocess.run(
-        [sys.executable, "alone.py"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = alone(tmp_path, program)
     assert (done.stdout, done.stderr) == ("well\n", "")
+
+
+def test_the_programs_own_error_goes_before_that_of_its_bundle(tmp_path: Path) -> None:
+    program = """
+        import collectors, os
+        try:
+            with collectors.record("part", name="p", steps=0):
+                captured()
+                os.mkdir("part/p")
+                raise KeyError("own")
+        except KeyError as error:
+            print(error, error.__context__)
+    """
+    done = alone(tmp_path, program)
+    assert (done.stdout, done.stderr) == ("'own' None\n", "")
