@@ -1,10 +1,7 @@
 """The GPU work of one typical step of an eager trace, whoever recorded it: what ran, for how long,
 on which stream, and behind what.
 
-Durations are medians over the steps that ran the same work. What the streams wait for is told by
-the calls in between: a trace does not say which streams an event joins, but a program forks from
-the stream on which its step begins and joins into it, and what it waits for before a launch comes
-before that launch.
+Durations are medians over the steps that ran the same work.
 """
 
 from __future__ import annotations
@@ -20,12 +17,19 @@ import numpy.typing as npt
 
 from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
 from graphviz_dash.analysis.origins.captured_launches import capture_windows
+from graphviz_dash.analysis.prediction.stream_order import (
+    LaunchedItems,
+    StreamCalls,
+    stream_waits,
+)
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.trace.collectives import collective_kind
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.signatures import distinct_rows
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, exclusive_ns, steps
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.units import format_percent
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
@@ -121,8 +125,12 @@ def eager_step(trace: Trace, traced_steps: tuple[Step, ...] | None = None) -> Ea
     usual = Counter(step_read.signature for step_read in filled).most_common(1)[0][0]
     like = [step_read for step_read in filled if step_read.signature == usual]
     typical = _typical(trace, like, traced_steps, calls)
-    if typical.graphed > len(typical) / 2:
-        return _no_step("its work comes from graph launches: it is no eager trace")
+    if typical.graphed:
+        return _no_step(
+            f"{typical.graphed} of its {len(typical)} kernels and copies "
+            f"({format_percent(typical.graphed / len(typical))}) come from graph launches: it is "
+            "no eager trace"
+        )
     captures = [begin for begin, _ in capture_windows("", trace)]
     if any(
         step_read.step.start <= begin < step_read.step.end
@@ -151,13 +159,29 @@ class _Calls:
             column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
         ).launch
 
-    def in_operator(self, rows: Ints) -> Flags:
+    def at(self, instants: Ints, call: Ints, otherwise: Ints) -> Ints:
+        """Of each of ``call`` its place in ``instants``; ``otherwise`` where it is -1."""
+        if not len(instants):
+            return otherwise
+        return np.where(call >= 0, instants[np.maximum(call, 0)], otherwise)
+
+    def between_streams(self, begin: int, end: int) -> StreamCalls:
+        """The calls of a step by which streams wait for each other."""
+        waits = _between(self.waits, self.start, begin, end)
+        records = _between(self.records, self.start, begin, end)
+        return StreamCalls(self.start[waits], self._in_operator(waits), self.start[records])
+
+    def _in_operator(self, rows: Ints) -> Flags:
         """Whether each call was made inside an operator."""
         if not len(self._ops) or not len(rows):
             return np.zeros(len(rows), dtype=np.bool_)
         ops = Nesting.build(*(column(self._ops, name) for name in ("ts", "dur", "tid")))
         around = ops.around(self.start[rows], self._thread[rows])
         return np.asarray(around != NONE, dtype=np.bool_)
+
+
+def _between(rows: Ints, start: Ints, begin: int, end: int) -> Ints:
+    return rows[(start[rows] >= begin) & (start[rows] < end)]
 
 
 def _are(codes: npt.NDArray[np.int32], wanted: list[bool]) -> Flags:
@@ -192,7 +216,7 @@ class _Read:
         rows = step.gpu_rows
         begin = work.begin[rows]
         call = calls.of_row[rows]
-        launched = np.where(call >= 0, calls.start[np.maximum(call, 0)], begin)
+        launched = calls.at(calls.start, call, begin)
         order = np.lexsort((begin, launched))
         self.step, self.rows, self.call = step, rows[order], call[order]
         self.launched = launched[order]
@@ -204,6 +228,12 @@ class _Read:
         # All of it told apart by 16 bytes: a trace may have thousands of steps.
         looks = np.stack((work.looks[self.rows], self.lane))
         self.signature = blake2b(looks.tobytes(), digest_size=16).digest()
+
+    def items(self, calls: _Calls) -> LaunchedItems:
+        """The items on the clock of the trace."""
+        begin = self.begin + self.step.start
+        submitted = calls.at(calls.end, self.call, begin)
+        return LaunchedItems(self.lane, self.launched, submitted, begin, begin + self.duration)
 
 
 def _by_first_use(stream: Ints) -> Ints:
@@ -225,8 +255,9 @@ def _typical(
     threads = np.prod(
         [np.maximum(column(gpu, dimension)[rows], 0) for dimension in _SHAPE[3:]], axis=0
     )
+    names = tuple(name or "" for name in gpu["name"].gather(rows).to_list())
     duration = _medians([read.duration for read in reads])
-    after, waits = _after(first, calls)
+    between = calls.between_streams(first.step.start, first.step.end)
     return EagerStep(
         method=first.step.method,
         steps=traced_steps,
@@ -234,7 +265,7 @@ def _typical(
         rows=rows,
         launches=first.call,
         kind=tuple(gpu["kind"].gather(rows).to_list()),
-        name=tuple(name or "" for name in gpu["name"].gather(rows).to_list()),
+        name=names,
         duration=duration,
         lane=first.lane,
         blocks=blocks,
@@ -242,16 +273,25 @@ def _typical(
         shared=np.maximum(column(gpu, "shared")[rows], 0),
         registers=np.maximum(column(gpu, "registers")[rows], 0),
         size=np.maximum(column(gpu, "bytes")[rows], 0),
-        after=after,
+        after=stream_waits(
+            [read.items(calls) for read in reads], between, first.has_default, _talks(first, names)
+        ),
         overlapped=np.stack([_overlaps(read) for read in reads]).min(axis=0),
         begin=_medians([read.begin for read in reads]),
         step_ns=int(np.median([read.step.duration_ns for read in reads])),
         busy_ns=int(np.median([read.step.busy_ns for read in reads])),
         work_ns=int(np.median([read.step.work_ns for read in reads])),
         launch_cpu_ns=int(np.median([_launch_cpu(read, calls) for read in reads])),
-        waits=waits,
+        waits=len(between.waits),
         graphed=int(np.count_nonzero(calls.is_graph[first.call[first.call >= 0]])),
     )
+
+
+def _talks(read: _Read, names: Sequence[str]) -> Flags:
+    """Which lanes have collectives, shape (lanes,)."""
+    talks = np.zeros(int(read.lane.max()) + 1, dtype=np.bool_)
+    talks[read.lane[[collective_kind(name) is not None for name in names]]] = True
+    return talks
 
 
 def _medians(series: list[Ints]) -> Ints:
@@ -274,136 +314,6 @@ def _overlaps(read: _Read) -> Ints:
         own = read.begin[mine][1:] + read.duration[mine][1:]
         overlap[mine[1:]] = np.maximum(np.minimum(end[:-1], own) - read.begin[mine][1:], 0)
     return overlap
-
-
-def _after(read: _Read, calls: _Calls) -> tuple[tuple[tuple[int, ...], ...], int]:
-    """For each item those of other streams that it waits for, and how many waits there were."""
-    span = read.step.start, read.step.end
-    waits = _between(calls.waits, calls.start, *span)
-    count = len(read.rows)
-    if not count or not read.lane.max():
-        return ((),) * count, len(waits)
-    records = _between(calls.records, calls.start, *span)
-    inside = calls.in_operator(waits)
-    events = sorted(
-        [
-            *((int(at), _LAUNCH, item) for item, at in enumerate(read.launched.tolist())),
-            *((int(calls.start[row]), _RECORD, int(row)) for row in records.tolist()),
-            *(
-                (int(calls.start[row]), _WAIT, int(is_inside))
-                for row, is_inside in zip(waits.tolist(), inside.tolist(), strict=True)
-            ),
-        ]
-    )
-    lanes = read.lane.tolist()
-    order = _StreamOrder(_main_of(read.lane, read.has_default))
-    waits_for: list[tuple[int, ...]] = [()] * count
-    for _, kind, which in events:
-        if kind == _LAUNCH:
-            waits_for[which] = order.launch(which, lanes[which])
-        elif kind == _RECORD:
-            order.record(which)
-        else:
-            order.wait(by_library=bool(which))
-    return tuple(waits_for), len(waits)
-
-
-def _between(rows: Ints, start: Ints, begin: int, end: int) -> Ints:
-    return rows[(start[rows] >= begin) & (start[rows] < end)]
-
-
-_RECORD, _WAIT, _LAUNCH = range(3)
-
-
-class _StreamOrder:
-    """What streams wait for, told from the events that are recorded and waited for in between.
-
-    A trace does not say on which stream. A program's own waits lie outside of operators and go
-    between a main stream and those that fork from it; a fork is one wait, a join one for each
-    stream. A library's lie inside an operator: it records behind what it launched, and what is
-    launched after the wait is what waits. ``main`` is the main stream's lane, None where the
-    program launches nothing on it.
-    """
-
-    def __init__(self, main: int | None) -> None:
-        self._main = main
-        self._last: tuple[int, ...] = ()
-        """The last item of the main stream, if there was one."""
-        self._joined: dict[int, int] = {}
-        """The last item of each stream that was joined into the main stream since."""
-        self._open: dict[int, int] = {}
-        """The last item of each forked stream that was not joined since."""
-        self._tails: dict[int, int] = {}
-        """The last item of every stream."""
-        self._waits = 0
-        self._newest: int | None = None
-        self._recorded: tuple[int, int | None] = (-1, None)
-        """The last event, and what had been launched before it."""
-        self._library: dict[int, int | None] = {}
-        self._library_waits = 0
-        self._to_all: int | None = None
-        """What a library lets all its streams wait for before their first work."""
-
-    def record(self, event: int) -> None:
-        """An event was recorded."""
-        self._recorded = event, self._newest
-
-    def wait(self, by_library: bool) -> None:
-        """A stream was let wait for an event."""
-        if by_library:
-            event, source = self._recorded
-            self._library[event] = source
-            self._library_waits += 1
-        else:
-            self._waits += 1
-
-    def launch(self, item: int, lane: int) -> tuple[int, ...]:
-        """The items of other streams that ``item`` waits for."""
-        sources = dict.fromkeys((*self._waited(lane), *self._forked(item, lane)))
-        self._newest = item
-        self._tails[lane] = item
-        return tuple(source for source in sources if source != item)
-
-    def _waited(self, lane: int) -> tuple[int, ...]:
-        """What a library lets this launch wait for."""
-        sources = dict.fromkeys(item for item in self._library.values() if item is not None)
-        if len(self._library) > 1:
-            # Several events at once are the streams that are joined.
-            sources |= dict.fromkeys(self._tails.values())
-        elif self._library_waits > 1 and sources:
-            self._to_all = next(iter(sources))
-        if lane not in self._tails and self._to_all is not None:
-            sources[self._to_all] = None
-        self._library, self._library_waits = {}, 0
-        return tuple(item for item in sources if item != self._tails.get(lane))
-
-    def _forked(self, item: int, lane: int) -> tuple[int, ...]:
-        """What the program lets it wait for."""
-        if lane == self._main:
-            if self._waits:
-                self._join()
-            joined, self._joined = tuple(self._joined.values()), {}
-            self._last, self._waits = (item,), 0
-            return joined
-        if self._waits > len(self._open) > 0:
-            # More waits than a fork needs: the open streams were joined before it.
-            self._waits -= len(self._open)
-            self._join()
-        forks = lane not in self._open and self._waits > 0
-        self._waits -= forks
-        self._open[lane] = item
-        return (*self._last, *self._joined.values()) if forks else ()
-
-    def _join(self) -> None:
-        self._joined |= self._open
-        self._open.clear()
-
-
-def _main_of(lane: Ints, has_default: bool) -> int | None:
-    """The main stream: the default one; else the one on which the step begins and ends, if any."""
-    if has_default:
-        return 0
-    return int(lane[0]) if lane[0] == lane[-1] else None
 
 
 def exclusive_busy_ns(step: EagerStep) -> Ints:

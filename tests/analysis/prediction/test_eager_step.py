@@ -107,9 +107,6 @@ class TestStreams:
         ]
         assert step_of(tmp_path, work).after == ((), (0,), (0,))
 
-    def test_a_stream_that_never_waits_is_not_made_to(self, tmp_path: Path) -> None:
-        assert step_of(tmp_path, [("a", 7, 2_000), ("b", 20, 2_000)]).after == ((), ())
-
     def test_a_join_does_not_wait_twice_for_the_same_work(self, tmp_path: Path) -> None:
         work: list[Launch | str] = [
             ("a", 20, 2_000),
@@ -137,6 +134,28 @@ class TestNoStep:
         found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
         assert isinstance(found, Missing)
         assert "graph launches" in found.reason
+
+    def test_a_step_with_a_graph_in_it_is_no_eager_one(self, tmp_path: Path) -> None:
+        from tests.trace_builder import GpuWork
+
+        trace = TraceBuilder()
+        end = launches(trace, 1_000, ONE)
+        trace.graph_launch(end, 5_000, [GpuWork("a", end + 9_000, 1_000)])
+        trace.annotation(f"{STEP}0", 0, end + 50_000)
+        step = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+        assert step == Missing(
+            Fact.EAGER_STEP,
+            "1 of its 4 kernels and copies (25.0%) come from graph launches: it is no eager trace",
+        )
+
+    def test_a_trace_without_calls_has_a_step_all_the_same(self, tmp_path: Path) -> None:
+        trace = TraceBuilder()
+        for at in (0, 5_000):
+            trace.kernel("a", 1_000 + at, 2_000, correlation=None)
+        trace.annotation(f"{STEP}0", 0, 50_000)
+        step = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+        assert isinstance(step, EagerStep)
+        assert step.launches.tolist() == [-1, -1]
 
     def test_steps_that_capture_are_no_eager_ones(self, tmp_path: Path) -> None:
         capturing: list[Launch | str] = [
