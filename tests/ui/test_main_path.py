@@ -124,36 +124,6 @@ def test_a_deep_link_restores_what_was_seen(page: Page, dashboard: str) -> None:
     expect(page.locator(".dag canvas")).to_be_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(
-    "path", ["", "compare", "graph", "timeline", "memory", "ranks", "launch", "doctor", "export"]
-)
-def test_every_page_shows_in_both_themes(
-    page: Page, dashboard: str, path: str, scheme: str
-) -> None:
-    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    # Not every sample has something to draw on every page.
-    special = {"memory": "gpt-train", "ranks": "tp-transformer", "doctor": "sync-in-step"}
-    experiment = special.get(path, "transformer-train")
-    page.goto(f"{dashboard}/{path}?experiment={experiment}" if path else dashboard)
-    what = {
-        "": ".hero",
-        "compare": "table.figures",
-        "graph": ".dag canvas[data-boxes]",
-        "timeline": ".timeline canvas[data-painted]",
-        "memory": ".js-plotly-plot .main-svg",
-        "ranks": ".js-plotly-plot .main-svg",
-        "launch": ".js-plotly-plot .main-svg",
-        "doctor": ".badge",
-        "export": ".perfetto",
-    }[path]
-    expect(page.locator(what).first).to_be_visible()
-    background = page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor")
-    light = sum(int(part) for part in re.findall(r"\d+", background)[:3]) > 382
-    assert light == (scheme == "light")
-    assert page.locator('[data-testid="stException"]').count() == 0
-
-
 def test_a_damaged_upload_is_one_line_and_a_good_one_opens(page: Page, dashboard: str) -> None:
     page.goto(dashboard)
     page.get_by_text("Open files from this computer").click()

@@ -1,0 +1,244 @@
+"""Every page in both themes, each opened once: it is drawn, logs no error, asks no other host; no
+control is covered at any width, and Tab reaches them all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from graphviz_dash.ui.page.navigation import NAMES
+from tests.ui.waits import idle
+
+pytestmark = pytest.mark.ui
+
+Theme = Literal["light", "dark"]
+
+PAGES: Final = {
+    "overview": ("", ".hero"),
+    "compare": ("compare?experiment=transformer-train", "table.figures"),
+    "graph": ("graph?experiment=fork-join&node=30", ".dag canvas[data-boxes]"),
+    "timeline": ("timeline?experiment=fork-join", ".timeline canvas[data-painted]"),
+    "memory": ("memory?experiment=gpt-train", ".js-plotly-plot .main-svg"),
+    "ranks": ("ranks?experiment=tp-transformer", ".js-plotly-plot .main-svg"),
+    "launch": ("launch", ".js-plotly-plot .main-svg"),
+    "doctor": ("doctor?experiment=sync-in-step", ".badge"),
+    "export": ("export?experiment=mlp-train", ".perfetto button"),
+}
+"""Each page with an experiment that has something to draw there, and what is there once it has."""
+
+SIZE: Final = {"width": 1280, "height": 860}
+WIDTHS: Final = (
+    *(2560, 1920, 1536, 1468, 1440, 1424, 1366, 1281, 1240, 1161),
+    *(1100, 1081, 921, 800, 640, 480, 360),
+)
+MOST_TO_SAY: Final = 5
+
+MOST_PRESSES: Final = 260
+"""Presses of Tab; a table takes one for each column."""
+
+# A deep link makes Streamlit's front end look for two files below the page's path first.
+DEEP_LINK: Final = "Failed to load resource: the server responded with a status of 404"
+
+KEYBOARD: Final = """
+window.deep = (root, found = []) => {
+  for (const one of root.querySelectorAll("*")) {
+    found.push(one)
+    if (one.shadowRoot) deep(one.shadowRoot, found)
+  }
+  return found
+}
+// A group of radio buttons or pills is one stop; the arrows lead on inside it.
+window.groupOf = one => one.closest('[role="radiogroup"], [data-testid="stButtonGroup"]') ?? one
+window.controls = () => [...new Set(deep(document).filter(one => {
+  const box = one.getBoundingClientRect()
+  return one.matches('a[href], button, input, select, textarea, summary, [tabindex="0"]')
+    && one.tabIndex >= 0 && !one.disabled && box.width > 1 && box.height > 1
+    && one.checkVisibility({visibilityProperty: true}) && !one.closest("[aria-hidden=true]")
+}).map(groupOf))]
+window.named = one => (one.getAttribute("aria-label") || one.textContent || one.tagName)
+  .trim().slice(0, 60)
+const looks = one => {
+  const style = getComputedStyle(one)
+  return [style.outlineStyle, style.outlineWidth, style.boxShadow, style.borderColor].join(" ")
+}
+window.atRest = () => { for (const one of deep(document)) one.looks = looks(one) }
+window.focused = () => {
+  let one = document.activeElement
+  while (one?.shadowRoot?.activeElement) one = one.shadowRoot.activeElement
+  if (!one || one === document.body) return null
+  window.reached.add(groupOf(one))
+  // A table draws its cursor itself, on its canvas.
+  const table = one.closest('[data-testid="stDataFrame"]') !== null
+  const around = [one, one.parentElement, one.parentElement?.parentElement].filter(Boolean)
+  return {name: named(one), seen: table || around.some(near => looks(near) !== near.looks)}
+}
+window.reached = new Set()
+"""
+
+COVERED: Final = """
+() => {
+  const wrong = []
+  const bar = document.querySelector(".st-key-top-bar")
+  const sideways = document.scrollingElement.scrollWidth - innerWidth
+  if (sideways > 1) wrong.push(`the page is ${sideways} px wider than the window`)
+  const name = part => (part.getAttribute("aria-label") || part.textContent || part.tagName)
+    .trim().slice(0, 40)
+  const kinds = 'a[href], button, input, [role="radio"], summary, .badge'
+  const controls = document.querySelectorAll(kinds)
+  for (const control of controls) {
+    const box = control.getBoundingClientRect()
+    const seen = box.width > 1 && box.height > 1 && !control.closest("[aria-hidden=true]")
+    const visible = {visibilityProperty: true, opacityProperty: true}
+    if (!seen || !control.checkVisibility(visible)) continue
+    // What scrolls inside a box of its own, such as a table or a card, may be out of sight there.
+    let frame = {left: 0, right: innerWidth, top: 0, bottom: innerHeight}, clipped = false
+    for (let around = control.parentElement; around && around !== document.body;
+      around = around.parentElement) {
+      const {overflowX, overflowY} = getComputedStyle(around)
+      if (overflowX === "visible" && overflowY === "visible") continue
+      const edge = around.getBoundingClientRect()
+      frame = {
+        left: Math.max(frame.left, edge.left), right: Math.min(frame.right, edge.right),
+        top: Math.max(frame.top, edge.top), bottom: Math.min(frame.bottom, edge.bottom),
+      }
+      clipped ||= around.scrollWidth > around.clientWidth + 1
+    }
+    if (!clipped && (box.right > innerWidth + 1 || box.left < -1)) {
+      wrong.push(`${name(control)} leaves the window`)
+      continue
+    }
+    const x = box.left + box.width / 2, y = box.top + box.height / 2
+    if (x <= frame.left || x >= frame.right || y <= frame.top || y >= frame.bottom) continue
+    const below = bar ? bar.getBoundingClientRect().bottom : 0
+    if (!bar?.contains(control) && y < below) continue
+    const top = document.elementFromPoint(x, y)
+    if (!top) continue
+    const related = (control.contains(top) || top.contains(control)
+      || control.closest("label")?.contains(top) || top.shadowRoot)
+    if (!related) wrong.push(`${name(control)} lies under ${name(top) || top.className}`)
+  }
+  return wrong
+}
+"""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A page that a visitor came to by its address."""
+
+    name: str
+    """Which page."""
+    theme: Theme
+    """What the visitor's system asks for."""
+    page: Page
+    """The page, drawn and at rest."""
+    foreign: list[str]
+    """Addresses on other hosts that it asked for, none of which was let through."""
+    errors: list[str]
+    """What it logged as an error or threw."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(name, theme) for name in PAGES for theme in ("light", "dark")],
+    ids="-".join,
+)
+def visit(request: pytest.FixtureRequest, browser: Browser, dashboard: str) -> Iterator[Visit]:
+    """Each page in each theme, opened once for all tests of it."""
+    name, theme = request.param
+    context = browser.new_context(viewport=SIZE, color_scheme=theme)
+    foreign: list[str] = []
+    errors: list[str] = []
+    own = (f"{dashboard}/", "data:", "blob:")
+
+    def refuse(route: Route) -> None:
+        foreign.append(route.request.url)
+        route.abort()
+
+    context.route(lambda url: not url.startswith(own), refuse)
+    page = context.new_page()
+    own_sockets = dashboard.replace("http", "ws")
+    page.on(
+        "websocket",
+        lambda socket: None if socket.url.startswith(own_sockets) else foreign.append(socket.url),
+    )
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on(
+        "console",
+        lambda message: (
+            errors.append(message.text)
+            if message.type == "error" and not message.text.startswith(DEEP_LINK)
+            else None
+        ),
+    )
+    address, drawn = PAGES[name]
+    page.goto(f"{dashboard}/{address}")
+    page.locator(drawn).first.wait_for()
+    idle(page)
+    expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
+    yield Visit(name, theme, page, foreign, errors)
+    context.close()
+
+
+def test_every_page_is_visited() -> None:
+    assert tuple(PAGES) == NAMES
+
+
+def test_it_is_drawn_in_its_theme(visit: Visit) -> None:
+    background = visit.page.evaluate(
+        "getComputedStyle(document.querySelector('.stApp')).backgroundColor"
+    )
+    light = sum(int(part) for part in re.findall(r"\d+", background)[:3]) > 382
+    assert light == (visit.theme == "light")
+    expect(visit.page.locator(".st-key-page-current")).to_be_visible()
+    assert visit.page.locator('[data-testid="stException"]').count() == 0
+
+
+def test_it_logs_no_error(visit: Visit) -> None:
+    assert visit.errors == []
+
+
+def test_it_asks_this_server_alone(visit: Visit) -> None:
+    assert visit.foreign == []
+
+
+def test_tab_reaches_every_control(visit: Visit) -> None:
+    if visit.theme == "dark":
+        pytest.skip("the order of controls has nothing to do with colours")
+    page = visit.page
+    page.evaluate(KEYBOARD)
+    page.evaluate("atRest()")
+    unseen = []
+    for _ in range(MOST_PRESSES):
+        page.keyboard.press("Tab")
+        focused: dict[str, Any] | None = page.evaluate("focused()")
+        if focused is None:
+            break
+        if not focused["seen"]:
+            unseen.append(focused["name"])
+    assert unseen == []
+    missed = page.evaluate("controls().filter(one => !reached.has(one)).map(named)")
+    assert missed == []
+
+
+def test_no_control_is_covered_at_any_width(visit: Visit) -> None:
+    if visit.theme == "dark":
+        pytest.skip("the layout has nothing to do with colours")
+    page = visit.page
+    wrong = {}
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        # Charts lay themselves out anew in the frames that follow.
+        page.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 150)))"
+        )
+        idle(page)
+        if covered := page.evaluate(COVERED):
+            wrong[width] = covered[:MOST_TO_SAY]
+    assert wrong == {}
