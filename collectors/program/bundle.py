@@ -211,7 +211,8 @@ def _absent(state: Recording, folder: Path, traced: bool) -> tuple[Absent, ...]:
     if not traced:
         facts.append(Absent(Fact.TRACED_PASS, _why_untraced(state)))
     if not (folder / MEMORY_FILE).exists():
-        facts.append(Absent(Fact.MEMORY, "the program did not live to the end of its recording"))
+        reason = "its recording has no end: the process was ended, or nothing more could be written"
+        facts.append(Absent(Fact.MEMORY, reason))
     if (folder / PROBLEMS_FILE).exists():
         problems = _read(folder / PROBLEMS_FILE, Problems)
         reason = f"the recorder failed {problems.errors} times, first: {problems.first}"

@@ -760,7 +760,6 @@ TIGHT = (
         for _ in range(30): h.replay()
         print("well")
         """,
-        errors=True,
     ),
     case(
         "no room for a folder",
