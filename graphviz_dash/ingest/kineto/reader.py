@@ -171,9 +171,10 @@ class _Reading:
             raise reader.refused(reader.damage)
         if not filled:
             causes = f"; {_listed(columns.unusable)}" if columns.unusable else ""
+            number = counted(events, "event")
             raise InputError(
                 self.path,
-                f"traceEvents without any slice of a CPU or GPU ({events:,} events{causes})",
+                f"traceEvents without any slice of a CPU or GPU ({number}{causes})",
                 "a Kineto trace, as torch.profiler exports it",
             )
         origin, end = span_of(filled)

@@ -69,7 +69,7 @@ DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
     "no events": (document, "without any slice"),
     "events without slices": (
         lambda: document('{"ph": "M", "name": "x"}'),
-        "without any slice .* .1 events",
+        "without any slice .* .1 event",
     ),
     "ts of 5000 digits": (lambda: document(event(ts="9" * 5000)), "ts|digits"),
     "baseTimeNanoseconds is text": (
@@ -188,7 +188,7 @@ def test_a_trace_of_nothing_usable_says_why(tmp_path: Path, name: str) -> None:
     bad, cause = UNUSABLE[name]
     path = tmp_path / "trace.json"
     path.write_bytes(document(bad))
-    with pytest.raises(InputError, match=f"without any slice .*1 events; {re.escape(cause)}"):
+    with pytest.raises(InputError, match=f"without any slice .*1 event; {re.escape(cause)}"):
         read_trace(path)
 
 
