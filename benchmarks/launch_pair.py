@@ -5,7 +5,7 @@
 
 In one process after another ``bench launch`` measures each graph as ever, and once more with the
 first launch, its end, the next launch and its end called and timed by ``launch_pair.c``; all else
-is the same Python. Prints the CPU time of the repeat launch in us: of each process the 25th
+is the same Python. Prints the CPU time of the repeat launch in µs: of each process the 25th
 percentile, since some processes meet a busy machine, and of these the median.
 """
 

@@ -7,7 +7,7 @@ its source is not part of this repository. The two take turns, a process of each
 so that what changes over time changes both.
 With ``--patient`` another build of the sample takes the same turns, in which the waiting kernel
 waits longer: its device times are printed beside.
-Prints medians in us and which goals they miss; exit code 1 if any. On an H200 a repeat launch runs
+Prints medians in µs and which goals they miss; exit code 1 if any. On an H200 a repeat launch runs
 at one of two speeds on the GPU, which a median falls between: where both programs met a speed, each
 speed is compared with the same speed (``speeds``).
 """
@@ -38,7 +38,7 @@ COLUMNS: Final = {
 """Our measures and the sample's columns; its upload on the GPU is timed together with a kernel."""
 
 GOAL_US: Final = {LaunchMeasure.REPEAT_LAUNCH_CPU: 0.6}
-"""Largest difference of medians in us; for the other goals it is a ratio."""
+"""Largest difference of medians in µs; for the other goals it is a ratio."""
 
 GOAL_RATIO: Final = 1.10
 WITHIN_RATIO: Final = (
@@ -81,7 +81,7 @@ def main() -> int:
             run_ours(graph, each, ours)
     missed = 0
     for kind in COLUMNS:
-        print(f"\n{kind.value}, median us\n")
+        print(f"\n{kind.value}, median µs\n")
         print("| graph | C++ | spread | Python | spread | Python less C++ | Python / C++ | |")
         print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
         for graph in GRAPHS:
@@ -152,7 +152,7 @@ def quartiles(values: list[float]) -> str:
 
 
 def run_ours(graph: Topology, trials: int, found: Series) -> None:
-    """Adds the trials of one process of ours, in us."""
+    """Adds the trials of one process of ours, in µs."""
     measured = run_process((graph,), trials)
     if measured is None:
         raise KeyboardInterrupt
@@ -162,7 +162,7 @@ def run_ours(graph: Topology, trials: int, found: Series) -> None:
 
 def print_patient(patient: Series, ours: Series) -> None:
     """Device times of the build that waits longer, beside ours."""
-    print("\nDevice times, median us, where the sample's kernel waits longer\n")
+    print("\nDevice times, median µs, where the sample's kernel waits longer\n")
     print("| graph | measure | C++ | Python | Python / C++ |")
     print("| --- | --- | ---: | ---: | ---: |")
     for kind in (LaunchMeasure.FIRST_LAUNCH_DEVICE, LaunchMeasure.REPEAT_LAUNCH_DEVICE):
@@ -173,7 +173,7 @@ def print_patient(patient: Series, ours: Series) -> None:
 
 
 def run_sample(program: str, graph: Topology, trials: int, found: Series) -> None:
-    """Adds the trials of one run of the sample, in us."""
+    """Adds the trials of one run of the sample, in µs."""
     arguments = ["3", str(trials), str(graph.length), str(graph.width), "0"]
     output = subprocess.run(
         [program, *arguments], capture_output=True, text=True, check=True

@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=2000)
     trials = parser.parse_args().trials
     bench = Bench(1)
-    print("| nodes | how | warm, us | p25 to p75 | cold, us | p25 to p75 |")
+    print("| nodes | how | warm, µs | p25 to p75 | cold, µs | p25 to p75 |")
     print("| ---: | --- | ---: | ---: | ---: | ---: |")
     for length in LENGTHS:
         graph = bench._captured(Topology(1, length, False, None, 0), {})
@@ -100,7 +100,7 @@ def sweep() -> None:
 
 
 def shown(values: list[int]) -> str:
-    """Median and quartiles in us, as two cells."""
+    """Median and quartiles in µs, as two cells."""
     low, middle, high = statistics.quantiles(values, n=4)
     return f"{middle / 1e3:.2f} | {low / 1e3:.2f} to {high / 1e3:.2f}"
 

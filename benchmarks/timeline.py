@@ -91,7 +91,7 @@ def on_the_server(sample: Path, slices: int, synthetic: bool) -> list[Row]:
         "whole trace": (0, end),
         "chosen step": None,
         "2 ms": (1_000_000, 3_000_000),
-        "20 us": (100_000, 120_000),
+        "20 µs": (100_000, 120_000),
     }
     for what, window in windows.items():
         view = timeline_view(runs, window, 1200)

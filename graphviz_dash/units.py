@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_TIME_STEPS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
+_TIME_STEPS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _SIZE_STEPS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 _RATE_STEPS = ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"))
@@ -28,7 +28,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def format_ns(ns: float | None, digits: int = 3) -> str:
-    """A time in nanoseconds as text in the unit that suits it: ``127 us``, ``1.30 ms``.
+    """A time in nanoseconds as text in the unit that suits it: ``127 µs``, ``1.30 ms``.
 
     ``None`` (the fact is absent) becomes an en dash; the reason is told elsewhere.
     """

@@ -74,7 +74,7 @@ class Truth:
 SLOW_RANK_1 = Truth(
     compute=((20_000, 20_000, 20_000), (20_000, 23_000, 25_000)), clock=(0, 150_000)
 )
-"""Rank 1 works longer before the second and the third all-reduce; its clock is 150 us ahead."""
+"""Rank 1 works longer before the second and the third all-reduce; its clock is 150 µs ahead."""
 
 
 def work_of(truth: Truth) -> tuple[Work, ...]:

@@ -18,7 +18,7 @@ from graphviz_dash.units import (
 )
 
 SIZES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-TIMES = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+TIMES = {"ns": 1, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 def read(text: str, units: dict[str, int]) -> float:
@@ -66,7 +66,7 @@ def test_sizes_of_different_units_never_show_the_same_number(one: int, other: in
 
 @pytest.mark.parametrize(
     ("ns", "text"),
-    [(None, "–"), (0, "0 ns"), (999, "999 ns"), (1_304, "1.30 us"), (2.5, "2.50 ns")],
+    [(None, "–"), (0, "0 ns"), (999, "999 ns"), (1_304, "1.30 µs"), (2.5, "2.50 ns")],
 )
 def test_times(ns: float | None, text: str) -> None:
     assert format_ns(ns) == text

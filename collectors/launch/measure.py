@@ -98,7 +98,7 @@ class Bench:
         """The first launch and the next one, each into an empty stream.
 
         As in the sample, nothing but the two readings of the clock lies between them; nor is
-        anything looked up or checked there. That the calls are made from Python costs about 0.4 us,
+        anything looked up or checked there. That the calls are made from Python costs about 0.4 µs,
         and more right after the first launch of a large graph (docs/launch-vs-sample.md).
         """
         launch, wait = runtime.cudaGraphLaunch, runtime.cudaStreamSynchronize

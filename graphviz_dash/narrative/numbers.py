@@ -9,7 +9,7 @@ from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.sample_statistics import SpreadKind
 from graphviz_dash.units import format_ns, significant
 
-_UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_UNIT_NS = {"ns": 1, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 def same_unit(first: float, second: float) -> tuple[str, str]:

@@ -118,7 +118,7 @@ def test_a_difference_that_other_rules_explain_is_not_denied() -> None:
     ("evidence", "text"),
     [
         (Evidence("bytes", 4096, "B"), "4.00 KiB"),
-        (Evidence("wait", 1500, "ns"), "1.50 us"),
+        (Evidence("wait", 1500, "ns"), "1.50 µs"),
         (Evidence("operators", 12345), "12,345"),
         (Evidence("largest", 0.123456), "0.1235"),
         (Evidence("address", "0x7f"), "0x7f"),

@@ -25,7 +25,7 @@ RANKS = 8
 def rank(
     folder: Path, number: int, *, slow_us: int = 0, extra: bool = False, late_us: int = 0
 ) -> Path:
-    """Three steps of 1 ms: two kernels of 100 us from a graph, then an all-reduce that ends with
+    """Three steps of 1 ms: two kernels of 100 µs from a graph, then an all-reduce that ends with
     the step. ``late_us``: the launch is called so much later."""
     trace = TraceBuilder()
     trace.fields["distributedInfo"] = {"rank": number, "world_size": RANKS}

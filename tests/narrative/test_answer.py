@@ -27,7 +27,7 @@ def test_where_nothing_could_be_compared_the_answer_says_why_and_what_is_to_gain
     found = compare(make_experiment(eager(), broken))
     assert answer_text(answer(found)) == (
         "Not as it stands: graph failed in its clean pass at model.py:12. A step of eager "
-        "takes 1.00 ms, in which the GPU is idle for 925 us (92.5%), which is what graphs "
+        "takes 1.00 ms, in which the GPU is idle for 925 µs (92.5%), which is what graphs "
         "could save."
     )
     assert [piece.evidence for piece in answer(found) if piece.evidence] == [
@@ -49,7 +49,7 @@ def test_where_there_is_nothing_to_compare_the_answer_says_why_and_what_a_step_t
     untimed = answer(compare(traces))
     assert answer_text(untimed) == (
         "Not available: no run has clean timings. Under the profiler a step takes 2.00 ms in "
-        "eager, 150 us in graph."
+        "eager, 150 µs in graph."
     )
     evidence = [(piece.evidence, piece.metric) for piece in untimed if piece.evidence]
     assert evidence == [(Evidence.FIGURES, "traced_step_time")] * 2

@@ -18,7 +18,7 @@ from tests.analysis.frames import (
 
 def test_faster() -> None:
     assert headline(both()) == (
-        "graph is 8.00x faster than eager: 125 us against 1,000 us per step; "
+        "graph is 8.00x faster than eager: 125 µs against 1,000 µs per step; "
         "paid back after 3 replays; peak memory +4.00 MiB"
     )
 
@@ -56,11 +56,11 @@ def test_a_failure_when_nothing_can_be_compared() -> None:
 def test_names_of_folders_drive_no_terminal() -> None:
     run = make_run("\x1b]0;x\x07", ExecutionMode.EAGER, clean=clean_timings([1_000] * 40))
     found = compare(make_experiment(run))
-    assert headline(found) == r"\x1b]0;x\x07 takes 1.00 us per step"
+    assert headline(found) == r"\x1b]0;x\x07 takes 1.00 µs per step"
 
 
 def test_one_run_alone() -> None:
-    assert headline(compare(make_experiment(graphed()))) == "graph takes 125 us per step"
+    assert headline(compare(make_experiment(graphed()))) == "graph takes 125 µs per step"
     assert headline(compare(make_experiment())) == "no runs"
 
 

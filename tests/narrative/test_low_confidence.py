@@ -53,7 +53,7 @@ def test_a_wide_spread_says_how_wide() -> None:
     found = compare(make_experiment(eager(clean=clean_timings(walls, intervals=[1] * 40))))
     (note,) = [note for note in notes(found.runs[0]) if note.code == "wide-spread"]
     assert note.text == (
-        "step time: p25 to p75 is 40.0% of the median (800 us to 1.20 ms, 60 iterations)"
+        "step time: p25 to p75 is 40.0% of the median (800 µs to 1.20 ms, 60 iterations)"
     )
     assert "--iterations 800" in note.advice
 

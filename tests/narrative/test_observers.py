@@ -39,7 +39,7 @@ def test_what_lies_within_the_noise_is_no_longer() -> None:
 
 def test_one_process_alone_has_its_times() -> None:
     sentence = effect_sentence(effect_of(run_with(SERIES[0])))
-    assert sentence.startswith("With nothing attached a step of graph takes 99.9 us, ")
+    assert sentence.startswith("With nothing attached a step of graph takes 99.9 µs, ")
 
 
 def test_an_eager_step_is_issued_not_launched() -> None:

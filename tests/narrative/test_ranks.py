@@ -14,20 +14,20 @@ from tests.ranks import SLOW_RANK_1, Truth
 @pytest.mark.parametrize(
     ("truth", "words"),
     [
-        (SLOW_RANK_1, "its GPU work before them takes longer (+8.00 us)"),
+        (SLOW_RANK_1, "its GPU work before them takes longer (+8.00 µs)"),
         (
             Truth(((9_000, 9_000), (9_000, 9_000)), idle=((0, 0), (0, 4_000))),
-            "its GPU is idle for longer before them (+4.00 us)",
+            "its GPU is idle for longer before them (+4.00 µs)",
         ),
         (
             Truth(((9_000, 9_000), (11_000, 11_000)), idle=((0, 0), (2_000, 2_000))),
             # Of eight collectives the trace's first has none before it to count from.
-            "it works and idles longer before them (+3.50 us of work, +3.50 us of idle)",
+            "it works and idles longer before them (+3.50 µs of work, +3.50 µs of idle)",
         ),
         (Truth(((9_000, 9_000), (9_000, 9_000))), "reach every collective together"),
         (
             Truth(((9_000, 11_500), (11_000, 9_000))),
-            "no rank is late as a rule: in all they come 4.50 us per traced step after each other",
+            "no rank is late as a rule: in all they come 4.50 µs per traced step after each other",
         ),
     ],
 )

@@ -20,7 +20,7 @@ def facts(*others: BlockVariant, launches: tuple[LaunchDifference, ...] = ()) ->
 
 
 def test_times_are_of_the_blocks_that_were_seen() -> None:
-    assert times_summary(facts()) == "median 2.00 us, 1.00 us to 3.00 us"
+    assert times_summary(facts()) == "median 2.00 µs, 1.00 µs to 3.00 µs"
     unseen = RepeatFacts(np.array([np.nan]), (USUAL,), ())
     assert times_summary(unseen) == "not timed"
 

@@ -3,7 +3,7 @@
 Measured with CUPTI 13.0 under driver 580: of a graph launch it shows kernels, copies and sets,
 those in child graphs and in bodies of conditional nodes too, and nothing of the other kinds. Of the
 body of a While it shows one turn a launch, the last: with 1, 3 and 6 turns its first kernel began
-8, 21 and 40 us after the work before it ended, 6.4 us later for each turn.
+8, 21 and 40 µs after the work before it ended, 6.4 µs later for each turn.
 """
 
 from __future__ import annotations

@@ -28,11 +28,11 @@ _NO_MODULE: Final = "other or no module"
 _NO_OP: Final = "other or no operator"
 _UNSEEN: Final = "not seen"
 _TIMES: Final = (
-    ("under 2 us", 2_000.0),
-    ("2 to 5 us", 5_000.0),
-    ("5 to 20 us", 20_000.0),
-    ("20 to 100 us", 100_000.0),
-    ("100 us and more", float("inf")),
+    ("under 2 µs", 2_000.0),
+    ("2 to 5 µs", 5_000.0),
+    ("5 to 20 µs", 20_000.0),
+    ("20 to 100 µs", 100_000.0),
+    ("100 µs and more", float("inf")),
 )
 
 

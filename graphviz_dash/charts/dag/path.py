@@ -12,14 +12,14 @@ from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
 from graphviz_dash.model.graph import GraphEdge
 
 ON_PATH: Final = "on the critical path"
-NO_SLACK: Final = "slack under 5 us"
+NO_SLACK: Final = "slack under 5 µs"
 NOT_MEASURED: Final = "not measured"
 SLACK_LABELS: Final = (
     (ON_PATH, -1),
     (NO_SLACK, 5_000),
-    ("5 to 20 us", 20_000),
-    ("20 to 100 us", 100_000),
-    ("100 us and more", 1 << 62),
+    ("5 to 20 µs", 20_000),
+    ("20 to 100 µs", 100_000),
+    ("100 µs and more", 1 << 62),
 )
 
 

@@ -86,11 +86,11 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
                 "line": {"width": 2.5},
                 "color": shade(TEXT, theme),
             },
-            hovertemplate="end of the step<br>%{x:,.1f} us<extra></extra>",
+            hovertemplate="end of the step<br>%{x:,.1f} µs<extra></extra>",
         )
     figure.update_layout(barmode="stack", bargap=0.34)
     longest = max(max(where.step_ns, where.busy_ns) for run in runs if (where := _where(run)))
-    title = "us per step (clean or recorded step time, divided by the traced pass)"
+    title = "µs per step (clean or recorded step time, divided by the traced pass)"
     # Room at the right for the times.
     return dress_bars(figure, theme, 112 + 42 * len(runs), title, longest / 1e3 * 1.09, labels)
 
@@ -117,7 +117,7 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
                 # Ranks of one mode share its colour.
                 "symbol": SYMBOLS[(run.run.manifest.rank or 0) % len(SYMBOLS)],
             },
-            hovertemplate="iteration %{x}<br>%{y:,.1f} us<extra>" + escape(run.name) + "</extra>",
+            hovertemplate="iteration %{x}<br>%{y:,.1f} µs<extra>" + escape(run.name) + "</extra>",
         )
     if not figure.data:
         return None
@@ -127,7 +127,7 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
     ticks = log_ticks(values)
     texts = [f"{tick:,g}" for tick in ticks]
     figure.update_yaxes(
-        title_text="us",
+        title_text="µs",
         type="log",
         tickvals=ticks,
         ticktext=texts,

@@ -87,7 +87,7 @@ def launch_chart(
         title="nodes of the graph", type=kind, dtick=1 if log else None, tickformat=","
     )
     figure.update_yaxes(
-        title=f"{MEASURE_TITLES[measure]}, us", type=kind, rangemode=None if log else "tozero"
+        title=f"{MEASURE_TITLES[measure]}, µs", type=kind, rangemode=None if log else "tozero"
     )
     if log:
         ticks = log_ticks(value for trace in figure.data for value in trace.y)
@@ -162,7 +162,7 @@ def _add_published(
             mode="lines",
             line={"color": colour, "width": 1.5, "dash": _DASHES[line.toolkit]},
             hovertemplate=(
-                f"toolkit {escape(line.toolkit)}: {line.base_ns / 1e3:g} us and "
+                f"toolkit {escape(line.toolkit)}: {line.base_ns / 1e3:g} µs and "
                 f"{line.slope_ns} ns a node<br>{source}<extra></extra>"
             ),
         )
@@ -180,7 +180,7 @@ def _add_published(
             mode="lines+markers",
             line={"color": colour, "width": 1, "dash": dash},
             marker={"symbol": "cross", "size": 8, "color": colour},
-            hovertemplate=f"toolkit {toolkit}: %{{y}} us<br>{source}<extra></extra>",
+            hovertemplate=f"toolkit {toolkit}: %{{y}} µs<br>{source}<extra></extra>",
         )
 
 

@@ -46,7 +46,7 @@ def rank_steps_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
         label_end(figure, end, label, format_ns(row.step))
     figure.update_layout(barmode="stack", bargap=0.34)
     longest = max(max(row.step or 0.0, row.busy or 0.0) for row in rows)
-    title = "us per step under the profiler"
+    title = "µs per step under the profiler"
     # Room at the right for the times.
     return dress_bars(figure, theme, 112 + 42 * len(rows), title, longest / 1e3 * 1.09, labels)
 
@@ -143,7 +143,7 @@ def arrivals_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
     highest = max(uncertainty, *(each.spread.high or 0 for row in rows for each in row.arrival))
     # Room below, or the markers of those that are first would be cut in half.
     figure.update_yaxes(
-        title_text="us after the first rank",
+        title_text="µs after the first rank",
         tickformat=",",
         range=[-0.05 * highest / 1e3, 1.08 * max(highest, 1.0) / 1e3],
     )

@@ -26,7 +26,7 @@ def schedule_chart(graph: MeasuredGraph, theme: Theme) -> go.Figure | None:
         cliponaxis=False,
         marker={"color": shade(MODE[ExecutionMode.GRAPH], theme), "line": {"width": 0}},
         width=0.5,
-        hovertemplate="%{y:,.1f} us on %{x} streams<extra></extra>",
+        hovertemplate="%{y:,.1f} µs on %{x} streams<extra></extra>",
     )
     figure.add_hline(
         y=graph.path.length / 1e3,
@@ -38,6 +38,6 @@ def schedule_chart(graph: MeasuredGraph, theme: Theme) -> go.Figure | None:
         title_text="streams (dotted: the critical path)", type="category", showgrid=False
     )
     figure.update_yaxes(
-        title_text="us, durations as traced", range=[0, graph.schedules[0].length / 1e3 * 1.18]
+        title_text="µs, durations as traced", range=[0, graph.schedules[0].length / 1e3 * 1.18]
     )
     return figure

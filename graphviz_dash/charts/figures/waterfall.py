@@ -46,7 +46,7 @@ def waterfall_chart(
     _add(figure, bars, theme)
     longest = max(waterfall.before_ns, waterfall.after_ns)
     figure.update_layout(barmode="overlay", bargap=0.3, showlegend=False)
-    title = "us per step (clean step times, their difference divided by the traced passes)"
+    title = "µs per step (clean step times, their difference divided by the traced passes)"
     # Room at the right for the times.
     dress_bars(figure, theme, 330, title, longest / 1e3 * 1.24, labels)
     figure.update_yaxes(categoryorder="array", categoryarray=labels)

@@ -110,7 +110,7 @@ def _why_untraced(run: Run) -> str:
 
 
 def _bin_width(longest_ns: int) -> int:
-    """The least of 1, 2, 5, 10, ... us that cuts ``longest_ns`` into at most MOST_BINS bins."""
+    """The least of 1, 2, 5, 10, ... µs that cuts ``longest_ns`` into at most MOST_BINS bins."""
     width = _FEWEST_BIN_NS
     while True:
         for factor in (1, 2, 5):

@@ -65,8 +65,8 @@ def _edges(outcome: Concurrency, whole: WholeGraph) -> None:
     data: dict[str, list[Any]] = {
         "From": [label(edge.source) for edge in edges],
         "To": [label(edge.target) for edge in edges],
-        "Lost, us": [edge.lost_ns / 1e3 for edge in edges],
-        "Gap, us": [edge.gap_ns / 1e3 for edge in edges],
+        "Lost, µs": [edge.lost_ns / 1e3 for edge in edges],
+        "Gap, µs": [edge.gap_ns / 1e3 for edge in edges],
         "On the critical path": [{edge.source, edge.target} <= measured.critical for edge in edges],
         "Without need": [(edge.source, edge.target) in needless for edge in edges],
     }
@@ -75,8 +75,8 @@ def _edges(outcome: Concurrency, whole: WholeGraph) -> None:
         column_config={
             "From": st.column_config.TextColumn(width="medium"),
             "To": st.column_config.TextColumn(width="medium"),
-            "Lost, us": st.column_config.NumberColumn(format="%.2f"),
-            "Gap, us": st.column_config.NumberColumn(format="%.2f"),
+            "Lost, µs": st.column_config.NumberColumn(format="%.2f"),
+            "Gap, µs": st.column_config.NumberColumn(format="%.2f"),
         },
         hide_index=True,
         height="content" if len(edges) <= 12 else 420,

@@ -73,17 +73,17 @@ def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
 def _shares(shares: tuple[StepShare, ...], by: str) -> None:
     data: dict[str, list[Any]] = {
         by.capitalize(): [short_name(printable(share.label)) for share in shares],
-        "Difference, us": [-share.saved.total / 1e3 for share in shares],
+        "Difference, µs": [-share.saved.total / 1e3 for share in shares],
     }
     config: dict[str, Any] = {
         by.capitalize(): st.column_config.TextColumn(width="medium", pinned=True),
-        "Difference, us": st.column_config.NumberColumn(format="%+.2f"),
+        "Difference, µs": st.column_config.NumberColumn(format="%+.2f"),
     }
     for column_index, cause in enumerate(Cause):
         values = [share.saved.items()[column_index][1] for share in shares]
         if not any(values):
             continue
-        column = f"{cause.value.capitalize()}, us"
+        column = f"{cause.value.capitalize()}, µs"
         data[column] = [-value / 1e3 if value else None for value in values]
         config[column] = st.column_config.NumberColumn(format="%+.2f")
     for column_index, side in enumerate(("before", "after")):
@@ -151,16 +151,16 @@ def _pair_table(waterfall: Waterfall, rows: list[PairRow]) -> None:
             "Node": [_node(after, row) for row in rows],
             "Operator": [_operator(before, after, row) for row in rows],
             "Module": [_module(before, after, row) for row in rows],
-            f"{base}, us": [time for time, _ in times],
-            f"{run}, us": [time for _, time in times],
+            f"{base}, µs": [time for time, _ in times],
+            f"{run}, µs": [time for _, time in times],
             "Matched by": [row.method for row in rows],
             "Confidence": [row.confidence or None for row in rows],
         },
         column_config={
             f"In {base}": st.column_config.TextColumn(width="medium"),
             f"In {run}": st.column_config.TextColumn(width="medium"),
-            f"{base}, us": st.column_config.NumberColumn(format="%.2f"),
-            f"{run}, us": st.column_config.NumberColumn(format="%.2f"),
+            f"{base}, µs": st.column_config.NumberColumn(format="%.2f"),
+            f"{run}, µs": st.column_config.NumberColumn(format="%.2f"),
             "Confidence": st.column_config.NumberColumn(format="percent"),
         },
         hide_index=True,

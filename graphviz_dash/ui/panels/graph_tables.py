@@ -78,7 +78,7 @@ def _shown(
                 else row.node.label
                 for row in rows
             ],
-            "Median, us": [
+            "Median, µs": [
                 None if row.times.median_ns is None else row.times.median_ns / 1e3 for row in rows
             ],
             "Operator": [printable(row.origin.op or "") for row in rows],
@@ -89,7 +89,7 @@ def _shown(
             "Confidence": [row.times.confidence for row in rows],
         },
         column_config={
-            "Median, us": st.column_config.NumberColumn(format="%.2f"),
+            "Median, µs": st.column_config.NumberColumn(format="%.2f"),
             "Confidence": st.column_config.NumberColumn(format="percent"),
             "Name": st.column_config.TextColumn(width="medium"),
         },
@@ -143,12 +143,12 @@ def line_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
             {
                 "Source line": [printable(line.source) for line in lines],
                 "Nodes": [line.nodes for line in lines],
-                "Time, us": [line.work_ns / 1e3 for line in lines],
+                "Time, µs": [line.work_ns / 1e3 for line in lines],
                 "Share": [line.share for line in lines],
                 "Operators": [printable(", ".join(line.operators)) for line in lines],
             },
             column_config={
-                "Time, us": st.column_config.NumberColumn(format="%.2f"),
+                "Time, µs": st.column_config.NumberColumn(format="%.2f"),
                 "Share": st.column_config.NumberColumn(format="percent"),
                 "Source line": st.column_config.TextColumn(width="medium"),
                 "Operators": st.column_config.TextColumn(width="large"),

@@ -37,12 +37,12 @@ def kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> None:
         name = printable(kernel_rows.runs[column])
         uses = [row.uses[column] for row in rows]
         data[f"{name}, count"] = [use.count if use else None for use in uses]
-        data[f"{name}, us"] = [use.total_ns / 1e3 if use else None for use in uses]
+        data[f"{name}, µs"] = [use.total_ns / 1e3 if use else None for use in uses]
         config[f"{name}, count"] = st.column_config.NumberColumn(format="%d")
-        config[f"{name}, us"] = st.column_config.NumberColumn(format="%.2f")
+        config[f"{name}, µs"] = st.column_config.NumberColumn(format="%.2f")
         if kernel_rows.changes(column):
-            data["Change, us"] = [_us(row.changes[column]) for row in rows]
-            config["Change, us"] = st.column_config.NumberColumn(format="%+.2f")
+            data["Change, µs"] = [_us(row.changes[column]) for row in rows]
+            config["Change, µs"] = st.column_config.NumberColumn(format="%+.2f")
     data["Full name"] = [printable(row.name) for row in rows]
     st.dataframe(
         data,

@@ -40,15 +40,15 @@ def own_panel(experiment: str, graphs: Sequence[OwnGraph]) -> None:
         "Width": [own.shape.width if own.shape else None for own in graphs],
         "Depth": [own.shape.depth if own.shape else None for own in graphs],
         "Repeat, of a chain": [own.chain.measured if own.chain else None for own in graphs],
-        "Chain, us": [own.chain.ns / 1e3 if own.chain else None for own in graphs],
-        "Chain and roots, us": [
+        "Chain, µs": [own.chain.ns / 1e3 if own.chain else None for own in graphs],
+        "Chain and roots, µs": [
             own.chain.with_roots / 1e3 if own.chain and own.chain.with_roots else None
             for own in graphs
         ],
     }
     config = _own_columns()
     for measure in measures:
-        name = f"{words.MEASURE_TITLES[measure]}, us"
+        name = f"{words.MEASURE_TITLES[measure]}, µs"
         data[name] = [
             own.timings[measure].summary.median / 1e3 if measure in own.timings else None
             for own in graphs
@@ -91,11 +91,11 @@ def _own_columns() -> dict[str, Any]:
         "Repeat, of a chain": st.column_config.NumberColumn(
             format="%.2fx", help="CPU time of a repeat launch over that of a chain of its size"
         ),
-        "Chain, us": st.column_config.NumberColumn(
+        "Chain, µs": st.column_config.NumberColumn(
             format="%.2f",
             help="CPU time of a repeat launch of a linear chain of as many empty kernels",
         ),
-        "Chain and roots, us": st.column_config.NumberColumn(
+        "Chain and roots, µs": st.column_config.NumberColumn(
             format="%.2f", help="The same, and what as many roots cost synthetic graphs"
         ),
     }
@@ -116,15 +116,15 @@ def comparison_panel(recordings: Mapping[str, LaunchCosts]) -> None:
     }
     config: dict[str, Any] = {}
     for column, name in enumerate(comparison.names):
-        data[f"{name}, us"] = [difference.medians[column] / 1e3 for difference in differences]
-        config[f"{name}, us"] = st.column_config.NumberColumn(format="%.2f")
+        data[f"{name}, µs"] = [difference.medians[column] / 1e3 for difference in differences]
+        config[f"{name}, µs"] = st.column_config.NumberColumn(format="%.2f")
         if column:
             data[f"{name}, ratio"] = [difference.ratios[column] for difference in differences]
             config[f"{name}, ratio"] = st.column_config.NumberColumn(format="%.2fx")
-    data["Apart, us"] = [difference.largest_gap / 1e3 for difference in differences]
-    data["Spread, us"] = [difference.spread / 1e3 for difference in differences]
+    data["Apart, µs"] = [difference.largest_gap / 1e3 for difference in differences]
+    data["Spread, µs"] = [difference.spread / 1e3 for difference in differences]
     data["Within"] = [difference.within for difference in differences]
-    for name in ("Apart, us", "Spread, us"):
+    for name in ("Apart, µs", "Spread, µs"):
         config[name] = st.column_config.NumberColumn(format="%.3f")
     st.dataframe(
         data,
@@ -153,17 +153,17 @@ def published_panel(recordings: Mapping[str, LaunchCosts]) -> None:
             "Measure": [words.MEASURE_TITLES[row.measure] for row in rows],
             "Chains": [row.chains for row in rows],
             "Nodes of each": [row.length for row in rows],
-            "Toolkit 11.8, us": [_us(row.before) for row in rows],
-            "Toolkit 12.6, us": [_us(row.after) for row in rows],
+            "Toolkit 11.8, µs": [_us(row.before) for row in rows],
+            "Toolkit 12.6, µs": [_us(row.after) for row in rows],
         }
         config: dict[str, Any] = {
             name: st.column_config.NumberColumn(format="%.2f")
-            for name in ("Toolkit 11.8, us", "Toolkit 12.6, us")
+            for name in ("Toolkit 11.8, µs", "Toolkit 12.6, µs")
         }
         for name in recordings:
             medians = [row.medians[name] for row in rows]
-            data[f"{name}, us"] = [_us(median) for median in medians]
-            config[f"{name}, us"] = st.column_config.NumberColumn(format="%.2f")
+            data[f"{name}, µs"] = [_us(median) for median in medians]
+            config[f"{name}, µs"] = st.column_config.NumberColumn(format="%.2f")
         data["From"] = [row.source for row in rows]
         st.dataframe(
             data,

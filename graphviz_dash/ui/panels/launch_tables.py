@@ -32,7 +32,7 @@ def fits_table(name: str, costs: LaunchCosts) -> None:
             {
                 "Over": [family for family, _, _ in rows],
                 "Measure": [MEASURE_TITLES[measure] for _, measure, _ in rows],
-                "Base, us": [fit.base_ns / 1e3 for *_, fit in rows],
+                "Base, µs": [fit.base_ns / 1e3 for *_, fit in rows],
                 "Base, 95%": [interval_text(fit.base_interval) for *_, fit in rows],
                 "A node, ns": [fit.slope_ns for *_, fit in rows],
                 "A node, 95%": [interval_text(fit.slope_interval) for *_, fit in rows],
@@ -44,7 +44,7 @@ def fits_table(name: str, costs: LaunchCosts) -> None:
             },
             hide_index=True,
             column_config={
-                "Base, us": st.column_config.NumberColumn(format="%.2f"),
+                "Base, µs": st.column_config.NumberColumn(format="%.2f"),
                 "A node, ns": st.column_config.NumberColumn(format="%.2f"),
             },
             alt="Base, slope and knee of every measure with their intervals",
@@ -72,10 +72,10 @@ def medians_table(name: str, costs: LaunchCosts) -> None:
     config: dict[str, Any] = {"Graph": st.column_config.TextColumn(pinned=True, width="medium")}
     for measure in measures:
         medians = [row.median(measure) for row in costs.rows]
-        data[f"{MEASURE_TITLES[measure]}, us"] = [
+        data[f"{MEASURE_TITLES[measure]}, µs"] = [
             None if value is None else value / 1e3 for value in medians
         ]
-        config[f"{MEASURE_TITLES[measure]}, us"] = st.column_config.NumberColumn(
+        config[f"{MEASURE_TITLES[measure]}, µs"] = st.column_config.NumberColumn(
             format="%.2f", help=MEASURE_MEANINGS[measure]
         )
     st.dataframe(

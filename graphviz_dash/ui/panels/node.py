@@ -60,9 +60,9 @@ def longest_nodes(nodes: NodeTable, identity: str) -> None:
     times = [None if row.times.median_ns is None else row.times.median_ns / 1e3 for row in rows]
     highest = max((time for time in times if time is not None), default=1.0)
     st.dataframe(
-        {"us": times, "Node": [_name(row) for row in rows]},
+        {"µs": times, "Node": [_name(row) for row in rows]},
         column_config={
-            "us": st.column_config.ProgressColumn(
+            "µs": st.column_config.ProgressColumn(
                 format="%.2f", min_value=0.0, max_value=highest, width="small"
             ),
         },

@@ -217,11 +217,11 @@ def _collectives(mode: ModeRanks) -> None:
         {
             "Number": [row.ordinal + 1 for row in rows],
             "Kind": [row.kind.value for row in rows],
-            "Skew, us": [row.skew.median / 1e3 for row in rows],
-            "p75, us": [
+            "Skew, µs": [row.skew.median / 1e3 for row in rows],
+            "p75, µs": [
                 None if row.skew.spread.high is None else row.skew.spread.high / 1e3 for row in rows
             ],
-            "Transfer, us": [row.transfer.median / 1e3 for row in rows],
+            "Transfer, µs": [row.transfer.median / 1e3 for row in rows],
             "Message": [format_bytes(row.origin.bytes) for row in rows],
             "GB/s": [None if row.bandwidth is None else row.bandwidth / 1e9 for row in rows],
             "Mostly last": [_mostly_last(mode, row) for row in rows],
@@ -232,9 +232,9 @@ def _collectives(mode: ModeRanks) -> None:
             "Origin from": [row.origin.method for row in rows],
         },
         column_config={
-            "Skew, us": st.column_config.NumberColumn(format="%.2f"),
-            "p75, us": st.column_config.NumberColumn(format="%.2f"),
-            "Transfer, us": st.column_config.NumberColumn(format="%.2f"),
+            "Skew, µs": st.column_config.NumberColumn(format="%.2f"),
+            "p75, µs": st.column_config.NumberColumn(format="%.2f"),
+            "Transfer, µs": st.column_config.NumberColumn(format="%.2f"),
             "GB/s": st.column_config.NumberColumn(format="%.1f"),
         },
         hide_index=True,

@@ -58,7 +58,7 @@ class TestCost:
 class TestCurve:
     def test_it_crosses_zero_at_the_break_even(self, toy: Comparison) -> None:
         graph = break_even_of(toy, "graph")
-        assert graph.replays == 8  # 2.4 ms over 300 us
+        assert graph.replays == 8  # 2.4 ms over 300 µs
         assert graph.saved(7)[1] < 0 <= graph.saved(8)[1]
         assert graph.saved(0) == (-2_400_000,) * 3
         assert graph.fewest <= graph.replays <= (graph.most or 0)

@@ -69,7 +69,7 @@ def test_published_figures_have_their_source_and_stand_beside_measured_ones() ->
     printed = [figure for figure in published.figures if figure.source == "table 1"]
     assert len(printed) == 15
     for figure in printed:
-        # The post's own percentages, rounded from times finer than the whole us that it prints.
+        # The post's own percentages, rounded from times finer than the whole µs that it prints.
         assert figure.before_us is not None
         assert figure.after_us is not None
         assert figure.speedup is not None

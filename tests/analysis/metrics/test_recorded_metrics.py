@@ -80,7 +80,7 @@ def test_the_run_without_graphs_is_the_baseline() -> None:
     assert graphed.step.value == 2_000
     assert graphed.where.step_ns == 2_000
     assert answer_text(run_answer(graphed)).startswith(
-        "Yes: graphed makes a step 4.00x faster than slow, 2.00 us instead of 8.00 us"
+        "Yes: graphed makes a step 4.00x faster than slow, 2.00 µs instead of 8.00 µs"
     )
     assert "as it ran once, not clean timings" in answer_text(run_answer(graphed))
 

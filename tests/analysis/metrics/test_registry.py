@@ -34,7 +34,7 @@ def test_what_joins_two_passes_says_so() -> None:
 
 def test_values_are_formatted_by_their_unit() -> None:
     by_unit = {metric.unit: metric for metric in METRICS.values()}
-    assert by_unit[Unit.NANOSECONDS].format(127_000) == "127 us"
+    assert by_unit[Unit.NANOSECONDS].format(127_000) == "127 µs"
     assert by_unit[Unit.BYTES].format(3 << 20) == "3.00 MiB"
     assert by_unit[Unit.COUNT].format(1234) == "1,234"
     assert by_unit[Unit.RATIO].format(10.27) == "10.3x"

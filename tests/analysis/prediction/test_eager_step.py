@@ -19,7 +19,7 @@ Launch = tuple[str, int, int]  # name, stream, duration
 
 
 def launches(trace: TraceBuilder, at: int, work: list[Launch | str], slow: int = 0) -> int:
-    """Launches ``work`` one call every 10 us from ``at``; a text is another call of the runtime."""
+    """Launches ``work`` one call every 10 µs from ``at``; a text is another call of the runtime."""
     ends: dict[int, int] = {}
     for one in work:
         if isinstance(one, str):

@@ -24,7 +24,7 @@ START_NS = 5_000
 
 @dataclass
 class Program:
-    """A step whose true order is known: each launch 10 us after the last, and run as soon as its
+    """A step whose true order is known: each launch 10 µs after the last, and run as soon as its
     stream and what it waits for allow."""
 
     trace: TraceBuilder = field(default_factory=TraceBuilder)

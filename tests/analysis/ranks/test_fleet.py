@@ -26,7 +26,7 @@ class TestSummary:
         assert row["compute_ns"] == 200 * US
         assert row["communication_ns"] == 990 * US - 222 * US
         assert (row["kernels"], row["graph_launches"], row["other_launches"]) == (3, 1, 0)
-        # Idle from the end of the all-reduce at 990 us to the end of the call at 1,015 us, but for
+        # Idle from the end of the all-reduce at 990 µs to the end of the call at 1,015 µs, but for
         # the microsecond between two steps.
         assert row["launch_bound_ns"] == 24 * US
 

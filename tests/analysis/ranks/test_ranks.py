@@ -85,7 +85,7 @@ def test_wait_under_other_work_is_not_exposed(tmp_path: Path) -> None:
     assert [row.exposed_wait for row in found.ranks] == [8_000, 0]
     aside = replace(SLOW_RANK_1, aside=6_000)
     overlapped = measured(tmp_path / "aside", aside).ranks[0]
-    # Other work covers the first 6 us of each collective: all of two waits of 3 and 5 us.
+    # Other work covers the first 6 µs of each collective: all of two waits of 3 and 5 µs.
     assert overlapped.wait == 8_000
     assert overlapped.exposed_wait == 0
     assert overlapped.communication == 32_000

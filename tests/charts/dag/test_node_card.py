@@ -53,7 +53,7 @@ def test_a_kernel() -> None:
     assert found["Source"].note == "range"
     assert found["Grid"].text.count(" x ") == 2
     assert found["Attributed by"].note == "confidence 100%"
-    assert found["Median"].text.endswith(" us")
+    assert found["Median"].text.endswith(" µs")
     assert found["Median"].note == "traced pass"
     assert found["After"].text == "1"
     assert found["Before"].text == "3"

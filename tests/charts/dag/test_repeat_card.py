@@ -88,7 +88,7 @@ def test_equal_layers_are_said_to_be_equal_with_their_times() -> None:
     )
     card = repeat_card(graph, repeat.id, 2)
     assert card.differences == ["All have the same kernels, launched in the same way."]
-    assert re.fullmatch(r"median [\d.]+ us, [\d.]+ us to [\d.]+ us", card.summary)
+    assert re.fullmatch(r"median [\d.]+ µs, [\d.]+ µs to [\d.]+ µs", card.summary)
     assert max(bar.height for bar in card.bars) == 1.0
     assert card.block_title.endswith("layers.2")
 

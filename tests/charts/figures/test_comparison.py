@@ -46,7 +46,7 @@ def test_the_bars_of_a_run_add_up_to_its_clean_step(result: Comparison) -> None:
     for place, run in enumerate(result.runs):
         total = sum(bar.x[place] for bar in figure.data)
         assert total * 1e3 == pytest.approx(run["step_time"].value)
-    assert [note.text for note in figure.layout.annotations] == ["400 us", "100 us"]
+    assert [note.text for note in figure.layout.annotations] == ["400 µs", "100 µs"]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -86,7 +86,7 @@ def test_ranks_share_step_and_clock_in_the_timeline(tmp_path: Path) -> None:
     ]
     steps = [one.step.index if one.step else None for one in chosen]
     assert steps == [shared["graph-rank0"].typical] * 2 + [2, 2]
-    # By their own traces both begin at their origin; on one clock the second comes 3 us later.
+    # By their own traces both begin at their origin; on one clock the second comes 3 µs later.
     assert [one.step.start - one.origin for one in chosen if one.step] == [0, 3_000] * 2
     alone = choose(run_timeline(loaded.runs[1]), 2)
     assert alone.step is not None

@@ -87,7 +87,7 @@ class TestWhere:
         longest = max(ends) - 170
         steps = sorted({round(end - 170, 1) for end in ends}, reverse=True)
         assert longest == steps[0]
-        assert any(step == pytest.approx(longest / 4, abs=0.2) for step in steps)  # 400 and 100 us
+        assert any(step == pytest.approx(longest / 4, abs=0.2) for step in steps)  # 400 and 100 µs
 
 
 class TestBreakEven:

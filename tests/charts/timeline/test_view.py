@@ -175,7 +175,7 @@ def test_long_idle_time_of_the_device_is_told_and_short_is_not() -> None:
     made = trace([kernel(0, 10_000), kernel(10_500, 9_500, 8), kernel(90_000, 10_000)])
     view = timeline_view([_chosen(made)], (0, 100_000), 1000)
     assert view.runs[0].idle == {0: [20_000, 90_000]}
-    assert "busy 29.5 us (29.5%)" in view.runs[0].summary
+    assert "busy 29.5 µs (29.5%)" in view.runs[0].summary
 
 
 def test_a_run_without_a_trace_says_why() -> None:

@@ -24,10 +24,10 @@ def test_says_what_is_slow_and_what_differs(invoke: Invoke, traces: Path, tmp_pa
     tables = tmp_path / "tables"
     result = invoke("fleet", str(traces), "-o", str(tables), "--workers", "1")
     assert result.code == 0
-    assert result.out.startswith("8 ranks, 999 us a traced step in the median\n")
+    assert result.out.startswith("8 ranks, 999 µs a traced step in the median\n")
     assert "launch-bound: 2.4% of a step in the median" in result.out
     assert "rank5" in result.out
-    assert "gemm (+80.0 us)" in result.out
+    assert "gemm (+80.0 µs)" in result.out
     assert "all but rank2" in result.out
     again = invoke("fleet", str(tables))
     assert again.out == result.out

@@ -130,7 +130,7 @@ class TestSummary:
         assert text.startswith("### ❌ CUDA graph gate: failed, 2 of 11 figures more than 5% worse")
         rows = [line for line in text.splitlines() if line.startswith("| `")]
         assert len(rows) == 11
-        assert rows[0].startswith("| `graph` | Step time | 100 us | 120 us | +20% | ")
+        assert rows[0].startswith("| `graph` | Step time | 100 µs | 120 µs | +20% | ")
         assert rows[0].endswith("| ❌ worse |")
         printed = invoke("gate", str(slow), "--baseline", str(baseline), "--summary", "-")
         assert (printed.out, printed.code) == (text, 1)

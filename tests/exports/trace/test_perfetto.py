@@ -417,6 +417,6 @@ def test_ranks_of_a_mode_keep_their_distances(tmp_path: Path, export: Export) ->
         for rank in range(2):
             kernels = read.of(f"{mode}-rank{rank}", "kernel")
             ends.append([one.end for one in kernels if "AllReduce" in one.name])
-        # The second rank's own clock was 150 us ahead; here all-reduces end together.
+        # The second rank's own clock was 150 µs ahead; here all-reduces end together.
         assert ends[0] == ends[1]
     assert read.of("graph-rank0", "step")[0].start == read.of("eager-rank0", "step")[0].start

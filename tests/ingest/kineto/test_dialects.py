@@ -218,7 +218,7 @@ def test_strange_processes_and_threads_are_null(tmp_path: Path) -> None:
 
 
 def slice_of(category: str, name: str, ts: float, **args: Any) -> dict[str, Any]:
-    """A slice of 1 us on GPU 2, queue 1, or on CPU thread 9, as its category needs."""
+    """A slice of 1 µs on GPU 2, queue 1, or on CPU thread 9, as its category needs."""
     on_gpu = category in ("kernel", "gpu_memcpy", "gpu_memset")
     where = {"pid": 2, "tid": 1} if on_gpu else {"pid": 9, "tid": 9}
     return {"ph": "X", "cat": category, "name": name, **where, "ts": ts, "dur": 1.0, "args": args}

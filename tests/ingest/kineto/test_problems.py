@@ -53,7 +53,7 @@ def test_work_that_starts_before_its_launch(tmp_path: Path) -> None:
     trace.kernel("k", 7_500, 100, correlation=launch)
     found = problems(trace, tmp_path)
     assert list(found) == ["starts-before-launch"]
-    assert "by up to 2.50 us" in found["starts-before-launch"].text
+    assert "by up to 2.50 µs" in found["starts-before-launch"].text
 
 
 def test_work_during_its_launch_call_is_sound(tmp_path: Path) -> None:

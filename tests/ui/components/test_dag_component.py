@@ -177,7 +177,7 @@ def test_colours_follow_the_theme_and_the_choice(page: Page, dashboard: str) -> 
     assert labels == ["forward", "backward", "optimizer"]
     page.get_by_role("combobox", name="Colour by").click()
     page.get_by_role("option", name="time").click()
-    expect(page.locator(".dag .legend")).to_contain_text("under 2 us")
+    expect(page.locator(".dag .legend")).to_contain_text("under 2 µs")
 
 
 @pytest.mark.parametrize(

@@ -211,8 +211,8 @@ def test_measuring_tells_each_run(client: TestClient, key: str) -> None:
     params = {"experiment": key, "run": ["eager", "graph"], "step": ["0", "1"]}
     answer = client.get("/api/timeline/measure", params=params | {"t0": 0, "t1": 2_000})
     assert answer.json()["lines"] == [
-        ["eager", "2 GPU slices · busy 1.20 us (60.0%) · longest idle 400 ns"],
-        ["graph", "2 GPU slices · busy 1.20 us (60.0%) · longest idle 400 ns"],
+        ["eager", "2 GPU slices · busy 1.20 µs (60.0%) · longest idle 400 ns"],
+        ["graph", "2 GPU slices · busy 1.20 µs (60.0%) · longest idle 400 ns"],
     ]
     answer = client.get("/api/timeline/measure", params=params | {"t0": 5, "t1": 4})
     assert answer.status_code == 400

@@ -202,7 +202,7 @@ def test_a_ruler_of_the_address_is_shown_and_one_laid_by_keys_spans_slices(
 ) -> None:
     canvas = _open(page, f"{site}/?ruler=1000,5000&selected=graph/g40")
     assert _ruler(canvas) == (1000, 5000)
-    expect(page.get_by_role("group", name="Ruler")).to_contain_text("4.000 us")
+    expect(page.get_by_role("group", name="Ruler")).to_contain_text("4.000 µs")
     expect(canvas).to_have_attribute("data-card", "graph/g40")
     page.wait_for_function(
         "c => c.__timeline.selectedSlice() && c.dataset.moving === 'no'",

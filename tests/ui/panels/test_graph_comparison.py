@@ -41,6 +41,6 @@ def test_a_graph_that_is_not_there_is_compared_with_nothing(roots: Path) -> None
 def test_the_timeline_sets_two_orders_of_creation_against_each_other(roots: Path) -> None:
     shutil.copytree(SAMPLES / "creation-order", roots / "order")
     page = shown("timeline", experiment="order")
-    assert "hold the same graph, created in another order: 995 us against 646 us" in markup(page)
+    assert "hold the same graph, created in another order: 995 µs against 646 µs" in markup(page)
     (picked,) = [group for group in page.button_group if group.key == "choice-runs"]
     assert picked.value == ["longest-copy-first", "shortest-copy-first"]

@@ -100,7 +100,7 @@ def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:
     write_launch(root / "mine", recording(*lines(lambda n: 2000 + n)))
     app, said = page(experiment="seen")
     assert "Your graphs: seen" in said
-    assert "A repeat launch takes 3.00 us of the CPU" in said
+    assert "A repeat launch takes 3.00 µs of the CPU" in said
     assert "Profiler overhead" in said
     assert "torch.profiler" in said
     assert "Two processes" not in said

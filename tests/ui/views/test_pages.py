@@ -135,11 +135,11 @@ def test_the_overview_tells_how_much_faster_and_why(roots: Path) -> None:
     told = markup(shown("overview"))
     assert f">{best['speedup'].text}</span>" in told
     assert "faster: graph against eager" in told
-    assert "400 us → 100 us per step" in told
+    assert "400 µs → 100 µs per step" in told
     assert f"<b>{len(STEP)} → 1</b>" in told
-    assert "<b>350 us → 8.00 us</b>" in told
+    assert "<b>350 µs → 8.00 µs</b>" in told
     assert f"<b>{best['break_even'].text} replays</b>" in told
-    assert 'aria-label="eager: 400 us per step, GPU busy' in told
+    assert 'aria-label="eager: 400 µs per step, GPU busy' in told
 
 
 def test_a_slower_run_and_one_without_a_significant_difference_are_called_so(roots: Path) -> None:
@@ -251,13 +251,13 @@ def test_the_kernels_are_searched_by_name_and_category(roots: Path) -> None:
         "Kernel",
         "Category",
         "eager, count",
-        "eager, us",
+        "eager, µs",
         "graph, count",
-        "graph, us",
-        "Change, us",
+        "graph, µs",
+        "Change, µs",
     ]
     adam = table[table["Full name"].str.contains("multi_tensor")].iloc[0]
-    assert (adam["eager, us"], adam["graph, us"], adam["Change, us"]) == (3.0, 3.0, 0.0)
+    assert (adam["eager, µs"], adam["graph, µs"], adam["Change, µs"]) == (3.0, 3.0, 0.0)
     field = page.text_input(key="choice-kernel")
     rerun(field.set_value("Cutlass"))
     assert _kernels(page)["Category"].tolist() == ["gemm"]
@@ -277,7 +277,7 @@ def test_the_card_of_the_addressed_node_tells_all(roots: Path) -> None:
         "Mlp.0",
         "model.py:11",
         "8 x 2 x 1",
-        "7.70 us",
+        "7.70 µs",
         "confidence 100%",
     ):
         assert text in told, text
@@ -290,7 +290,7 @@ def test_without_a_node_the_longest_are_offered(roots: Path) -> None:
     page = shown("graph", experiment="toy", node="99")
     assert "node" not in page.query_params
     assert "Longest nodes" in markup(page)
-    times = page.dataframe[0].value["us"].tolist()
+    times = page.dataframe[0].value["µs"].tolist()
     assert times[0] == max(work.duration for work in STEP) / 1e3
     assert times == sorted(times, reverse=True)
 
@@ -512,14 +512,14 @@ def test_ranks_say_who_comes_last_and_why(roots: Path) -> None:
     told = markup(page)
     # The graphed mode is what one looks for.
     assert chosen(page, "mode").value == "graph"
-    assert "both ranks take 110 us per step" in told
-    assert "rank 1 comes last to 66.7% of the collectives and costs 8.00 us per traced step" in told
-    assert "its GPU work before them takes longer (+8.00 us)" in told
-    assert "most at number 3 of 3, by 5.00 us" in told
+    assert "both ranks take 110 µs per step" in told
+    assert "rank 1 comes last to 66.7% of the collectives and costs 8.00 µs per traced step" in told
+    assert "its GPU work before them takes longer (+8.00 µs)" in told
+    assert "most at number 3 of 3, by 5.00 µs" in told
     assert "graphs of all ranks agree" in told
     assert len(page.get("plotly_chart")) == 2
     table = page.dataframe[0].value
-    assert list(table["Skew, us"]) == [0.0, 3.0, 5.0]
+    assert list(table["Skew, µs"]) == [0.0, 3.0, 5.0]
     assert list(table["Node"]) == [1, 3, 5]
     assert list(table["Module"]) == [f"Net.layers.{place}" for place in range(3)]
     assert "eager: both ranks" in markup(shown("ranks", experiment="tp", mode="eager"))

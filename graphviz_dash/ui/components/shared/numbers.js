@@ -67,7 +67,7 @@ export function formatTime(ns) {
   const size = Math.abs(ns);
   if (size >= 1e9) return `${threeDigits(ns / 1e9)} s`;
   if (size >= 1e6) return `${threeDigits(ns / 1e6)} ms`;
-  if (size >= 1e3) return `${threeDigits(ns / 1e3)} us`;
+  if (size >= 1e3) return `${threeDigits(ns / 1e3)} µs`;
   return `${Math.round(ns)} ns`;
 }
 

@@ -97,7 +97,7 @@ function drawAxis(t, layout) {
   ctx.fillRect(0, 0, GUTTER, layout.axis);
   ctx.fillStyle = theme.muted;
   ctx.font = `11px ${theme.font}`;
-  ctx.fillText((inMs ? "ms" : "us") + " since step start", 10, middle);
+  ctx.fillText((inMs ? "ms" : "µs") + " since step start", 10, middle);
   ctx.fillStyle = theme.rule;
   ctx.fillRect(0, layout.axis - 1, t.width, 1);
   if (t.cursor !== null) {

@@ -53,11 +53,11 @@ test("boxes and links come back from the arrays that they travel as", () => {
 });
 
 test("a tooltip says the whole name, where the node is, and its time", () => {
-  const leaf = box({ node: 3, label: "gemm…", name: 0, where: "node 3", note: "mm", time: "2 us" });
+  const leaf = box({ node: 3, label: "gemm…", name: 0, where: "node 3", note: "mm", time: "2 µs" });
   assert.deepEqual(boxLines(view({ names: ["gemm_f16_128x128"] }), leaf), [
     "gemm…",
     "gemm_f16_128x128",
-    "node 3 · mm · 2 us",
+    "node 3 · mm · 2 µs",
   ]);
   const repeat = box({ label: "layers", note: "8 nodes", repeats: 4, differ: 1 });
   assert.deepEqual(boxLines(view({}), repeat), ["layers", "8 nodes", "1 of 4 differ from most"]);

@@ -31,13 +31,13 @@ test("times are in a fitting unit, with four digits or so", () => {
   assert.deepEqual(texts, [
     "0 ns",
     "999 ns",
-    "1.000 us",
-    "12.35 us",
-    "123.5 us",
+    "1.000 µs",
+    "12.35 µs",
+    "123.5 µs",
     "1.235 ms",
     "2.500 s",
   ]);
-  assert.deepEqual([-1500, 20].map(formatTimeChange), ["−1.500 us", "+20 ns"]);
+  assert.deepEqual([-1500, 20].map(formatTimeChange), ["−1.500 µs", "+20 ns"]);
 });
 
 test("counts have their noun in the right number", () => {

@@ -87,10 +87,10 @@ test("losses are told at an instant, between the edges of its bin", () => {
     text: "how",
   };
   const lines = differenceLines(difference, 5000, [0, 20_000], "eager");
-  assert.equal(lines?.[0], "eager is 1.000 us behind graph");
+  assert.equal(lines?.[0], "eager is 1.000 µs behind graph");
   assert.equal(lines?.[2], "here it loses 20% of the time");
   const late = differenceLines(difference, 20_000 - 1e-6, [0, 20_000], "eager");
-  assert.equal(late?.[0], "eager is 2.000 us ahead of graph");
+  assert.equal(late?.[0], "eager is 2.000 µs ahead of graph");
   assert.equal(differenceLines(difference, 30_000, [0, 20_000], "eager"), null);
 });
 
