@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from graphviz_dash.model.doctor import (
     CheckStatus,
     CodePlace,
@@ -69,6 +71,19 @@ OUTPUTS = (
     OutputCheck("result", "result", "float32", (64,), 64, 60, 3.25, 1e-7),
     OutputCheck("model.weight", "state", "float32", (8, 8), 64, 0, 0.0, None),
 )
+
+
+def failing_at_once() -> DoctorReport:
+    """A report of a step that failed in its first run: all rules but the broken one unchecked."""
+    reason = "the step failed in its first run"
+    given = report(READ)
+    checks = tuple(
+        check
+        if check.status is CheckStatus.FOUND
+        else RuleCheck(check.rule, CheckStatus.NOT_CHECKED, reason)
+        for check in given.checks
+    )
+    return msgspec.structs.replace(given, checks=checks)
 
 
 def report(

@@ -41,6 +41,9 @@ EXIT_CODES: Final = {
 """What the command line returns; 2 stays for wrong input, as everywhere."""
 
 
+_ORDER: Final = (CheckStatus.FOUND, CheckStatus.PASSED, CheckStatus.NOT_CHECKED)
+
+
 @dataclass(frozen=True)
 class RuleOutcome:
     """A rule and what came of it; ``findings`` counts the places that break it."""
@@ -52,20 +55,48 @@ class RuleOutcome:
 
 
 @dataclass(frozen=True)
+class UncheckedRules:
+    """Rules that were not checked for one and the same reason."""
+
+    reason: str
+    outcomes: tuple[RuleOutcome, ...]
+
+
+@dataclass(frozen=True)
 class Diagnosis:
-    """A report with its meaning. ``findings``: the first illegal one, other illegal ones as the
-    step meets them, then silent ones."""
+    """A report with its meaning."""
 
     report: DoctorReport
+    """The report itself."""
     outcome: Outcome
+    """The verdict in a word."""
     verdict: str
+    """The verdict in a sentence or two."""
     findings: tuple[Finding, ...]
+    """The first illegal one, other illegal ones as the step meets them, then silent ones."""
     rules: tuple[RuleOutcome, ...]
+    """Those that are broken, those that passed, those that were not checked; each in the registry's
+    order."""
 
     @property
     def illegal(self) -> tuple[Finding, ...]:
         """Findings for which a capture fails."""
         return tuple(f for f in self.findings if f.severity is Severity.ILLEGAL)
+
+    @property
+    def checked(self) -> tuple[RuleOutcome, ...]:
+        """The rules that are broken or passed."""
+        return tuple(o for o in self.rules if o.status is not CheckStatus.NOT_CHECKED)
+
+    @property
+    def unchecked(self) -> tuple[UncheckedRules, ...]:
+        """The other rules, together where they have one reason: a capture that failed leaves many
+        unchecked."""
+        by_reason: dict[str, list[RuleOutcome]] = {}
+        for outcome in self.rules:
+            if outcome.status is CheckStatus.NOT_CHECKED:
+                by_reason.setdefault(outcome.reason or "", []).append(outcome)
+        return tuple(UncheckedRules(reason, tuple(own)) for reason, own in by_reason.items())
 
     @property
     def silent(self) -> tuple[Finding, ...]:
@@ -212,4 +243,4 @@ def _rules(report: DoctorReport) -> tuple[RuleOutcome, ...]:
             # The rule is for what no other one explains; "passed" alone would deny the difference.
             reason = "it does, as what was found above explains"
         outcomes.append(RuleOutcome(rule, status, reason, counts[rule.id]))
-    return tuple(outcomes)
+    return tuple(sorted(outcomes, key=lambda outcome: _ORDER.index(outcome.status)))

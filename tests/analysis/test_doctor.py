@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from graphviz_dash.analysis.doctor import (
@@ -19,6 +20,7 @@ from graphviz_dash.model.doctor import (
     Evidence,
     Finding,
     OutputCheck,
+    RuleCheck,
     RuleId,
     Severity,
 )
@@ -137,3 +139,27 @@ def test_differences_are_told_with_the_noise() -> None:
 
 def test_severity_words_are_those_of_the_format() -> None:
     assert {severity.value for severity in Severity} == {"illegal", "silent"}
+
+
+def test_what_was_broken_leads_and_what_was_left_unchecked_is_together() -> None:
+    reason = "no capture came through to the end of the step"
+    given = msgspec.structs.replace(
+        report(READ),
+        checks=tuple(
+            RuleCheck(check.rule, CheckStatus.NOT_CHECKED, reason)
+            if check.rule in (RuleId.ESCAPED_WORK, RuleId.EMPTY_CAPTURE)
+            else check
+            for check in report(READ).checks
+        ),
+    )
+    diagnosis = diagnose(given)
+    assert diagnosis.checked[0].rule.id is RuleId.SYNC_VALUE
+    assert {outcome.status for outcome in diagnosis.checked[1:]} == {CheckStatus.PASSED}
+    assert diagnosis.rules[: len(diagnosis.checked)] == diagnosis.checked
+    chosen, failed = diagnosis.unchecked
+    assert chosen.reason == "the doctor chose the stream"
+    assert failed.reason == reason
+    assert {outcome.rule.id for outcome in failed.outcomes} == {
+        RuleId.ESCAPED_WORK,
+        RuleId.EMPTY_CAPTURE,
+    }

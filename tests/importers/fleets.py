@@ -23,10 +23,17 @@ RANKS = 8
 
 
 def rank(
-    folder: Path, number: int, *, slow_us: int = 0, extra: bool = False, late_us: int = 0
+    folder: Path,
+    number: int,
+    *,
+    slow_us: int = 0,
+    extra: bool = False,
+    late_us: int = 0,
+    name: str = "gemm",
 ) -> Path:
     """Three steps of 1 ms: two kernels of 100 µs from a graph, then an all-reduce that ends with
-    the step. ``late_us``: the launch is called so much later."""
+    the step. ``late_us``: the launch is called so much later. ``name``: of the second kernel, the
+    one that may be slow."""
     trace = TraceBuilder()
     trace.fields["distributedInfo"] = {"rank": number, "world_size": RANKS}
     for step in range(3):
@@ -35,12 +42,12 @@ def rank(
         launched = begin + (10 + late_us) * US
         correlation = trace.runtime("cudaGraphLaunch", launched, 5 * US)
         at = launched + 10 * US
-        for name in ("norm", "gemm", *(("more",) if extra else ())):
-            duration = (100 + (slow_us if name == "gemm" else 0)) * US
-            trace.kernel(name, at, duration, correlation=correlation)
+        for kernel in ("norm", name, *(("more",) if extra else ())):
+            duration = (100 + (slow_us if kernel == name else 0)) * US
+            trace.kernel(kernel, at, duration, correlation=correlation)
             at += duration + 1 * US
-        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-        trace.kernel(name, at, begin + 990 * US - at, correlation=correlation)
+        reduction = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+        trace.kernel(reduction, at, begin + 990 * US - at, correlation=correlation)
     folder.mkdir(exist_ok=True)
     return trace.write(folder / f"rank{number}.json.gz")
 

@@ -21,7 +21,7 @@ from graphviz_dash.importers.fleet import (
 )
 from graphviz_dash.importers.locations import find_locations, is_address
 from graphviz_dash.importers.tasks import executor_for
-from graphviz_dash.units import format_count
+from graphviz_dash.units import counted
 
 _SHOWN = 20
 
@@ -69,7 +69,7 @@ def fleet_command(
     for failed in fleet.failed[:_SHOWN]:
         click.echo(printable(f"not read: {failed.reason}"), err=True)
     if fleet.failed:
-        click.echo(f"{format_count(len(fleet.failed))} files could not be read", err=True)
+        click.echo(f"{counted(len(fleet.failed), 'file')} could not be read", err=True)
 
 
 def _tell(done: int, of: int) -> None:

@@ -1,11 +1,13 @@
-"""``graphviz-dash validate``: is a bundle whole and readable?"""
+"""``graphviz-dash validate``: is a bundle, or a recording of launch costs, whole and readable?"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from graphviz_dash.bundle.launch import find_launches, read_launch
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.cli.light import bundles_of
 from graphviz_dash.cli.loading import progress_shown
@@ -20,17 +22,33 @@ from graphviz_dash.units import counted, format_bytes, format_count
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
 def validate(path: Path) -> None:
-    """Check a run bundle, an experiment, or all experiments under PATH.
+    """Check a run bundle, an experiment, a recording of launch costs, or all of them under PATH.
 
     Each file's size and sha256, the types of every field, and that the traces can be read. Prints
-    what was checked; the exit code is 2 when a bundle is not as docs/bundle-format.md says.
+    what was checked; the exit code is 2 when a bundle is not as docs/bundle-format.md says, or a
+    recording not as docs/launch-format.md does.
     """
+    bundles, launches = _under(path)
+    if not bundles and not launches:
+        expected = "a run bundle, a recording of launch costs, or a folder that holds some"
+        raise InputError(path, "neither in it", expected)
+    failed = _check_bundles(bundles) + _check_launches(launches)
+    if failed:
+        raise click.exceptions.Exit(2)
+
+
+def _under(path: Path) -> tuple[list[Path], list[Path]]:
+    """The bundles, and the recordings of launch costs, at or under ``path``."""
     if is_bundle(path):
-        bundles = [path]
-    else:
-        bundles = [bundle for folder in find_experiments(path) for bundle in bundles_of(folder)]
-    if not bundles:
-        raise InputError(path, "no run bundle in it", "a run bundle, or a folder that holds some")
+        return [path], []
+    if path.is_file():
+        return [], [path]
+    bundles = [bundle for folder in find_experiments(path) for bundle in bundles_of(folder)]
+    return bundles, find_launches(path)
+
+
+def _check_bundles(bundles: Sequence[Path]) -> int:
+    """Prints what each bundle is; how many are not whole."""
     failed = 0
     for bundle in bundles:
         try:
@@ -42,9 +60,34 @@ def validate(path: Path) -> None:
             click.echo(f"Error: {error}", err=True)
             continue
         _print(run)
-    click.echo(f"{len(bundles) - failed} of {len(bundles)} bundles are whole and readable")
-    if failed:
-        raise click.exceptions.Exit(2)
+    if bundles:
+        click.echo(f"{len(bundles) - failed} of {len(bundles)} bundles are whole and readable")
+    return failed
+
+
+def _check_launches(launches: Sequence[Path]) -> int:
+    """Prints what each recording of launch costs is; how many are not whole."""
+    failed = 0
+    for path in launches:
+        try:
+            recording = read_launch(path)
+        except GraphvizDashError as error:
+            failed += 1
+            click.echo(printable(f"FAILED  {shown(path)}"))
+            click.echo(f"Error: {error}", err=True)
+            continue
+        samples = sum(len(own) for series in recording.series for own in series.samples.values())
+        state = "complete" if recording.complete else "interrupted"
+        click.echo(
+            printable(
+                f"ok      {shown(path)}: launch costs, format version {recording.version}, "
+                f"{state}, {counted(len(recording.series), 'graph')}, {counted(samples, 'sample')}"
+            )
+        )
+    if launches:
+        whole = f"{len(launches) - failed} of {len(launches)}"
+        click.echo(f"{whole} recordings of launch costs are whole and readable")
+    return failed
 
 
 def _print(run: Run) -> None:

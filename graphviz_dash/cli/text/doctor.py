@@ -32,14 +32,15 @@ def print_diagnosis(name: str | None, diagnosis: Diagnosis) -> None:
         print_table(table)
     print_heading("Rules")
     table = plain_table("rule", "outcome", "")
-    words = {
-        CheckStatus.PASSED: "passed",
-        CheckStatus.FOUND: "broken",
-        CheckStatus.NOT_CHECKED: "not checked",
-    }
-    for outcome in diagnosis.rules:
+    for outcome in diagnosis.checked:
+        word = "broken" if outcome.status is CheckStatus.FOUND else "passed"
         note = outcome.reason or (f"{outcome.findings} found" if outcome.findings else "")
-        table.add_row(cell(outcome.rule.id.value), cell(words[outcome.status]), cell(note))
+        table.add_row(cell(outcome.rule.id.value), cell(word), cell(note))
+    for group in diagnosis.unchecked:
+        named = group.outcomes[0].rule.id.value
+        if len(group.outcomes) > 1:
+            named = f"{len(group.outcomes)} rules"
+        table.add_row(cell(named), cell("not checked"), cell(group.reason))
     print_table(table)
 
 

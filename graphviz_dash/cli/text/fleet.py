@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from graphviz_dash.analysis.ranks.fleet import FleetAnswer
-from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table, shorten
 from graphviz_dash.errors import printable
 from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
 _SHOWN = 20
+_NAME_LENGTH = 60
 
 
 def print_fleet_answer(answer: FleetAnswer) -> None:
@@ -40,7 +41,8 @@ def print_fleet_answer(answer: FleetAnswer) -> None:
         print_heading("Slow ranks")
         table = plain_table("run", "rank", "own work", "median", "most of it in", right=(1, 2, 3))
         for row in answer.slow[:_SHOWN]:
-            more = f"{row.kernel} (+{format_ns(row.kernel_ns)})" if row.kernel else ""
+            name = shorten(row.kernel or "", _NAME_LENGTH)
+            more = f"{name} (+{format_ns(row.kernel_ns)})" if name else ""
             table.add_row(
                 cell(row.name),
                 cell("" if row.rank is None else str(row.rank)),
@@ -60,7 +62,7 @@ def print_fleet_answer(answer: FleetAnswer) -> None:
             listed += ", ".join(odd.ranks[:5]) + (", …" if len(odd.ranks) > 5 else "")
             table.add_row(
                 cell(odd.graph),
-                cell(odd.first[:60]),
+                cell(shorten(odd.first, _NAME_LENGTH)),
                 cell(format_count(odd.kernels)),
                 cell(format_count(odd.owners)),
                 cell(listed),

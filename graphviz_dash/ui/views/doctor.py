@@ -10,6 +10,7 @@ from graphviz_dash.analysis.doctor import (
     Diagnosis,
     Outcome,
     RuleOutcome,
+    UncheckedRules,
     diagnose,
     difference_text,
     evidence_text,
@@ -203,8 +204,24 @@ def _rules(diagnosis: Diagnosis) -> str:
     return (
         element("h2", "All rules", "doctor-part")
         + element("p", text(status_counts), "muted")
-        + element("div", "".join(_rule(outcome) for outcome in diagnosis.rules), "doctor-rules")
+        + element(
+            "div",
+            "".join(map(_rule, diagnosis.checked)) + "".join(map(_unchecked, diagnosis.unchecked)),
+            "doctor-rules",
+        )
     )
+
+
+def _unchecked(group: UncheckedRules) -> str:
+    """Rules that one reason left unchecked, folded where they are several."""
+    inside = "".join(map(_rule, group.outcomes))
+    if len(group.outcomes) == 1:
+        return inside
+    word, sign = _STATUS[CheckStatus.NOT_CHECKED]
+    mark = element("i", sign, word.replace(" ", "-"), title=word, **{"aria-label": word})
+    title = element("b", f"{len(group.outcomes)} rules")
+    note = element("span", text(group.reason), "note")
+    return element("details", element("summary", mark + title + note) + inside)
 
 
 def _rule(outcome: RuleOutcome) -> str:

@@ -89,7 +89,8 @@ class TestValidate:
         assert result.code == 2
         assert "FAILED  sample_traces/mlp-train/eager\n" in result.out
         assert "ok      sample_traces/mlp-train/graph: " in result.out
-        assert result.out.endswith("3 of 4 bundles are whole and readable\n")
+        assert "3 of 4 bundles are whole and readable\n" in result.out
+        assert "1 of 1 recordings of launch costs are whole and readable\n" in result.out
         (line,) = result.err.splitlines()
         assert "/sample_traces/mlp-train/eager/traces/replay.json.gz: sha256" in line
 
@@ -101,6 +102,21 @@ class TestValidate:
         result = invoke("validate", str(bundle))
         assert result.code in (0, 2)
         assert ("FAILED" in result.out) == (result.code == 2)
+
+    @pytest.mark.parametrize("path", ["sample_traces/launch-h200", "{}/launch.json"])
+    def test_a_recording_of_launch_costs(self, folder: Path, invoke: Invoke, path: str) -> None:
+        given = path.format("sample_traces/launch-h200")
+        result = invoke("validate", given)
+        assert (result.code, result.err) == (0, "")
+        first, last = result.out.splitlines()
+        assert first.startswith(f"ok      {given}: launch costs, format version 1, complete, ")
+        assert last == "1 of 1 recordings of launch costs are whole and readable"
+        recording = folder / "sample_traces/launch-h200/launch.json"
+        recording.write_bytes(recording.read_bytes().replace(b'"trials"', b'"trails"'))
+        result = invoke("validate", given)
+        assert result.code == 2
+        assert result.out.splitlines()[0] == f"FAILED  {given}"
+        assert "trails" in result.err
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import ExecutionMode, WorkloadInfo
 from tests.cli.conftest import FAILURE, Invoke
 from tests.cli.test_docs import PAGE, keys
-from tests.doctors import MOVED, OUTPUTS, READ, WAIT, report
+from tests.doctors import MOVED, OUTPUTS, READ, WAIT, failing_at_once, report
 from tests.experiments import make_run, manifest
 
 
@@ -50,6 +50,15 @@ def test_a_finding_is_told_with_its_line_rule_and_advice(tmp_path: Path, invoke:
     )
     assert re.search(r"^sync-value +broken +1 found$", result.out, re.M)
     assert "60 of 64 elements differ, by up to 3.25" in result.out
+
+
+def test_what_a_failed_capture_left_unchecked_is_one_row(tmp_path: Path, invoke: Invoke) -> None:
+    result = invoke("doctor", "--bundle", bundle(tmp_path, failing_at_once()))
+    rows = result.out[result.out.index("Rules") :].splitlines()[3:]
+    assert [re.split(" {2,}", row) for row in rows] == [
+        ["sync-value", "broken", "1 found"],
+        [f"{len(RULES) - 1} rules", "not checked", "the step failed in its first run"],
+    ]
 
 
 @pytest.mark.parametrize(

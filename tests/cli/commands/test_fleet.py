@@ -33,6 +33,16 @@ def test_says_what_is_slow_and_what_differs(invoke: Invoke, traces: Path, tmp_pa
     assert again.out == result.out
 
 
+def test_names_of_thousands_of_characters_are_shortened(invoke: Invoke, tmp_path: Path) -> None:
+    name = f"void cutlass::Kernel<{'long, ' * 500}short>"
+    for number in range(RANKS):
+        rank(tmp_path, number, slow_us=80 if number == 5 else 0, name=name, extra=number == 2)
+    result = invoke("fleet", str(tmp_path), "--workers", "1")
+    assert "void cutlass::Kernel<long, long" in result.out
+    assert "long, short> (+80.0" in result.out
+    assert max(map(len, result.out.splitlines())) < 160
+
+
 def test_json(invoke: Invoke, traces: Path) -> None:
     (traces / "bad.json").write_text("{]")
     result = invoke("fleet", str(traces), "--workers", "1", "--json")

@@ -17,7 +17,7 @@ from graphviz_dash.model.doctor import CodePlace, DoctorReport
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass, WorkloadInfo
 from graphviz_dash.ui.state import catalogue
-from tests.doctors import MOVED, OUTPUTS, READ, WAIT, report
+from tests.doctors import MOVED, OUTPUTS, READ, WAIT, failing_at_once, report
 from tests.experiments import make_run, manifest
 from tests.ui.views.test_pages import FAILURE, HARM, markup, shown
 
@@ -65,6 +65,15 @@ def test_every_rule_is_listed_with_what_came_of_it(roots: Path) -> None:
     assert rules.count("<details>") == len(RULES)
     assert f"1 broken, {len(RULES) - 2} passed, 1 not checked" in rules
     assert "the doctor chose the stream" in rules
+
+
+def test_rules_that_one_reason_left_unchecked_are_folded(roots: Path) -> None:
+    examined(roots / "toy", failing_at_once())
+    shown_text = markup(shown("doctor", experiment="toy"))
+    rules = shown_text[shown_text.index("All rules") :]
+    assert f"<b>{len(RULES) - 1} rules</b>" in rules
+    assert rules.index("A GPU value is read") < rules.index(f"{len(RULES) - 1} rules")
+    assert rules.count("<details>") == len(RULES) + 1
 
 
 def test_a_sound_step_has_no_card(roots: Path) -> None:
