@@ -34,9 +34,8 @@ from graphviz_dash.importers.confined_process import (
     Request,
     smaller,
 )
-from graphviz_dash.ingest.kineto.workers import VARIABLE as PROCESSES
-from graphviz_dash.ingest.kineto.workers import module_path
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS
+from graphviz_dash.ingest.processes import PROCESSES_VARIABLE, module_path
 from graphviz_dash.progress import report
 
 _LOG: Final = logging.getLogger(__name__)
@@ -119,7 +118,7 @@ def _environment(scratch: str) -> dict[str, str]:
     return os.environ | {
         "PYTHONPATH": os.pathsep.join(module_path()),
         "TMPDIR": scratch,  # whatever it leaves there goes with the folder
-        PROCESSES: "1",
+        PROCESSES_VARIABLE: "1",
         # Each thread of these takes address space, which is bounded.
         "POLARS_MAX_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
-from graphviz_dash.ingest.kineto.workers import VARIABLE as PROCESSES
+from graphviz_dash.ingest.processes import PROCESSES_VARIABLE
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -99,12 +99,12 @@ def _alone_on_a_core() -> None:
     """One thread of Polars and no processes of its own for each worker: there are as many workers
     as cores. Polars looks when it is imported, which a new process has not done yet."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    os.environ.setdefault(PROCESSES, "1")
+    os.environ.setdefault(PROCESSES_VARIABLE, "1")
 
 
 def _task(function: Callable[[T], R], item: T) -> R:
     """``function`` of ``item``, on a worker: those of Dask may not have children."""
-    os.environ.setdefault(PROCESSES, "1")
+    os.environ.setdefault(PROCESSES_VARIABLE, "1")
     return function(item)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.ingest.kineto.workers import VARIABLE
+from graphviz_dash.ingest.processes import PROCESSES_VARIABLE
 
 
 @pytest.fixture(autouse=True)
 def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "1")
+    monkeypatch.setenv(PROCESSES_VARIABLE, "1")

@@ -22,7 +22,6 @@ from typing import IO, Final
 import msgspec
 import numpy as np
 
-import graphviz_dash
 from graphviz_dash.errors import WorkerError, printable
 from graphviz_dash.ingest.kineto import worker
 from graphviz_dash.ingest.kineto.column_blocks import Block
@@ -36,9 +35,7 @@ from graphviz_dash.ingest.kineto.worker import (
     Result,
     TableResult,
 )
-
-VARIABLE: Final = "GRAPHVIZ_DASH_PROCESSES"
-"""Environment variable: how many processes may read one trace; 1: no other than this."""
+from graphviz_dash.ingest.processes import PROCESSES_VARIABLE, module_path
 
 WORTHWHILE_BYTES: Final = 24 << 20
 """JSON that must be left to read before other processes are started: they need 0.2 s for it."""
@@ -64,7 +61,7 @@ class DeclinedError(Exception):
 
 def processes() -> int:
     """How many processes should read a large trace, this one among them."""
-    setting = os.environ.get(VARIABLE, "")
+    setting = os.environ.get(PROCESSES_VARIABLE, "")
     if setting.isdecimal() and int(setting):
         return int(setting)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -221,7 +218,7 @@ class _Worker:
         said = f" ({printable(last[:200])})" if last else ""
         return WorkerError(
             f"{self.path}: a process that was reading it ended {how}{said}. If memory ran out, "
-            f"{VARIABLE}=1 in the environment reads with one process, which needs less."
+            f"{PROCESSES_VARIABLE}=1 in the environment reads with one process, which needs less."
         )
 
 
@@ -234,12 +231,6 @@ def _nameless_file(size: int) -> int:
             fd = os.dup(file.fileno())
     os.ftruncate(fd, size)
     return fd
-
-
-def module_path() -> list[str]:
-    """Where this process finds modules; the current folder only if it is named."""
-    own = str(Path(graphviz_dash.__file__).resolve().parent.parent)
-    return [own, *(folder for folder in sys.path if folder)]
 
 
 def _signal_name(number: int) -> str:

@@ -14,8 +14,14 @@ from graphviz_dash.analysis.sample_statistics import SpreadKind
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode
+from tests.experiments import make_experiment
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    return make_experiment(tmp_path / "toy", list(ExecutionMode)[:3])
 
 
 def test_the_figures_are_the_prediction_and_how_far_it_is_off(toy: Path) -> None:

@@ -25,6 +25,7 @@ from graphviz_dash.ingest.kineto.columns import SCHEMAS
 from graphviz_dash.ingest.kineto.raw_events import raw_event
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import Limits
+from graphviz_dash.ingest.processes import PROCESSES_VARIABLE
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.progress import watched
 from tests.builders import TraceBuilder
@@ -299,6 +300,6 @@ def test_an_interrupt_from_the_terminal_ends_all(tmp_path: Path) -> None:
 def test_the_environment_says_how_many(
     monkeypatch: pytest.MonkeyPatch, told: str, expected: int | None
 ) -> None:
-    monkeypatch.setenv(workers.VARIABLE, told)
+    monkeypatch.setenv(PROCESSES_VARIABLE, told)
     assert workers.processes() == expected or expected is None
     assert workers.processes() >= 1
