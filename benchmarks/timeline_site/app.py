@@ -49,13 +49,12 @@ def _load(path: Path, *, traces: bool = True) -> Experiment:
 
 
 store.load_experiment = _load
-_KEY = store.STORE.register(_made.path)
-store.STORE.experiment(_KEY)
+store.STORE.experiment(store.STORE.register(_made.path))
 
 
 def _forget(_: Request) -> PlainTextResponse:
-    store.STORE.forget(_KEY)
-    store.STORE.experiment(_KEY)
+    store.STORE.close(_made.path)
+    store.STORE.experiment(store.STORE.register(_made.path))
     JOBS.clear()
     return PlainTextResponse("forgotten")
 

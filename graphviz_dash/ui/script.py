@@ -10,6 +10,7 @@ from graphviz_dash.ui.hosting.switch import is_plain
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import top_bar
 from graphviz_dash.ui.page.navigation import name_of, pages
+from graphviz_dash.ui.state.store import ClosedError
 
 st.set_page_config(page_title="graphviz-dash", layout="wide")
 chosen = st.navigation(pages(), position="hidden")
@@ -20,7 +21,11 @@ if is_plain():
     # Else it stands in the document already, before anything is drawn.
     st.html(STYLE)
 top_bar(name)
-chosen.run()
+try:
+    chosen.run()
+except ClosedError:
+    # What it shows changed on disk while it was made.
+    st.rerun()
 url_state.remember(name)
 # Once the first page is sent.
 preload_all()

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from graphviz_dash.errors import InputError, printable
 from graphviz_dash.ui.state.store import UnknownKeyError
 
-_KEY: Final = re.compile(r"[0-9a-f]{12}")
+_KEY: Final = re.compile(r"[0-9a-f]{32}")
 _MAX_NAME: Final = 255
 _INTEGER: Final = re.compile(r"-?[0-9]{1,16}")
 

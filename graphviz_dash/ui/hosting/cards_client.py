@@ -34,10 +34,11 @@ class Card(msgspec.Struct, frozen=True):
 
 
 class CardMessage(msgspec.Struct, frozen=True):
-    """The card of the experiment at ``path``; None if it could not be read, which may have changed
-    by the time somebody looks."""
+    """The card of the experiment at ``path``, as it was by its ``identity``
+    (:func:`~graphviz_dash.ui.state.identity.identity_of`); None if it could not be read."""
 
     path: str
+    identity: bytes
     card: Card | None
 
 
@@ -46,7 +47,7 @@ class FirstCards:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._cards: dict[str, Card | None] = {}
+        self._cards: dict[str, CardMessage] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
     def begin(self, arguments: Sequence[str]) -> None:
@@ -74,13 +75,14 @@ class FirstCards:
             daemon=True,
         ).start()
 
-    def of(self, path: Path) -> Card | None:
+    def of(self, path: Path, identity: bytes) -> Card | None:
         """The card of the experiment at ``path``, waiting for it while the process runs; None if
-        the experiment could not be read, or the process ends, or has ended, without a word of it.
-        """
+        the experiment could not be read or had another ``identity``, or the process ends, or has
+        ended, without a word of it."""
         with self._changed:
             self._changed.wait_for(lambda: str(path) in self._cards or self._process is None)
-            return self._cards.get(str(path))
+            message = self._cards.get(str(path))
+        return message.card if message is not None and message.identity == identity else None
 
     def end(self) -> None:
         """Ends the process, if it still runs."""
@@ -97,7 +99,7 @@ class FirstCards:
                 for line in lines:
                     message = decoder.decode(line)
                     with self._changed:
-                        self._cards[message.path] = message.card
+                        self._cards[message.path] = message
                         self._changed.notify_all()
         finally:
             process.kill()

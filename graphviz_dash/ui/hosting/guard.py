@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from graphviz_dash.errors import printable
 from graphviz_dash.ui.hosting.access import access, allows_origin, host_name
 from graphviz_dash.ui.hosting.policy import HEADERS, content_policy
+from graphviz_dash.ui.state.presence import PRESENCE
 
 VISITOR_HEADER: Final = "x-graphviz-dash-visitor"
 """The header by which pages and routes are given the visitor; nobody else can set it."""
@@ -55,7 +56,13 @@ class Guard:
         if visitor is None and _is_first(scope, headers):
             visitor = secrets.token_hex(16)
             send = _with_cookie(send, name, visitor)
-        await self._app(_told_visitor(scope, visitor), receive, send)
+        if scope["type"] == "http":
+            await self._app(_told_visitor(scope, visitor), receive, send)
+            return
+        # Who refuses cookies is another visitor with each page.
+        visitor = visitor or secrets.token_hex(16)
+        with PRESENCE.page(visitor):
+            await self._app(_told_visitor(scope, visitor), receive, send)
 
 
 def _foreign(scope: Scope, headers: Headers) -> Response | None:

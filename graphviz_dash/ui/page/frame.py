@@ -15,10 +15,12 @@ from graphviz_dash.errors import InputError, WorkerError
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import Experiment, Pass, Run
 from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.changes import tell_changes
 from graphviz_dash.ui.page.loading import experiment_read, read_button
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import links, title_of
-from graphviz_dash.ui.state.catalogue import Catalogue, Entry, catalogue
+from graphviz_dash.ui.page.visitor import listing
+from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.store import STORE
 
 T = TypeVar("T")
@@ -89,7 +91,7 @@ def _variables(seen: Theme) -> str:
 
 
 def _experiment_picker() -> None:
-    names = list(catalogue().entries)
+    names = list(listing().entries)
     if not names:
         return
     st.space("stretch")
@@ -116,7 +118,7 @@ def _experiment_chosen() -> None:
 def chosen_entry() -> Entry | None:
     """The experiment that the address names, else the one seen last, else the first; None where
     there is none, or none of that name."""
-    entries = catalogue().entries
+    entries = listing().entries
     name = url_state.experiment() or next(iter(entries), None)
     return None if name is None else entries.get(name)
 
@@ -129,20 +131,21 @@ def chosen_experiment() -> Chosen:
     # The analysis, which the first page of all does not wait for.
     from graphviz_dash.ui.page.widgets import incomplete_notes
 
-    listing = catalogue()
-    if not listing.entries:
-        no_experiments(listing)
+    listed = listing()
+    if not listed.entries:
+        no_experiments(listed)
         st.stop()
-    name = url_state.experiment() or next(iter(listing.entries))
-    entry = listing.entries.get(name)
+    name = url_state.experiment() or next(iter(listed.entries))
+    entry = listed.entries.get(name)
     if entry is None:
         empty(
             "This experiment is not here",
-            f"The address names {name}, which is none of the {len(listing.entries)} experiments "
+            f"The address names {name}, which is none of the {len(listed.entries)} experiments "
             "found. Choose one at the top.",
         )
         st.stop()
     url_state.change({url_state.EXPERIMENT: name})
+    tell_changes([entry])
     try:
         experiment = experiment_read(entry.key, name)
     except (InputError, WorkerError) as error:
@@ -164,10 +167,10 @@ def choose_run(runs: list[Run], *, default: str | None = None, clears: tuple[str
     return runs[names.index(name)]
 
 
-def no_experiments(listing: Catalogue) -> None:
+def no_experiments(listed: Catalogue) -> None:
     """Says where was looked, and how to make an experiment."""
-    places = "".join(element("li", element("code", text(root))) for root in listing.roots)
-    problems = "".join(element("p", text(problem), "trouble-text") for problem in listing.problems)
+    places = "".join(element("li", element("code", text(root))) for root in listed.roots)
+    problems = "".join(element("p", text(problem), "trouble-text") for problem in listed.problems)
     show(
         element(
             "div",

@@ -25,6 +25,7 @@ from graphviz_dash.ui.page.widgets import (
     waiting_bars,
     why,
 )
+from graphviz_dash.ui.state.identity import identity_of
 from graphviz_dash.units import counted, format_count
 
 
@@ -86,8 +87,10 @@ def _imported(runs: Sequence[Run]) -> str:
 
 def first_card_message(path: Path) -> CardMessage:
     """The card of the experiment at ``path`` as it is before the traces are read."""
+    identity = identity_of(path)
     try:
         experiment = load_experiment(path, traces=False)
-        return CardMessage(str(path), card_of(compare(experiment), experiment.runs, None))
+        card = card_of(compare(experiment), experiment.runs, None)
     except InputError:
-        return CardMessage(str(path), None)  # the page says what is wrong, if it still is
+        card = None  # the page says what is wrong, if it still is
+    return CardMessage(str(path), identity, card)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
@@ -24,16 +24,23 @@ _SAMPLES: Final = "sample_traces"
 
 @dataclass(frozen=True)
 class Entry:
-    """An experiment by the name that addresses use, with its folder and its key in the store."""
+    """An experiment by the name that addresses use, with its folder."""
 
     name: str
     path: Path
-    key: str
+    is_upload: bool = False
+    """Whether the visitor uploaded it."""
+
+    @cached_property
+    def key(self) -> str:
+        """The key in the store of what is in the folder when it is first asked for."""
+        return STORE.register(self.path)
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All experiments by name, the folders that were looked in, and what was wrong with them."""
+    """All experiments that a visitor sees by name, the folders that were looked in besides that of
+    his uploads, and what was wrong with them."""
 
     entries: dict[str, Entry]
     roots: tuple[Path, ...]
@@ -52,11 +59,13 @@ def roots() -> tuple[Path, ...]:
     return tuple(path.resolve() for path in given)
 
 
-def catalogue() -> Catalogue:
-    """What there is now; looks anew, so that an experiment collected meanwhile appears."""
+def catalogue(visitor: str) -> Catalogue:
+    """What there is now for ``visitor``; looks anew, so that an experiment collected meanwhile
+    appears."""
     entries: dict[str, Entry] = {}
     problems = []
-    for root in (*roots(), UPLOADS.folder):
+    uploads = UPLOADS.folder(visitor)
+    for root in (*roots(), *([] if uploads is None else [uploads])):
         try:
             folders = find_experiments(root)
         except InputError as error:
@@ -64,7 +73,7 @@ def catalogue() -> Catalogue:
             continue
         for path in folders:
             name = _name(path, root, entries)
-            entries[name] = Entry(name, path, STORE.register(path))
+            entries[name] = Entry(name, path, is_upload=root == uploads)
     return Catalogue(entries, roots(), tuple(problems))
 
 

@@ -95,6 +95,8 @@ class Job:
                 self._standing = msgspec.structs.replace(
                     self._standing, state=State.FAILED, problem="it ended unexpectedly"
                 )
+            # They hold what they work on, which may be closed long before this job is forgotten.
+            self._tasks = ()
             self._ended.set()
 
     def _saw(self, what: str, share: float) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -15,20 +17,27 @@ class Scratch:
     for. Its lock goes with the process, so that one of a killed server is known as a leftover."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._staging: Staging | None = None
 
     @property
     def folder(self) -> Path:
         """The folder."""
-        if self._staging is None:
-            self._staging = Staging(Path(tempfile.gettempdir()), SCRATCH_NAME)
-        return self._staging.path
+        with self._lock:
+            if self._staging is None:
+                self._staging = Staging(Path(tempfile.gettempdir()), SCRATCH_NAME)
+            return self._staging.path
 
     def subfolder(self, name: str) -> Path:
         """The folder called ``name`` in it, made if it is not there."""
         folder = self.folder / name
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
+
+    def remove_subfolder(self, name: str) -> None:
+        """Removes the folder called ``name`` in it, if it is there."""
+        if self._staging is not None:
+            shutil.rmtree(self._staging.path / name, ignore_errors=True)
 
     def remove(self) -> None:
         """Removes the folder with all that is in it; one that is asked for later is another."""

@@ -1,6 +1,9 @@
 """The process-wide store of opened experiments, shared by the pages and the routes.
 
-Keys are opaque: a route never takes a path. What analysis derives is built once per experiment.
+Keys are opaque and cannot be guessed: a route never takes a path, and who was not given the key of
+an experiment, such as one that another visitor uploaded, does not reach it. A key is that of one
+version of the experiment's folder: what changes on disk gets another, and what was known of it is
+dropped. What analysis derives is built once per version.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import hashlib
+import secrets
 import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator
@@ -19,6 +23,8 @@ from typing import Final, TypeVar, cast
 
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.ui.state.identity import identity_of
+from graphviz_dash.ui.state.scratch import SCRATCH
 
 T = TypeVar("T")
 
@@ -26,8 +32,18 @@ COMPARISON: Final = "comparison"
 """What is derived of an experiment first: its runs compared, for which its traces are read."""
 
 
+_KEY_BYTES: Final = 16
+
+
 class UnknownKeyError(KeyError):
     """No experiment or run is open under this key."""
+
+
+class ClosedError(UnknownKeyError):
+    """The experiment of this key is open no more: its folder changed, or it was removed."""
+
+    def __init__(self) -> None:
+        super().__init__("This experiment changed on disk, or is gone: reload the page.")
 
 
 class _Collection:
@@ -85,23 +101,45 @@ class Store:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._building: dict[Hashable, threading.Lock] = {}
+        self._building: dict[tuple[Hashable, ...], threading.Lock] = {}
+        self._secret = secrets.token_bytes(_KEY_BYTES)
         self._paths: dict[str, Path] = {}
+        self._keys: dict[Path, str] = {}
         self._values: dict[tuple[Hashable, ...], object] = {}
 
     def register(self, path: Path) -> str:
-        """The key of the experiment at ``path``; it is loaded when first asked for."""
+        """The key of the experiment at ``path`` as it is now; it is loaded when first asked for.
+        What an earlier version of it had in memory is dropped."""
         resolved = path.resolve()
-        key = hashlib.sha256(str(resolved).encode()).hexdigest()[:12]
+        version = identity_of(resolved)
+        named = repr((str(resolved), version)).encode()
+        key = hashlib.blake2b(named, key=self._secret, digest_size=_KEY_BYTES).hexdigest()
         with self._lock:
+            former = self._keys.get(resolved)
+            self._keys[resolved] = key
             self._paths[key] = resolved
+        if former not in (None, key):
+            self._close(former)
         return key
+
+    def close(self, path: Path) -> None:
+        """Drops all that is in memory of the experiment at ``path``, and its key."""
+        with self._lock:
+            key = self._keys.pop(path.resolve(), None)
+        if key is not None:
+            self._close(key)
+
+    def _close(self, key: str) -> None:
+        with self._lock:
+            self._paths.pop(key, None)
+        self._drop((key,))
+        SCRATCH.remove_subfolder(key)
 
     def experiment(self, key: str) -> Experiment:
         """The experiment of ``key``.
 
         Raises:
-            UnknownKeyError: nothing was registered under it.
+            ClosedError: nothing is registered under it, or no more.
             InputError: its folder does not hold readable bundles.
         """
         path = self._path(key)
@@ -127,7 +165,7 @@ class Store:
         with self._lock:
             path = self._paths.get(key)
         if path is None:
-            raise UnknownKeyError(key)
+            raise ClosedError
         return path
 
     def run(self, key: str, name: str) -> Run:
@@ -158,16 +196,13 @@ class Store:
         with self._lock:
             return (key, "experiment") in self._values
 
-    def forget(self, key: str) -> None:
-        """Drops what was loaded and derived under ``key``, so that it is read anew."""
-        self._drop((key,))
-
     def _drop(self, begin: tuple[str, ...]) -> None:
         with self._lock:
-            for slot in [k for k in self._values if k[: len(begin)] == begin]:
-                del self._values[slot]
+            for slots in (self._values, self._building):
+                for slot in [k for k in slots if k[: len(begin)] == begin]:
+                    del slots[slot]
 
-    def _once(self, slot: tuple[Hashable, ...], build: Callable[[], T]) -> T:
+    def _once(self, slot: tuple[str, *tuple[Hashable, ...]], build: Callable[[], T]) -> T:
         # One lock a slot: two pages that ask at once must not both parse the same trace.
         with self._lock:
             if slot in self._values:
@@ -180,7 +215,9 @@ class Store:
             with COLLECTION.put_off():
                 value = build()
             with self._lock:
-                self._values[slot] = value
+                # Closed meanwhile: nobody would ever drop it.
+                if slot[0] in self._paths:
+                    self._values[slot] = value
             return value
 
 

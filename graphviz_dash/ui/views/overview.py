@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -12,12 +12,15 @@ from streamlit.delta_generator import DeltaGenerator
 from graphviz_dash.errors import InputError
 from graphviz_dash.ui.hosting.cards_client import FIRST_CARDS, Card
 from graphviz_dash.ui.hosting.preload import preload_all
+from graphviz_dash.ui.page.changes import tell_arrivals, tell_changes
 from graphviz_dash.ui.page.frame import no_experiments, theme, trouble
-from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import link, title_of
-from graphviz_dash.ui.state.catalogue import Catalogue, Entry, catalogue
+from graphviz_dash.ui.page.visitor import listing
+from graphviz_dash.ui.panels.uploads import remove_button, upload_panel
+from graphviz_dash.ui.state.catalogue import Catalogue, Entry
+from graphviz_dash.ui.state.identity import identity_of
 from graphviz_dash.ui.state.store import COMPARISON, STORE
-from graphviz_dash.ui.state.uploads import UPLOADS
 
 _COLUMNS: Final = 2
 _DRAWING_S: Final = 0.7
@@ -26,17 +29,19 @@ _DRAWING_S: Final = 0.7
 
 def render() -> None:
     """The page."""
-    listing = catalogue()
+    listed = listing()
     with st.container(horizontal=True, vertical_alignment="center"):
-        show(_title(listing))
+        show(_title(listed))
         st.space("stretch")
-        _upload(listing)
-    for problem in listing.problems:
+        upload_panel(listed)
+    for problem in listed.problems:
         trouble("A folder could not be searched", problem)
-    if not listing.entries:
-        no_experiments(listing)
+    if not listed.entries:
+        no_experiments(listed)
         return
-    cells: list[Entry | None] = [*listing.entries.values(), None]
+    tell_arrivals(listed)
+    tell_changes(list(listed.entries.values()))
+    cells: list[Entry | None] = [*listed.entries.values(), None]
     unread: list[tuple[Entry, DeltaGenerator]] = []
     for first in range(0, len(cells), _COLUMNS):
         columns = st.columns(_COLUMNS, gap="medium")
@@ -81,11 +86,10 @@ def _own() -> str:
     )
 
 
-def _title(listing: Catalogue) -> str:
-    uploads = UPLOADS.folder.resolve()
-    opened = sum(uploads in entry.path.resolve().parents for entry in listing.entries.values())
-    count = len(listing.entries) - opened
-    places = ", ".join(_shown(root) for root in listing.roots)
+def _title(listed: Catalogue) -> str:
+    opened = sum(entry.is_upload for entry in listed.entries.values())
+    count = len(listed.entries) - opened
+    places = ", ".join(_shown(root) for root in listed.roots)
     counts = f"{count or 'None'} found in {places}" + (f", {opened} opened here" if opened else "")
     return element("h1", "Experiments") + element("p", text(counts), "muted places")
 
@@ -103,6 +107,8 @@ def _card(entry: Entry) -> DeltaGenerator | None:
         card = _known(entry) if is_compared else _first_card(entry)
     except InputError as error:
         _unreadable(entry, str(error))
+        if entry.is_upload:
+            remove_button(entry)
         return None
     facts_slot = st.empty()
     with facts_slot:
@@ -111,12 +117,14 @@ def _card(entry: Entry) -> DeltaGenerator | None:
     with st.container(horizontal=True, gap="small", key=f"links-{entry.key}"):
         for page in card.pages:
             link(page, title_of(page), query)
+        if entry.is_upload:
+            remove_button(entry)
     return None if is_compared else facts_slot
 
 
 def _first_card(entry: Entry) -> Card:
     """The card as it is before the traces are read."""
-    if (card := FIRST_CARDS.of(entry.path)) is not None:
+    if (card := FIRST_CARDS.of(entry.path, identity_of(entry.path))) is not None:
         return card
     from graphviz_dash.ui.panels.experiment_card import card_of
     from graphviz_dash.ui.state.results import outcome
@@ -148,50 +156,3 @@ def _card_markup(entry: Entry, card: Card) -> str:
 
 def _unreadable(entry: Entry, problem: str) -> None:
     trouble(f"{entry.name} cannot be read", problem)
-
-
-def _upload(listing: Catalogue) -> None:
-    with st.popover("Open files from this computer", icon=":material/upload:"):
-        st.caption(
-            "A zip file of an experiment's folder, as `zip -r mlp-train.zip mlp-train` makes it. "
-            "Or what other programs wrote: Kineto traces (of a capture, of its replays), a CUDA "
-            "debug DOT, an Nsight Systems SQLite export, graph data or a memory snapshot of torch. "
-            "They stay on this server until it ends; nothing in them is executed."
-        )
-        files = st.file_uploader(
-            "Files", label_visibility="collapsed", accept_multiple_files=True, key="upload-files"
-        )
-        done: dict[str, str] = st.session_state.setdefault("uploaded", {})
-        archives = [file for file in files if file.name.lower().endswith(".zip")]
-        foreign = [file for file in files if file not in archives]
-        # What was dropped stays listed: each archive counts by itself, other files together.
-        lots = [[archive] for archive in archives] + ([foreign] if foreign else [])
-        opened = [_opened(lot, done) for lot in lots]
-        if any(opened):
-            st.rerun()
-        folders = {done.get(_ident(lot)) for lot in lots}
-        for entry in listing.entries.values():
-            if str(entry.path.resolve()) in folders:
-                st.success(f"Opened as {plain(entry.name)}", icon=":material/check:")
-                link("compare", "Look at it", {"experiment": entry.name})
-
-
-def _ident(files: list[Any]) -> str:
-    return " ".join(sorted(file.file_id for file in files))
-
-
-def _opened(files: list[Any], done: dict[str, str]) -> bool:
-    """Opens what was uploaded, an archive or other files, unless that is done; whether it did."""
-    if _ident(files) in done:
-        return False
-    try:
-        with st.spinner("Reading and checking"):
-            if files[0].name.lower().endswith(".zip"):
-                folder = UPLOADS.add(files[0].name, files[0])
-            else:
-                folder = UPLOADS.import_files([(file.name, file) for file in files])
-    except InputError as error:
-        trouble("This file cannot be opened", str(error))
-        return False
-    done[_ident(files)] = str(folder.resolve())
-    return True

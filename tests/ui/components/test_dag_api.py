@@ -64,7 +64,7 @@ def test_a_search(client: TestClient, key: str) -> None:
     [
         ({"experiment": "../../etc"}, 400),
         ({"experiment": None}, 400),
-        ({"experiment": "0123456789ab"}, 404),
+        ({"experiment": "0123456789abcdef" * 2}, 404),
         ({"run": "nothing"}, 404),
         ({"run": "../eager"}, 404),
         ({"run": "x" * 300}, 400),

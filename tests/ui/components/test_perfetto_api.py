@@ -65,12 +65,12 @@ def test_it_is_exported_once(client: TestClient, key: str) -> None:
 @pytest.mark.parametrize(
     ("change", "status"),
     [
-        ({"experiment": "0" * 12}, 404),
+        ({"experiment": "0" * 32}, 404),
         ({"experiment": "../../etc/pas"}, 400),
-        ({"experiment": "A" * 12}, 400),
+        ({"experiment": "A" * 32}, 400),
         ({"experiment": ""}, 400),
         ({"experiment": []}, 400),
-        ({"experiment": ["0" * 12, "1" * 12]}, 400),
+        ({"experiment": ["0" * 32, "1" * 32]}, 400),
         ({"format": "xml"}, 400),
         ({"format": ""}, 400),
         ({"format": "../pftrace"}, 400),

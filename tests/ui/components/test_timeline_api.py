@@ -83,9 +83,9 @@ _VIEW = {"run": "eager", "px": "100"}
 @pytest.mark.parametrize(
     ("change", "status"),
     [
-        ({"experiment": "0" * 12}, 404),
+        ({"experiment": "0" * 32}, 404),
         ({"experiment": "../../etc/pas"}, 400),
-        ({"experiment": "A" * 12}, 400),
+        ({"experiment": "A" * 32}, 400),
         ({"experiment": ""}, 400),
         ({"run": "nobody"}, 404),
         ({"run": "../eager"}, 404),

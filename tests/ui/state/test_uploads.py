@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import stat
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import find_experiments, load_experiment
 from graphviz_dash.ui.state import uploads
+from graphviz_dash.ui.state.scratch import Scratch
+from graphviz_dash.ui.state.store import STORE, ClosedError
 from graphviz_dash.ui.state.uploads import Uploads
 from tests.builders import make_experiment
 from tests.importers.test_bundles import capture, replay
@@ -20,10 +23,15 @@ from tests.ingest.formats.test_pickles import attacks
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
 
 
+ME, OTHER = "a visitor", "another"
+
+
 @pytest.fixture
-def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Uploads:
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Uploads]:
     monkeypatch.setattr(uploads.tempfile, "tempdir", str(tmp_path))
-    return Uploads()
+    monkeypatch.setattr(uploads, "SCRATCH", scratch := Scratch())
+    yield Uploads()
+    scratch.remove()
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +56,17 @@ def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
+def folder_of(opened: Uploads, visitor: str = ME) -> Path:
+    folder = opened.folder(visitor)
+    assert folder is not None
+    return folder
+
+
 def outside(opened: Uploads, tmp_path: Path) -> set[Path]:
-    """What lies beside the folder of uploads, or hidden in it."""
-    return {path for path in tmp_path.iterdir() if path != opened.folder} | set(
-        opened.folder.glob(".*")
+    """What lies beside the folders of uploads, or hidden in the visitor's."""
+    folder = folder_of(opened)
+    return {path for path in tmp_path.iterdir() if path != folder.parent.parent} | set(
+        folder.glob(".*")
     )
 
 
@@ -62,7 +77,7 @@ def outside(opened: Uploads, tmp_path: Path) -> set[Path]:
 def test_an_experiment_opens_wherever_it_lies_in_the_file(
     opened: Uploads, experiment: Path, tmp_path: Path, prefix: str, name: str
 ) -> None:
-    path = opened.add("upload.zip", packed(experiment, prefix))
+    path = opened.add(ME, "upload.zip", packed(experiment, prefix))
     assert path.name == name
     assert files(path) == files(experiment)
     assert [run.name for run in load_experiment(path).runs] == ["eager", "graph"]
@@ -71,15 +86,85 @@ def test_an_experiment_opens_wherever_it_lies_in_the_file(
 
 @pytest.mark.parametrize("sample", find_experiments(SAMPLES), ids=lambda path: path.name)
 def test_every_sample_opens_with_all_its_files(opened: Uploads, sample: Path) -> None:
-    folder = opened.add("x.zip", packed(sample, f"{sample.name}/"))
+    folder = opened.add(ME, "x.zip", packed(sample, f"{sample.name}/"))
     assert folder.name == sample.name
     assert files(folder) == files(sample)
 
 
 def test_the_folder_is_private_and_names_do_not_clash(opened: Uploads, experiment: Path) -> None:
-    assert stat.S_IMODE(opened.folder.stat().st_mode) == 0o700
-    names = [opened.add("toy.zip", packed(experiment)).name for _ in range(3)]
+    names = [opened.add(ME, "toy.zip", packed(experiment)).name for _ in range(3)]
     assert names == ["toy", "toy-2", "toy-3"]
+    folder = folder_of(opened)
+    for private in (folder, folder.parent, folder.parent.parent):
+        assert stat.S_IMODE(private.stat().st_mode) == 0o700
+
+
+def test_each_visitor_has_a_folder_that_his_name_does_not_tell(
+    opened: Uploads, experiment: Path
+) -> None:
+    mine = opened.add(ME, "toy.zip", packed(experiment))
+    other = opened.add("../../escape", "toy.zip", packed(experiment))
+    assert mine.parent == folder_of(opened)
+    assert other.parent == folder_of(opened, "../../escape")
+    assert mine.parent.parent == other.parent.parent
+    assert mine.name == other.name == "toy"
+    assert len(mine.parent.name) == 32
+    assert opened.folder("nobody") is None
+
+
+def test_only_its_visitor_can_remove_an_upload(opened: Uploads, experiment: Path) -> None:
+    path = opened.add(ME, "toy.zip", packed(experiment))
+    opened.add(OTHER, "toy.zip", packed(experiment))
+    key = STORE.register(path)
+    assert STORE.experiment(key).name == "toy"
+    for visitor, other in (("nobody", path), (OTHER, path), (ME, experiment), (ME, path.parent)):
+        opened.remove(visitor, other)
+        assert experiment.is_dir()
+        assert STORE.is_loaded(key)
+    opened.remove(ME, path)
+    assert files(folder_of(opened)) == set()
+    with pytest.raises(ClosedError):
+        STORE.experiment(key)
+
+
+def test_what_a_visitor_uploaded_goes_with_him(opened: Uploads, experiment: Path) -> None:
+    paths = [opened.add(ME, "toy.zip", packed(experiment)) for _ in range(2)]
+    other = opened.add(OTHER, "toy.zip", packed(experiment))
+    keys = [STORE.register(path) for path in paths]
+    STORE.experiment(keys[0])
+    opened.leave(ME)
+    opened.leave("nobody")
+    assert opened.folder(ME) is None
+    assert list(other.parent.parent.iterdir()) == [other.parent]
+    assert not STORE.is_loaded(keys[0])
+    for key in keys:
+        with pytest.raises(ClosedError):
+            STORE.experiment(key)
+
+
+def test_a_visitor_may_keep_so_many_and_no_more(
+    opened: Uploads, experiment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "MAX_KEPT", 2)
+    first, _ = (opened.add(ME, "toy.zip", packed(experiment)) for _ in range(2))
+    with pytest.raises(InputError, match=r"the 3\. experiment.*at most 2.*Remove one"):
+        opened.add(ME, "toy.zip", packed(experiment))
+    opened.add(OTHER, "toy.zip", packed(experiment))
+    opened.remove(ME, first)
+    opened.add(ME, "toy.zip", packed(experiment))
+
+
+@pytest.mark.parametrize("quota", ["MAX_KEPT_BYTES", "MAX_ALL_BYTES"])
+def test_what_is_kept_is_bounded_in_bytes(
+    opened: Uploads, experiment: Path, monkeypatch: pytest.MonkeyPatch, quota: str
+) -> None:
+    size = sum(file.stat().st_size for file in experiment.rglob("*") if file.is_file())
+    monkeypatch.setattr(uploads, quota, size + 1)
+    kept = opened.add(ME, "toy.zip", packed(experiment))
+    visitor = ME if quota == "MAX_KEPT_BYTES" else OTHER
+    with pytest.raises(InputError, match="GiB of uploads"):
+        opened.add(visitor, "toy.zip", packed(experiment))
+    assert set(folder_of(opened, visitor).iterdir()) == ({kept} if visitor == ME else set())
 
 
 def test_only_the_files_of_bundles_are_unpacked(
@@ -94,7 +179,7 @@ def test_only_the_files_of_bundles_are_unpacked(
         "toy/.hidden/x": b"",
         "toy/eager/graphs/sub/graph-9.json": b"{}",
     }
-    path = opened.add("toy.zip", packed(experiment, **more))
+    path = opened.add(ME, "toy.zip", packed(experiment, **more))
     assert files(path) == files(experiment)
     assert outside(opened, tmp_path) == set()
 
@@ -111,15 +196,15 @@ def test_a_link_in_the_file_becomes_none(opened: Uploads, experiment: Path, tmp_
                 archive.writestr(link, whole.read(member))
     content.seek(0)
     with pytest.raises(InputError, match=r"graph-0\.json: 11 bytes"):
-        opened.add("toy.zip", content)
+        opened.add(ME, "toy.zip", content)
     assert not [path for path in tmp_path.rglob("*") if path.is_symlink()]
 
 
 def test_a_bad_file_is_one_clear_error_and_leaves_nothing(opened: Uploads, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"bad\.zip: not a readable zip file") as caught:
-        opened.add("bad.zip", io.BytesIO(b"PK and then nothing"))
+        opened.add(ME, "bad.zip", io.BytesIO(b"PK and then nothing"))
     assert "\n" not in str(caught.value)
-    assert list(opened.folder.iterdir()) == []
+    assert list(folder_of(opened).iterdir()) == []
     assert outside(opened, tmp_path) == set()
 
 
@@ -130,20 +215,23 @@ class TestForeignFiles:
         named = []
         for make, name in ((capture, "m-capture.json.gz"), (replay, "m-replay.json.gz")):
             named.append((name, io.BytesIO(make(tmp_path / name).read_bytes())))
-        folder = opened.import_files(named)
-        assert folder == opened.folder / "m"
+        folder = opened.import_files(ME, named)
+        assert folder == folder_of(opened) / "m"
         (run,) = load_experiment(folder).runs
         assert len(run.graphs) == 1
-        assert not list(opened.folder.glob(".*"))
+        assert not list(folder_of(opened).glob(".*"))
 
     @pytest.mark.parametrize(
         "name", ["../../etc/passwd", "/abs/x", "..", ".hidden", "a\0b\x1b[31m"]
     )
     def test_names_lead_nowhere(self, opened: Uploads, tmp_path: Path, name: str) -> None:
         content = replay(tmp_path / "own.json.gz").read_bytes()
-        folder = opened.import_files([(name, io.BytesIO(content))])
-        assert folder.parent == opened.folder
-        assert {path.name for path in tmp_path.iterdir()} == {"own.json.gz", opened.folder.name}
+        folder = opened.import_files(ME, [(name, io.BytesIO(content))])
+        assert folder.parent == folder_of(opened)
+        assert {path.name for path in tmp_path.iterdir()} == {
+            "own.json.gz",
+            folder_of(opened).parent.parent.name,
+        }
 
     def test_the_size_of_all_together_is_limited(
         self, opened: Uploads, monkeypatch: pytest.MonkeyPatch
@@ -151,12 +239,12 @@ class TestForeignFiles:
         monkeypatch.setattr(uploads, "MAX_UPLOAD_BYTES", 100)
         parts = [(f"{n}.json", io.BytesIO(b"{" * 60)) for n in range(2)]
         with pytest.raises(InputError, match="GiB together"):
-            opened.import_files(parts)
-        assert not list(opened.folder.iterdir())
+            opened.import_files(ME, parts)
+        assert not list(folder_of(opened).iterdir())
 
     def test_a_pickle_that_would_run_code(self, opened: Uploads, tmp_path: Path) -> None:
         target = tmp_path / "owned"
         content = io.BytesIO(attacks(target)["reduce"])
         with pytest.raises(InputError, match="could run code"):
-            opened.import_files([("snapshot.pickle", content)])
+            opened.import_files(ME, [("snapshot.pickle", content)])
         assert not target.exists()

@@ -25,7 +25,6 @@ from graphviz_dash.narrative.answer import Piece, answer, run_answer
 from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.ui.hosting import server
 from graphviz_dash.ui.state import catalogue
-from graphviz_dash.ui.state.store import STORE
 from tests.analysis.memory_passes import EAGER, GRAPHED
 from tests.builders import STEP, Work, make_experiment, make_run, replay_trace
 from tests.ingest.test_load import replace_trace
@@ -167,7 +166,6 @@ def test_every_page_tells_of_a_trace_that_is_cut(roots: Path, name: str) -> None
     assert "is not whole" not in markup(shown(name))
     text = replay_trace(steps=3).text().encode()
     replace_trace(whole / "graph", gzip.compress(text)[:-200])
-    STORE.forget(STORE.register(whole))
     told = markup(shown(name))
     assert "A trace of graph is not whole" in told
     assert "The trace is cut off: gzip data that end too early" in told

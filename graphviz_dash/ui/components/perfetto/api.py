@@ -89,8 +89,8 @@ def file_stem(name: str) -> str:
 
 def _export(experiment: Experiment, key: str, form: TraceFormat) -> ExportSummary:
     # A name of its own each time: an answer may still be reading the file of an earlier export.
-    name = f"{key}-{secrets.token_hex(8)}{form.suffix}"
-    return form.export(experiment, SCRATCH.subfolder("traces") / name)
+    name = f"{secrets.token_hex(8)}{form.suffix}"
+    return form.export(experiment, SCRATCH.subfolder(key) / name)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,43 @@
+"""What a page says of experiments that changed on disk since this session last showed them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from graphviz_dash.ui.page.markup import plain
+from graphviz_dash.ui.state.catalogue import Catalogue, Entry
+
+_VERSIONS: Final = "versions-shown"
+"""Of each experiment that this session showed: its key, which is that of a version."""
+_LISTED: Final = "experiments-listed"
+"""The experiments that were there when this session last listed them."""
+_MOST_NAMED: Final = 3
+
+
+def tell_changes(entries: Sequence[Entry]) -> None:
+    """Says which of ``entries`` were other ones when this session last showed them."""
+    versions: dict[str, str] = st.session_state.setdefault(_VERSIONS, {})
+    changed = [entry.name for entry in entries if versions.get(entry.name, entry.key) != entry.key]
+    versions |= {entry.name: entry.key for entry in entries}
+    _tell(changed, "changed on disk; this page shows what is there now")
+
+
+def tell_arrivals(listed: Catalogue) -> None:
+    """Says what came and went since this session last listed the experiments under the server's
+    folders."""
+    names = {entry.name for entry in listed.entries.values() if not entry.is_upload}
+    before: set[str] = st.session_state.get(_LISTED, names)
+    st.session_state[_LISTED] = names
+    _tell(sorted(names - before), "arrived on disk")
+    _tell(sorted(before - names), "went from disk")
+
+
+def _tell(names: Sequence[str], what: str) -> None:
+    if not names:
+        return
+    more = len(names) - _MOST_NAMED
+    shown = ", ".join(plain(name) for name in names[:_MOST_NAMED])
+    st.toast(f"{shown}{f' and {more} more' if more > 0 else ''} {what}.", duration="long")

@@ -1,0 +1,93 @@
+"""What changes on disk is seen by who looks again, without a new start, and told."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from graphviz_dash.ui.hosting import server
+from graphviz_dash.ui.state.results import traced_steps
+from graphviz_dash.ui.state.store import STORE
+from tests.builders import make_experiment, make_run, replay_trace
+from tests.ingest.test_load import replace_trace
+from tests.ui.views.test_pages import markup, rerun, roots, shown
+
+__all__ = ["roots"]  # a fixture
+
+
+def told(page: AppTest) -> list[str]:
+    return [toast.value for toast in page.toast]
+
+
+@pytest.mark.parametrize("name", ["compare", "overview"])
+def test_a_run_that_arrives_is_compared_and_told(roots: Path, name: str) -> None:
+    make_run(roots / "toy", "eager", wall_ns=400_000)
+    page = shown(name, experiment="toy")
+    assert "4.00x" not in markup(page)
+    assert told(page) == []
+    make_run(roots / "toy", "graph", wall_ns=100_000)
+    page = rerun(page)
+    assert "4.00x" in markup(page)
+    assert told(page) == ["toy changed on disk; this page shows what is there now."]
+    assert told(rerun(page)) == []
+
+
+def test_a_folder_that_is_replaced_shows_its_new_figures(roots: Path) -> None:
+    make_run(roots / "toy", "eager", wall_ns=400_000)
+    make_run(roots / "toy", "graph", wall_ns=100_000)
+    page = shown("compare", experiment="toy")
+    shutil.rmtree(roots / "toy")
+    make_run(roots / "toy", "eager", wall_ns=400_000)
+    make_run(roots / "toy", "graph", wall_ns=200_000)
+    page = rerun(page)
+    assert "2.00x" in markup(page)
+    assert len(told(page)) == 1
+    # And to who comes later, whom nothing has to be told.
+    later = shown("compare", experiment="toy")
+    assert "2.00x" in markup(later)
+    assert told(later) == []
+
+
+def test_a_trace_that_grows_is_read_anew(roots: Path) -> None:
+    path = make_experiment(roots / "toy", traced=3)
+    page = shown("timeline", experiment="toy")
+    trace = replay_trace(steps=5).text().encode()
+    replace_trace(path / "graph", gzip.compress(trace))
+    page = rerun(page)
+    assert len(told(page)) == 1
+    (key,) = [key for key in STORE._paths if STORE._paths[key] == path.resolve()]
+    assert len(traced_steps(key, "graph")) == 5
+
+
+def test_experiments_that_come_and_go_are_told_on_the_overview(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    page = shown("overview")
+    for name in ("a", "b", "c", "d"):
+        make_experiment(roots / f"late-{name}")
+    page = rerun(page)
+    (arrival,) = told(page)
+    assert arrival.replace("\\", "") == "late-a, late-b, late-c and 1 more arrived on disk."
+    shutil.rmtree(roots / "toy")
+    assert told(rerun(page)) == ["toy went from disk."]
+
+
+def test_what_changes_while_its_page_is_made_is_shown_as_it_is_then(
+    roots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run(roots / "toy", "eager", wall_ns=400_000)
+    whole = STORE._whole
+
+    def changing(key: str, path: Path) -> object:
+        monkeypatch.setattr(STORE, "_whole", whole)
+        make_run(roots / "toy", "graph", wall_ns=100_000)
+        STORE.register(path)
+        return whole(key, path)
+
+    monkeypatch.setattr(STORE, "_whole", changing)
+    page = rerun(AppTest.from_file(str(server.PAGES), default_timeout=60))
+    assert not page.exception
+    assert "4.00x" in markup(page)
