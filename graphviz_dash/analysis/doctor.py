@@ -1,4 +1,4 @@
-"""What a doctor's report means: the verdict in a sentence, findings in order, rules with outcomes.
+"""What a doctor's report means: the outcome, findings in order, rules with what came of each.
 
 The command line, its JSON and the Doctor page all take the result of :func:`diagnose`.
 """
@@ -12,18 +12,15 @@ from typing import Final
 from graphviz_dash.model.doctor import (
     CheckStatus,
     DoctorReport,
-    Evidence,
     Finding,
-    OutputCheck,
     RuleId,
     Severity,
 )
 from graphviz_dash.model.rules import RULES, Rule
-from graphviz_dash.units import format_bytes, format_count, format_ns
 
 
-class Outcome(StrEnum):
-    """The verdict in a word."""
+class CaptureOutcome(StrEnum):
+    """What a capture of the program or step comes to."""
 
     HEALTHY = "healthy"
     SILENT = "silent"
@@ -33,10 +30,10 @@ class Outcome(StrEnum):
 
 
 EXIT_CODES: Final = {
-    Outcome.HEALTHY: 0,
-    Outcome.UNSEEN: 0,
-    Outcome.ILLEGAL: 1,
-    Outcome.SILENT: 3,
+    CaptureOutcome.HEALTHY: 0,
+    CaptureOutcome.UNSEEN: 0,
+    CaptureOutcome.ILLEGAL: 1,
+    CaptureOutcome.SILENT: 3,
 }
 """What the command line returns; 2 stays for wrong input, as everywhere."""
 
@@ -68,10 +65,8 @@ class Diagnosis:
 
     report: DoctorReport
     """The report itself."""
-    outcome: Outcome
+    outcome: CaptureOutcome
     """The verdict in a word."""
-    verdict: str
-    """The verdict in a sentence or two."""
     findings: tuple[Finding, ...]
     """The first illegal one, other illegal ones as the step meets them, then silent ones."""
     rules: tuple[RuleOutcome, ...]
@@ -109,11 +104,9 @@ def diagnose(report: DoctorReport) -> Diagnosis:
     findings = tuple(
         sorted(report.findings, key=lambda f: (not f.first, f.severity is Severity.SILENT))
     )
-    outcome = _outcome(report)
     return Diagnosis(
         report=report,
-        outcome=outcome,
-        verdict=_verdict(report, outcome, findings),
+        outcome=_outcome(report),
         findings=findings,
         rules=_rules(report),
     )
@@ -121,102 +114,16 @@ def diagnose(report: DoctorReport) -> Diagnosis:
 
 def replays_differ(report: DoctorReport) -> bool:
     """Whether a capture was made whose replays do other work than the step."""
-    return report.captured is True and _outcome(report) is Outcome.SILENT
+    return report.captured is True and _outcome(report) is CaptureOutcome.SILENT
 
 
-def evidence_text(evidence: Evidence) -> str:
-    """An evidence's value with its unit."""
-    match evidence.unit, evidence.value:
-        case "B", int() as value:
-            return format_bytes(value)
-        case "ns", int() as value:
-            return format_ns(value)
-        case _, bool() as value:
-            return str(value)
-        case _, int() as value:
-            return format_count(value)
-        case _, float() as value:
-            return f"{value:.4g}"
-    return str(evidence.value)
-
-
-def difference_text(check: OutputCheck) -> str:
-    """How a tensor after a replay differs from the same after an eager step."""
-    if not check.differing:
-        return "equal in every element"
-    amount = f"{check.differing:,} of {check.elements:,} elements differ"
-    if check.largest is None:
-        return amount
-    noise = "" if check.noise is None else f"; {check.noise:.3g} between two eager steps"
-    return f"{amount}, by up to {check.largest:.3g}{noise}"
-
-
-def _outcome(report: DoctorReport) -> Outcome:
+def _outcome(report: DoctorReport) -> CaptureOutcome:
     severities = {finding.severity for finding in report.findings}
     if Severity.ILLEGAL in severities:
-        return Outcome.ILLEGAL
+        return CaptureOutcome.ILLEGAL
     if Severity.SILENT in severities:
-        return Outcome.SILENT
-    return Outcome.HEALTHY if report.captured else Outcome.UNSEEN
-
-
-def _verdict(report: DoctorReport, outcome: Outcome, findings: tuple[Finding, ...]) -> str:
-    what = "step" if report.subject == "workload" else "program"
-    illegal = sum(finding.severity is Severity.ILLEGAL for finding in findings)
-    silent = len(findings) - illegal
-    also = f" {_places(silent)} would silently replay something else." if silent else ""
-    match outcome:
-        case Outcome.ILLEGAL:
-            first = findings[0]
-            verb = "fails" if first.first else "would fail"
-            more = f" {_places(illegal - 1)} after it would break it too." if illegal > 1 else ""
-            return f"The capture {verb}{_where(first)}: {_title(first)}.{more}{also}"
-        case Outcome.SILENT:
-            nodes = "" if report.nodes is None else f" ({format_count(report.nodes)} nodes)"
-            if report.captured:
-                lead = f"The capture succeeds{nodes}, but replays do not do what the {what} does"
-            else:
-                lead = f"Nothing was captured, but replays would not do what the {what} does"
-            return f"{lead}: {_title(findings[0])}{_where(findings[0])}{_and_more(silent)}."
-        case Outcome.HEALTHY:
-            nodes = "" if report.nodes is None else f" into {format_count(report.nodes)} nodes"
-            return f"The {what} is captured{nodes} and breaks no rule{_equal(report)}."
-    return (
-        f"The {what} captured nothing, and the {format_count(report.steps)} steps that were "
-        "watched break no rule."
-    )
-
-
-def _equal(report: DoctorReport) -> str:
-    if not report.outputs:
-        return ""
-    exact = sum(not check.differing for check in report.outputs)
-    count = len(report.outputs)
-    if exact == count:
-        return f"; a replay leaves all {format_count(count)} tensors as an eager step does"
-    largest = max((check.largest or 0.0 for check in report.outputs), default=0.0)
-    return (
-        f"; a replay leaves {exact} of {count} tensors exactly as an eager step does, the others "
-        f"within {largest:.2g}"
-    )
-
-
-def _title(finding: Finding) -> str:
-    title = RULES[finding.rule].title
-    text = title[0].lower() + title[1:] if title[1:2].islower() or title[1:2] == " " else title
-    return f"{text} ({finding.op})" if finding.op else text
-
-
-def _where(finding: Finding) -> str:
-    return f" at {finding.place.text}" if finding.place else ""
-
-
-def _places(count: int) -> str:
-    return "One more place" if count == 1 else f"{count} more places"
-
-
-def _and_more(count: int) -> str:
-    return "" if count == 1 else f", and {count - 1} more"
+        return CaptureOutcome.SILENT
+    return CaptureOutcome.HEALTHY if report.captured else CaptureOutcome.UNSEEN
 
 
 def _strays(report: DoctorReport) -> bool:

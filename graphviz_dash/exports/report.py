@@ -8,7 +8,6 @@ from typing import Final
 
 from graphviz_dash import __version__
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
-from graphviz_dash.analysis.doctor import diagnose
 from graphviz_dash.analysis.failures import failure_text
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.exports.files import replacing
@@ -16,21 +15,21 @@ from graphviz_dash.exports.report_tables import (
     html_text,
     kernels_section,
     metrics_section,
+    notes_sections,
     shares_table,
 )
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import answer
 from graphviz_dash.narrative.break_even import break_even_text
-from graphviz_dash.narrative.equation import ranks_method
+from graphviz_dash.narrative.doctor import report_verdict
+from graphviz_dash.narrative.equation import waterfall_method
 from graphviz_dash.narrative.headline import headline
-from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.narrative.summary import (
     break_even_title,
     provenance,
     summary_tiles,
 )
-from graphviz_dash.units import format_percent
 
 _STYLE: Final = Path(__file__).with_name("report.css")
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
@@ -122,7 +121,7 @@ def _sections(
         "graph",
     )
     yield kernels_section(kernels)
-    yield from _weak(comparison)
+    yield from notes_sections(comparison)
     yield (
         f'<footer class="muted">Written by graphviz-dash {html_text(__version__)}. Clean figures '
         "come from processes to which no profiler was ever attached; spreads are the 25th to the "
@@ -148,7 +147,7 @@ def _failures(comparison: Comparison) -> Iterator[str]:
             if said != headline(comparison):
                 yield f'<p class="failed">{html_text(said)}</p>'
     for name, report in comparison.examinations:
-        yield f'<p class="failed">{html_text(f"{name}: {diagnose(report).verdict}")}</p>'
+        yield f'<p class="failed">{html_text(f"{name}: {report_verdict(report)}")}</p>'
 
 
 def _tiles(comparison: Comparison, run: RunComparison) -> str:
@@ -167,43 +166,9 @@ def _difference(run: RunComparison, pictures: Mapping[str, str]) -> Iterator[str
         why = html_text(f"Not available: {waterfall.reason}.")
         yield f'<h2>{html_text(title)}</h2><p class="muted">{why}</p>'
         return
-    note = (
-        "Clean medians are the whole, and the parts add up to their difference; the traced passes "
-        f"only divide it. The remainder, {format_percent(waterfall.remainder_share)} of the step "
-        f"of {waterfall.baseline}, is what they do not explain. {ranks_method(waterfall)}".rstrip()
-    )
-    yield _picture(title, pictures.get("waterfall"), note)
+    yield _picture(title, pictures.get("waterfall"), waterfall_method(waterfall))
     for by, shares in (("Module", waterfall.modules), ("Operator", waterfall.operators)):
         yield shares_table(by, shares)
-
-
-def _weak(comparison: Comparison) -> Iterator[str]:
-    weak = [
-        f"{run.name}: {note.sentence}"
-        for run in comparison.runs
-        for note in low_confidence_notes(run.low_confidence)
-    ]
-    missing = [
-        f"{', '.join(runs)}: {reason}: {', '.join(titles)}"
-        for (reason, titles), runs in _absent(comparison).items()
-    ]
-    for title, lines in (("Low-confidence metrics", weak), ("What is absent, and why", missing)):
-        if lines:
-            items = "".join(f"<li>{html_text(line)}</li>" for line in lines)
-            yield f"<h2>{title}</h2><ul>{items}</ul>"
-
-
-def _absent(comparison: Comparison) -> dict[tuple[str, tuple[str, ...]], list[str]]:
-    """The runs that lack the same figures for the same reason."""
-    runs_by_reason: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for run in comparison.runs:
-        absent: dict[str, list[str]] = {}
-        for figure in run.figures:
-            if figure.missing is not None:
-                absent.setdefault(figure.missing.reason, []).append(figure.metric.title)
-        for reason, titles in absent.items():
-            runs_by_reason.setdefault((reason, tuple(titles)), []).append(run.name)
-    return runs_by_reason
 
 
 def _picture(title: str, picture: str | None, note: str, kind: str = "") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Final, TypeAlias
 
@@ -12,6 +12,7 @@ from graphviz_dash.analysis.metrics.registry import SECTIONS
 from graphviz_dash.analysis.step.waterfall import Cause, StepShare
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
+from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from graphviz_dash.narrative.numbers import spread_text
 from graphviz_dash.narrative.summary import (
     metric_title,
@@ -88,6 +89,36 @@ def kernels_section(table: KernelTable) -> str:
         f'<section class="sheet"><h2>Kernels, memcpy and memset per traced step</h2>'
         f'<p class="muted">{note}</p>{_table(head, [("", rows)])}</section>'
     )
+
+
+def notes_sections(comparison: Comparison) -> Iterator[str]:
+    """Metrics of low confidence, and what is absent with its reason; nothing without any."""
+    weak = [
+        f"{run.name}: {note.sentence}"
+        for run in comparison.runs
+        for note in low_confidence_notes(run.low_confidence)
+    ]
+    missing = [
+        f"{', '.join(runs)}: {reason}: {', '.join(titles)}"
+        for (reason, titles), runs in _absent(comparison).items()
+    ]
+    for title, lines in (("Low-confidence metrics", weak), ("What is absent, and why", missing)):
+        if lines:
+            items = "".join(f"<li>{html_text(line)}</li>" for line in lines)
+            yield f"<h2>{title}</h2><ul>{items}</ul>"
+
+
+def _absent(comparison: Comparison) -> dict[tuple[str, tuple[str, ...]], list[str]]:
+    """The runs that lack the same figures for the same reason."""
+    runs_by_reason: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for run in comparison.runs:
+        absent: dict[str, list[str]] = {}
+        for figure in run.figures:
+            if figure.missing is not None:
+                absent.setdefault(figure.missing.reason, []).append(figure.metric.title)
+        for reason, titles in absent.items():
+            runs_by_reason.setdefault((reason, tuple(titles)), []).append(run.name)
+    return runs_by_reason
 
 
 def _table(head: list[str], groups: Iterable[tuple[str, list[Row]]]) -> str:

@@ -14,7 +14,7 @@ import click
 
 from graphviz_dash.analysis.doctor import (
     EXIT_CODES,
-    Outcome,
+    CaptureOutcome,
     diagnose,
 )
 from graphviz_dash.bundle.read import read_bundle
@@ -139,7 +139,7 @@ def _tell(bundles: list[Path], as_json: bool) -> int:
         for path, diagnosis in zip(bundles, diagnoses, strict=True):
             print_diagnosis(path.name if len(bundles) > 1 else None, diagnosis)
     outcomes = {diagnosis.outcome for diagnosis in diagnoses}
-    for outcome in (Outcome.ILLEGAL, Outcome.SILENT):
+    for outcome in (CaptureOutcome.ILLEGAL, CaptureOutcome.SILENT):
         if outcome in outcomes:
             return EXIT_CODES[outcome]
     return 0

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import click
 
-from graphviz_dash.analysis.doctor import (
-    Diagnosis,
-    difference_text,
-    evidence_text,
-)
+from graphviz_dash.analysis.doctor import Diagnosis
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
 from graphviz_dash.errors import printable
 from graphviz_dash.model.doctor import CheckStatus, CodePlace, Finding
 from graphviz_dash.model.rules import RULES
+from graphviz_dash.narrative.doctor import difference_text, evidence_text, verdict_text
 
 
 def print_diagnosis(name: str | None, diagnosis: Diagnosis) -> None:
     """Prints the findings in one process, under its ``name`` where there are several."""
     if name is not None:
         print_heading(name)
-    click.echo(printable(diagnosis.verdict))
+    click.echo(printable(verdict_text(diagnosis)))
     for number, finding in enumerate(diagnosis.findings, 1):
         _print_finding(number, finding)
     outputs = diagnosis.report.outputs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.prediction.predict import Estimate, Prediction
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
 from graphviz_dash.errors import printable
@@ -13,6 +14,7 @@ from graphviz_dash.narrative.prediction import (
     one_off_text,
     prediction_reasons,
     prediction_verdict,
+    scored_text,
     seen_text,
     warning_texts,
 )
@@ -30,6 +32,14 @@ def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> Non
     _print_blockers(prediction)
     if modules:
         _print_parts(prediction, modules)
+
+
+def print_scored_predictions(result: Comparison) -> None:
+    """Prints what was predicted of each run beside what it measured."""
+    for run in result.runs:
+        if not isinstance(run.prediction, Missing):
+            print_heading(f"{run.name}, as predicted")
+            click.echo(f"  {scored_text(run.prediction, run['step_time'].value)}")
 
 
 def _used(prediction: Prediction, shipped: bool) -> str:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import click
 
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.diff.graph_pair import check_device_launch
 from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack
-from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable, nodes_by_duration
+from graphviz_dash.analysis.nodes.concurrency import Concurrency
+from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.cli.text.agreement import agreement_lines
 from graphviz_dash.cli.text.figures import (
     print_absent,
@@ -21,25 +18,11 @@ from graphviz_dash.cli.text.figures import (
     print_tracebacks,
     print_weaknesses,
 )
-from graphviz_dash.cli.text.output import (
-    ABSENT,
-    cell,
-    plain_table,
-    print_heading,
-    print_table,
-    shorten,
-)
+from graphviz_dash.cli.text.graph import print_graph
 from graphviz_dash.cli.text.run_facts import print_facts, print_recorded_captures
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.graph import CapturedGraph
-from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.concurrency import concurrency_sentences
-from graphviz_dash.narrative.graphs import launch_answer, launch_sentence
 from graphviz_dash.narrative.headline import run_sentence
-from graphviz_dash.units import counted, format_count, format_ns
-
-_NAME_LENGTH: Final = 56
 
 
 def print_run(
@@ -56,7 +39,7 @@ def print_run(
     print_recorded_captures(result.run)
     print_figures([(result.name, figures)])
     for table in tables:
-        _print_graph(result.run, table, measured.get(table.graph.id), count)
+        print_graph(result.run, table, measured.get(table.graph.id), count)
     if lines := agreement_lines(result.run):
         click.echo()
         for line in lines:
@@ -67,72 +50,3 @@ def print_run(
     for fact in result.run.manifest.absent:
         click.echo(printable(f"  {result.name}: {fact.fact}: {fact.reason}"))
     print_tracebacks(result.run)
-
-
-def _print_graph(
-    run: Run, table: NodeTable, concurrency: Concurrency | Missing | None, count: int
-) -> None:
-    graph = table.graph
-    kinds = Counter(node.kind.value for node in graph.nodes)
-    print_heading(
-        f"{graph.id}: {counted(len(graph.nodes), 'node')}, "
-        f"{counted(len(graph.edges), 'edge')} (read by {graph.read_by})"
-    )
-    click.echo("  " + ", ".join(f"{format_count(n)} {kind}" for kind, n in kinds.most_common()))
-    click.echo(
-        f"  {format_count(table.attributed)} of {format_count(len(table.rows))} nodes lead to an "
-        f"operator, from {format_count(table.capture_launches)} launches of the capture "
-        f"({_methods(Counter(row.origin.method for row in table.rows))})"
-    )
-    click.echo(
-        f"  {format_count(table.matched_kernels)} of {format_count(table.replay_kernels)} GPU "
-        f"rows of {format_count(table.replays)} replays of the {table.timed_in} matched to a node "
-        f"({_methods(Counter(row.times.method for row in table.rows))})"
-    )
-    disabled = [str(node.index) for node in graph.nodes if node.enabled is False]
-    if disabled:
-        click.echo(
-            f"  disabled in the graph exec: node{'' if len(disabled) == 1 else 's'} "
-            f"{', '.join(disabled)}"
-        )
-    if graph.parent is None:
-        _print_device_launch(run, graph)
-    if isinstance(concurrency, Missing):
-        click.echo(f"  critical path: {concurrency.reason}")
-    elif concurrency is not None:
-        for sentence in concurrency_sentences(concurrency):
-            click.echo(f"  {sentence}")
-    if longest := nodes_by_duration(table)[:count]:
-        click.echo()
-        _print_nodes(table, longest, concurrency)
-
-
-def _print_nodes(
-    table: NodeTable, longest: Sequence[NodeRow], concurrency: Concurrency | Missing | None
-) -> None:
-    headings = ("node", "kernel, memcpy or memset", "median", "p99", "slack")
-    nodes = plain_table(*headings, "operator", "module", "source", right=(0, 2, 3, 4))
-    for row in longest:
-        p99, slack = p99_and_slack(concurrency, table, row)
-        nodes.add_row(
-            cell(row.node.index),
-            cell(shorten(row.node.label, _NAME_LENGTH)),
-            cell(format_ns(row.times.median_ns)),
-            cell(format_ns(p99)),
-            cell(format_ns(slack)),
-            cell(row.origin.op or ABSENT),
-            cell(row.origin.module or ABSENT),
-            cell(row.origin.source or ABSENT),
-        )
-    print_table(nodes)
-
-
-def _print_device_launch(run: Run, graph: CapturedGraph) -> None:
-    said = graph.device_launch
-    driver = "" if said is None else f" (the driver: {launch_answer(said)})"
-    check = launch_sentence(check_device_launch(run, graph.id))
-    click.echo(printable(f"  device-side launch: {check}{driver}"))
-
-
-def _methods(counts: Counter[str]) -> str:
-    return ", ".join(f"{n:,} by {method}" for method, n in counts.most_common()) or "no nodes"

@@ -11,6 +11,7 @@ from graphviz_dash.analysis.doctor import Diagnosis
 from graphviz_dash.exports.documents.values import Count, Sentence
 from graphviz_dash.model.doctor import Finding
 from graphviz_dash.model.rules import RULES
+from graphviz_dash.narrative.doctor import verdict_text
 
 
 class CodePlaceDocument(TypedDict):
@@ -103,7 +104,7 @@ def _process_document(diagnosis: Diagnosis) -> DiagnosisDocument:
     report = diagnosis.report
     return {
         "outcome": diagnosis.outcome.value,
-        "verdict": diagnosis.verdict,
+        "verdict": verdict_text(diagnosis),
         "subject": report.subject,
         "captured": report.captured,
         "attempts": report.attempts,

@@ -7,7 +7,6 @@ from typing import Final
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.comparison.verdict import Outcome
-from graphviz_dash.analysis.doctor import diagnose
 from graphviz_dash.analysis.failures import cause_text, when
 from graphviz_dash.analysis.step.time_by_category import TimeByCategory
 from graphviz_dash.analysis.trace.kernel_categories import Category
@@ -15,6 +14,7 @@ from graphviz_dash.charts.palette import CATEGORY
 from graphviz_dash.charts.shades import Theme, shade
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import FileRole, Run
+from graphviz_dash.narrative.doctor import report_verdict
 from graphviz_dash.narrative.headline import names_in_common, outcome_text
 from graphviz_dash.narrative.summary import signed_text
 from graphviz_dash.ui.page.markup import element, text
@@ -144,7 +144,7 @@ def failure_notes(comparison: Comparison) -> str:
 def doctor_notes(comparison: Comparison) -> str:
     """The verdict of each doctor's report that found something."""
     return "".join(
-        element("div", f"<b>{text(name)}</b>: {text(diagnose(report).verdict)}", "failed")
+        element("div", f"<b>{text(name)}</b>: {text(report_verdict(report))}", "failed")
         for name, report in comparison.examinations
     )
 

@@ -16,11 +16,11 @@ from graphviz_dash.charts.figures.waterfall import waterfall_chart
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import Evidence, Piece
-from graphviz_dash.narrative.equation import ranks_method
+from graphviz_dash.narrative.equation import waterfall_method
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw, figure
 from graphviz_dash.ui.page.markup import element, plain, show, text
-from graphviz_dash.units import format_count, format_percent
+from graphviz_dash.units import format_count
 
 _MOST_PAIRS: Final = 10_000
 """Rows of the table of pairs; a browser needs no more at once."""
@@ -66,7 +66,7 @@ def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
     with right:
         by = url_state.choose("by", "Group by", ("module", "operator"))
         _shares(waterfall.modules if by == "module" else waterfall.operators, by)
-    st.caption(_method(waterfall))
+    st.caption(plain(waterfall_method(waterfall)))
     _pairs(waterfall)
 
 
@@ -95,21 +95,6 @@ def _shares(shares: tuple[StepShare, ...], by: str) -> None:
         height=254 if len(shares) > 6 else "content",
         placeholder="–",
         alt=f"What each {by} contributes to the difference, by cause",
-    )
-
-
-def _method(waterfall: Waterfall) -> str:
-    before, after = waterfall.pairs.before, waterfall.pairs.after
-    base, run = plain(waterfall.baseline), plain(waterfall.run)
-    scale_before, scale_after = waterfall.scales
-    return (
-        "Clean medians are the whole, in integer nanoseconds; the parts add up to the difference "
-        f"exactly. {before.matching_steps} of {before.traced_steps} traced steps of {base} and "
-        f"{after.matching_steps} of {after.traced_steps} of {run} divide it: GPU work as "
-        f"traced, instants of the CPU scaled by {scale_before:.2f} and {scale_after:.2f} (clean "
-        "over traced launch CPU time). "
-        f"The remainder, {format_percent(waterfall.remainder_share)} of the step of {base}, "
-        f"is what that does not explain. {ranks_method(waterfall)}".rstrip()
     )
 
 

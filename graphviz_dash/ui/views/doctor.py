@@ -7,18 +7,17 @@ import shlex
 from typing import Final
 
 from graphviz_dash.analysis.doctor import (
+    CaptureOutcome,
     Diagnosis,
-    Outcome,
     RuleOutcome,
     UncheckedRules,
     diagnose,
-    difference_text,
-    evidence_text,
 )
 from graphviz_dash.analysis.failures import cause_text, failure_text, refused
 from graphviz_dash.model.doctor import CheckStatus, CodePlace, Finding, Seen, Severity
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.doctor import difference_text, evidence_text, verdict_text
 from graphviz_dash.narrative.headline import names_in_common
 from graphviz_dash.ui.page.frame import Chosen, choose_run, chosen_experiment
 from graphviz_dash.ui.page.markup import element, show, text
@@ -26,10 +25,10 @@ from graphviz_dash.ui.page.widgets import facts
 from graphviz_dash.units import format_count
 
 _WORDS: Final = {
-    Outcome.ILLEGAL: "Capture fails",
-    Outcome.SILENT: "Replays differ",
-    Outcome.HEALTHY: "Healthy",
-    Outcome.UNSEEN: "Nothing captured",
+    CaptureOutcome.ILLEGAL: "Capture fails",
+    CaptureOutcome.SILENT: "Replays differ",
+    CaptureOutcome.HEALTHY: "Healthy",
+    CaptureOutcome.UNSEEN: "Nothing captured",
 }
 _STATUS: Final = {
     CheckStatus.FOUND: ("broken", "✕"),
@@ -69,7 +68,9 @@ def render() -> None:
 
 def _verdict(run: Run, diagnosis: Diagnosis) -> str:
     report = diagnosis.report
-    kind = {Outcome.ILLEGAL: "illegal", Outcome.SILENT: "silent"}.get(diagnosis.outcome, "sound")
+    kind = {CaptureOutcome.ILLEGAL: "illegal", CaptureOutcome.SILENT: "silent"}.get(
+        diagnosis.outcome, "sound"
+    )
     pairs = [
         ("Workload" if report.subject == "workload" else "Program", run.manifest.workload.name),
         ("Captures tried", format_count(report.attempts)),
@@ -81,7 +82,7 @@ def _verdict(run: Run, diagnosis: Diagnosis) -> str:
     return element(
         "section",
         element("span", text(_WORDS[diagnosis.outcome]), f"badge {kind}")
-        + element("p", text(diagnosis.verdict), "doctor-verdict")
+        + element("p", text(verdict_text(diagnosis)), "doctor-verdict")
         + facts(pairs),
         f"doctor-hero {kind}",
     )

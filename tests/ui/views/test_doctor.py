@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from graphviz_dash.analysis.doctor import diagnose
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.doctor import CodePlace, DoctorReport
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass, WorkloadInfo
+from graphviz_dash.narrative.doctor import report_verdict
 from graphviz_dash.ui.state import catalogue
 from tests.doctors import MOVED, OUTPUTS, READ, WAIT, failing_at_once, report
 from tests.experiments import make_run, manifest
@@ -43,7 +43,7 @@ def test_the_verdict_and_every_finding_with_its_rule(roots: Path) -> None:
     given = report(MOVED, WAIT, READ, outputs=OUTPUTS)
     examined(roots / "toy", given)
     told = markup(shown("doctor", experiment="toy"))
-    assert escape(diagnose(given).verdict) in told
+    assert escape(report_verdict(given)) in told
     assert ">Capture fails<" in told
     assert told.count("<article") == 3
     assert told.index("first illegal call") < told.index("An input that moves")

@@ -1,0 +1,32 @@
+"""What of a run's work no graph holds, on the terminal."""
+
+from __future__ import annotations
+
+from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.units import format_count, format_ns, format_percent
+
+
+def print_not_captured(result: Comparison) -> None:
+    """Prints the work that runs with graphs launch one by one; nothing where there is none."""
+    rows = [
+        (run.name, group)
+        for run in result.runs
+        if not isinstance(run.coverage, Missing)
+        for group in run.coverage.eager
+    ]
+    if not rows:
+        return
+    print_heading("Not captured, per traced step")
+    table = plain_table("run", "operator", "why", "work", "time", "of GPU time", right=(3, 4, 5))
+    for run, group in rows:
+        table.add_row(
+            cell(run),
+            cell(group.operator or "–"),
+            cell(group.reason.value),
+            cell(format_count(group.count)),
+            cell(format_ns(group.total_ns)),
+            cell(format_percent(group.share)),
+        )
+    print_table(table)

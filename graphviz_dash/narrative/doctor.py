@@ -1,0 +1,100 @@
+"""A doctor's report in words: its verdict, what it rests on, how replays differ."""
+
+from __future__ import annotations
+
+from graphviz_dash.analysis.doctor import CaptureOutcome, Diagnosis, diagnose
+from graphviz_dash.model.doctor import DoctorReport, Evidence, Finding, OutputCheck
+from graphviz_dash.model.rules import RULES
+from graphviz_dash.units import format_bytes, format_count, format_ns
+
+
+def evidence_text(evidence: Evidence) -> str:
+    """An evidence's value with its unit."""
+    match evidence.unit, evidence.value:
+        case "B", int() as value:
+            return format_bytes(value)
+        case "ns", int() as value:
+            return format_ns(value)
+        case _, bool() as value:
+            return str(value)
+        case _, int() as value:
+            return format_count(value)
+        case _, float() as value:
+            return f"{value:.4g}"
+    return str(evidence.value)
+
+
+def difference_text(check: OutputCheck) -> str:
+    """How a tensor after a replay differs from the same after an eager step."""
+    if not check.differing:
+        return "equal in every element"
+    amount = f"{check.differing:,} of {check.elements:,} elements differ"
+    if check.largest is None:
+        return amount
+    noise = "" if check.noise is None else f"; {check.noise:.3g} between two eager steps"
+    return f"{amount}, by up to {check.largest:.3g}{noise}"
+
+
+def report_verdict(report: DoctorReport) -> str:
+    """The verdict of :func:`verdict_text` on a report."""
+    return verdict_text(diagnose(report))
+
+
+def verdict_text(diagnosis: Diagnosis) -> str:
+    """The verdict in a sentence or two."""
+    report, findings = diagnosis.report, diagnosis.findings
+    what = "step" if report.subject == "workload" else "program"
+    illegal, silent = len(diagnosis.illegal), len(diagnosis.silent)
+    also = f" {_places(silent)} would silently replay something else." if silent else ""
+    match diagnosis.outcome:
+        case CaptureOutcome.ILLEGAL:
+            first = findings[0]
+            verb = "fails" if first.first else "would fail"
+            more = f" {_places(illegal - 1)} after it would break it too." if illegal > 1 else ""
+            return f"The capture {verb}{_where(first)}: {_title(first)}.{more}{also}"
+        case CaptureOutcome.SILENT:
+            nodes = "" if report.nodes is None else f" ({format_count(report.nodes)} nodes)"
+            if report.captured:
+                lead = f"The capture succeeds{nodes}, but replays do not do what the {what} does"
+            else:
+                lead = f"Nothing was captured, but replays would not do what the {what} does"
+            return f"{lead}: {_title(findings[0])}{_where(findings[0])}{_and_more(silent)}."
+        case CaptureOutcome.HEALTHY:
+            nodes = "" if report.nodes is None else f" into {format_count(report.nodes)} nodes"
+            return f"The {what} is captured{nodes} and breaks no rule{_equal(report)}."
+    return (
+        f"The {what} captured nothing, and the {format_count(report.steps)} steps that were "
+        "watched break no rule."
+    )
+
+
+def _equal(report: DoctorReport) -> str:
+    if not report.outputs:
+        return ""
+    exact = sum(not check.differing for check in report.outputs)
+    count = len(report.outputs)
+    if exact == count:
+        return f"; a replay leaves all {format_count(count)} tensors as an eager step does"
+    largest = max((check.largest or 0.0 for check in report.outputs), default=0.0)
+    return (
+        f"; a replay leaves {exact} of {count} tensors exactly as an eager step does, the others "
+        f"within {largest:.2g}"
+    )
+
+
+def _title(finding: Finding) -> str:
+    title = RULES[finding.rule].title
+    text = title[0].lower() + title[1:] if title[1:2].islower() or title[1:2] == " " else title
+    return f"{text} ({finding.op})" if finding.op else text
+
+
+def _where(finding: Finding) -> str:
+    return f" at {finding.place.text}" if finding.place else ""
+
+
+def _places(count: int) -> str:
+    return "One more place" if count == 1 else f"{count} more places"
+
+
+def _and_more(count: int) -> str:
+    return "" if count == 1 else f", and {count - 1} more"
