@@ -125,7 +125,7 @@ def _whole_step(step: Step) -> Step:
 def _captured(step: Step) -> Any:
     """The graph of ``step``, launched once."""
     adjust = getattr(step, "adjust", None)
-    # Nodes can be switched off by the handles that they have in the graph, so it must be kept.
+    # Nodes can be disabled by the handles that they have in the graph, so it must be kept.
     graph = torch.cuda.CUDAGraph(keep_graph=adjust is not None)
     with torch.cuda.graph(graph):
         step()

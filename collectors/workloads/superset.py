@@ -1,4 +1,4 @@
-"""``superset``: one graph holds more than a launch needs; what it does not need is switched off in
+"""``superset``: one graph holds more than a launch needs; what it does not need is disabled in
 its executable (cudaGraphNodeSetEnabled), which takes no new instantiation.
 
 A chain of layers, of which only the first few run: a model that leaves early.

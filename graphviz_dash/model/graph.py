@@ -234,7 +234,7 @@ class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
     """The ids of the graphs it holds: a child graph, or the bodies of a conditional in the order of
     their values (the first of an If runs when it is not zero)."""
     enabled: bool | None = None
-    """Whether the executable runs it (a kernel, copy or set can be switched off there); None for
+    """Whether the executable runs it (a kernel, copy or set can be disabled there); None for
     other kinds, and where it was not read."""
     device: Count | None = None
     """Ordinal of the device that it runs on; None for kinds without one, and where it was not

@@ -1,6 +1,6 @@
 """What names the nodes of a replay: the ids that the driver gave to graphs, and CUPTI's records.
 
-Source of the terms: CUPTI's activity records of kernels, copies and sets (``graphId``,
+Source of the terms: CUPTI's activity records of kernels, memcpys and memsets (``graphId``,
 ``graphNodeId``) and the driver's cudaGraphNodeGetToolsId, whose upper 32 bits are the id of the
 graph that was launched and whose lower 32 bits number the node within its graph.
 """
@@ -33,13 +33,13 @@ class NodeLook(Struct, frozen=True, forbid_unknown_fields=True, array_like=True)
     name: str
     """The kernel's, demangled; of a copy its direction."""
     grid: Dim3 | None
-    """Blocks in each direction; None for copies and sets."""
+    """Blocks in each direction; None for memcpys and memsets."""
     block: Dim3 | None
-    """Threads of a block in each direction; None for copies and sets."""
+    """Threads of a block in each direction; None for memcpys and memsets."""
     shared: Count | None
-    """Shared memory in bytes, static and dynamic together; None for copies and sets."""
+    """Shared memory in bytes, static and dynamic together; None for memcpys and memsets."""
     registers: Count | None
-    """Of a thread; None for copies and sets."""
+    """Of a thread; None for memcpys and memsets."""
     bytes: Count | None
     """Of a copy or set; None for kernels."""
 

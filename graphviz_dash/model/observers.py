@@ -1,4 +1,4 @@
-"""What watching costs: the same step timed with nothing attached, and under each tool."""
+"""Profiler overhead: the same step timed with nothing attached, and under each tool."""
 
 from __future__ import annotations
 

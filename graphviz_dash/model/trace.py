@@ -26,11 +26,11 @@ GPU_COLUMNS = {
     "external_id": "int64",  # the cpu_op that launched it; null: none (graph replays)
     "grid_x": "int64",
     "grid_y": "int64",
-    "grid_z": "int64",  # null for copies and sets
+    "grid_z": "int64",  # null for memcpys and memsets
     "block_x": "int64",
     "block_y": "int64",
     "block_z": "int64",
-    "shared": "int64",  # bytes, static and dynamic together; null for copies and sets
+    "shared": "int64",  # bytes, static and dynamic together; null for memcpys and memsets
     "registers": "int64",  # per thread
     "bytes": "int64",  # of a copy or set; null for kernels
     "graph_id": "uint64",  # null: the trace does not say (torch before 2.12) or not from a graph

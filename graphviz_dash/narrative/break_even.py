@@ -1,4 +1,4 @@
-"""When a graph has paid for itself, in words."""
+"""The break-even of a graph, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver's own answers: device launch, updates, nodes that are switched off, creation order."""
+"""The driver's own answers: device launch, updates, nodes that are disabled, creation order."""
 
 # What needs torch is imported where torch is known to be there.
 # ruff: noqa: E402

@@ -41,7 +41,7 @@ def collected(folder: Path, workload: str, modes: str) -> dict[str, BundleConten
 
 
 def looks_like(look: NodeLook, params: object) -> bool:
-    """Whether a record can be of a node; the driver does small copies and sets by kernels."""
+    """Whether a record can be of a node; the driver does small memcpys and memsets by kernels."""
     match params:
         case KernelParams():
             shared = params.dynamic_shared + (params.static_shared or 0)

@@ -53,7 +53,7 @@ def test_each_observer_is_timed(tmp_path: Path) -> None:
     by = {one.observer: one for one in runs["graph"].observers.observed}  # type: ignore[union-attr]
     nodes = sum(len(graph.nodes) for graph in runs["graph"].graphs)
     profiler = by[Observer.PROFILER]
-    # Kernels, copies and sets are recorded; event nodes and the like are not.
+    # Kernels, memcpys and memsets are recorded; event nodes and the like are not.
     assert profiler.records is not None
     assert nodes // 2 <= profiler.records / 30 <= nodes
     assert len(profiler.reported_ns) == 30

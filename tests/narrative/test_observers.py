@@ -1,4 +1,4 @@
-"""What watching a step costs, in words."""
+"""Profiler overhead on a step, in words."""
 
 from __future__ import annotations
 

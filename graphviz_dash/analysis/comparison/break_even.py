@@ -1,4 +1,4 @@
-"""When a graph has paid for itself: what it costs once, in parts, and what N replays have saved,
+"""Break-even of a graph: what it costs once, in parts, and what N replays have saved,
 with the uncertainty of the saving.
 """
 

@@ -3,7 +3,7 @@
 Rules: CUDA Runtime API, cudaGraphExecUpdate (limitations, results and offending nodes), and CUDA
 Programming Guide, "Updating Instantiated Graphs". Nodes are paired from the sinks up, in the order
 of each node's dependencies, so creation order counts among sinks only. Where the texts leave open
-what is looked at first, and which changes of copies and sets are too many, it is as driver 580
+what is looked at first, and which changes of memcpys and memsets are too many, it is as driver 580
 answered to generated pairs of graphs; the tests hold this module to these answers.
 """
 

@@ -47,7 +47,7 @@ def knows_memory(graph: CapturedGraph) -> bool:
 
 
 def unknown_nodes(graph: CapturedGraph) -> int:
-    """How many kernels, copies and sets do not tell what memory they reach."""
+    """How many kernels, memcpys and memsets do not tell what memory they reach."""
     kinds = (NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET)
     return sum(node.kind in kinds and _is_unknown(node) for node in graph.nodes)
 

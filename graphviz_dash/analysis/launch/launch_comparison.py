@@ -1,4 +1,4 @@
-"""Recordings of launch costs over each other: how far they differ, and whether that means much."""
+"""Recordings of launch costs compared: how far they differ, and whether that means much."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class LaunchComparison:
 
 
 def compare_launches(recordings: Mapping[str, LaunchCosts]) -> LaunchComparison | None:
-    """``recordings`` (by name) over each other; None for fewer than two."""
+    """``recordings`` (by name) compared; None for fewer than two."""
     if len(recordings) < 2:
         return None
     tables = [{row.topology: row for row in costs.rows} for costs in recordings.values()]

@@ -74,7 +74,7 @@ class ObserverRow:
 
 @dataclass(frozen=True)
 class ObserverEffect:
-    """What watching one run's step costs."""
+    """Profiler overhead on one run's step."""
 
     run: str
     """Name of the run."""

@@ -48,7 +48,7 @@ class StayedEager:
     """The outermost one that tells it apart: an autograd node without the engine's prefix,
     "Optimizer.step" for everything in it, None outside any."""
     count: float
-    """Kernels, copies and sets per traced step, a mean."""
+    """Kernels, memcpys and memsets per traced step, a mean."""
     total_ns: float
     """Their durations per traced step, a mean."""
     share: float
@@ -60,7 +60,7 @@ class Coverage:
     """What the traced steps ran from graphs."""
 
     work_share: float
-    """The part of the kernels, copies and sets that did, 0 to 1."""
+    """The part of the kernels, memcpys and memsets that did, 0 to 1."""
     time_share: float
     """The part of their durations, 0 to 1."""
     nodes: float

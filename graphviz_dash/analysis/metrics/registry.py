@@ -313,7 +313,7 @@ _MEM = (
         "graphs, libraries' own memory.",
     ),
     Metric(
-        "prepare_peak", "Peak while preparing", _B, _MEMORY_PASS, _LOW,
+        "prepare_peak", "Peak during setup", _B, _MEMORY_PASS, _LOW,
         "Most bytes that the allocator held while the mode was made ready: for a graphed mode "
         "while its graphs were captured and first launched. Mode eager has nothing to make ready.",
     ),
@@ -391,7 +391,7 @@ _GPU = (
     Metric(
         "launches", "Launches per step", _N, _TRACED, _LOW,
         "Median over the traced steps of the number of runtime or driver calls that submit work: "
-        "launches of kernels, launches of graphs, copies and sets.",
+        "launches of kernels, launches of graphs, memcpys and memsets.",
     ),
     Metric(
         "graph_launches", "Graph launches per step", _N, _TRACED, _NONE,
@@ -399,13 +399,13 @@ _GPU = (
     ),
     Metric(
         "graph_work", "Work from graphs per step", _N, _TRACED, _NONE,
-        "Mean over the traced steps of the kernels, copies and sets that a graph launch started "
-        "(they share its correlation).",
+        "Mean over the traced steps of the kernels, memcpys and memsets that a graph launch "
+        "started (they share its correlation).",
     ),
     Metric(
         "graph_work_share", "Share of work from graphs", _F, _TRACED, _HIGH,
-        "Kernels, copies and sets of the traced steps that a graph launch started, divided by all "
-        "of theirs: the part of the launches that graphs took over.",
+        "Kernels, memcpys and memsets of the traced steps that a graph launch started, divided by "
+        "all of theirs: the part of the launches that graphs took over.",
     ),
     Metric(
         "graph_time_share", "Share of GPU time from graphs", _F, _TRACED, _HIGH,
@@ -433,8 +433,8 @@ _EQUATION = (
         estimate=True,
     ),
     Metric(
-        "copy_change", "Copies and sets saved", _NS, Source.BOTH, _HIGH,
-        "The same for memory copies and sets; negative where some were added.",
+        "copy_change", "Memcpy and memset saved", _NS, Source.BOTH, _HIGH,
+        "The same for memcpys and memsets; negative where some were added.",
         estimate=True,
     ),
     Metric(

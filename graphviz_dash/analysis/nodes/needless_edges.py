@@ -58,8 +58,8 @@ class NeedlessEdges:
     path_ns: int
     """The critical path without the edges, with the same durations, in ns."""
     unknown: int | None
-    """Kernels, copies and sets that do not tell what memory they reach, and so keep their order to
-    all others; None where memory says nothing at all."""
+    """Kernels, memcpys and memsets that do not tell what memory they reach, and so keep their order
+    to all others; None where memory says nothing at all."""
 
 
 def needless_edges(

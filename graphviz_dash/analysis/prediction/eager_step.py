@@ -74,7 +74,7 @@ class EagerStep:
     registers: Ints
     """Registers of a thread; 0 for others."""
     size: Ints
-    """Bytes of copies and sets; 0 for others."""
+    """Bytes of memcpys and memsets; 0 for others."""
     after: tuple[tuple[int, ...], ...]
     """For each item those on other streams that it waits for."""
     overlapped: Ints

@@ -2,8 +2,8 @@
 
 Without the driver's own description a capture's trace still shows every launch inside each capture,
 and each made one node. Which kernel a launch was is told by the launch itself (ROCm), or by the
-replays: a capture and the replays of its graph have the same number of kernels, copies and sets in
-the same order. Dependencies are told by neither. Only where every replay runs on one stream are
+replays: a capture and the replays of its graph have the same number of kernels, memcpys and memsets
+in the same order. Dependencies are told by neither. Only where every replay runs on one stream are
 they sure enough to be drawn: then each node waits for the one before it.
 """
 

@@ -136,7 +136,7 @@ class GraphMatcher:
         return node, confidence
 
     def _comparable(self, codes: Ints, nodes: Ints | None = None) -> Ints:
-        """Codes in which copies and sets are equal to the kernels that the driver has for them."""
+        """Codes in which memcpys and memsets equal the kernels that the driver has for them."""
         if nodes is not None:
             return np.where(self._driver[nodes] != NO_NODE, self._driver[nodes], codes)
         comparable = codes.copy()

@@ -1,6 +1,6 @@
 """Why a node has no times, and what its times leave out: what the profiler cannot see of a graph.
 
-Measured with CUPTI 13.0 under driver 580: of a graph launch it shows kernels, copies and sets,
+Measured with CUPTI 13.0 under driver 580: of a graph launch it shows kernels, memcpys and memsets,
 those in child graphs and in bodies of conditional nodes too, and nothing of the other kinds. Of the
 body of a While it shows one turn a launch, the last: with 1, 3 and 6 turns its first kernel began
 8, 21 and 40 µs after the work before it ended, 6.4 µs later for each turn.

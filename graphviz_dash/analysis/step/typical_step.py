@@ -350,8 +350,8 @@ def _items(
 def _as_node(
     graph: CapturedGraph, node: int, kind: str, name: str | None, size: int
 ) -> tuple[str, str | None, int]:
-    """Kind, name and bytes of a row as its node tells them: the driver runs small copies and sets
-    as kernels of its own."""
+    """Kind, name and bytes of a row as its node tells them: the driver runs small memcpys and
+    memsets as kernels of its own."""
     graph_node = graph.nodes[node]
     node_kind = _KINDS.get(graph_node.kind, kind)
     if node_kind == kind or graph_node.params is None:

@@ -50,7 +50,7 @@ class CauseTimes:
     kernels: int = 0
     """Busy time of kernels."""
     copies: int = 0
-    """Busy time of copies and sets."""
+    """Busy time of memcpys and memsets."""
     synchronisation: int = 0
     """Idle time in synchronising calls, and the return from the last one."""
     ranks: int = 0

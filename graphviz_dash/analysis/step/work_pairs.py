@@ -168,7 +168,7 @@ def operator_family(item: WorkItem) -> str | None:
 
 
 def _name(item: WorkItem) -> str:
-    # Profilers know the memory of copies and sets in eager mode and not in a replay.
+    # Profilers know the memory of memcpys and memsets in eager mode and not in a replay.
     return normalised(item.name) if item.kind == "kernel" else ""
 
 

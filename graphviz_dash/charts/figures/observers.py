@@ -1,4 +1,4 @@
-"""What watching costs as a picture: how many times as long each measure takes, by observer."""
+"""Profiler overhead as a picture: how many times as long each measure takes, by observer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What watching costs: ratios to what was timed with nothing attached, beyond the noise or not."""
+"""Profiler overhead: ratios to what was timed with nothing attached, beyond the noise or not."""
 
 from __future__ import annotations
 
