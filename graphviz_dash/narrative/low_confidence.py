@@ -13,6 +13,7 @@ from graphviz_dash.analysis.metrics.low_confidence import (
     FewIterations,
     FewRecordedSteps,
     FewTracedSteps,
+    ForeignSteps,
     LargeRemainder,
     LowConfidence,
     MuchCommunication,
@@ -22,7 +23,6 @@ from graphviz_dash.analysis.metrics.low_confidence import (
     OtherParameters,
     OtherWorkload,
     PassesUnlike,
-    ProfilerSteps,
     StrongObserver,
     TraceDefect,
     WhileLoops,
@@ -145,12 +145,26 @@ def _large_remainder(reason: LargeRemainder) -> tuple[str, str, str]:
 
 @_worded.register
 def _no_steps(reason: NoSteps) -> tuple[str, str, str]:
-    return "no-steps", "the traced pass marks no steps: no figures per step", ""
+    whole = reason.whole
+    copies = f"{whole.copies:,} {'copy' if whole.copies == 1 else 'copies'}"
+    text = (
+        "the trace marks no steps, so there are no figures per step. All of it: "
+        f"{counted(whole.kernels, 'kernel')}, {copies}, {counted(whole.sets, 'set')}"
+    )
+    if whole.launches:
+        text += f" of {counted(whole.launches, 'launch')}"
+        text += f" ({whole.graph_launches:,} of graphs)" if whole.graph_launches else ""
+    if whole.duration_ns > 0:
+        text += (
+            f" in {format_ns(whole.duration_ns)}, of which the GPU was busy "
+            f"{format_ns(whole.busy_ns)} ({format_percent(whole.busy_ns / whole.duration_ns)})"
+        )
+    return "no-steps", text, ""
 
 
 @_worded.register
-def _profiler_steps(reason: ProfilerSteps) -> tuple[str, str, str]:
-    text = "the traced pass has ProfilerStep ranges only, which need not end synchronised"
+def _foreign_steps(reason: ForeignSteps) -> tuple[str, str, str]:
+    text = f"steps are told apart by {reason.method.value}, which need not end synchronised"
     return "profiler-steps", text, ""
 
 
@@ -158,8 +172,8 @@ def _profiler_steps(reason: ProfilerSteps) -> tuple[str, str, str]:
 def _few_traced_steps(reason: FewTracedSteps) -> tuple[str, str, str]:
     return (
         "few-traced-steps",
-        f"traced pass: only {reason.count} steps",
-        "Collect with --traced-iterations 20.",
+        f"traced pass: only {counted(reason.count, 'step')}",
+        "" if reason.imported else "Collect with --traced-iterations 20.",
     )
 
 

@@ -10,7 +10,7 @@ import msgspec
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.low_confidence import LowConfidence
-from graphviz_dash.model.run import Run
+from graphviz_dash.model.run import Run, Source
 from graphviz_dash.model.trace import TraceProblem
 from graphviz_dash.narrative.low_confidence import Note, _worded, low_confidence_notes
 from tests.analysis.eager_and_graph import WORK, eager, graphed
@@ -19,6 +19,7 @@ from tests.analysis.frames import (
     Frames,
     clean_timings,
     make_experiment,
+    make_run,
     steps_trace,
 )
 
@@ -76,6 +77,45 @@ def test_passes_that_did_not_run_alike() -> None:
 def test_few_traced_steps() -> None:
     trace = steps_trace(4, 1_200_000, WORK, graph=False)
     assert codes(eager(trace=trace)) == {"eager": ["few-traced-steps"]}
+
+
+def imported(frames: Frames) -> Run:
+    run = make_run("recorded", trace=frames.trace())
+    source = Source("trace.json", "Kineto trace", 1, "0" * 64, "torch.profiler")
+    return replace(run, manifest=msgspec.structs.replace(run.manifest, sources=(source,)))
+
+
+def test_few_steps_of_a_foreign_trace_cannot_be_more() -> None:
+    frames = Frames()
+    frames.range("step[DECODE bs=32]", 0, 100)
+    frames.kernel("a", launched=10, ts=20, dur=30)
+    run = compare(make_experiment(imported(frames))).runs[0]
+    assert [(note.code, note.text, note.advice) for note in notes(run)] == [
+        (
+            "profiler-steps",
+            "steps are told apart by ranges of an inference engine, which need not end "
+            "synchronised",
+            "",
+        ),
+        ("few-traced-steps", "traced pass: only 1 step", ""),
+    ]
+
+
+def test_a_trace_without_steps_is_counted_as_a_whole() -> None:
+    frames = Frames()
+    frames.kernel("a", launched=0, ts=20, dur=30)
+    frames.work("b", 60, 20, kind="memcpy", correlation=frames.call("cudaMemcpyAsync", 55))
+    frames.work("c", 90, 10, correlation=frames.call("cudaGraphLaunch", 82))
+    run = compare(make_experiment(imported(frames))).runs[0]
+    assert [(note.code, note.text, note.advice) for note in notes(run)] == [
+        (
+            "no-steps",
+            "the trace marks no steps, so there are no figures per step. All of it: 2 kernels, "
+            "1 copy, 0 sets of 3 launches (1 of graphs) in 100 ns, of which the GPU was busy "
+            "60 ns (60.0%)",
+            "",
+        )
+    ]
 
 
 def test_another_machine_and_another_workload() -> None:

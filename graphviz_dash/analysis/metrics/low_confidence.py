@@ -127,12 +127,16 @@ class WhileLoops(_Doubt):
 
 @dataclass(frozen=True)
 class NoSteps(_Doubt):
-    """The traced pass marks no steps."""
+    """The traced pass marks no steps; ``whole`` is all of it."""
+
+    whole: Step
 
 
 @dataclass(frozen=True)
-class ProfilerSteps(_Doubt):
-    """Its steps are ranges of torch.profiler, which need not end synchronised."""
+class ForeignSteps(_Doubt):
+    """Its steps are told by the marks of another program, which need not end synchronised."""
+
+    method: StepMethod
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,8 @@ class FewTracedSteps(_Doubt):
         "observer_effect",
     )
     count: int
+    imported: bool
+    """Whether the trace is another program's, of which no more steps can be collected."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +258,7 @@ LowConfidence: TypeAlias = (
     | LargeRemainder
     | WhileLoops
     | NoSteps
-    | ProfilerSteps
+    | ForeignSteps
     | FewTracedSteps
     | StrongObserver
     | PassesUnlike
@@ -275,7 +281,7 @@ def low_confidence(
         *_of_series(run),
         *_of_speedup(figures),
         *_of_equation(figures),
-        *_of_steps(traced_steps),
+        *_of_steps(run, traced_steps),
         *_of_observer(run, figures),
         *_of_traces(run),
         *_of_loops(run),
@@ -344,13 +350,17 @@ def _of_loops(run: Run) -> Iterator[LowConfidence]:
         yield WhileLoops(loops)
 
 
-def _of_steps(traced_steps: tuple[Step, ...]) -> Iterator[LowConfidence]:
-    if traced_steps and traced_steps[0].method is StepMethod.WHOLE:
-        yield NoSteps()
-    elif traced_steps and traced_steps[0].method is StepMethod.PROFILER:
-        yield ProfilerSteps()
-    if 0 < len(traced_steps) < FEW_TRACED_STEPS:
-        yield FewTracedSteps(len(traced_steps))
+def _of_steps(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfidence]:
+    if not traced_steps:
+        return
+    method = traced_steps[0].method
+    if method is StepMethod.WHOLE:
+        yield NoSteps(traced_steps[0])
+        return
+    if method is not StepMethod.MARKED:
+        yield ForeignSteps(method)
+    if len(traced_steps) < FEW_TRACED_STEPS:
+        yield FewTracedSteps(len(traced_steps), bool(run.manifest.sources))
 
 
 def _of_observer(run: Run, figures: Mapping[str, Figure]) -> Iterator[LowConfidence]:

@@ -333,7 +333,9 @@ _GPU = (
     Metric(
         "traced_step_time", "Step time under the profiler", _NS, _TRACED, _NONE,
         "Median over the traced steps of the duration of the step's range, its final "
-        "synchronisation included. It is distorted by the profiler, for graphs the most; it is "
+        "synchronisation included. Where ranges do not end synchronised and the CPU runs ahead, a "
+        "step lasts from the end of all GPU work launched before it to the end of its own. It is "
+        "distorted by the profiler, for graphs the most; it is "
         "here only to be divided by or compared with what the same trace shows.",
     ),
     Metric(
@@ -346,9 +348,10 @@ _GPU = (
         "gpu_busy", "GPU busy time", _NS, _TRACED, _LOW,
         "Median over the traced steps of the time in which at least one kernel, copy or set that "
         "the step launched was running: the union of their intervals over all streams (and all "
-        "devices that the process used). Work "
+        "devices that the process used), within the step's time under the profiler. Work "
         "belongs to the step in which it was launched (correlation of its launching call), or "
-        "began where the trace does not tell its launch.",
+        "began where the trace does not tell its launch; what was launched before the trace began "
+        "belongs to none.",
     ),
     Metric(
         "self_cpu_time", "Self CPU time total", _NS, _TRACED, _LOW,

@@ -19,7 +19,7 @@ from graphviz_dash.analysis.metrics.kernel_table import kernel_uses
 from graphviz_dash.analysis.replays.replays import launched_rows
 from graphviz_dash.analysis.trace.collectives import collective_kind
 from graphviz_dash.analysis.trace.lanes import link_launches
-from graphviz_dash.analysis.trace.steps import Step, StepMethod, exclusive_ns, steps
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, span_union_ns, steps
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
@@ -180,7 +180,7 @@ def summarise(
     for step in traced_steps:
         own = step.gpu_rows
         computing = own[~communicates[own]]
-        busy = int(exclusive_ns(begin[computing], end[computing]).sum())
+        busy = span_union_ns(step, begin[computing], end[computing])
         compute.append(busy)
         exposed.append(step.busy_ns - busy)
     problems = [problem.code for problem in trace.info.problems]
@@ -248,7 +248,9 @@ def _launch_bound(trace: Trace, begin: Ints, end: Ints, traced_steps: Sequence[S
         begun = np.append(starts, moments.max(initial=0))[over]
         return np.asarray(before[over] + np.maximum(moments - begun, 0), dtype=np.int64)
 
-    edges = np.array([(step.start, step.end) for step in traced_steps], np.int64).reshape(-1, 2)
+    edges = np.array([(step.span_start, step.span_end) for step in traced_steps], np.int64).reshape(
+        -1, 2
+    )
     return [int(each) for each in idle_until(edges[:, 1]) - idle_until(edges[:, 0])]
 
 

@@ -88,6 +88,9 @@ def _busy_by_category(trace: Trace, traced_steps: tuple[Step, ...]) -> dict[Cate
         rows = step.gpu_rows
         if not len(rows):
             continue
-        counted = exclusive_ns(start[rows], end[rows])
+        counted = exclusive_ns(
+            np.clip(start[rows], step.span_start, step.span_end),
+            np.clip(end[rows], step.span_start, step.span_end),
+        )
         np.add.at(sums, category_index[kinds[rows], names[rows]], counted)
     return {category: int(total) for category, total in zip(categories, sums, strict=True)}

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
-from graphviz_dash.analysis.trace.steps import Step, exclusive_ns
+from graphviz_dash.analysis.trace.steps import Step, span_union_ns
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
@@ -95,11 +95,11 @@ class StepCommunication:
     rows: Ints
     """Rows of ``trace.gpu`` by start, shape (n,)."""
     total_ns: int
-    """Union of their intervals, in ns."""
+    """Union of their intervals within the step's span, in ns."""
     exposed_ns: int
     """Time of ``total_ns`` in which nothing else ran on the rank's GPU, in ns."""
     compute_ns: int
-    """Union of all other GPU work, in ns."""
+    """Union of all other GPU work within the step's span, in ns."""
 
 
 def communication(trace: Trace, traced_steps: tuple[Step, ...]) -> tuple[StepCommunication, ...]:
@@ -108,16 +108,14 @@ def communication(trace: Trace, traced_steps: tuple[Step, ...]) -> tuple[StepCom
     start = column(trace.gpu, "ts")
     end = start + np.maximum(column(trace.gpu, "dur"), 0)
 
-    def union(rows: Ints) -> int:
-        return int(exclusive_ns(start[rows], end[rows]).sum())
-
     by_step = []
     for step in traced_steps:
         rows = step.gpu_rows[ours[step.gpu_rows]]
         others = step.gpu_rows[~ours[step.gpu_rows]]
-        compute = union(others)
+        compute = span_union_ns(step, start[others], end[others])
+        total = span_union_ns(step, start[rows], end[rows])
         # What communication adds to the union of the rest is what nothing else hides.
-        by_step.append(StepCommunication(rows, union(rows), step.busy_ns - compute, compute))
+        by_step.append(StepCommunication(rows, total, step.busy_ns - compute, compute))
     return tuple(by_step)
 
 

@@ -2,14 +2,17 @@
 
 Work on the GPU runs after the call that launched it, and the clocks of CPU and GPU are only matched
 to about a microsecond, so a step's work is found through its launch (``correlation``), not by when
-it ran. Steps end in a synchronisation, so all of it is done when the step ends.
+it ran. Work that was launched before the trace began is of no step.
+
+Our own steps end in a synchronisation, so all of their work is done when they end. Those of others
+need not: where the CPU runs ahead, its ranges only say when work was launched, and a step lasts
+from the end of all work launched before it to the end of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -19,24 +22,19 @@ import numpy.typing as npt
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.lanes import Links, trace_links
-from graphviz_dash.model.marks import STEP
+from graphviz_dash.analysis.trace.step_ranges import StepMethod, StepRanges, step_ranges
 
 if TYPE_CHECKING:
     import polars as pl
 
     from graphviz_dash.model.trace import Trace
 
-_PROFILER_STEP: Final = "ProfilerStep#"
+__all__ = ["Step", "StepMethod", "exclusive_ns", "span_union_ns", "steps"]
+
 _KINDS: Final = ("kernel", "memcpy", "memset")
+_BEFORE: Final = -1
+"""Stands for a launch before the trace began, whose first event is at 0."""
 _LAUNCHES: Final = (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY)
-
-
-class StepMethod(StrEnum):
-    """How the steps were told apart."""
-
-    MARKED = "graphviz_dash.step ranges"
-    PROFILER = "ProfilerStep ranges"
-    WHOLE = "the whole trace"
 
 
 @dataclass(frozen=True)
@@ -44,11 +42,18 @@ class Step:
     """One step; instants in ns since the trace's origin."""
 
     index: int
-    """Number of the step as its range has it; its place in time, from 0, where numbers repeat."""
+    """Number of the step as its range has it; its place in time, from 0, where ranges have no
+    numbers or numbers repeat."""
     start: int
     """Begin of the step on the CPU."""
     end: int
     """End of the step on the CPU."""
+    span_start: int
+    """When the step began: ``start``, or where the CPU runs ahead the end of all work that was
+    launched before it, if that is later."""
+    span_end: int
+    """When the step ended: ``end``, or where the CPU runs ahead the end of its own work, if that
+    is later."""
     method: StepMethod
     """How the steps of the trace were told apart."""
     gpu_rows: Ints
@@ -56,7 +61,7 @@ class Step:
     unlinked: int
     """How many of these have no known launch, and were given to the step in which they began."""
     busy_ns: int
-    """Union of their intervals over all streams."""
+    """Union of their intervals over all streams within the span, at most its length."""
     work_ns: int
     """Sum of their durations."""
     kernels: int
@@ -75,8 +80,8 @@ class Step:
 
     @property
     def duration_ns(self) -> int:
-        """From the step's start to its end, on the CPU."""
-        return self.end - self.start
+        """The length of its span."""
+        return self.span_end - self.span_start
 
     @property
     def launches(self) -> int:
@@ -86,29 +91,34 @@ class Step:
 
 def steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
     """The steps of ``trace`` in the order of time; near-linear in the rows of the trace. ``links``
-    are its launches, where they are known already.
-
-    Taken from the ranges ``graphviz_dash.step#i``; without any from ``ProfilerStep#i``, which need
-    not end synchronised; without these the whole trace is one step. ``Step.method`` says which.
+    are its launches, where they are known already. ``Step.method`` says how steps were told apart
+    (see :func:`graphviz_dash.analysis.trace.step_ranges.step_ranges`).
     """
-    index, start, end, method = _ranges(trace)
-    launch = (links or trace_links(trace)).launch
-    owner, linked = _owners(trace, launch, start, end, method)
+    links = links or trace_links(trace)
+    ranges = step_ranges(trace, links)
+    start, end = ranges.start, ranges.end
+    launched, linked = _launched(trace, links.launch)
+    owner = _owners(launched, ranges)
     begin = column(trace.gpu, "ts")
     stop = begin + np.maximum(column(trace.gpu, "dur"), 0)
     rows_of, order, bounds = _grouped(owner, len(start))
     step = owner[order]
+    span_start, span_end = _spans(ranges, launched, stop, owner)
     kinds = _counts(step, _coded(trace.gpu["kind"], _kind_place)[order], len(start), len(_KINDS))
     calls = _counts(*_calls(trace.runtime, start, end), len(start), len(_LAUNCHES))
-    busy = _sums(exclusive_ns(begin[order], stop[order], step), bounds)
+    low, high = span_start[step], span_end[step]
+    inside = exclusive_ns(np.clip(begin[order], low, high), np.clip(stop[order], low, high), step)
+    busy = _sums(inside, bounds)
     work = _sums((stop - begin)[order], bounds)
     unlinked = _sums((~linked[order]).astype(np.int64), bounds)
     return tuple(
-        Step(number, first, last, method, rows, *counts)
-        for number, first, last, rows, counts in zip(
-            index.tolist(),
+        Step(number, first, last, since, until, ranges.method, rows, *counts)
+        for number, first, last, since, until, rows, counts in zip(
+            ranges.index.tolist(),
             start.tolist(),
             end.tolist(),
+            span_start.tolist(),
+            span_end.tolist(),
             rows_of,
             np.column_stack((unlinked, busy, work, kinds, calls)).tolist(),
             strict=True,
@@ -140,34 +150,11 @@ def exclusive_ns(start: Ints, end: Ints, group: Ints | None = None) -> Ints:
     return np.asarray(np.maximum(end - np.maximum(start, covered), 0), dtype=np.int64)
 
 
-def _ranges(trace: Trace) -> tuple[Ints, Ints, Ints, StepMethod]:
-    """Index, start and end of each step, by start."""
-    names = trace.annotations["name"].to_list()
-    begin = column(trace.annotations, "ts")
-    stop = begin + np.maximum(column(trace.annotations, "dur"), 0)
-    for prefix, method in ((STEP, StepMethod.MARKED), (_PROFILER_STEP, StepMethod.PROFILER)):
-        numbers = [
-            (int(name[len(prefix) :]), row)
-            for row, name in enumerate(names)
-            if name and name.startswith(prefix) and _is_number(name[len(prefix) :])
-        ]
-        if numbers:
-            index = np.array([number for number, _ in numbers], dtype=np.int64)
-            rows = np.array([row for _, row in numbers], dtype=np.int64)
-            order = np.argsort(begin[rows], kind="stable")
-            if len(np.unique(index)) < len(index):
-                # Two traces in one, or a profiler started twice: known by their place in time.
-                index = np.empty(len(order), dtype=np.int64)
-                index[order] = np.arange(len(order))
-            return index[order], begin[rows][order], stop[rows][order], method
-    zero = np.zeros(1, dtype=np.int64)
-    whole = np.array([trace.info.end_ns], dtype=np.int64)
-    return zero, zero, whole, StepMethod.WHOLE
-
-
-def _is_number(text: str) -> bool:
-    # Eighteen digits fit into int64, whatever they are.
-    return text.isascii() and text.isdigit() and len(text) <= 18
+def span_union_ns(step: Step, start: Ints, end: Ints) -> int:
+    """The length of the union of intervals within the span of ``step``, in ns; ``start`` is
+    ascending."""
+    low, high = step.span_start, step.span_end
+    return int(exclusive_ns(np.clip(start, low, high), np.clip(end, low, high)).sum())
 
 
 def _locate(instants: Ints, start: Ints, end: Ints) -> Ints:
@@ -183,17 +170,49 @@ def _locate(instants: Ints, start: Ints, end: Ints) -> Ints:
     return np.where(inside, step_index, -1)
 
 
-def _owners(
-    trace: Trace, launch: Ints, start: Ints, end: Ints, method: StepMethod
-) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """The step of each GPU row, or -1, and whether it was told by its launch."""
+def _launched(trace: Trace, launch: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """When each GPU row was launched, -1 before the trace began, and whether its call is known;
+    where it is not, when it began counts as its launch."""
     linked = launch >= 0
-    if method is StepMethod.WHOLE:
-        return np.zeros(len(launch), dtype=np.int64), linked
-    instants = column(trace.gpu, "ts")
-    if linked.any():
-        instants = np.where(linked, column(trace.runtime, "ts")[np.maximum(launch, 0)], instants)
-    return _locate(instants, start, end), linked
+    begin = column(trace.gpu, "ts")
+    if not linked.any():
+        return begin, linked
+    launched = np.where(linked, column(trace.runtime, "ts")[np.maximum(launch, 0)], begin)
+    # Calls have correlation ids in their order, and a stream runs work in the order of the calls.
+    correlation = column(trace.gpu, "correlation")
+    called = column(trace.runtime, "correlation")
+    first_call = called[called > 0].min(initial=np.iinfo(np.int64).max)
+    early = ~linked & (correlation > 0) & (correlation < first_call)
+    if early.any():
+        stream = column(trace.gpu, "stream") + (column(trace.gpu, "device") << 32)
+        _, code = np.unique(stream, return_inverse=True)
+        code = code.reshape(-1)
+        first = np.full(int(code.max()) + 1, np.iinfo(np.int64).max, dtype=np.int64)
+        np.minimum.at(first, code[linked], begin[linked])
+        launched[early & (begin < first[code])] = _BEFORE
+    return launched, linked
+
+
+def _owners(launched: Ints, ranges: StepRanges) -> Ints:
+    """The step of each GPU row, or -1."""
+    if ranges.method is StepMethod.WHOLE:
+        return np.where(launched == _BEFORE, -1, 0)
+    return _locate(launched, ranges.start, ranges.end)
+
+
+def _spans(ranges: StepRanges, launched: Ints, stop: Ints, owner: Ints) -> tuple[Ints, Ints]:
+    """Begin and end of the span of each step, shape (steps,)."""
+    start, end = ranges.start, ranges.end
+    own_end = end.copy()
+    owned = owner >= 0
+    np.maximum.at(own_end, owner[owned], stop[owned])
+    settled = ranges.method in (StepMethod.MARKED, StepMethod.WHOLE) or (own_end <= end).all()
+    if settled:
+        return start, end
+    order = np.argsort(launched, kind="stable")
+    done = np.maximum.accumulate(np.concatenate(([np.iinfo(np.int64).min], stop[order])))
+    begin = np.maximum(start, done[np.searchsorted(launched[order], start)])
+    return begin, np.maximum(begin, own_end)
 
 
 def _calls(runtime: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, Ints]:

@@ -50,8 +50,8 @@ def work_without_launches(
             "work-from-before",
             f"{counted(early.height, 'kernel')} of {kernels.height:,} were launched before the "
             "trace began, while the GPU was still busy with what came before it: no call of the "
-            "trace has their correlation ids, which precede all of its calls'. Launch counts and "
-            "delays leave them out; sums of GPU time hold them.",
+            "trace has their correlation ids, which precede all of its calls'. They count in "
+            "no step.",
         )
     if own.height:
         yield TraceProblem(

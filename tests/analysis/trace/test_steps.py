@@ -78,6 +78,99 @@ class TestWhoseWork:
         frames.work("a", 30, 5, correlation=3)
         assert names(frames) == [["a"]]
 
+    def test_work_from_before_the_trace_is_of_no_step(self) -> None:
+        # Its ids precede those of all calls, and its stream ran it before all of theirs.
+        frames = Frames()
+        frames.step(0, 0, 100)
+        frames.work("from before", 1, 40, correlation=7)
+        frames.kernel("a", launched=10, ts=50, dur=5)
+        frames.work("id of a later call's", 60, 5, correlation=8)
+        frames.work("on another stream", 1, 70, stream=20, correlation=9)
+        (step,) = steps(frames.trace())
+        assert names(frames) == [["a", "id of a later call's"]]
+        assert (step.kernels, step.unlinked, step.busy_ns) == (2, 1, 10)
+
+    def test_nor_does_it_count_in_a_trace_without_marks(self) -> None:
+        frames = Frames()
+        frames.work("from before", 1, 40, correlation=7)
+        frames.kernel("a", launched=10, ts=50, dur=5)
+        assert names(frames) == [["a"]]
+
+
+class TestSpan:
+    def test_where_the_cpu_runs_ahead_steps_follow_each_other_on_the_gpu(self) -> None:
+        frames = Frames()
+        for at in range(3):
+            frames.range(f"ProfilerStep#{at}", 10 * at, 10 * at + 10)
+            frames.kernel(f"k{at}", launched=10 * at + 1, ts=5 + 100 * at, dur=90)
+        found = steps(frames.trace())
+        assert [(step.start, step.end) for step in found] == [(0, 10), (10, 20), (20, 30)]
+        assert [(s.span_start, s.span_end) for s in found] == [(0, 95), (95, 195), (195, 295)]
+        assert [step.busy_ns for step in found] == [90, 90, 90]
+
+    def test_what_the_gpu_still_had_to_do_is_before_the_first_step(self) -> None:
+        frames = Frames()
+        frames.range("ProfilerStep#0", 0, 10)
+        frames.work("from before", 0, 50, correlation=7)
+        frames.kernel("a", launched=5, ts=50, dur=50)
+        (step,) = steps(frames.trace())
+        assert (step.span_start, step.span_end, step.busy_ns) == (50, 100, 50)
+
+    def test_work_that_runs_beside_the_step_before_is_not_in_the_span(self) -> None:
+        # An input that is copied ahead, while the GPU works on the step before.
+        frames = Frames()
+        frames.range("ProfilerStep#0", 0, 10)
+        frames.range("ProfilerStep#1", 10, 20)
+        frames.kernel("a", launched=5, ts=10, dur=90)
+        frames.kernel("input", launched=11, ts=30, dur=40, stream=20)
+        frames.kernel("b", launched=12, ts=100, dur=50)
+        second = steps(frames.trace())[1]
+        assert (second.span_start, second.span_end) == (100, 150)
+        assert (second.kernels, second.busy_ns, second.work_ns) == (2, 50, 90)
+
+    def test_steps_that_wait_for_their_work_last_as_long_as_their_ranges(self) -> None:
+        frames = Frames()
+        frames.range("ProfilerStep#0", 0, 100)
+        frames.range("ProfilerStep#1", 100, 200)
+        frames.kernel("a", launched=5, ts=10, dur=20)
+        frames.kernel("b", launched=105, ts=110, dur=90)
+        assert [s.duration_ns for s in steps(frames.trace())] == [100, 100]
+
+
+launched_kernels = st.lists(
+    st.tuples(
+        st.integers(-20, 120),  # launched, before the trace began if negative
+        st.integers(0, 100),  # delay
+        st.integers(0, 60),  # duration
+        st.sampled_from([7, 20]),
+    ),
+    max_size=25,
+)
+MARKS = ["graphviz_dash.step#", "ProfilerStep#", "step[DECODE bs=", "train_step ", None]
+
+
+class TestShares:
+    @given(launched_kernels, st.sampled_from(MARKS), st.integers(1, 5))
+    def test_no_share_passes_the_whole(
+        self, kernels: list[tuple[int, int, int, int]], mark: str | None, count: int
+    ) -> None:
+        frames = Frames()
+        if mark is not None:
+            for at in range(count):
+                frames.range(f"{mark}{at}", at * 100 // count, (at + 1) * 100 // count)
+        for number, (launched, delay, duration, stream) in enumerate(sorted(kernels), 1):
+            if launched >= 0:
+                frames.call("cudaLaunchKernel", launched, correlation=number)
+            frames.work("k", max(launched + delay, 0), duration, stream=stream, correlation=number)
+        found = steps(frames.trace())
+        assert all(0 <= step.busy_ns <= step.duration_ns for step in found)
+        assert all(step.busy_ns <= step.work_ns for step in found)
+        before = sum(launched < 0 for launched, *_ in kernels)
+        owned = [row for step in found for row in step.gpu_rows.tolist()]
+        assert len(set(owned)) == len(owned) <= len(kernels)
+        if any(launched >= 0 for launched, *_ in kernels) and mark is None:
+            assert sum(step.kernels for step in found) >= len(kernels) - before
+
 
 class TestCounts:
     def test_kinds_and_calls(self) -> None:
@@ -119,6 +212,61 @@ class TestRanges:
         frames.range("ProfilerStep#3", 0, 50)
         frames.step(0, 10, 40)
         assert [s.method for s in steps(frames.trace())] == [StepMethod.MARKED]
+
+    def test_profiler_steps_that_are_operators(self) -> None:
+        # As torch of 2021 wrote them.
+        frames = Frames()
+        frames.op("ProfilerStep#3", 0, 50)
+        frames.op("aten::add", 10, 20)
+        frames.kernel("a", launched=12, ts=20, dur=5)
+        assert [(s.index, s.method, s.kernels) for s in steps(frames.trace())] == [
+            (3, StepMethod.PROFILER, 1)
+        ]
+
+    def test_the_outermost_ranges_of_inference_engines(self) -> None:
+        frames = Frames()
+        execute = "execute_16_context_0(sq0sk0sqsq0sqsk0)_generation_16(sq16sk8209sqsq16sqsk8209)"
+        frames.range("step[EXTEND bs=1 toks=512]", 0, 50)
+        frames.range("step[DECODE bs=32]", 60, 90)
+        frames.range(execute, 62, 80)
+        frames.kernel("a", launched=70, ts=75, dur=5)
+        found = steps(frames.trace())
+        assert [(s.index, s.method, s.start, s.end, s.kernels) for s in found] == [
+            (0, StepMethod.ENGINE, 0, 50, 0),
+            (1, StepMethod.ENGINE, 60, 90, 1),
+        ]
+
+    def test_ranges_that_are_named_as_steps(self) -> None:
+        for name in ("step 7", "iteration_7", "train_step", "Iter: 7", "training/step/7"):
+            frames = Frames()
+            frames.range(name, 0, 50)
+            frames.range("Optimizer.step#SGD.step", 10, 20)
+            frames.range("two steps", 60, 70)
+            assert [(s.method, s.end) for s in steps(frames.trace())] == [(StepMethod.NAMED, 50)]
+
+    def test_the_period_in_which_graph_launches_repeat(self) -> None:
+        frames = Frames()
+        for at in range(4):
+            for place, name in enumerate(("first half", "second half")):
+                launched = 100 * at + 30 * place
+                replay = frames.call("cudaGraphLaunch", launched)
+                frames.work(name, launched + 5, 20, correlation=replay)
+            frames.kernel("sampling", launched=100 * at + 60, ts=100 * at + 70, dur=5)
+        found = steps(frames.trace())
+        assert {s.method for s in found} == {StepMethod.REPLAYS}
+        assert [(s.start, s.end, s.kernels, s.graph_launches) for s in found] == [
+            (0, 100, 3, 2),
+            (100, 200, 3, 2),
+            (200, 300, 3, 2),
+        ]
+
+    def test_graph_launches_that_do_not_repeat_are_no_steps(self) -> None:
+        frames = Frames()
+        for at, name in enumerate(("a", "b", "a", "a")):
+            frames.work(
+                name, 100 * at + 5, 20, correlation=frames.call("cudaGraphLaunch", 100 * at)
+            )
+        assert [s.method for s in steps(frames.trace())] == [StepMethod.WHOLE]
 
     def test_the_whole_trace_without_any(self) -> None:
         frames = Frames()
