@@ -17,6 +17,7 @@ from graphviz_dash.ui.hosting.document import DocumentMiddleware
 from graphviz_dash.ui.hosting.guard import Guard
 from graphviz_dash.ui.hosting.static_files import StaticFilesMiddleware
 from graphviz_dash.ui.hosting.switch import is_plain
+from graphviz_dash.ui.hosting.upload_limit import UploadLimit
 
 PAGES: Final = Path(__file__).parents[1] / "script.py"
 """The script that Streamlit runs for each visitor and each interaction."""
@@ -26,7 +27,7 @@ ASSETS: Final = Path(__file__).parents[1] / "assets"
 
 def middleware() -> list[Middleware]:
     """What requests pass through, the first of it first."""
-    guard = [Middleware(Guard)]
+    guard = [Middleware(Guard), Middleware(UploadLimit)]
     if is_plain():
         return guard
     return [*guard, Middleware(StaticFilesMiddleware), Middleware(DocumentMiddleware)]

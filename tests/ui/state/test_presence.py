@@ -2,62 +2,89 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
+from collections.abc import Callable
 
 import pytest
 
+from graphviz_dash.ui.state import presence as module
 from graphviz_dash.ui.state.presence import Presence
-
-
-class Pending(threading.Timer):
-    """A timer whose time has come when the test says so."""
-
-    begun: list[Pending]
-
-    def start(self) -> None:
-        assert self.daemon
-        Pending.begun.append(self)
-
-    def come(self) -> None:
-        self.function(*self.args)
 
 
 @pytest.fixture
 def left() -> list[str]:
-    Pending.begun = []
     return []
 
 
 @pytest.fixture
-def presence(left: list[str]) -> Presence:
-    return Presence(left.append, timer=Pending)
+def later() -> list[Callable[[], None]]:
+    """What is to be done when the time has come, which the test says."""
+    return []
 
 
-def test_who_closes_his_last_page_has_left(presence: Presence, left: list[str]) -> None:
+@pytest.fixture
+def presence(left: list[str], later: list[Callable[[], None]]) -> Presence:
+    return Presence(left.append, later.append)
+
+
+def test_who_closes_his_last_page_has_left(
+    presence: Presence, left: list[str], later: list[Callable[[], None]]
+) -> None:
     with presence.page("me"):
         with presence.page("me"), presence.page("other"):
             pass
-        (timer,) = Pending.begun
-        assert list(timer.args) == ["other"]
-    mine, other = Pending.begun[1], Pending.begun[0]
+        assert len(later) == 1
     assert left == []
-    other.come()
-    mine.come()
+    for act in later:
+        act()
     assert left == ["other", "me"]
 
 
-def test_who_comes_back_has_not(presence: Presence, left: list[str]) -> None:
+def test_who_comes_back_has_not(
+    presence: Presence, left: list[str], later: list[Callable[[], None]]
+) -> None:
     with presence.page("me"):
         pass
     with presence.page("me"):
-        Pending.begun[0].come()
+        later[0]()
         assert left == []
-    Pending.begun[1].come()
+    later[1]()
     assert left == ["me"]
 
 
-def test_a_page_that_fails_is_closed_too(presence: Presence, left: list[str]) -> None:
+def test_who_left_twice_has_left_once(
+    presence: Presence, left: list[str], later: list[Callable[[], None]]
+) -> None:
+    for _ in range(2):
+        with presence.page("me"):
+            pass
+    for act in later:
+        act()
+    assert left == ["me"]
+
+
+def test_a_page_that_fails_is_closed_too(
+    presence: Presence, left: list[str], later: list[Callable[[], None]]
+) -> None:
     with pytest.raises(ZeroDivisionError), presence.page("me"):
         raise ZeroDivisionError
-    Pending.begun[0].come()
+    later[0]()
     assert left == ["me"]
+
+
+def test_the_loop_of_the_server_waits_and_a_thread_acts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GRACE_S", 0.0)
+
+    async def visit() -> str:
+        loop = asyncio.get_running_loop()
+        gone: asyncio.Future[str] = loop.create_future()
+
+        def left(visitor: str) -> None:
+            loop.call_soon_threadsafe(gone.set_result, visitor)
+
+        presence = Presence(left)
+        with presence.page("me"):
+            assert not gone.done()
+        return await asyncio.wait_for(gone, 30)
+
+    assert asyncio.run(visit()) == "me"

@@ -1,0 +1,242 @@
+"""A visitor of the dashboard without a browser: it speaks to the server as Streamlit's front end
+does, so that a thousand visits cost what they cost the server."""
+
+from __future__ import annotations
+
+import http.client
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http.cookies import SimpleCookie
+from types import TracebackType
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
+from streamlit.proto.Common_pb2 import FileUploaderState, UploadedFileInfo
+from streamlit.proto.Delta_pb2 import Delta
+from streamlit.proto.Element_pb2 import Element
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.WidgetStates_pb2 import WidgetState
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Subprotocol
+
+PATIENCE_S: Final = 180.0
+"""How long a page may take; more is a failure."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer of the server."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By name in lower case; of one that is repeated, the last."""
+    cookies: tuple[str, ...]
+    """What it sets."""
+    body: bytes
+
+
+def request(
+    address: str,
+    path: str,
+    *,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+    seconds: float = 30,
+) -> Answer:
+    """What the server at ``address`` answers; ``headers`` may name another ``Host``."""
+    parts = urlsplit(address)
+    assert parts.hostname is not None
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=seconds)
+    try:
+        connection.request(method, path, body, dict(headers or {}))
+        answer = connection.getresponse()
+        named = {name.lower(): value for name, value in answer.getheaders()}
+        cookies = tuple(answer.headers.get_all("set-cookie", ()))
+        return Answer(answer.status, named, cookies, answer.read())
+    finally:
+        connection.close()
+
+
+class Visitor:
+    """A visitor with one page open; use as a context manager.
+
+    Args:
+        address: of the server, the port included.
+        cookies: those of a visitor whose browser opens another page; none of a new one.
+    """
+
+    def __init__(self, address: str, cookies: dict[str, str] | None = None) -> None:
+        self.address = address
+        self.cookies = {} if cookies is None else cookies
+        self.elements: dict[tuple[int, ...], Element] = {}
+        self._cached: dict[str, Delta] = {}
+        self._session = ""
+        self._page = ""
+        self._query = ""
+        self._socket: ClientConnection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the page."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def open(self, page: str = "", query: str = "") -> Self:
+        """Goes to a page, loading it, and waits until it is complete."""
+        self.close()
+        self._page, self._query = page, query
+        self.get(f"/{page}?{query}", {"accept": "text/html"})
+        for asked in ("health", "host-config"):
+            self.get(f"/_stcore/{asked}", {"sec-fetch-site": "same-origin"})
+        self._socket = connect(
+            f"{self.address.replace('http', 'ws', 1)}/_stcore/stream",
+            origin=self.address,  # type: ignore[arg-type]
+            additional_headers={"Cookie": self._cookie()},
+            subprotocols=[
+                Subprotocol("streamlit"),
+                Subprotocol(self.cookies["_streamlit_xsrf"]),
+            ],
+            max_size=None,
+            open_timeout=PATIENCE_S,
+        )
+        self.rerun()
+        return self
+
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
+        """What the server answers this visitor's browser."""
+        return self._ask("GET", path, headers or {}, None)
+
+    def _ask(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+    ) -> Answer:
+        named = {"Cookie": self._cookie(), **headers} if self.cookies else headers
+        answer = request(
+            self.address, path, method=method, headers=named, body=body, seconds=PATIENCE_S
+        )
+        for line in answer.cookies:
+            self.cookies |= {name: each.value for name, each in SimpleCookie(line).items()}
+        return answer
+
+    def _cookie(self) -> str:
+        return "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+
+    def rerun(self, *widgets: WidgetState, wait: bool = True) -> None:
+        """Has the script of the page run with these widgets set, and waits for its end."""
+        state = ClientState(query_string=self._query, page_name=self._page)
+        state.widget_states.widgets.extend(widgets)
+        self._send(BackMsg(rerun_script=state))
+        if wait:
+            self._wait_for_script()
+
+    def _send(self, message: BackMsg) -> None:
+        assert self._socket is not None
+        self._socket.send(message.SerializeToString())
+
+    def _receive(self, until: float) -> ForwardMsg:
+        assert self._socket is not None
+        data = self._socket.recv(max(until - time.monotonic(), 0.0))
+        assert isinstance(data, bytes)
+        message = ForwardMsg()
+        message.ParseFromString(data)
+        return message
+
+    def _wait_for_script(self) -> None:
+        until = time.monotonic() + PATIENCE_S
+        begun = False
+        while True:
+            message = self._receive(until)
+            match message.WhichOneof("type"):
+                case "new_session":
+                    begun = True
+                    self.elements = {}
+                    self._session = message.new_session.initialize.session_id
+                case "delta" | "ref_hash":
+                    self._draw(message)
+                case "script_finished":
+                    status = message.script_finished
+                    if begun and status == ForwardMsg.ScriptFinishedStatus.FINISHED_SUCCESSFULLY:
+                        return
+
+    def _draw(self, message: ForwardMsg) -> None:
+        if message.WhichOneof("type") == "ref_hash":
+            delta = self._cached[message.ref_hash]
+        else:
+            delta = message.delta
+            self._cached[message.hash] = delta
+        if delta.WhichOneof("type") == "new_element":
+            self.elements[tuple(message.metadata.delta_path)] = delta.new_element
+
+    @property
+    def text(self) -> str:
+        """What the elements of the page say, markup included."""
+        return "\n".join(str(element) for element in self.elements.values())
+
+    @property
+    def problems(self) -> list[str]:
+        """The exceptions that the page shows."""
+        shown = (each for each in self.elements.values() if each.WhichOneof("type") == "exception")
+        return [f"{each.exception.type}: {each.exception.message}" for each in shown]
+
+    def press(self, key: str) -> None:
+        """Presses the first button whose key begins with ``key``."""
+        for element in self.elements.values():
+            if element.WhichOneof("type") == "button" and f"-{key}" in element.button.id:
+                self.rerun(WidgetState(id=element.button.id, trigger_value=True))
+                return
+        raise LookupError(key)
+
+    def upload(self, files: Sequence[tuple[str, bytes]], *, wait: bool = True) -> None:
+        """Drops files on the Overview page, which is open, and waits until they are read."""
+        uploader = next(
+            element.file_uploader
+            for element in self.elements.values()
+            if element.WhichOneof("type") == "file_uploader"
+        )
+        message = BackMsg()
+        message.file_urls_request.request_id = secrets.token_hex(8)
+        message.file_urls_request.file_names.extend(name for name, _ in files)
+        message.file_urls_request.session_id = self._session
+        self._send(message)
+        until = time.monotonic() + PATIENCE_S
+        while (answer := self._receive(until)).WhichOneof("type") != "file_urls_response":
+            pass
+        state = FileUploaderState()
+        for urls, (name, content) in zip(answer.file_urls_response.file_urls, files, strict=True):
+            stored = self.put(urls.upload_url, name, content)
+            if stored.status != 204:
+                raise ConnectionError(f"{name}: {stored.status} {stored.body[:200]!r}")
+            state.uploaded_file_info.append(
+                UploadedFileInfo(name=name, size=len(content), file_id=urls.file_id, file_urls=urls)
+            )
+        self.rerun(WidgetState(id=uploader.id, file_uploader_state_value=state), wait=wait)
+
+    def put(self, path: str, name: str, content: bytes) -> Answer:
+        """Sends a file to where the server wants it."""
+        boundary = secrets.token_hex(16)
+        head = (
+            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; '
+            f'filename="{name}"\r\nContent-Type: application/octet-stream\r\n\r\n'
+        )
+        body = head.encode() + content + f"\r\n--{boundary}--\r\n".encode()
+        headers = {
+            "Content-Type": f"multipart/form-data; boundary={boundary}",
+            "X-Xsrftoken": self.cookies.get("_streamlit_xsrf", ""),
+            "Origin": self.address,
+        }
+        return self._ask("PUT", path, headers, body)

@@ -1,0 +1,54 @@
+"""What thousands of page loads leave in the server: descriptors, memory, threads.
+
+    python -m benchmarks.page_loads [--loads 5000] [--sample decode]
+
+Each load is what a browser's new tab asks for: the document, Streamlit's socket and the page by its
+script, until it is complete; then the tab is closed. No browser takes part. The server is started
+with a soft limit of 256 descriptors, as macOS has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import time
+
+from benchmarks.attack.server import dashboard
+from benchmarks.attack.visitor import Visitor
+
+SOFT_LIMIT = 256
+
+
+def main() -> None:
+    """Loads pages and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--loads", type=int, default=5000)
+    parser.add_argument("--sample", default="decode")
+    chosen = parser.parse_args()
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (SOFT_LIMIT, hard))
+    begun = time.monotonic()
+    print("| loads | descriptors | memory, MB | threads | a load, ms | minutes |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    with dashboard([chosen.sample]) as served:
+        server = served.server
+        times: list[float] = []
+        for number in range(1, chosen.loads + 1):
+            at = time.monotonic()
+            with Visitor(served.address) as visitor:
+                visitor.open("compare", f"experiment={chosen.sample}")
+                assert not visitor.problems, visitor.problems
+            times.append((time.monotonic() - at) * 1000)
+            if number in (1, 10, 100) or number % (chosen.loads // 10 or 1) == 0:
+                print(
+                    f"| {number:,} | {server.num_fds()} | {server.memory_info().rss / 1e6:.0f} "
+                    f"| {server.num_threads()} | {statistics.median(times):.0f} "
+                    f"| {(time.monotonic() - begun) / 60:.1f} |",
+                    flush=True,
+                )
+                times.clear()
+
+
+if __name__ == "__main__":
+    main()

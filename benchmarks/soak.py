@@ -1,0 +1,278 @@
+"""Browsers that go from page to page for as long as you like, while files are uploaded, most of
+them hostile.
+
+    python -m benchmarks.soak [--minutes 60] [--browsers 8] [--uploads 2] [--output FILE]
+
+Serves the samples, opens ``--browsers`` browsers (contexts of one Chromium, which share nothing
+that pages see), each of which goes to another page of some experiment every 15 s or so and to a new
+tab now and then, and uploads ``--uploads`` files a minute from further browsers. Counts what goes
+wrong in the browsers that upload nothing: exceptions and errors on a page, answers of the server
+from 500 up, pages that are not there within a minute. Prints a table: each five minutes' resident
+memory, descriptors and threads of the server, its processes, what lies in its temporary folder, and
+the times of page changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+import random
+import statistics
+import sys
+import time
+import zipfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import psutil
+from playwright.async_api import Browser, ConsoleMessage, Page, Response, async_playwright
+from playwright.async_api import Error as BrowserError
+
+from benchmarks.attack.server import ROOT, Dashboard, dashboard
+from tests.chromium import system_chromium
+from tests.ingest.hostile import hostile_files
+
+SHOWN: Final = {
+    "": ".own",
+    "compare": "table.figures",
+    "graph": ".dag canvas[data-boxes], .empty",
+    "timeline": ".timeline canvas[data-painted], .empty",
+    "memory": ".js-plotly-plot .main-svg, .empty",
+    "launch": ".js-plotly-plot .main-svg",
+    "doctor": ".badge, .empty",
+    "export": ".perfetto .row, .empty",
+}
+"""Of each page, what shows that it is there."""
+EXPERIMENTS: Final = sorted(
+    path.name for path in (ROOT / "sample_traces").iterdir() if any(path.glob("*/manifest.json"))
+)
+PATIENCE_MS: Final = 60_000
+_TURN_S: Final = 15.0
+_NEW_TAB: Final = 0.1
+"""How often a browser opens a new tab instead of following a link."""
+_SAMPLE_S: Final = 30.0
+# A deep link makes Streamlit's front end look for files below the page's path first.
+_DEEP_LINK: Final = "Failed to load resource: the server responded with a status of 404"
+
+
+@dataclass
+class Figures:
+    """What was seen so far."""
+
+    visits: int = 0
+    """Pages that were gone to."""
+    times_ms: list[float] = field(default_factory=list)
+    """Of each visit, until the page was there."""
+    errors: list[str] = field(default_factory=list)
+    """What went wrong for those who upload nothing."""
+    uploads: Counter[str] = field(default_factory=Counter)
+    """What became of uploads, by file."""
+    samples: list[dict[str, float]] = field(default_factory=list)
+    """The server over time."""
+
+
+def main() -> None:
+    """Runs the browsers and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--browsers", type=int, default=8)
+    parser.add_argument("--uploads", type=float, default=2, help="a minute")
+    parser.add_argument("--output", type=Path, help="also writes all figures there as JSON")
+    chosen = parser.parse_args()
+    figures = Figures()
+    with dashboard(EXPERIMENTS) as served:
+        asyncio.run(_soak(served, chosen, figures))
+        figures.samples.append(_sample(served, chosen.minutes))
+        at_end = served.left_behind
+    print(_table(figures))
+    print(f"\nIn the temporary folder: {len(at_end)} files before the end; uploads: ", end="")
+    print(", ".join(f"{what} × {count}" for what, count in sorted(figures.uploads.items())))
+    for error in figures.errors[:50]:
+        print("error:", error)
+    if chosen.output:
+        chosen.output.write_text(json.dumps(vars(figures), indent=1), encoding="utf-8")
+    sys.exit(1 if figures.errors else 0)
+
+
+async def _soak(served: Dashboard, chosen: argparse.Namespace, figures: Figures) -> None:
+    end = time.monotonic() + chosen.minutes * 60
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=system_chromium(), args=["--no-sandbox", "--disable-gpu"]
+        )
+        await asyncio.gather(
+            *(_browse(browser, served, seed, end, figures) for seed in range(chosen.browsers)),
+            _upload(browser, served, chosen.uploads, end, figures),
+            _watch(served, end, figures),
+        )
+        await browser.close()
+
+
+async def _browse(
+    browser: Browser, served: Dashboard, seed: int, end: float, figures: Figures
+) -> None:
+    """One browser, from page to page."""
+    chance = random.Random(seed)
+    context = await browser.new_context(viewport={"width": 1280, "height": 860})
+    page = await _tab(context.new_page, figures)
+    await asyncio.sleep(chance.uniform(0, _TURN_S))
+    while time.monotonic() < end:
+        name = chance.choice(list(SHOWN))
+        experiment = chance.choice(EXPERIMENTS)
+        if chance.random() < _NEW_TAB:
+            await page.close()
+            page = await _tab(context.new_page, figures)
+        await _visit(page, served, name, experiment, figures)
+        await asyncio.sleep(chance.uniform(0.5, 1.5) * _TURN_S)
+    await context.close()
+
+
+async def _tab(new_page, figures: Figures) -> Page:  # type: ignore[no-untyped-def]
+    page: Page = await new_page()
+
+    def heard(message: ConsoleMessage) -> None:
+        if message.type == "error" and not message.text.startswith(_DEEP_LINK):
+            figures.errors.append(f"{page.url}: console: {message.text[:300]}")
+
+    def answered(response: Response) -> None:
+        if response.status >= 500:
+            figures.errors.append(f"{response.url}: {response.status}")
+
+    page.on("pageerror", lambda error: figures.errors.append(f"{page.url}: {str(error)[:300]}"))
+    page.on("console", heard)
+    page.on("response", answered)
+    return page
+
+
+async def _visit(
+    page: Page, served: Dashboard, name: str, experiment: str, figures: Figures
+) -> None:
+    query = f"?experiment={experiment}" if name else ""
+    begun = time.monotonic()
+    try:
+        await page.goto(f"{served.address}/{name}{query}", timeout=PATIENCE_MS)
+        await page.locator(SHOWN[name]).first.wait_for(timeout=PATIENCE_MS)
+        if await page.locator('[data-testid="stException"]').count():
+            figures.errors.append(f"{page.url}: an exception on the page")
+        figures.times_ms.append((time.monotonic() - begun) * 1000)
+    except BrowserError as error:
+        figures.errors.append(f"{name} of {experiment}: {str(error).splitlines()[0]}")
+    figures.visits += 1
+
+
+async def _upload(
+    browser: Browser, served: Dashboard, rate: float, end: float, figures: Figures
+) -> None:
+    """A new browser for each upload; several may still wait for theirs."""
+    chance = random.Random(0)
+    pending: set[asyncio.Task[None]] = set()
+    while time.monotonic() + 60 < end:
+        name, content = chance.choice([*hostile_files().items(), ("sync-in-step.zip", _packed())])
+        task = asyncio.create_task(_upload_once(browser, served, name, content, figures))
+        pending.add(task)
+        task.add_done_callback(pending.discard)
+        await asyncio.sleep(60 / rate)
+    await asyncio.gather(*pending)
+
+
+async def _upload_once(
+    browser: Browser, served: Dashboard, name: str, content: bytes, figures: Figures
+) -> None:
+    context = await browser.new_context(viewport={"width": 1280, "height": 860})
+    try:
+        page = await context.new_page()
+        await page.goto(served.address, timeout=PATIENCE_MS)
+        await page.get_by_text("Open files from this computer").click()
+        files = [{"name": name, "mimeType": "application/octet-stream", "buffer": content}]
+        await page.locator('input[type="file"]').set_input_files(files=files)  # type: ignore[arg-type]
+        outcome = page.get_by_text("This file cannot be opened").or_(page.get_by_text("Opened as"))
+        await outcome.first.wait_for(timeout=4 * PATIENCE_MS)
+        opened = await page.get_by_text("Opened as").count()
+        figures.uploads[f"{name}: {'opened' if opened else 'refused'}"] += 1
+        if opened:
+            await page.get_by_role("link", name="Look at it").click()
+            await asyncio.sleep(_TURN_S)
+    except BrowserError as error:
+        # What happens to who uploads such files is no error; that it is told is what is wanted.
+        figures.uploads[f"{name}: {str(error).splitlines()[0][:80]}"] += 1
+    finally:
+        await context.close()
+
+
+def _packed() -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        folder = ROOT / "sample_traces" / "sync-in-step"
+        for file in folder.rglob("*"):
+            archive.write(file, Path("uploaded") / file.relative_to(folder))
+    return content.getvalue()
+
+
+async def _watch(served: Dashboard, end: float, figures: Figures) -> None:
+    begun = time.monotonic()
+    while time.monotonic() < end:
+        sample = await asyncio.to_thread(_sample, served, (time.monotonic() - begun) / 60)
+        figures.samples.append(sample)
+        print(json.dumps(sample), len(figures.errors), file=sys.stderr, flush=True)
+        await asyncio.sleep(_SAMPLE_S)
+
+
+def _sample(served: Dashboard, minute: float) -> dict[str, float]:
+    server = served.server
+    begun = time.monotonic()
+    answers = served.answers(60)
+    health_ms = (time.monotonic() - begun) * 1000
+    children = [child for child in server.children(recursive=True) if _lives(child)]
+    files = [path for path in served.temporary.rglob("*") if path.is_file()]
+    return {
+        "minute": round(minute, 1),
+        "answers": answers,
+        "health_ms": round(health_ms, 1),
+        "rss_mb": round(server.memory_info().rss / 1e6, 1),
+        "descriptors": server.num_fds(),
+        "threads": server.num_threads(),
+        "readers": len(children),
+        "temporary_mb": round(sum(_size(path) for path in files) / 1e6, 1),
+    }
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _table(figures: Figures) -> str:
+    lines = [
+        "| minute | memory, MB | descriptors | threads | readers | temporary, MB | health, ms |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    names = ("rss_mb", "descriptors", "threads", "readers", "temporary_mb", "health_ms")
+    step = max(len(figures.samples) // 13, 1)
+    for sample in [*figures.samples[::step], figures.samples[-1]]:
+        shown = " | ".join(f"{sample[name]:g}" for name in names)
+        lines.append(f"| {sample['minute']:g} | {shown} |")
+    times = sorted(figures.times_ms) or [0.0]
+    lines.append(
+        f"\n{figures.visits} page visits, {sum(figures.uploads.values())} uploads, "
+        f"{len(figures.errors)} errors of the others; a page was there after "
+        f"{statistics.median(times):.0f} ms (median), "
+        f"{times[int(len(times) * 0.95)]:.0f} ms (95th percentile), {times[-1]:.0f} ms (longest)"
+    )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
