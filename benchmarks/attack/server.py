@@ -1,4 +1,4 @@
-"""A dashboard of its own to attack: started as a user starts it, with folders that nobody else has."""
+"""A dashboard to attack: started as a user starts it, with folders that nobody else has."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ def dashboard(
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])
+        # As the installed command, which does not look into the working folder either.
+        serve = [sys.executable, "-P", "-m", "graphviz_dash.cli.main", "serve"]
         command = subprocess.Popen(
-            # As the installed command, which does not look into the working folder either.
-            [sys.executable, "-P", "-m", "graphviz_dash.cli.main", "serve", "--port", str(port)]
-            + list(options),
+            [*serve, "--port", str(port), *options],
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
