@@ -8,10 +8,31 @@ from graphviz_dash.analysis.diff.creation_order import OrderEffect
 from graphviz_dash.analysis.diff.graph_diff import Change, GraphDiff, NodeDiff
 from graphviz_dash.analysis.diff.update_prediction import UpdatePrediction, UpdateResult
 from graphviz_dash.analysis.graph.device_launch import DeviceLaunch, Launchable
+from graphviz_dash.analysis.origins.graph_identity import GraphIdentity
 from graphviz_dash.model.graph import DriverAnswer
 from graphviz_dash.model.run import GraphUpdate
 from graphviz_dash.narrative.device_launch import finding_text
-from graphviz_dash.units import format_count, format_ns, format_percent
+from graphviz_dash.units import counted, format_count, format_ns, format_percent
+
+
+def graph_title(graph: GraphIdentity) -> str:
+    """What a graph is called where it stands among others: "bs 64 · 15 replays · graph-3"; where
+    the workload gives no name, by the shape of its first input."""
+    shape = "×".join(map(str, graph.input_shape)) if graph.input_shape else ""
+    key = graph.name or (f"input {shape}" if shape else "")
+    replays = "" if graph.replays is None else counted(graph.replays, "replay")
+    return " · ".join(part for part in (key, replays, graph.id) if part)
+
+
+def uncompared_sentence(diff: GraphDiff) -> str:
+    """What a difference of graphs does not look at."""
+    nodes = (*diff.a.nodes, *diff.b.nodes)
+    kept = (
+        "of addresses only in which allocations they lie, which is not compared"
+        if any(node.operands is not None for node in nodes)
+        else "nor addresses"
+    )
+    return f"Bundles do not hold the values of kernel arguments, {kept}."
 
 
 def diff_sentence(diff: GraphDiff) -> str:

@@ -19,10 +19,10 @@ class LineShare:
     """"file:line"."""
     nodes: int
     """How many nodes come from it."""
-    work_ns: float
-    """Sum of the medians of these nodes, in ns."""
-    share: float
-    """Its share of the medians of all nodes, 0 to 1; 0 where nothing was timed."""
+    work_ns: float | None
+    """Sum of the medians of these nodes, in ns; None where none of them was timed."""
+    share: float | None
+    """Its share of the medians of all nodes, 0 to 1; None as ``work_ns``."""
     operators: tuple[str, ...]
     """Its operators, most frequent first."""
 
@@ -37,8 +37,10 @@ def source_lines(whole: WholeGraph) -> tuple[LineShare, ...]:
             by_line[row.origin.source].append(row)
     shares = []
     for source, rows in by_line.items():
-        work = sum(row.times.median_ns or 0.0 for row in rows)
+        medians = [row.times.median_ns for row in rows if row.times.median_ns is not None]
+        work = sum(medians) if medians else None
+        share = None if work is None else work / total if total else 0.0
         often = Counter(row.origin.op for row in rows if row.origin.op is not None)
         operators = tuple(op for op, _ in often.most_common(_MOST_OPERATORS))
-        shares.append(LineShare(source, len(rows), work, work / total if total else 0.0, operators))
-    return tuple(sorted(shares, key=lambda line: (-line.work_ns, line.source)))
+        shares.append(LineShare(source, len(rows), work, share, operators))
+    return tuple(sorted(shares, key=lambda line: (-(line.work_ns or 0.0), line.source)))

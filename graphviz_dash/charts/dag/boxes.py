@@ -8,13 +8,11 @@ import msgspec
 
 from graphviz_dash.analysis.diff.graph_diff import Change
 from graphviz_dash.analysis.fold.tree import FoldKind, Group, Leaf
-from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.charts.dag.colours import NodeColours
 from graphviz_dash.charts.dag.folded import FoldedGraph
 from graphviz_dash.charts.dag.layout import ALL, Placed, Shown
-from graphviz_dash.charts.dag.node_note import node_note
+from graphviz_dash.charts.dag.node_note import node_lines, work_name
 from graphviz_dash.errors import printable
-from graphviz_dash.model.graph import KernelParams
 from graphviz_dash.narrative.graphs import node_changes
 from graphviz_dash.units import counted, format_ns
 
@@ -41,9 +39,9 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
     open: bool
     """Whether the group is unfolded."""
     label: str
-    """First line."""
+    """First line: of a node its operator or module, where one is known."""
     note: str
-    """Second line: of a node its operator, of a group what it is."""
+    """Second line: of a node its kernel, of a group what it is."""
     time: str
     """GPU time in a replay; empty where none was measured."""
     colour: int
@@ -97,16 +95,16 @@ def box_of(
     }
     if isinstance(item, Leaf):
         row = graph.rows[item.node]
-        label = printable(row.node.label)
-        short = short_name(label) if isinstance(row.node.params, KernelParams) else label
-        whole = -1 if label == short[:_LABEL] else names.setdefault(label[:_NAME], len(names))
+        label, note = node_lines(row, above)
+        name = printable(row.node.label)
+        whole = -1 if name == label[:_LABEL] else names.setdefault(name[:_NAME], len(names))
         owner, index = graph.whole.owner[item.node]
         spoken = "" if owner == graph.whole.table.graph.id else f"node {index} of {owner}"
         state: dict[str, Any] = {
-            "note": printable(row.origin.op or node_note(row.node))[:_LABEL], "disabled": False,
+            "note": note[:_LABEL], "disabled": False,
         } | _state(graph, item.node)  # fmt: skip
         return Box(
-            id=item.id, **where, node=item.node, open=False, label=short[:_LABEL],
+            id=item.id, **where, node=item.node, open=False, label=label[:_LABEL],
             time=format_ns(row.times.median_ns) if graph.complete else "",
             colour=colours.of_leaf(first), strip=[], repeats=0, name=whole, body=False,
             where=printable(spoken), block=-1, differ=0, **state,
@@ -152,4 +150,4 @@ def _state(graph: FoldedGraph, node: int) -> dict[str, Any]:
     row = graph.rows[node]
     if row.node.enabled is not False:
         return {}
-    return {"disabled": True, "note": f"disabled · {printable(row.node.kind.value)}"}
+    return {"disabled": True, "note": f"disabled · {work_name(row.node)}"[:_LABEL]}

@@ -12,6 +12,7 @@ from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
 from graphviz_dash.analysis.step.eager_change import EagerChange, EagerCounterpart
 from graphviz_dash.analysis.trace.kernel_names import short_name
+from graphviz_dash.charts.dag.node_note import node_lines
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import (
     BatchMemOpParams,
@@ -54,7 +55,7 @@ class NodeCard:
     category: str
     """Its kernel category."""
     title: str
-    """Its short name."""
+    """What it is called: its operator or module, where one is known."""
     name: str
     """Its whole name."""
     sections: tuple[tuple[str, tuple[Field, ...]], ...]
@@ -80,7 +81,7 @@ def node_card(
         where=f"node {index}" + (f" of {printable(table.graph.id)}" if parent else ""),
         kind=row.node.kind.value,
         category=row.category.value,
-        title=short_name(label) if isinstance(row.node.params, KernelParams) else label,
+        title=node_lines(row)[0],
         name=label,
         sections=(
             ("Where it comes from", _origin(row)),

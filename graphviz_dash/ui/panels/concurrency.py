@@ -8,10 +8,9 @@ import streamlit as st
 
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.analysis.trace.kernel_names import short_name
+from graphviz_dash.charts.dag.node_note import node_lines
 from graphviz_dash.charts.figures.schedule import schedule_chart
 from graphviz_dash.charts.shades import Theme
-from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.concurrency import concurrency_sentences
 from graphviz_dash.ui.page.frame import draw
@@ -60,7 +59,7 @@ def _edges(outcome: Concurrency, whole: WholeGraph) -> None:
         graph, index = measured.nodes[row_index]
         at = names.get((graph, index))
         row = None if at is None else whole.table.rows[at]
-        return f"{index} {short_name(printable(row.node.label)) if row else graph}"
+        return f"{index} {node_lines(row)[0] if row else graph}"
 
     data: dict[str, list[Any]] = {
         "From": [label(edge.source) for edge in edges],

@@ -12,10 +12,9 @@ from graphviz_dash.errors import printable
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, choose_run
-from graphviz_dash.ui.panels.graph_comparison import AGAINST, choose_earlier, graph_label
-from graphviz_dash.ui.state.graphs import GraphAddress, whole
+from graphviz_dash.ui.panels.graph_comparison import AGAINST, choose_other
+from graphviz_dash.ui.state.graphs import GraphAddress, graph_titles, in_order, whole
 from graphviz_dash.ui.state.results import comparison
-from graphviz_dash.ui.state.store import STORE
 
 _CHANGE: Final = "change"
 
@@ -28,20 +27,26 @@ class GraphChoice:
     """The run that captured it."""
     address: GraphAddress
     """Where the graph is."""
-    earlier: GraphAddress | None
-    """Where the graph is that it is compared with; None where there is no comparison."""
+    pair: tuple[GraphAddress, GraphAddress] | None
+    """It and the graph that it is compared with, the one captured earlier first; None where there
+    is no comparison."""
     colour: str
     """What colours say: a value of charts.dag.view.ColourBy."""
 
     @property
     def identity(self) -> str:
         """A key that tells widgets of this choice from those of others."""
-        return "-".join((*self.address, *(self.earlier or ())))
+        return "-".join((*self.address, *(part for each in self.pair or () for part in each)))
 
     @property
-    def earlier_run(self) -> Run | None:
-        """The run of the earlier graph."""
-        return STORE.run(self.earlier[0], self.earlier[1]) if self.earlier else None
+    def drawn(self) -> GraphAddress:
+        """The graph that is drawn: of two the later one, with what became of the other in it."""
+        return self.pair[1] if self.pair else self.address
+
+    @property
+    def against(self) -> GraphAddress | None:
+        """The earlier graph of two; None where there is no comparison."""
+        return self.pair[0] if self.pair else None
 
 
 def choose_graph(chosen: Chosen, runs: Sequence[Run]) -> GraphChoice:
@@ -50,18 +55,18 @@ def choose_graph(chosen: Chosen, runs: Sequence[Run]) -> GraphChoice:
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         run = choose_run(runs, default=_fastest(chosen, runs), clears=("graph", "node", AGAINST))
         _redirect_to_outer_graph(chosen, run)
-        address = (chosen.key, run.name, _choose_id(run))
-        earlier = choose_earlier(chosen.key, runs, address)
-        colours = _colours(chosen, earlier)
+        address = (chosen.key, run.name, _choose_id(chosen.key, run))
+        other = choose_other(chosen.key, runs, address)
+        colours = _colours(chosen, other)
         colour = url_state.choose(
             "colour", "Colour by", list(colours), width=180, format_func=colours.__getitem__
         )
-    return GraphChoice(run, address, earlier, colour)
+    return GraphChoice(run, address, in_order(address, other) if other else None, colour)
 
 
-def _choose_id(run: Run) -> str:
+def _choose_id(key: str, run: Run) -> str:
     # What lies in another graph is shown there.
-    labels = {graph.id: graph_label(graph) for graph in run.graphs if graph.parent is None}
+    labels = graph_titles(key, run.name)
     if len(labels) == 1:
         return next(iter(labels))
     return url_state.choose(
@@ -69,7 +74,7 @@ def _choose_id(run: Run) -> str:
         "Graph",
         list(labels),
         clears=("node",),
-        width=220 if any(graph.name for graph in run.graphs) else 160,
+        width=250,
         format_func=lambda graph_id: printable(labels[graph_id]),
     )
 
@@ -80,14 +85,14 @@ def _fastest(chosen: Chosen, runs: Sequence[Run]) -> str | None:
     return best.name if best and best.name in {run.name for run in runs} else None
 
 
-def _colours(chosen: Chosen, earlier: GraphAddress | None) -> dict[str, str]:
+def _colours(chosen: Chosen, other: GraphAddress | None) -> dict[str, str]:
     """What colours can say, with its label."""
     labels = {"category": "kernel category"}
     labels |= {name: name for name in ("kind", "op", "module", "phase", "time", "slack")}
     labels["op"] = "operator"
     if any(not run.graphs for run in chosen.experiment.runs):
         labels["eager"] = "eager vs graph"
-    return labels if earlier is None else {_CHANGE: "change to the earlier", **labels}
+    return labels if other is None else {_CHANGE: "change", **labels}
 
 
 def _redirect_to_outer_graph(chosen: Chosen, run: Run) -> None:

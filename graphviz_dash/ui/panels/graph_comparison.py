@@ -7,37 +7,45 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.diff.graph_diff import Change, GraphDiff
+from graphviz_dash.analysis.diff.graph_diff import Change, GraphDiff, NodeDiff
 from graphviz_dash.analysis.diff.graph_pair import GraphPair
 from graphviz_dash.analysis.nodes.node_table import NodeTable
+from graphviz_dash.analysis.origins.graph_identity import graph_identities
 from graphviz_dash.analysis.trace.kernel_names import short_name
+from graphviz_dash.charts.dag.node_note import node_lines
 from graphviz_dash.errors import printable
-from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.graphs import (
     answer_sentence,
     diff_sentence,
+    graph_title,
     node_changes,
     prediction_sentence,
+    uncompared_sentence,
 )
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import element, show, text
-from graphviz_dash.ui.state.graphs import GraphAddress
+from graphviz_dash.ui.state.graphs import GraphAddress, graph_titles
 
 AGAINST: Final = "against"
 _NOTHING: Final = "nothing"
 
 
-def choose_earlier(key: str, runs: Sequence[Run], of: GraphAddress) -> GraphAddress | None:
+def choose_other(key: str, runs: Sequence[Run], of: GraphAddress) -> GraphAddress | None:
     """The picker of the graph that the one shown is compared with, which is ``?against=``."""
     places: dict[str, GraphAddress] = {}
     names: dict[str, str] = {_NOTHING: _NOTHING}
     for run in runs:
+        titles = (
+            graph_titles(key, run.name)
+            if run.name == of[1]
+            else {graph.id: graph_title(graph) for graph in graph_identities(run, None)}
+        )
         for graph in run.graphs:
             address = (key, run.name, graph.id)
             if graph.parent is None and address != of:
                 places[f"{run.name}:{graph.id}"] = address
-                names[f"{run.name}:{graph.id}"] = f"{run.name} · {graph_label(graph)}"
+                names[f"{run.name}:{graph.id}"] = f"{run.name} · {titles[graph.id]}"
     if not places:
         return None
     chosen = url_state.choose(
@@ -51,16 +59,12 @@ def choose_earlier(key: str, runs: Sequence[Run], of: GraphAddress) -> GraphAddr
     return places.get(chosen)
 
 
-def graph_label(graph: CapturedGraph) -> str:
-    """A graph by its id and what the workload calls it."""
-    return f"{graph.id} ({graph.name})" if graph.name else graph.id
-
-
-def outcome(pair: GraphPair) -> None:
-    """What differs, and whether the earlier graph's executable could be updated."""
-    unseen = "Kernel arguments and addresses are in no bundle: a difference in them is not seen."
+def outcome(earlier: str, later: str, pair: GraphPair) -> None:
+    """What differs between two graphs, called ``earlier`` and ``later``, and whether an executable
+    of the earlier could be updated to the later."""
+    unseen = text(uncompared_sentence(pair.diff))
     lines = [
-        "Updating an executable of the earlier graph to this one (cudaGraphExecUpdate).",
+        f"Updating an executable of {text(earlier)} to {text(later)} (cudaGraphExecUpdate).",
         f"<b>By its rules:</b> {text(prediction_sentence(pair.prediction))}",
     ]
     if pair.recorded is not None:
@@ -68,7 +72,11 @@ def outcome(pair: GraphPair) -> None:
     if pair.agreed is False:
         lines.append("The driver did not answer as predicted.")
     show(
-        element("p", f"<b>{text(diff_sentence(pair.diff))}</b> {unseen}"),
+        element(
+            "p",
+            f"From {text(earlier)}, captured earlier, to {text(later)}: "
+            f"<b>{text(diff_sentence(pair.diff))}</b> {unseen}",
+        ),
         element("p", "<br>".join(lines)),
     )
 
@@ -96,15 +104,16 @@ def _nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, identity
         {
             "Change": [node.change.value for node in nodes],
             "Earlier": [node.a for node in nodes],
-            "This": [node.b for node in nodes],
-            "Node": [short_name(printable(node.label)) for node in nodes],
+            "Later": [node.b for node in nodes],
+            "Node": [_title(node, tables) for node in nodes],
+            "Kernel": [short_name(printable(node.label)) for node in nodes],
             "What differs": [printable(node_changes(node)) for node in nodes],
             "Earlier, µs": [None if median is None else median / 1e3 for median in before],
-            "This, µs": [None if median is None else median / 1e3 for median in after],
+            "Later, µs": [None if median is None else median / 1e3 for median in after],
         },
         column_config={
             "Earlier, µs": st.column_config.NumberColumn(format="%.2f"),
-            "This, µs": st.column_config.NumberColumn(format="%.2f"),
+            "Later, µs": st.column_config.NumberColumn(format="%.2f"),
             "Node": st.column_config.TextColumn(width="medium"),
             "What differs": st.column_config.TextColumn(width="large"),
         },
@@ -113,6 +122,15 @@ def _nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, identity
         key=f"changes-{identity}-{diff.b.id}",
         placeholder="–",
     )
+
+
+def _title(node: NodeDiff, tables: tuple[NodeTable, NodeTable] | None) -> str | None:
+    """The node's operator or module, as the graph says that has it last; None in a body."""
+    if tables is None:
+        return None
+    row = tables[0].rows[node.a] if node.b is None and node.a is not None else None
+    row = tables[1].rows[node.b] if node.b is not None else row
+    return node_lines(row)[0] if row else None
 
 
 def _edges(diff: GraphDiff, identity: str) -> None:
@@ -124,7 +142,7 @@ def _edges(diff: GraphDiff, identity: str) -> None:
             {
                 "Change": [edge.change.value for edge in edges],
                 "Earlier": [_ends(edge.a) for edge in edges],
-                "This": [_ends(edge.b) for edge in edges],
+                "Later": [_ends(edge.b) for edge in edges],
             },
             hide_index=True,
             height="content" if len(edges) <= 12 else 420,

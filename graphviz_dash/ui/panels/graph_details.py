@@ -46,18 +46,14 @@ def graph_details(
             longest_nodes(shown.table, choice.identity)
         else:
             _node(chosen, _owner(choice, selected))
-    if choice.earlier is not None:
-        differences(
-            graph_pair(choice.address, choice.earlier),
-            nodes(*choice.earlier),
-            nodes(*choice.address),
-            choice.identity,
-        )
+    if choice.pair is not None:
+        earlier, later = choice.pair
+        differences(graph_pair(later, earlier), nodes(*earlier), nodes(*later), choice.identity)
     perfetto_launches(choice.address)
     concurrency_panel(concurrency(*choice.address), shown, theme())
-    row = selected if choice.earlier is None else None
-    node_table(shown, choice.identity, row)
+    row = selected if choice.pair is None else None
     line_table(shown, choice.identity, row)
+    node_table(shown, choice.identity, row)
 
 
 def find_in_graph(wanted: str) -> None:
@@ -67,10 +63,11 @@ def find_in_graph(wanted: str) -> None:
 
 def _owner(choice: GraphChoice, row: int) -> tuple[str, str, int]:
     """Run, graph and index of the node of a row of the drawing."""
-    if choice.earlier is None:
+    if choice.pair is None:
         return (choice.address[1], *whole(*choice.address).owner[row])
-    side, index = graph_union(choice.address, choice.earlier).whole.owner[row]
-    owner = choice.earlier if side == FIRST else choice.address
+    earlier, later = choice.pair
+    side, index = graph_union(later, earlier).whole.owner[row]
+    owner = earlier if side == FIRST else later
     return owner[1], owner[2], index
 
 

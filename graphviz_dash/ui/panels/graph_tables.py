@@ -11,9 +11,8 @@ import streamlit as st
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.nodes.source_lines import LineShare, source_lines
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.analysis.trace.kernel_names import short_name
+from graphviz_dash.charts.dag.node_note import work_name
 from graphviz_dash.errors import printable
-from graphviz_dash.model.graph import KernelParams
 from graphviz_dash.ui.page import url_state
 
 FIND: Final = "find"
@@ -71,18 +70,13 @@ def _shown(
             "Node": [
                 _name(whole, row.node.index) if whole.bodies else row.node.index for row in rows
             ],
-            "Kind": [row.node.kind.value for row in rows],
-            "Name": [
-                short_name(printable(row.node.label))
-                if isinstance(row.node.params, KernelParams)
-                else row.node.label
-                for row in rows
-            ],
+            "Operator": [printable(row.origin.op or "") for row in rows],
+            "Module": [printable(row.origin.module or "") for row in rows],
+            "Kernel": [work_name(row.node) for row in rows],
             "Median, µs": [
                 None if row.times.median_ns is None else row.times.median_ns / 1e3 for row in rows
             ],
-            "Operator": [printable(row.origin.op or "") for row in rows],
-            "Module": [printable(row.origin.module or "") for row in rows],
+            "Kind": [row.node.kind.value for row in rows],
             "Source": [printable(row.origin.source or "") for row in rows],
             "Phase": [row.origin.phase for row in rows],
             "Stream": [row.times.stream for row in rows],
@@ -91,7 +85,7 @@ def _shown(
         column_config={
             "Median, µs": st.column_config.NumberColumn(format="%.2f"),
             "Confidence": st.column_config.NumberColumn(format="percent"),
-            "Name": st.column_config.TextColumn(width="medium"),
+            "Kernel": st.column_config.TextColumn(width="medium"),
         },
         hide_index=True,
         height=_HEIGHT,
@@ -143,7 +137,9 @@ def line_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
             {
                 "Source line": [printable(line.source) for line in lines],
                 "Nodes": [line.nodes for line in lines],
-                "Time, µs": [line.work_ns / 1e3 for line in lines],
+                "Time, µs": [
+                    None if line.work_ns is None else line.work_ns / 1e3 for line in lines
+                ],
                 "Share": [line.share for line in lines],
                 "Operators": [printable(", ".join(line.operators)) for line in lines],
             },
@@ -159,6 +155,7 @@ def line_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
             on_select=lambda: _line_picked(key, [line.source for line in lines]),
             selection_mode="single-cell",
             selection_default={"selection": {"cells": [(0, "Source line")]}} if own else None,
+            placeholder="–",
             alt="The source lines that the graph's nodes come from, with their time",
         )
 

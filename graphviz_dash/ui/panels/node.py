@@ -8,14 +8,12 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
+from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.charts.dag.node_card import Field, NodeCard
+from graphviz_dash.charts.dag.node_note import module_tail, node_lines, work_name
 from graphviz_dash.charts.palette import CATEGORY
 from graphviz_dash.charts.shades import Theme, shade
-from graphviz_dash.errors import printable
-from graphviz_dash.model.graph import KernelParams
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import element, show, text
 
@@ -60,7 +58,12 @@ def longest_nodes(nodes: NodeTable, identity: str) -> None:
     times = [None if row.times.median_ns is None else row.times.median_ns / 1e3 for row in rows]
     highest = max((time for time in times if time is not None), default=1.0)
     st.dataframe(
-        {"µs": times, "Node": [_name(row) for row in rows]},
+        {
+            "µs": times,
+            "Node": [node_lines(row)[0] for row in rows],
+            "Module": [module_tail(row.origin.module) for row in rows],
+            "Kernel": [work_name(row.node) for row in rows],
+        },
         column_config={
             "µs": st.column_config.ProgressColumn(
                 format="%.2f", min_value=0.0, max_value=highest, width="small"
@@ -74,11 +77,6 @@ def longest_nodes(nodes: NodeTable, identity: str) -> None:
         placeholder="–",
         alt="The longest nodes of the graph with their median time",
     )
-
-
-def _name(row: NodeRow) -> str:
-    label = printable(row.node.label)
-    return short_name(label) if isinstance(row.node.params, KernelParams) else label
 
 
 def selecting(key: str, nodes: Sequence[int]) -> Callable[[], None]:

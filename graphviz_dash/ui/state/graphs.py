@@ -13,8 +13,10 @@ from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph, measure_g
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, assemble_whole_graph
 from graphviz_dash.analysis.origins.attribution import Attribution, attribute
+from graphviz_dash.analysis.origins.graph_identity import graph_identities
 from graphviz_dash.analysis.step.eager_change import EagerCounterpart, eager_changes
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.graphs import graph_title
 from graphviz_dash.ui.state.results import comparison, node_replays
 from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 
@@ -32,6 +34,31 @@ def nodes(key: str, run_name: str, graph_id: str) -> NodeTable:
         ("nodes", run_name, graph_id),
         lambda _: build_node_table(graph, origins, matched, graphs),
     )
+
+
+def graph_titles(key: str, run_name: str) -> Mapping[str, str]:
+    """What the graphs of a run are called, by their ids, the most replayed first (UnknownKeyError:
+    no such run)."""
+    run = STORE.run(key, run_name)
+    return STORE.derived(
+        key,
+        ("titles", run_name),
+        lambda _: {
+            graph.id: graph_title(graph) for graph in graph_identities(run, run.capture_trace)
+        },
+    )
+
+
+def in_order(first: GraphAddress, second: GraphAddress) -> tuple[GraphAddress, GraphAddress]:
+    """Two graphs, the one that was captured earlier first: of one run by the order of captures, of
+    several by when these were collected."""
+    if first[:2] == second[:2]:
+        ids = [graph.id for graph in STORE.run(*first[:2]).graphs]
+        return (first, second) if ids.index(first[2]) <= ids.index(second[2]) else (second, first)
+    first_created, second_created = (
+        STORE.run(key, run_name).manifest.created for key, run_name, _ in (first, second)
+    )
+    return (first, second) if first_created <= second_created else (second, first)
 
 
 def _origins(key: str, run_name: str, graph_id: str) -> Attribution:

@@ -18,7 +18,8 @@ from graphviz_dash.ui.panels.graph_comparison import outcome
 from graphviz_dash.ui.panels.graph_details import PANEL_PX, find_in_graph, graph_details
 from graphviz_dash.ui.panels.graph_summary import graph_summary
 from graphviz_dash.ui.panels.graph_tables import FIND
-from graphviz_dash.ui.state.graphs import graph_pair, graph_union, whole
+from graphviz_dash.ui.state.graphs import GraphAddress, graph_pair, graph_union, whole
+from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import counted
 
 _FOLD: Final = "fold"
@@ -43,11 +44,9 @@ def _graph(chosen: Chosen, choice: GraphChoice) -> None:
     count = nodes_of(choice.run, choice.address[2])
     # A large graph that nobody has seen yet is prepared by the drawing, which says how far it is.
     fold = _fold()
-    ready = count < LARGE or any(
-        is_ready(choice.address, choice.earlier, order) for order in FoldBy
-    )
+    ready = count < LARGE or any(is_ready(choice.drawn, choice.against, order) for order in FoldBy)
     if not ready:
-        begin(choice.address, choice.earlier, FoldBy(fold))
+        begin(choice.drawn, choice.against, FoldBy(fold))
     with st.container(key="graph-said", gap="small"):
         drawn = _introduction(choice, count, ready=ready)
     left, right = st.columns([0.7, 0.3], gap="small")
@@ -66,21 +65,29 @@ def _introduction(choice: GraphChoice, count: int, *, ready: bool) -> int:
     if not ready:
         show(element("p", f"{counted(count, 'node')}, being prepared", "muted"))
         show(element("p", "Where they come from and what they take is shown in a moment.", "muted"))
-        earlier = choice.earlier_run
-        more = nodes_of(earlier, choice.earlier[2]) if earlier and choice.earlier else 0
-        return count + more
-    if choice.earlier is not None:
-        outcome(graph_pair(choice.address, choice.earlier))
-        return len(graph_union(choice.address, choice.earlier).whole.owner)
+        return sum(nodes_of(STORE.run(*each[:2]), each[2]) for each in choice.pair or ()) or count
+    if choice.pair is not None:
+        earlier, later = choice.pair
+        outcome(*_names(earlier, later), graph_pair(later, earlier))
+        return len(graph_union(later, earlier).whole.owner)
     graph_summary(choice.address[0], choice.run, whole(*choice.address))
     return count
+
+
+def _names(earlier: GraphAddress, later: GraphAddress) -> tuple[str, str]:
+    """Two graphs as they are told from each other: by their runs too where these differ."""
+    return (
+        (earlier[2], later[2])
+        if earlier[1] == later[1]
+        else (f"{earlier[2]} of {earlier[1]}", f"{later[2]} of {later[1]}")
+    )
 
 
 def _drawing(choice: GraphChoice, count: int, fold: str, *, ready: bool) -> int | None:
     """The graph of ``count`` nodes as it is drawn; returns the node that is selected in it."""
     return dag_view(
-        *choice.address,
-        against=choice.earlier,
+        *choice.drawn,
+        against=choice.against,
         color_by=choice.colour,
         selected=asked_node(count),
         on_select=_select,

@@ -1,0 +1,76 @@
+"""What tells the graphs of a run from each other: their names, what went in, how often they ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from graphviz_dash.analysis.arrays import column
+from graphviz_dash.analysis.origins.captured_launches import capture_windows
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.graph import CapturedGraph
+    from graphviz_dash.model.run import Run
+    from graphviz_dash.model.trace import Trace
+
+_MOST_OPS: Final = 32
+"""Operators looked at for one that takes a tensor."""
+
+
+@dataclass(frozen=True)
+class GraphIdentity:
+    """One graph that is launched by itself."""
+
+    id: str
+    """Its id in the run."""
+    name: str | None
+    """What the workload calls it; None where it does not."""
+    input_shape: tuple[int, ...] | None
+    """The shape of the first tensor that the first operator of its capture takes, which tells the
+    captures of a server for several batch sizes apart; None where the trace shows none."""
+    replays: int | None
+    """Launches seen by the recorder; None for runs that were not recorded."""
+
+
+def graph_identities(run: Run, capture: Trace | None) -> tuple[GraphIdentity, ...]:
+    """The graphs of ``run`` that are launched by themselves, the most replayed first; graphs of as
+    many replays in the order of their captures. ``capture`` is the trace of these, None to leave
+    the shapes of inputs out."""
+    graphs = [graph for graph in run.graphs if graph.parent is None]
+    counts = {each.graph: each.replays for each in run.recording.graphs} if run.recording else {}
+    identities = (
+        GraphIdentity(graph.id, graph.name, shape, counts.get(graph.id))
+        for graph in graphs
+        # A graph that is alone needs nothing to be told from others by.
+        for shape in (_input_shape(graph, capture) if len(graphs) > 1 else None,)
+    )
+    return tuple(sorted(identities, key=lambda each: -(each.replays or 0)))
+
+
+def _input_shape(graph: CapturedGraph, capture: Trace | None) -> tuple[int, ...] | None:
+    if capture is None:
+        return None
+    windows = capture_windows(graph.id, capture)
+    if graph.captured_as is not None:
+        windows = windows[graph.captured_as : graph.captured_as + 1]
+    if len(windows) != 1:
+        return None
+    ops = capture.ops
+    first, last = np.searchsorted(column(ops, "ts"), windows[0])
+    dims = ops["input_dims"].slice(int(first), int(last - first)).drop_nulls()
+    return next((shape for text in dims.head(_MOST_OPS) if (shape := _first_shape(text))), None)
+
+
+def _first_shape(dims: str) -> tuple[int, ...] | None:
+    """The first that is no scalar's of ``dims``, the operator's inputs as the trace has them."""
+    try:
+        inputs: list[Any] = msgspec.json.decode(dims, type=list[Any])
+    except msgspec.DecodeError:
+        return None
+    for shape in inputs:
+        if isinstance(shape, list) and shape and all(isinstance(size, int) for size in shape):
+            return tuple(shape)
+    return None
