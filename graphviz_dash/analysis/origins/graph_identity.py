@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,7 @@ from graphviz_dash.analysis.origins.captured_launches import capture_windows
 
 if TYPE_CHECKING:
     from graphviz_dash.model.graph import CapturedGraph
-    from graphviz_dash.model.run import Run
+    from graphviz_dash.model.recording import Recording
     from graphviz_dash.model.trace import Trace
 
 _MOST_OPS: Final = 32
@@ -35,12 +36,14 @@ class GraphIdentity:
     """Launches seen by the recorder; None for runs that were not recorded."""
 
 
-def graph_identities(run: Run, capture: Trace | None) -> tuple[GraphIdentity, ...]:
-    """The graphs of ``run`` that are launched by themselves, the most replayed first; graphs of as
-    many replays in the order of their captures. ``capture`` is the trace of these, None to leave
+def graph_identities(
+    graphs: Sequence[CapturedGraph], recording: Recording | None, capture: Trace | None
+) -> tuple[GraphIdentity, ...]:
+    """The ``graphs`` of a run that are launched by themselves, the most replayed first; graphs of
+    as many replays in the order of their captures. ``capture`` is the trace of these, None to leave
     the shapes of inputs out."""
-    graphs = [graph for graph in run.graphs if graph.parent is None]
-    counts = {each.graph: each.replays for each in run.recording.graphs} if run.recording else {}
+    graphs = [graph for graph in graphs if graph.parent is None]
+    counts = {each.graph: each.replays for each in recording.graphs} if recording else {}
     identities = (
         GraphIdentity(graph.id, graph.name, shape, counts.get(graph.id))
         for graph in graphs

@@ -39,7 +39,10 @@ def choose_other(key: str, runs: Sequence[Run], of: GraphAddress) -> GraphAddres
         titles = (
             graph_titles(key, run.name)
             if run.name == of[1]
-            else {graph.id: graph_title(graph) for graph in graph_identities(run, None)}
+            else {
+                graph.id: graph_title(graph)
+                for graph in graph_identities(run.graphs, run.recording, None)
+            }
         )
         for graph in run.graphs:
             address = (key, run.name, graph.id)

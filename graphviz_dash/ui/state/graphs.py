@@ -44,7 +44,8 @@ def graph_titles(key: str, run_name: str) -> Mapping[str, str]:
         key,
         ("titles", run_name),
         lambda _: {
-            graph.id: graph_title(graph) for graph in graph_identities(run, run.capture_trace)
+            graph.id: graph_title(graph)
+            for graph in graph_identities(run.graphs, run.recording, run.capture_trace)
         },
     )
 

@@ -15,10 +15,16 @@ def test_source_lines_hold_every_attributed_node_once() -> None:
     assert sum(line.nodes for line in lines) == sum(
         row.origin.source is not None for row in whole.table.rows
     )
-    assert [line.work_ns for line in lines] == sorted(
-        (line.work_ns for line in lines), reverse=True
-    )
+    works = [line.work_ns or 0.0 for line in lines]
+    assert works == sorted(works, reverse=True)
     (tanh,) = [line for line in lines if line.source.endswith("fork_join.py:26")]
     rows = [row for row in whole.table.rows if row.origin.source == tanh.source]
     assert tanh.work_ns == sum(row.times.median_ns or 0 for row in rows)
-    assert 0 < sum(line.share for line in lines) <= 1 + 1e-9
+    assert 0 < sum(line.share or 0.0 for line in lines) <= 1 + 1e-9
+
+
+def test_lines_that_were_not_timed_have_no_time() -> None:
+    run = load_run(Path("sample_traces/graph-update/graph"))
+    lines = source_lines(whole_graph(run, "graph-1"))
+    assert lines
+    assert {(line.work_ns, line.share) for line in lines} == {(None, None)}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.charts.dag.node_note import node_note
+from graphviz_dash.analysis.nodes.node_table import NOT_SEEN, NodeOrigin, NodeRow
+from graphviz_dash.analysis.trace.kernel_categories import Category
+from graphviz_dash.charts.dag.node_note import module_tail, node_lines, node_note
 from graphviz_dash.model.graph import (
     BatchMemOpParams,
     ConditionalParams,
@@ -12,6 +14,7 @@ from graphviz_dash.model.graph import (
     EventParams,
     GraphNode,
     HostParams,
+    KernelParams,
     MemAllocParams,
     MemcpyParams,
     MemFreeParams,
@@ -48,3 +51,32 @@ from graphviz_dash.model.graph import (
 )
 def test_in_a_few_words(kind: NodeKind, params: Params | None, note: str) -> None:
     assert node_note(GraphNode(0, kind, params)) == note
+
+
+@pytest.mark.parametrize(
+    ("op", "module", "above", "lines"),
+    [
+        ("aten::addmm", "Net.layers.0.mlp", "", ("addmm", "sgemm")),
+        ("vllm::attention", None, "", ("vllm::attention", "sgemm")),
+        (None, "Net.layers.0.mlp", "Net.layers.0", ("mlp", "sgemm")),
+        # What the box around it says already.
+        (None, "Net.layers.0.mlp", "Net.layers.0.mlp", ("sgemm", "Kernel")),
+        (None, None, "", ("sgemm", "Kernel")),
+        ("sgemm", None, "", ("sgemm", "Kernel")),
+    ],
+)
+def test_the_operator_or_module_comes_before_the_kernel(
+    op: str | None, module: str | None, above: str, lines: tuple[str, str]
+) -> None:
+    kernel = KernelParams("k", "void ns::sgemm<float>(int)", (1, 1, 1), (1, 1, 1), 0)
+    row = NodeRow(
+        GraphNode(0, NodeKind.KERNEL, kernel),
+        Category.GEMM,
+        NodeOrigin("capture order", 1.0, op=op, module=module),
+        NOT_SEEN,
+    )
+    assert node_lines(row, above) == lines
+
+
+def test_a_module_goes_without_the_class_that_all_share() -> None:
+    assert [module_tail(each) for each in ("Net.layers.0", "Net", None)] == ["layers.0", "Net", ""]

@@ -140,8 +140,8 @@ def test_names_are_text_and_bounded() -> None:
     view = dag_view(folded(whole), ColourBy.CATEGORY, RATIO)
     name = view.names[view.boxes[0].name]
     assert name.startswith("<img")
-    assert "\x1b" not in view.boxes[0].label + name
-    assert len(view.boxes[0].label) <= 44
+    assert "\x1b" not in view.boxes[0].note + name
+    assert len(view.boxes[0].note) <= 44
     assert len(name) <= 160
 
 
@@ -312,7 +312,8 @@ def test_another_block_of_a_repeat_in_parts_is_unfolded_alike() -> None:
     view = dag_view(graph, ColourBy.CATEGORY, RATIO)
     other = dag_view(graph, ColourBy.CATEGORY, RATIO, view.expanded, shown={"g.0": 130})
     check(other)
-    assert [box.label for box in other.boxes[1:]] == ["layers.130", "k0", "k1", "k2", "k3"]
+    assert [box.label for box in other.boxes[1:]] == ["layers.130", "op", "op", "op", "op"]
+    assert [box.note for box in other.boxes[2:]] == ["k0", "k1", "k2", "k3"]
     assert [box.node for box in other.boxes[2:]] == list(range(520, 524))
 
 
@@ -333,7 +334,8 @@ def test_a_long_line_is_one_layer_shown_for_all() -> None:
     assert view.boxes[0].label == "Net.layers.0-2499"
     assert (view.boxes[0].open, view.boxes[0].repeats) == (True, 2_500)
     # What the title around it says is not said again inside.
-    assert [box.label for box in view.boxes[1:]] == ["layers.0", "k0", "k1", "k2", "k3"]
+    assert [box.label for box in view.boxes[1:]] == ["layers.0", "op", "op", "op", "op"]
+    assert [box.note for box in view.boxes[2:]] == ["k0", "k1", "k2", "k3"]
     every = dag_view(folded(WholeGraph.of(made)), ColourBy.CATEGORY, RATIO, shown={"g.0": ALL})
     check(every)
     assert every.boxes[1].label == "layers.0-49"

@@ -16,13 +16,17 @@ def test_what_differs_and_what_the_driver_answered_are_told(roots: Path) -> None
     shutil.copytree(SAMPLES / "graph-update", roots / "update")
     page = shown("graph", experiment="update", graph="graph-5", against="graph:graph-8")
     told = markup(page)
-    assert "1 node added, 1 moved; 5 edges added, 4 removed." in told
-    assert "refused, ERROR_TOPOLOGY_CHANGED: 38 nodes instead of 37" in told
+    assert "1 node removed, 1 moved; 4 edges added, 5 removed." in told
+    assert "refused, ERROR_TOPOLOGY_CHANGED: 37 nodes instead of 38" in told
     assert "<b>The driver:</b> refused, ERROR_TOPOLOGY_CHANGED; the call takes" in told
     assert "as predicted" not in told
+    assert "From graph-5, captured earlier, to graph-8" in told
     tables = [table.value for table in page.dataframe]
     changes = next(table for table in tables if "What differs" in table)
-    assert list(changes["Change"]) == ["moved", "added"]
+    assert list(changes["Change"]) == ["moved", "removed"]
+    # Whichever of the two is on the page, the earlier one is that which was captured before.
+    other = shown("graph", experiment="update", graph="graph-8", against="graph:graph-5")
+    assert "From graph-5, captured earlier, to graph-8" in markup(other)
 
 
 def test_without_another_graph_its_life_is_told(roots: Path) -> None:
