@@ -43,7 +43,7 @@ _FRAMES = """async canvas => {
     const bounds = canvas.getBoundingClientRect();
     canvas.dispatchEvent(new WheelEvent('wheel', {
       deltaY: i % 40 < 20 ? -40 : 40, clientX: bounds.left + 300, clientY: bounds.top + 200,
-      cancelable: true,
+      ctrlKey: true, cancelable: true,
     }));
     await new Promise(requestAnimationFrame);
     const now = performance.now();

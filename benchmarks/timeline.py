@@ -268,7 +268,8 @@ async (canvas, { x, y, count, delta }) => {
   for (let i = 0; i < count; i++) {
     last = performance.now();
     canvas.dispatchEvent(new WheelEvent("wheel", {
-      clientX: box.left + x, clientY: box.top + y, deltaY: delta, bubbles: true, cancelable: true,
+      clientX: box.left + x, clientY: box.top + y, deltaY: delta, ctrlKey: true,
+      bubbles: true, cancelable: true,
     }));
     const now = await new Promise(requestAnimationFrame);
     deltas.push(now - before);

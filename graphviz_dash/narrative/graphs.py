@@ -27,12 +27,12 @@ def graph_title(graph: GraphIdentity) -> str:
 def uncompared_sentence(diff: GraphDiff) -> str:
     """What a difference of graphs does not look at."""
     nodes = (*diff.a.nodes, *diff.b.nodes)
-    kept = (
-        "of addresses only in which allocations they lie, which is not compared"
-        if any(node.operands is not None for node in nodes)
-        else "nor addresses"
-    )
-    return f"Bundles do not hold the values of kernel arguments, {kept}."
+    if any(node.operands is not None for node in nodes):
+        return (
+            "Not compared: the values of kernel arguments, which bundles do not hold, and "
+            "addresses, of which they hold only the allocations that nodes reach."
+        )
+    return "Not compared: the values of kernel arguments, addresses included; no bundle holds them."
 
 
 def diff_sentence(diff: GraphDiff) -> str:

@@ -11,7 +11,7 @@ from graphviz_dash.analysis.fold.tree import FoldKind, Group, Leaf
 from graphviz_dash.charts.dag.colours import NodeColours
 from graphviz_dash.charts.dag.folded import FoldedGraph
 from graphviz_dash.charts.dag.layout import ALL, Placed, Shown
-from graphviz_dash.charts.dag.node_note import node_lines, work_name
+from graphviz_dash.charts.dag.node_note import ATEN, node_lines, work_name
 from graphviz_dash.errors import printable
 from graphviz_dash.narrative.graphs import node_changes
 from graphviz_dash.units import counted, format_ns
@@ -109,7 +109,7 @@ def box_of(
             colour=colours.of_leaf(first), strip=[], repeats=0, name=whole, body=False,
             where=printable(spoken), block=-1, differ=0, **state,
         )  # fmt: skip
-    title = printable(_inner_title(item.title, above))
+    title = printable(_inner_title(item.title, above)).removeprefix(ATEN)
     repeated = item.kind is FoldKind.REPEAT
     block = blocks.get(item.id, 0) if repeated and placed.open else ALL
     return Box(

@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 from graphviz_dash.analysis.fold.tree import Fold, FoldKind, Group, Leaf
 
 BOX_WIDTH: Final = 190.0
-LEAF_HEIGHT: Final = 36.0
-GROUP_HEIGHT: Final = 50.0
+LEAF_HEIGHT: Final = 40.0
+GROUP_HEIGHT: Final = 56.0
 HEADER: Final = 24.0
 PAD: Final = 10.0
 GAP: Final = 16.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
@@ -19,6 +21,9 @@ from graphviz_dash.model.graph import (
 )
 from graphviz_dash.units import format_bytes
 
+ATEN: Final = "aten::"
+"""The namespace that needs no saying."""
+
 
 def node_lines(row: NodeRow, above: str = "") -> tuple[str, str]:
     """What a node is called, and what else tells it from others: its operator or, where none is
@@ -35,7 +40,7 @@ def node_lines(row: NodeRow, above: str = "") -> tuple[str, str]:
 def operator_name(row: NodeRow) -> str:
     """The node's operator as PyTorch's users write it, its namespace only where that is another
     one than aten; empty where no operator is known."""
-    return (row.origin.op or "").removeprefix("aten::")
+    return (row.origin.op or "").removeprefix(ATEN)
 
 
 def module_tail(module: str | None) -> str:

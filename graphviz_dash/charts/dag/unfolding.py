@@ -24,15 +24,18 @@ MOST_BOXES: Final = 200
 """Boxes of a view, unfolded groups included."""
 
 _READABLE: Final = 0.6
-"""Zoom at which labels are read with ease: groups are unfolded without being asked while the whole
-still fits the canvas at this zoom."""
+"""Zoom at which boxes have room for two lines of text: groups are unfolded without being asked
+while the whole still fits the canvas at this zoom."""
 
 _SMALL: Final = 120
-"""A graph of at most so many nodes is unfolded whole, if that can be read at all."""
+"""A graph of at most so many nodes is unfolded whole, if the names in it can be read."""
 
 _LEAST_READABLE: Final = 0.45
-_CANVAS_WIDTH: Final = 800.0
-"""Width of the canvas, in pixels, that readability is judged for."""
+"""Zoom at which boxes have room for one line of nine pixels."""
+
+
+USUAL_WIDTH: Final = 800.0
+"""Width of a canvas in pixels, where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ def unfolding(
     focus: int | None,
     first: str | None,
     shown: Shown,
+    width: float,
 ) -> Unfolding:
     """The groups that a view has open; what is asked of it: :func:`view.dag_view`."""
     blocks = {ident: block for ident, block in shown.items() if ident in graph.groups}
@@ -64,7 +68,7 @@ def unfolding(
     if first in graph.groups:
         must |= _to_be_seen(graph, graph.groups[first].first, blocks, first) | {first}
     wanted = (
-        _automatic(graph.root, ratio)
+        _automatic(graph.root, ratio, width)
         if expanded is None
         else mirrored(graph.groups, set(expanded) & set(graph.groups), blocks)
     )
@@ -72,7 +76,7 @@ def unfolding(
     return Unfolding(frozenset(kept), blocks, full)
 
 
-def _automatic(root: Group, ratio: float) -> set[str]:
+def _automatic(root: Group, ratio: float, canvas: float) -> set[str]:
     """Groups to unfold without being asked: from the outside in, while all of it can be read."""
     order = [root.id]
     queue = deque((child, root) for child in root.children)
@@ -88,24 +92,24 @@ def _automatic(root: Group, ratio: float) -> set[str]:
             queue.extend((child, group) for child in shown_children(group, {}))
     if root.count <= _SMALL:
         everything = set(groups(root))
-        if _zoom(root, everything, ratio) >= _LEAST_READABLE:
+        if _zoom(root, everything, ratio, canvas) >= _LEAST_READABLE:
             return everything
     # The more is open the smaller it gets, so the last one that can still be read is found by
     # halving.
     low, high = 1, len(order)
     while low < high:
         middle = (low + high + 1) // 2
-        if _zoom(root, set(order[:middle]), ratio) >= _READABLE:
+        if _zoom(root, set(order[:middle]), ratio, canvas) >= _READABLE:
             low = middle
         else:
             high = middle - 1
     return set(order[:low])
 
 
-def _zoom(root: Group, opened: set[str], ratio: float) -> float:
+def _zoom(root: Group, opened: set[str], ratio: float, canvas: float) -> float:
     """The zoom at which the whole fits the canvas."""
     placed = lay_out(root, frozenset(opened), ratio, {})
-    return min(_CANVAS_WIDTH / placed.width, _CANVAS_WIDTH / ratio / placed.height)
+    return min(canvas / placed.width, canvas / ratio / placed.height)
 
 
 def _to_be_seen(

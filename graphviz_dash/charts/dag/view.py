@@ -16,7 +16,7 @@ from graphviz_dash.charts.dag.colours import ColourBy, LegendEntry
 from graphviz_dash.charts.dag.folded import FoldedGraph
 from graphviz_dash.charts.dag.layout import Placed, Shown, lay_out
 from graphviz_dash.charts.dag.links import Link, links
-from graphviz_dash.charts.dag.unfolding import unfolding
+from graphviz_dash.charts.dag.unfolding import USUAL_WIDTH, unfolding
 from graphviz_dash.errors import printable
 
 
@@ -62,6 +62,7 @@ def dag_view(
     focus: int | None = None,
     first: str | None = None,
     shown: Shown | None = None,
+    width: float = USUAL_WIDTH,
 ) -> DagView:
     """The view of ``graph``.
 
@@ -73,8 +74,9 @@ def dag_view(
         first: the id of a group that is unfolded before the others, which fold if they must.
         shown: the number of the block that a repeat shows for all, by its id, or ALL; the first
             unless told. What is unfolded in another block is unfolded in that one.
+        width: of the canvas, in pixels: as much is unfolded as can be read on it.
     """
-    opened = unfolding(graph, ratio, expanded, focus, first, shown or {})
+    opened = unfolding(graph, ratio, expanded, focus, first, shown or {}, width)
     blocks = opened.blocks
     placed = lay_out(graph.root, opened.ids, ratio, blocks)
     colours = graph.colours(colour_by)

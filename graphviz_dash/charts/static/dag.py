@@ -107,19 +107,21 @@ def _box(box: Box, view: DagView, shades: list[Shade]) -> str:
     if box.critical and not box.open:
         bar += rectangle(x + width - 4, y + 3, 4, height - 6, colour(CRITICAL))
     badge = f" × {box.repeats}" if box.repeats else ""
-    room = width - 26 - 6.4 * len(box.time)
+    told = 6.4 * len(box.time) + 8
+    # The head of an unfolded group is one line, a folded box two: its name, and its time below.
+    room = width - 20 - (told if box.open else 0)
     clip = f'<svg x="{x + 11}" y="{y}" width="{max(room, 1):g}" height="24">'
     label = words(0, 16, box.label + badge, "box strong" if box.node < 0 else "box")
-    parts = [
-        f"{clip}{label}</svg>",
-        words(x + width - 9, y + 16, box.time, "tiny num", "end") if box.time else "",
-    ]
+    parts = [f"{clip}{label}</svg>"]
+    if box.time:
+        at = y + (16 if box.open else 32)
+        parts.append(words(x + width - 9, at, box.time, "tiny num", "end"))
     if not box.open:
-        parts.append(words(x + 11, y + 30, fitted(box.note, width - 22, 10.5), "tiny"))
+        parts.append(words(x + 11, y + 32, fitted(box.note, width - 20 - told, 10.5), "tiny"))
     step = (width - 24) / max(1, len(box.strip))
     edges = [x + 12 + step * index for index in range(len(box.strip) + 1)]
     for index, (begin, end) in zip(box.strip, pairwise(edges), strict=True):
         wide = max(end - begin - (1 if step > 4 else 0), 0.5)
-        parts.append(rectangle(begin, y + height - 14, wide, 7, colour(shades[index])))
+        parts.append(rectangle(begin, y + height - 13, wide, 7, colour(shades[index])))
     tip = f"<title>{text(whole)}</title>"
     return f"<g>{tip}{stack}{under}{over}{bar}{''.join(parts)}</g>"

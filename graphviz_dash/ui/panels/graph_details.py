@@ -33,7 +33,7 @@ from graphviz_dash.ui.state.graphs import (
 from graphviz_dash.ui.state.results import node_replays
 
 PANEL_PX: Final = 640
-"""Height of the drawing and of the panel beside it."""
+"""Height of the panel beside the drawing, until style.css makes both as tall as the window."""
 
 
 def graph_details(

@@ -97,7 +97,6 @@ def _drawing(choice: GraphChoice, count: int, fold: str, *, ready: bool) -> int 
         on_fold=_refold,
         ready=ready,
         key=f"dag-{choice.identity}",
-        height=PANEL_PX,
     )
 
 

@@ -340,3 +340,14 @@ def test_a_long_line_is_one_layer_shown_for_all() -> None:
     check(every)
     assert every.boxes[1].label == "layers.0-49"
     assert 20 < len(every.boxes) < 80
+
+
+@pytest.mark.parametrize("name", ["mlp-train", "transformer-train", "decode", "fork-join"])
+@pytest.mark.parametrize("width", [450.0, 800.0, 1300.0])
+def test_as_much_is_unfolded_as_can_be_read_on_the_canvas(name: str, width: float) -> None:
+    graph = folded(WholeGraph.of(recorded(name)))
+    view = dag_view(graph, ColourBy.CATEGORY, RATIO, width=width)
+    check(view)
+    assert min(width / view.width, width / RATIO / view.height) >= 0.45
+    wider = dag_view(graph, ColourBy.CATEGORY, RATIO, width=2 * width)
+    assert len(wider.boxes) >= len(view.boxes)

@@ -111,7 +111,13 @@ def test_wheel_zooms_at_the_pointer_and_drag_pans(site: str, page: Page) -> None
     x, y = _centre(canvas, kernel)
     canvas.hover(position={"x": x, "y": y})
     begin, stop = _window(canvas)
+    # Without Ctrl the wheel is the page's until there was a click into the drawing.
+    page.mouse.wheel(0, -400)
+    expect(page.locator(".timeline .wheel")).to_be_visible()
+    assert _window(canvas) == (begin, stop)
+    page.keyboard.down("Control")
     _settle(canvas, lambda: page.mouse.wheel(0, -400))
+    page.keyboard.up("Control")
     near, far = _window(canvas)
     assert far - near < (stop - begin) / 2
     assert _centre(canvas, kernel)[0] == pytest.approx(x, abs=2.6)  # a pixel, enlarged

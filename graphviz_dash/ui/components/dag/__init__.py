@@ -40,6 +40,7 @@ _HTML: Final = """
   </div>
   <div class="stage">
     <canvas tabindex="0" role="application" aria-label="Graph, loading"></canvas>
+    <p class="wheel" aria-hidden="true" hidden></p>
     <div class="tooltip" role="tooltip" hidden></div>
     <p class="problem" role="alert" hidden></p>
     <div class="waiting" role="status" hidden></div>
@@ -69,7 +70,6 @@ def dag_view(
     on_fold: Callable[[str], None] | None = None,
     ready: bool = True,
     key: str = "dag",
-    height: int = 640,
 ) -> int | None:
     """Shows a captured graph and returns the index of the selected node.
 
@@ -91,7 +91,7 @@ def dag_view(
         on_fold: called with what the reader chooses.
         ready: whether the graph is prepared already; if not, the component prepares it, tells how
             far it is, and has the script run once more when it is done.
-        key, height: of the widget, the height in pixels.
+        key: of the widget.
     """
     state = _component()(
         data={
@@ -104,7 +104,6 @@ def dag_view(
             "find": find,
             "fold": fold,
             "ready": ready,
-            "height": height,
             "palette": _palette(),
         },
         key=key,

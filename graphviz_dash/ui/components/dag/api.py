@@ -20,6 +20,7 @@ from graphviz_dash.charts.dag.edges import EdgeList, edges_between
 from graphviz_dash.charts.dag.folded import FoldedGraph
 from graphviz_dash.charts.dag.layout import ALL
 from graphviz_dash.charts.dag.repeat_card import RepeatCard, repeat_card
+from graphviz_dash.charts.dag.unfolding import USUAL_WIDTH
 from graphviz_dash.charts.dag.view import DagView, dag_view, search
 from graphviz_dash.charts.static.dag import view_file
 from graphviz_dash.progress import CancelledError
@@ -46,6 +47,7 @@ _MAX_SEARCH: Final = 200
 _MOST_HITS: Final = 500
 _WITHOUT_TIMES: Final = (ColourBy.CATEGORY, ColourBy.KIND, ColourBy.MODULE, ColourBy.PHASE)
 _RATIO: Final = (0.1, 20.0)
+_WIDTH: Final = (50, 20_000)
 
 
 class Hits(msgspec.Struct, frozen=True):
@@ -107,6 +109,7 @@ def _view(request: Request) -> DagView:
         int(focus) if focus else None,
         _group(request, "first"),
         _shown(request),
+        _width(request),
     )
 
 
@@ -206,6 +209,11 @@ def _ratio(request: Request) -> float:
     if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,6})?", text) or not least <= float(text) <= most:
         raise BadParameterError(f"ratio: {text[:40]!r}, expected a number from {least} to {most}")
     return float(text)
+
+
+def _width(request: Request) -> float:
+    """The width of the canvas; the usual one where none is given."""
+    return integer(request, "width", *_WIDTH) if "width" in request.query_params else USUAL_WIDTH
 
 
 def _expanded(request: Request) -> list[str] | None:

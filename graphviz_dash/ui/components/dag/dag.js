@@ -5,6 +5,7 @@ import { counted } from "../shared/numbers.js";
 import { ask, isAbort, messageOf } from "../shared/server.js";
 import { mount } from "../shared/mount.js";
 import { NO_PALETTE, readTheme } from "../shared/theme.js";
+import { WheelGate } from "../wheel.js";
 import { drawDag, keepFrame } from "./draw.js";
 import { EdgeCard } from "./edge_card.js";
 import { Finder } from "./finder.js";
@@ -17,6 +18,8 @@ import {
   isInView,
   linkAt,
   mapFrame,
+  opening,
+  READABLE,
   zoomedAt,
 } from "./geometry.js";
 import { listen } from "./input.js";
@@ -44,7 +47,6 @@ import { Waiting } from "./waiting.js";
  * @property {string} find what is searched for
  * @property {string} fold what the fold begins with
  * @property {boolean} ready whether the graph is prepared
- * @property {number} height in pixels
  * @property {Palette} palette
  */
 
@@ -69,8 +71,7 @@ const SLOW_FRAME_MS = 18.5;
 const BY_MODULE = "module";
 const BY_ORDER = "order";
 
-/** Zoom below which a box that is to be read is shown closer, and how close. */
-const READABLE = 0.7;
+/** How close a box is shown that is to be read and was not. */
 const READING = 0.8;
 
 export class Dag {
@@ -145,6 +146,8 @@ export class Dag {
   lastFrame = 0;
   painted = 0;
   rest = 0;
+  /** Whether all is to be shown anew once the canvas has another size. */
+  refits = false;
 
   /** @param {HTMLElement | ShadowRoot} root */
   constructor(root) {
@@ -155,6 +158,7 @@ export class Dag {
     this.problem = find(root, ".problem", HTMLElement);
     this.state = find(root, ".state", HTMLElement);
     this.live = find(root, ".live", HTMLElement);
+    this.wheel = new WheelGate(this.canvas, find(root, ".wheel", HTMLElement), "graph");
     this.legend = find(root, ".legend", HTMLElement);
     this.ctx = contextOf(this.canvas);
     this.theme = readTheme(this.host, this.palette);
@@ -178,6 +182,7 @@ export class Dag {
       button("−", "Zoom out (-)", () => this.zoomBy(1 / 1.3)),
       button("+", "Zoom in (+)", () => this.zoomBy(1.3)),
       button("Fit", "Fit the graph (F)", () => this.fit()),
+      button("Full screen", "Full screen (X)", () => this.fill()),
       button("Fold", "Fold as at the start", () => this.load({ fresh: true, fit: true })),
       this.byModule,
       saveMenu(this),
@@ -194,7 +199,6 @@ export class Dag {
     this.palette = data.palette;
     this.theme = readTheme(this.host, this.palette);
     this.host.style.setProperty("--dag-critical", this.theme.critical);
-    this.host.style.height = `${data.height}px`;
     this.resize();
     const recoloured = data.colour !== this.colour;
     const refolded = data.fold !== this.fold;
@@ -273,6 +277,7 @@ export class Dag {
       colour: this.colour,
       ratio: ratio.toFixed(3),
     });
+    if (this.width) query.set("width", String(Math.round(this.width)));
     if (expanded) query.set("expanded", expanded.join(","));
     const pairs = Object.entries(shown ?? {}).map(([id, block]) => `${id}:${block}`);
     if (pairs.length) query.set("shown", pairs.join(","));
@@ -367,7 +372,7 @@ export class Dag {
       this.y += (before.y - after.y) * this.zoom;
       if (!isCalm()) this.startTween(old, before, after);
     }
-    if (fit) this.fit(false);
+    if (fit) this.open();
     const wanted = isNode(focus) ? this.byId.get(`n${focus}`) : undefined;
     if (wanted) this.reveal(wanted);
     if (this.focus && !this.byId.has(this.focus)) this.focus = null;
@@ -438,14 +443,30 @@ export class Dag {
     this.canvas.width = Math.round(width * dpr);
     this.canvas.height = Math.round(height * dpr);
     this.whole = this.layer = this.mapPicture = null;
-    if (first && this.view) this.fit(false);
+    if (this.view && (first || this.refits)) this.open();
+    this.refits = false;
     this.paint();
   }
 
-  fit(draw = true) {
+  /** Shows all, or as much of it from its beginning on as can be read. */
+  open() {
+    if (this.view && this.width) Object.assign(this, opening(this.view, this));
+  }
+
+  fit() {
     if (!this.view || !this.width) return;
     Object.assign(this, fitted(this.view, this));
-    if (draw) this.draw();
+    this.draw();
+  }
+
+  /** Gives the drawing and the card beside it the whole screen, or takes it back. */
+  async fill() {
+    this.refits = true;
+    if (document.fullscreenElement) return document.exitFullscreen();
+    const { host } = /** @type {ShadowRoot} */ (this.host.getRootNode());
+    const row = host?.closest('[data-testid="stHorizontalBlock"]');
+    await (row ?? this.host).requestFullscreen();
+    this.canvas.focus({ preventScroll: true });
   }
 
   /**

@@ -7,7 +7,7 @@ import { contextOf } from "../shared/elements.js";
 import { alpha, fitText } from "../shared/theme.js";
 import { mapFrame } from "./geometry.js";
 import { makePaths, traceLink } from "./paths.js";
-import { drawHead, drawText, ground, legible, NOTES_FROM } from "./text.js";
+import { drawHead, drawText, ground, legible, NOTES_FROM, SIZES } from "./text.js";
 
 /** @import { Dag } from "./dag.js" */
 /** @import { Paths } from "./paths.js" */
@@ -246,7 +246,7 @@ function drawLinks(dag, ctx, paths) {
       drawMarkedLink(dag, ctx, link, pointed);
     }
     if (link.text && zoom >= NOTES_FROM) {
-      ctx.font = `${legible(zoom, 10, 7)}px ${theme.font}`;
+      ctx.font = `${legible(zoom, SIZES.link)}px ${theme.font}`;
       ctx.fillStyle = theme.muted;
       ctx.textAlign = "left";
       ctx.textBaseline = "middle";
@@ -286,7 +286,7 @@ function drawTween(dag) {
   const share = 1 - (1 - done) ** 3;
   const scale = dpr * dag.zoom;
   ctx.setTransform(scale, 0, 0, scale, dag.x * dpr, dag.y * dpr);
-  ctx.font = `500 ${legible(dag.zoom, 11.5, 8)}px ${theme.font}`;
+  ctx.font = `500 ${legible(dag.zoom, SIZES.name)}px ${theme.font}`;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   for (const box of view.boxes) {

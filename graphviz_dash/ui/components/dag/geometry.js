@@ -16,6 +16,9 @@ import { clamp } from "../shared/numbers.js";
 /** Height of an unfolded group's head, the part of it that is clicked. */
 export const HEAD = 26;
 
+/** Zoom from which on a box has room for a line of text of the least size. */
+export const READABLE = 0.45;
+
 const FIT_MARGIN = 14;
 const MOST_FIT_ZOOM = 1.15;
 const LEAST_ZOOM = 0.05;
@@ -40,6 +43,19 @@ export function fitted(graph, screen) {
     x: (screen.width - graph.width * zoom) / 2,
     y: Math.max(FIT_MARGIN, (screen.height - graph.height * zoom) / 2),
   };
+}
+
+/**
+ * The camera of a first view: all of a graph where that can be read, else its beginning.
+ * @param {Size} graph
+ * @param {Size} screen
+ * @returns {Camera}
+ */
+export function opening(graph, screen) {
+  const all = fitted(graph, screen);
+  if (all.zoom >= READABLE) return all;
+  const spare = screen.width - graph.width * READABLE;
+  return { zoom: READABLE, x: Math.max(FIT_MARGIN, spare / 2), y: FIT_MARGIN };
 }
 
 /**

@@ -28,6 +28,7 @@ const KEYS = {
   "]": (dag) => dag.repeat.step(1),
   e: (dag) => dag.edges.next(),
   m: (dag) => dag.foldByModule(),
+  x: (dag) => dag.fill(),
 };
 
 /**
@@ -106,6 +107,7 @@ function listenToPointer(dag, signal) {
  */
 function listenToWheel(dag, signal) {
   dag.canvas.addEventListener("wheel", (event) => {
+    if (!dag.wheel.takes(event)) return;
     event.preventDefault();
     const { x, y } = pointOf(dag.canvas, event);
     dag.zoomBy(wheelFactor(event), x, y);

@@ -90,7 +90,7 @@ function addBox(paths, box, dim) {
  */
 function addStrip(paths, box, dim) {
   const step = (box.width - 24) / box.strip.length;
-  const y = box.y + box.height - 14;
+  const y = box.y + box.height - 13;
   for (const { colour, from, to } of stripStretches(box.strip, step)) {
     const key = `${colour}/${dim}`;
     let strip = paths.strips.get(key);

@@ -8,20 +8,24 @@ import { HEAD } from "./geometry.js";
 /** @import { Dag } from "./dag.js" */
 /** @import { Box } from "./wire.js" */
 
-// Below this a box has room for its name or its time: the name.
-const TIMES_FROM = 0.44;
+/** Zoom from which on a box has room for two lines. */
 export const NOTES_FROM = 0.6;
 
+/** Sizes of the texts at full zoom, in pixels. */
+export const SIZES = { name: 11.5, time: 11, note: 10.5, head: 12, block: 11, link: 10 };
+
+/** What no text falls below, in pixels of the screen, as long as its box has room for that. */
+const LEAST_PX = 9;
+const MOST_GROWTH = 2.4;
+
 /**
- * The size of a text that has `size` at full zoom and is not to fall below `least` pixels of the
- * screen, where a box of this zoom has room for it.
+ * The size in the graph of a text that has `size` at full zoom.
  * @param {number} zoom
  * @param {number} size
- * @param {number} least
- * @param {number} [most] times `size`
  */
-export function legible(zoom, size, least, most = 1.8) {
-  return Math.round(Math.min(most * size, Math.max(size, least / zoom)) * 2) / 2;
+export function legible(zoom, size) {
+  const wanted = Math.max(size, Math.ceil((2 * LEAST_PX) / zoom) / 2);
+  return Math.min(MOST_GROWTH * size, wanted);
 }
 
 /**
@@ -53,14 +57,14 @@ export function drawHead(dag, ctx, box) {
   drawChevron(ctx, box.x + 13, y, true, theme.muted);
   let room = box.width - 36;
   if (box.repeats) room -= drawBlock(dag, ctx, box, y, room);
-  ctx.font = `600 ${legible(zoom, 12, 8.5)}px ${theme.font}`;
+  ctx.font = `600 ${legible(zoom, SIZES.head)}px ${theme.font}`;
   const name = fitText(ctx, box.label, room);
   const left = room - textWidth(ctx, name) - 14;
   ctx.textAlign = "left";
   clearUnder(ctx, theme, box.x + 22, y, textWidth(ctx, name));
   ctx.fillStyle = theme.text;
   ctx.fillText(name, box.x + 22, y);
-  ctx.font = `${legible(zoom, 11, 7.5)}px ${theme.mono}`;
+  ctx.font = `${legible(zoom, SIZES.time)}px ${theme.mono}`;
   ctx.textAlign = "right";
   const count = box.note.split(" · ")[0];
   const facts = [box.note, count, ""].map((text) => [text, box.time].filter(Boolean).join(" · "));
@@ -97,7 +101,7 @@ function drawBlock(dag, ctx, box, y, most) {
   const { theme } = dag;
   const count = formatCount(box.repeats);
   const text = box.block < 0 ? `× ${count}` : `${formatCount(box.block + 1)} of ${count}`;
-  ctx.font = `600 ${legible(dag.zoom, 11, 8)}px ${theme.font}`;
+  ctx.font = `600 ${legible(dag.zoom, SIZES.block)}px ${theme.font}`;
   const arrows = box.block < 0 ? 0 : 18;
   const room = textWidth(ctx, text) + 2 * arrows + 8;
   if (room > most * 0.6) return 0;
@@ -134,7 +138,7 @@ function drawArrow(ctx, x, y, by, stroke) {
 }
 
 /**
- * The text of a folded box: its name and time, and below them what it is.
+ * The text of a folded box: its name, and below it, where there is room, what it is and its time.
  * @param {Dag} dag
  * @param {CanvasRenderingContext2D} ctx
  * @param {Box} box
@@ -143,28 +147,40 @@ export function drawText(dag, ctx, box) {
   const { theme, zoom } = dag;
   const group = box.node < 0;
   const x = box.x + (group ? 24 : 11);
+  const edge = box.x + box.width - 9;
   const alone = zoom < NOTES_FROM;
   // The only line of a box is in its middle: in a group's, above the strip.
-  const first = box.y + (alone ? (group ? 17 : box.height / 2) : group ? 14 : 12);
+  const first = box.y + (alone ? (group ? 19 : box.height / 2) : group ? 15 : 13);
   ctx.textBaseline = "middle";
   if (group) drawChevron(ctx, box.x + 14, first, false, theme.muted);
-  ctx.textAlign = "right";
-  ctx.font = `${legible(zoom, 11, 7.5)}px ${theme.mono}`;
-  ctx.fillStyle = theme.muted;
-  const edge = box.x + box.width - 9;
-  const time = zoom < TIMES_FROM ? "" : box.time;
-  ctx.fillText(time, edge, first);
-  const used = time ? textWidth(ctx, time) + 8 : 0;
   ctx.textAlign = "left";
-  ctx.font = `${group ? 600 : 500} ${legible(zoom, 11.5, 8, 2.4)}px ${theme.font}`;
+  ctx.font = `${group ? 600 : 500} ${legible(zoom, SIZES.name)}px ${theme.font}`;
   ctx.fillStyle = theme.text;
   const badge = box.repeats ? ` × ${formatCount(box.repeats)}` : "";
-  const room = edge - x - used - (badge ? textWidth(ctx, badge) : 0);
+  const room = edge - x - (badge ? textWidth(ctx, badge) : 0);
   ctx.fillText(fitText(ctx, box.label, room) + badge, x, first);
   if (!alone) drawNote(dag, ctx, box, x, edge);
 }
 
 /**
+ * A box's time, up to `edge`; returns the width used.
+ * @param {Dag} dag
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Box} box
+ * @param {number} edge
+ * @param {number} y
+ */
+function drawTime(dag, ctx, box, edge, y) {
+  if (!box.time) return 0;
+  ctx.textAlign = "right";
+  ctx.font = `${legible(dag.zoom, SIZES.time)}px ${dag.theme.mono}`;
+  ctx.fillStyle = dag.theme.muted;
+  ctx.fillText(box.time, edge, y);
+  return textWidth(ctx, box.time) + 8;
+}
+
+/**
+ * The second line of a box.
  * @param {Dag} dag
  * @param {CanvasRenderingContext2D} ctx
  * @param {Box} box
@@ -173,17 +189,19 @@ export function drawText(dag, ctx, box) {
  */
 function drawNote(dag, ctx, box, x, edge) {
   const { theme } = dag;
-  ctx.font = `${legible(dag.zoom, 10.5, 7)}px ${theme.font}`;
-  ctx.fillStyle = theme.muted;
-  if (box.node >= 0) return ctx.fillText(fitText(ctx, box.note, box.width - 22), x, box.y + 26);
-  const hits = dag.finder.hitsIn(box);
+  const group = box.node < 0;
+  const y = box.y + (group ? 32 : 29);
+  const right = edge - drawTime(dag, ctx, box, edge, y);
+  ctx.font = `${legible(dag.zoom, SIZES.note)}px ${theme.font}`;
+  const hits = group ? dag.finder.hitsIn(box) : 0;
   const count = hits ? `${hits} found` : "";
-  const used = count ? textWidth(ctx, count) + 8 : 0;
-  const note = box.differ ? `${box.note}, ${box.differ} differ` : box.note;
-  ctx.fillText(fitText(ctx, note, edge - x - used), x, box.y + 27);
   ctx.textAlign = "right";
   ctx.fillStyle = theme.primary;
-  ctx.fillText(count, edge, box.y + 27);
+  ctx.fillText(count, right, y);
+  const note = box.differ ? `${box.note}, ${box.differ} differ` : box.note;
+  ctx.textAlign = "left";
+  ctx.fillStyle = theme.muted;
+  ctx.fillText(fitText(ctx, note, right - (count ? textWidth(ctx, count) + 8 : 0) - x), x, y);
 }
 
 /**

@@ -14,8 +14,8 @@
  * @property {number} height - From top to bottom.
  * @property {number} node - Index of the node in the whole graph; -1 for a group.
  * @property {boolean} open - Whether the group is unfolded.
- * @property {string} label - First line.
- * @property {string} note - Second line: of a node its operator, of a group what it is.
+ * @property {string} label - First line: of a node its operator or module, where one is known.
+ * @property {string} note - Second line: of a node its kernel, of a group what it is.
  * @property {string} time - GPU time in a replay; empty where none was measured.
  * @property {number} colour - Colour of the node, or of most of the group.
  * @property {number[]} strip - Colours of a folded group's nodes, in order.

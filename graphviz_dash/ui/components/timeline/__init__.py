@@ -34,6 +34,7 @@ _HTML: Final = """
     <div class="job" role="status" hidden></div><div class="buttons"></div></div>
   <div class="stage">
     <canvas tabindex="0" role="application" aria-label="Timeline, loading"></canvas>
+    <p class="wheel" aria-hidden="true" hidden></p>
     <div class="tooltip" role="tooltip" hidden></div>
     <p class="loading" role="status" hidden>Laying out the slices…</p>
     <p class="problem" role="alert" hidden></p>

@@ -86,7 +86,7 @@ function pointOf(canvas, event) {
  */
 function listenToWheel(t, signal) {
   t.canvas.addEventListener("wheel", (event) => {
-    if (!t.view) return;
+    if (!t.view || !t.wheel.takes(event)) return;
     const { x } = pointOf(t.canvas, event);
     if (x < GUTTER) {
       if (!t.overflows) return;

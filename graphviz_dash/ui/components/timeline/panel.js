@@ -12,7 +12,7 @@ import { modeColour, sliceColour } from "./runs.js";
 /** @import { SliceCard } from "./wire.js" */
 
 const KEYS = [
-  ["wheel, W S, + −", "zoom at the pointer"],
+  ["Ctrl + wheel, W S, + −", "zoom at the pointer"],
   ["drag, A D, ← →", "pan"],
   ["shift + drag, M M", "measure a range"],
   ["shift + ← →, Z, Del", "move its end, zoom to it, remove it"],

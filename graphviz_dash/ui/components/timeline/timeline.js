@@ -5,6 +5,7 @@ import { mount } from "../shared/mount.js";
 import { countUpTo, formatTime } from "../shared/numbers.js";
 import { ask, askSized, messageOf } from "../shared/server.js";
 import { alpha, hatch, NO_PALETTE, readTheme } from "../shared/theme.js";
+import { WheelGate } from "../wheel.js";
 import { drawTimeline } from "./draw.js";
 import { Echoes } from "./echoes.js";
 import { hoverAt } from "./hover.js";
@@ -131,6 +132,7 @@ export class Timeline {
     this.problem = find(root, ".problem", HTMLElement);
     this.live = find(root, ".live", HTMLElement);
     this.loading = find(root, ".loading", HTMLElement);
+    this.wheel = new WheelGate(this.canvas, find(root, ".wheel", HTMLElement), "timeline");
     this.ctx = contextOf(this.canvas);
     this.theme = readTheme(this.host, this.palette);
     this.ruler = new Ruler(this, find(root, ".ruler", HTMLElement));
