@@ -18,6 +18,7 @@ _TIMES: Final = ("before", "after", "saved")
 _EQUATION_SCHEMA: Final = {
     "run": pl.String,
     "baseline": pl.String,
+    "basis": pl.String,
     "by": pl.String,
     "label": pl.String,
     "before_work": pl.Int64,
@@ -99,6 +100,7 @@ def _equation_row(
     row: dict[str, object] = {
         "run": waterfall.run,
         "baseline": waterfall.baseline,
+        "basis": waterfall.basis.value,
         "by": what[0],
         "label": what[1],
         "before_work": work[0],

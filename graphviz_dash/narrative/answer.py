@@ -7,12 +7,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.failures import when
+from graphviz_dash.analysis.prediction.predict import Recommendation
+from graphviz_dash.analysis.step.waterfall import Basis, Cause
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.narrative.prediction import blocker_text, predicted_gain, prediction_verdict
 from graphviz_dash.units import (
     counted,
     format_bytes,
@@ -23,18 +27,20 @@ from graphviz_dash.units import (
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+    from graphviz_dash.analysis.prediction.predict import Prediction
 
 _IN_ITS_LOOP: Final = (
     " These are steps of the program's own loop as it ran once, not clean timings."
 )
 
-_CAUSES: Final = (
-    ("gaps_removed", "waiting for launches"),
-    ("kernel_change", "kernel time"),
-    ("copy_change", "memcpy and memset"),
-    ("synchronisation_removed", "synchronisation"),
-    ("rank_wait_removed", "waiting for other ranks"),
-)
+_CAUSES: Final = {
+    Cause.GAPS: "waiting for launches",
+    Cause.KERNELS: "kernel time",
+    Cause.COPIES: "memcpy and memset",
+    Cause.OVERLAP: "overlap of work on the GPU",
+    Cause.SYNCHRONISATION: "synchronisation",
+    Cause.RANKS: "waiting for other ranks",
+}
 """Parts of the equation, and what each is called where it is the largest."""
 
 
@@ -47,6 +53,7 @@ class Evidence(StrEnum):
     FIGURES = "figures"
     WHERE = "where-the-time-goes"
     FAILURES = "failures"
+    PREDICTED = "predicted"
 
 
 @dataclass(frozen=True)
@@ -66,16 +73,36 @@ def answer_text(pieces: tuple[Piece, ...]) -> str:
 
 def answer(comparison: Comparison) -> tuple[Piece, ...]:
     """Whether graphs are worth it: the answer of the fastest run; where none was compared, what
-    stands in the way; empty where that is the failure of the baseline itself."""
+    stands in the way, or what the trace of an eager run predicts; empty where that is the failure
+    of the baseline itself."""
     if comparison.best is not None:
         return run_answer(comparison.best)
     base = comparison[comparison.baseline] if comparison.baseline else None
     failed = next((run for run in comparison.runs if run.failures and run is not base), None)
     if failed is None and not any(run.failures for run in comparison.runs):
-        return tuple(_not_compared(comparison.runs))
+        predicted = comparison.predicted
+        if predicted is None or isinstance(predicted.outlook, Missing):
+            return tuple(_not_compared(comparison.runs))
+        return tuple(_predicted(predicted, predicted.outlook))
     if failed is None or base is None or base.step.value is None:
         return ()
     return tuple(_failed(failed, base, base.step.value))
+
+
+def _predicted(run: RunComparison, prediction: Prediction) -> Iterator[Piece]:
+    """What the trace of ``run`` says of a graph of its step, what stops it first, and where the
+    time of the step goes."""
+    yield Piece(prediction_verdict(prediction), Evidence.PREDICTED)
+    stops = [blocker for blocker in prediction.blockers if blocker.certain]
+    if prediction.recommendation is Recommendation.BLOCKED:
+        yield Piece(" What stops it: ")
+        yield Piece(printable(blocker_text(stops[0])), Evidence.PREDICTED)
+        yield Piece(f", and {len(stops) - 1} more." if len(stops) > 1 else ".")
+    idle = prediction.idle_ns / prediction.eager_ns if prediction.eager_ns else 0.0
+    yield Piece(" The GPU is idle in ")
+    evidence = Evidence.FIGURES if isinstance(run.where, Missing) else Evidence.WHERE
+    yield Piece(f"{format_percent(idle)} of that step", evidence)
+    yield Piece(f". Predicted from the trace of {printable(run.name)}; no graph was measured.")
 
 
 def run_answer(run: RunComparison) -> tuple[Piece, ...]:
@@ -100,15 +127,16 @@ def _not_compared(runs: Sequence[RunComparison]) -> Iterator[Piece]:
     timed = [run for run in runs if run.step.value is not None]
     traced = [run for run in runs if run["traced_step_time"].value is not None]
     if len(runs) == 1:
-        why = (
-            f"{printable(runs[0].name)} is the only run here, and none is there to compare it with"
-        )
+        why = "this experiment has one run"
+        if isinstance(runs[0].outlook, Missing) and not runs[0].run.graphs:
+            why += f", and a graph cannot be predicted from it: {runs[0].outlook.reason}"
     elif not timed:
         why = "no run has clean timings"
     else:
         reasons = (run.speedup.missing for run in runs if not run.is_baseline)
-        why = printable(next((missing.reason for missing in reasons if missing is not None), ""))
-    yield Piece(f"Not available: {why}.")
+        why = next((missing.reason for missing in reasons if missing is not None), "")
+    lead = "No baseline" if len(runs) == 1 else "Not available"
+    yield Piece(f"{lead}: {printable(why)}.")
     lead = " A step takes " if timed else " Under the profiler a step takes "
     for run in timed or traced:
         figure = run.step if timed else run["traced_step_time"]
@@ -138,6 +166,10 @@ def _failed(run: RunComparison, base: RunComparison, step_ns: float) -> Iterator
         yield Piece(idle, Evidence.WHERE)
         yield Piece(", which is what graphs could save")
     yield Piece(".")
+    if not isinstance(base.outlook, Missing):
+        yield Piece(" As one graph it is predicted to be ")
+        yield Piece(predicted_gain(base.outlook), Evidence.PREDICTED)
+        yield Piece(".")
 
 
 def _outcome(run: RunComparison, own: float, saving: float) -> Iterator[Piece]:
@@ -174,13 +206,21 @@ def _outcome(run: RunComparison, own: float, saving: float) -> Iterator[Piece]:
 def _cause(run: RunComparison, saving: float) -> Iterator[Piece]:
     """The largest part that goes with the direction of the whole."""
     sign = 1 if saving >= 0 else -1
-    parts = [(run[metric].value, words) for metric, words in _CAUSES]
-    signed = [(sign * value, words) for value, words in parts if value is not None]
-    largest, words = max(signed, default=(0.0, ""))
+    if isinstance(run.waterfall, Missing):
+        return
+    parts = run.waterfall.causes
+    signed = [(sign * value, cause) for cause, value in parts if cause in _CAUSES]
+    largest, cause = max(signed, default=(0, Cause.REMAINDER), key=itemgetter(0))
     if largest <= 0 or not saving:
         return
+    words = _CAUSES[cause]
     share = format_percent(min(1.0, largest / abs(saving)))
-    verb = "less" if sign > 0 else "more"
+    # More overlap saves time, and less of it costs some.
+    verb = "less" if (sign > 0) != (cause is Cause.OVERLAP) else "more"
+    if run.waterfall.basis is Basis.TRACED:
+        yield Piece("; under the profiler ")
+        yield Piece(f"{format_ns(largest)} {verb} {words}", Evidence.WATERFALL)
+        return
     yield Piece("; ")
     of = f" ({share} of the difference)" if largest <= abs(saving) else ""
     yield Piece(f"{format_ns(largest)} {verb} {words}{of}", Evidence.WATERFALL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphviz_dash.analysis.step.waterfall import Waterfall
+from graphviz_dash.analysis.step.waterfall import Basis, Waterfall
 from graphviz_dash.units import format_percent
 
 _RANKS_METHOD: Final = (
@@ -13,22 +13,50 @@ _RANKS_METHOD: Final = (
     "ranks side by side, which begin it together."
 )
 
+_OF_THE_STEP: Final = {Basis.CLEAN: "clean step", Basis.TRACED: "step under the profiler"}
 
-def ranks_method(waterfall: Waterfall) -> str:
-    """How waiting for ranks was determined; empty where there was none."""
-    return _RANKS_METHOD if waterfall.waits_for_ranks else ""
+
+def step_words(basis: Basis) -> str:
+    """What the step of an equation is called: ``clean step``."""
+    return _OF_THE_STEP[basis]
+
+
+def whole_text(basis: Basis) -> str:
+    """What is to be known of the step of an equation."""
+    if basis is Basis.CLEAN:
+        return "the traced passes divide it"
+    return "the profiler lengthens it, most where launches are many"
 
 
 def waterfall_method(waterfall: Waterfall) -> str:
     """How the parts of a difference were determined, and what they leave unexplained."""
     before, after = waterfall.pairs.before, waterfall.pairs.after
-    scale_before, scale_after = waterfall.scales
-    return (
-        "Clean medians are the whole, in integer nanoseconds; the parts add up to the difference "
-        f"exactly. {before.matching_steps} of {before.traced_steps} traced steps of "
-        f"{waterfall.baseline} and {after.matching_steps} of {after.traced_steps} of "
-        f"{waterfall.run} divide it: GPU work as traced, instants of the CPU scaled by "
-        f"{scale_before:.2f} and {scale_after:.2f} (clean over traced launch CPU time). The "
-        f"remainder, {format_percent(waterfall.remainder_share)} of the step of "
-        f"{waterfall.baseline}, is what that does not explain. {ranks_method(waterfall)}".rstrip()
+    counts = (
+        f"{before.matching_steps} of {before.traced_steps} traced steps of {waterfall.baseline} "
+        f"and {after.matching_steps} of {after.traced_steps} of {waterfall.run}"
     )
+    if waterfall.basis is Basis.CLEAN:
+        scale_before, scale_after = waterfall.scales
+        lead = (
+            "Clean medians are the whole, in integer nanoseconds; the parts add up to the "
+            f"difference exactly. {counts} divide it: GPU work as traced, instants of the CPU "
+            f"scaled by {scale_before:.2f} and {scale_after:.2f} (clean over traced launch CPU "
+            "time)."
+        )
+    else:
+        lead = (
+            "From the traces alone: a program that is recorded as it is has no clean pass. "
+            f"Medians of {counts} are the whole, and the profiler, which slows every launch, "
+            "lengthens them: launch gaps are smaller without it, and more so for the program with "
+            "more launches. The parts add up to the difference exactly."
+        )
+    remainder = (
+        f"The remainder, {format_percent(waterfall.remainder_share)} of the step of "
+        f"{waterfall.baseline}, is what that does not explain."
+    )
+    return " ".join(filter(None, (lead, remainder, ranks_method(waterfall))))
+
+
+def ranks_method(waterfall: Waterfall) -> str:
+    """How waiting for ranks was determined; empty where there was none."""
+    return _RANKS_METHOD if waterfall.waits_for_ranks else ""

@@ -9,8 +9,10 @@ from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.failures import failure_text, when
 from graphviz_dash.analysis.metrics.run_selection import family
 from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Pass
 from graphviz_dash.narrative.numbers import same_unit
+from graphviz_dash.narrative.prediction import predicted_gain
 from graphviz_dash.units import (
     counted,
     format_bytes,
@@ -24,15 +26,29 @@ if TYPE_CHECKING:
 
 def headline(comparison: Comparison) -> str:
     """The sentence of the fastest run that has a baseline; else of the first that failed; else of
-    the baseline. Of several ranks it is the slowest one's, and says so."""
+    the eager run with what its trace predicts; else of the baseline. Of several ranks it is the
+    slowest one's, and says so."""
     runs, best = comparison.runs, comparison.best
     if best is not None:
         alike = [run for run in runs if family(run.run) == family(best.run)]
         ranks = sum(run.run.manifest.rank is not None for run in alike)
         slowest = f"; the slowest of {ranks} ranks" if ranks > 1 else ""
         return run_sentence(best) + slowest
-    shown = next((run for run in runs if run.failures), runs[0] if runs else None)
+    shown = next((run for run in runs if run.failures), None)
+    predicted = comparison.predicted
+    if shown is None and predicted is not None and not isinstance(predicted.outlook, Missing):
+        gain = predicted_gain(predicted.outlook)
+        return f"{_step_sentence(predicted)}; as one graph it is predicted to be {gain}"
+    shown = shown or (runs[0] if runs else None)
     return "no runs" if shown is None else run_sentence(shown)
+
+
+def _step_sentence(run: RunComparison) -> str:
+    """What a step of ``run`` takes, under the profiler where nothing else was timed."""
+    traced = run["traced_step_time"]
+    if run.step.value is not None or traced.value is None:
+        return run_sentence(run)
+    return f"{printable(run.name)} takes {traced.text} per step under the profiler"
 
 
 def run_sentence(run: RunComparison) -> str:

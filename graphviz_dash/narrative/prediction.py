@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphviz_dash.analysis.prediction.capture_blockers import (
+    Blocker,
     OptimizerRead,
     Seen,
     SeenCalls,
@@ -43,6 +44,49 @@ def prediction_verdict(prediction: Prediction) -> str:
         case Recommendation.HARDLY:
             return f"Hardly: as one graph the step would be {gain}."
     return f"No: as one graph the step would take {times}{side}."
+
+
+def predicted_gain(prediction: Prediction) -> str:
+    """The speedup with its interval: ``3.10x faster (2.80x to 3.40x)``, or how much slower."""
+    low, high = format_ratio(prediction.speedup.low), format_ratio(prediction.speedup.high)
+    ratio = prediction.speedup.value
+    gain = f"{format_ratio(ratio)} faster" if ratio >= 1 else f"{format_ratio(1 / ratio)} slower"
+    return f"{gain} ({low} to {high})" if ratio >= 1 else gain
+
+
+def predicted_times(prediction: Prediction) -> str:
+    """The eager step and the predicted one, and what the first is measured by."""
+    side = {
+        EagerSide.CLEAN: "measured without a profiler",
+        EagerSide.RECORDED: "in its own loop",
+        EagerSide.TRACED: "under the profiler",
+    }[prediction.eager_side]
+    graphed = format_ns(prediction.graphed.value)
+    return f"{format_ns(prediction.eager_ns)} {side}, {graphed} predicted"
+
+
+def blocker_text(blocker: Blocker) -> str:
+    """What stops a capture and where: ``a copy from memory that is not pinned at train.py:88``."""
+    title = blocker.rule.title[:1].lower() + blocker.rule.title[1:]
+    if blocker.source:
+        return f"{title} at {blocker.source}"
+    where = [f"in {name}" for name in (blocker.module, blocker.op) if name]
+    return " ".join((title, *where[:1]))
+
+
+def blocker_facts(blocker: Blocker) -> str:
+    """What was seen of a blocker: calls, how often, what it costs, and around which code."""
+    times = "" if blocker.count == 1 else f", {blocker.count} times in a step"
+    cost = f", {format_ns(blocker.cpu_ns)} in a traced step" if blocker.cpu_ns else ""
+    around = [("op", blocker.op), ("module", blocker.module), ("at", blocker.source)]
+    circumstances = ", ".join(f"{label} {value}" for label, value in around if value)
+    return "; ".join(filter(None, (f"{seen_text(blocker.seen)}{times}{cost}", circumstances)))
+
+
+def blocker_certainty(blocker: Blocker) -> str:
+    """Its severity, and whether the trace makes it only likely: ``perhaps illegal``."""
+    severity = blocker.rule.severity.value
+    return severity if blocker.certain else f"perhaps {severity}"
 
 
 def one_off_text(prediction: Prediction) -> str:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.prediction.predict import Prediction
+from graphviz_dash.analysis.step.waterfall import Basis, Waterfall
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.narrative.answer import Evidence, answer, answer_text, run_answer
 from graphviz_dash.narrative.headline import headline, run_sentence
+from graphviz_dash.narrative.prediction import blocker_text, predicted_gain, prediction_verdict
+from graphviz_dash.units import format_ns
 from tests.analysis.eager_and_graph import both, eager, graphed
 from tests.analysis.frames import (
     GRAPH,
     LIFE,
+    Frames,
     clean_timings,
     failure,
     make_experiment,
@@ -21,40 +29,116 @@ from tests.analysis.frames import (
 )
 from tests.doctors import MOVED, report
 
+SAMPLES = Path(__file__).parents[2] / "sample_traces"
+
 
 def test_where_nothing_could_be_compared_the_answer_says_why_and_what_is_to_gain() -> None:
     broken = make_run("graph", failures=(failure(),))
     found = compare(make_experiment(eager(), broken))
+    outlook = found["eager"].outlook
+    assert isinstance(outlook, Prediction)
     assert answer_text(answer(found)) == (
         "Not as it stands: graph failed in its clean pass at model.py:12. A step of eager "
         "takes 1.00 ms, in which the GPU is idle for 925 µs (92.5%), which is what graphs "
-        "could save."
+        f"could save. As one graph it is predicted to be {predicted_gain(outlook)}."
     )
     assert [piece.evidence for piece in answer(found) if piece.evidence] == [
         Evidence.FAILURES,
         Evidence.ITERATIONS,
         Evidence.WHERE,
+        Evidence.PREDICTED,
     ]
     assert answer(compare(make_experiment(broken))) == ()
     assert answer(both()) == run_answer(both()["graph"])
 
 
 def test_where_there_is_nothing_to_compare_the_answer_says_why_and_what_a_step_takes() -> None:
-    alone = answer(compare(make_experiment(eager())))
-    assert answer_text(alone) == (
-        "Not available: eager is the only run here, and none is there to compare it with. A step "
-        "takes 1.00 ms."
+    alone = answer(compare(make_experiment(graphed())))
+    assert answer_text(alone) == "No baseline: this experiment has one run. A step takes 125 µs."
+    untraced = answer(compare(make_experiment(eager(trace=None))))
+    assert answer_text(untraced) == (
+        "No baseline: this experiment has one run, and a graph cannot be predicted from it: eager "
+        "has no trace of its steps. A step takes 1.00 ms."
     )
-    traces = make_experiment(eager(clean=None), graphed(clean=None))
-    untimed = answer(compare(traces))
+    traces = make_experiment(graphed(clean=None), replace(graphed(clean=None), path=Path("other")))
+    untimed = answer(compare(traces, "graph"))
     assert answer_text(untimed) == (
-        "Not available: no run has clean timings. Under the profiler a step takes 2.00 ms in "
-        "eager, 150 µs in graph."
+        "Not available: no run has clean timings. Under the profiler a step takes 150 µs in "
+        "graph, 150 µs in other."
     )
     evidence = [(piece.evidence, piece.metric) for piece in untimed if piece.evidence]
     assert evidence == [(Evidence.FIGURES, "traced_step_time")] * 2
     lost = answer(compare(make_experiment(eager(clean=None, trace=None))))
-    assert answer_text(lost).endswith("to compare it with.")
+    assert answer_text(lost).endswith("eager has no trace of its steps.")
+
+
+def test_an_eager_run_alone_is_answered_by_what_its_trace_predicts() -> None:
+    found = compare(make_experiment(eager()))
+    outlook = found["eager"].outlook
+    assert isinstance(outlook, Prediction)
+    assert found.predicted is found["eager"]
+    said = answer(found)
+    assert answer_text(said) == (
+        f"{prediction_verdict(outlook)} The GPU is idle in 92.5% of that step. Predicted from the "
+        "trace of eager; no graph was measured."
+    )
+    assert [piece.evidence for piece in said if piece.evidence] == [
+        Evidence.PREDICTED,
+        Evidence.WHERE,
+    ]
+    assert predicted_gain(outlook) in headline(found)
+    # What was measured goes before what is predicted.
+    assert both().predicted is None
+    assert isinstance(both()["graph"].outlook, Missing)
+
+
+def test_what_stops_a_capture_is_in_the_answer() -> None:
+    frames = Frames()
+    for index in range(4):
+        begin = index * 1_000_000
+        frames.step(index, begin, begin + 900_000)
+        frames.kernel("gemm", begin + 2_000, begin + 4_000, 500)
+        frames.call("cudaStreamSynchronize", begin + 400_000)
+        frames.kernel("relu", begin + 500_000, begin + 502_000, 500)
+        frames.call("cudaDeviceSynchronize", begin + 899_000)
+    found = compare(make_experiment(make_run("eager", trace=frames.trace())))
+    outlook = found["eager"].outlook
+    assert isinstance(outlook, Prediction)
+    assert f"What stops it: {blocker_text(outlook.blockers[0])}." in answer_text(answer(found))
+
+
+def test_overlap_is_called_overlap_and_no_less_work() -> None:
+    both_streams = Frames(), Frames()
+    for frames, streams in zip(both_streams, ((7, 7), (7, 9)), strict=True):
+        for index in range(6):
+            begin = index * 20_000
+            frames.step(index, begin, begin + 15_000)
+            second = begin + (5_100 if streams == (7, 7) else 2_200)
+            frames.kernel("gemm", begin + 2_000, begin + 2_100, 3_000, stream=streams[0])
+            frames.kernel("gemm", begin + 2_100, second, 3_000, stream=streams[1])
+            frames.call("cudaDeviceSynchronize", begin + 6_000)
+    before, after = (frames.trace() for frames in both_streams)
+    found = compare(
+        make_experiment(
+            make_run("eager", clean=clean_timings([9_000] * 40, launch=6_000), trace=before),
+            make_run("graph", clean=clean_timings([6_100] * 40, launch=6_000), trace=after),
+        )
+    )
+    assert "more overlap of work on the GPU" in answer_text(answer(found))
+    assert found["graph"]["overlap_change"].value == 2_900
+
+
+def test_two_recorded_programs_are_divided_by_their_traced_steps() -> None:
+    found = compare(load_experiment(SAMPLES / "recorded-resnet"))
+    divided = found["graphed"].waterfall
+    assert isinstance(divided, Waterfall)
+    assert divided.basis is Basis.TRACED
+    assert divided.before_ns == found["eager"]["traced_step_time"].value
+    assert divided.saved.total == divided.before_ns - divided.after_ns
+    # Never mixed with what was timed without a profiler.
+    assert found["graphed"]["gaps_removed"].value is None
+    said = answer_text(answer(found))
+    assert f"under the profiler {format_ns(divided.saved.gaps)} less waiting for launches" in said
 
 
 def test_a_graph_that_replays_other_work_is_not_worth_it_as_it_stands() -> None:

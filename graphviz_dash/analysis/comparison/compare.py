@@ -17,7 +17,7 @@ from graphviz_dash.analysis.comparison.verdict import outcome
 from graphviz_dash.analysis.doctor import replays_differ
 from graphviz_dash.analysis.metrics import run_selection
 from graphviz_dash.analysis.metrics.low_confidence import low_confidence
-from graphviz_dash.analysis.prediction.evaluation import prediction_for
+from graphviz_dash.analysis.prediction.evaluation import EagerPredictions, prediction_for
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import BASELINE_MODE, Experiment, Run
@@ -48,11 +48,16 @@ def compare(
     experiment = run_selection.measured(experiment)
     chosen = _choose(experiment, baseline)
     work = traced_work(experiment, replays, traced_steps, compared=chosen is not None)
+    predictions = EagerPredictions(work.steps)
     runs = []
     count = len(experiment.runs)
     for number, run in enumerate(experiment.runs):
         with progress.subtask(count + number, 2 * count):
-            runs.append(_compare_run(run, chosen, experiment, work, replays_match=replays_match))
+            runs.append(
+                _compare_run(
+                    run, chosen, experiment, (work, predictions), replays_match=replays_match
+                )
+            )
     return Comparison(
         experiment=experiment,
         baseline=chosen.name if chosen else None,
@@ -92,8 +97,14 @@ def _against(run: Run, chosen: Run | None, experiment: Experiment) -> Run | Miss
 
 
 def _compare_run(
-    run: Run, chosen: Run | None, experiment: Experiment, work: TracedWork, *, replays_match: bool
+    run: Run,
+    chosen: Run | None,
+    experiment: Experiment,
+    shared: tuple[TracedWork, EagerPredictions],
+    *,
+    replays_match: bool,
 ) -> RunComparison:
+    work, predictions = shared
     traced_steps = work.steps[run.name]
     against = _against(run, chosen, experiment)
     base = None if isinstance(against, Missing) else against
@@ -103,7 +114,7 @@ def _compare_run(
         traced_steps=traced_steps,
         coverage=work.coverage(run),
         equation=work.equation(run, against),
-        prediction=prediction_for(run, against, work.steps),
+        prediction=prediction_for(run, against, predictions),
     )
     figures = figures_of(inputs)
     replays_match = replays_match or not any(
@@ -119,11 +130,12 @@ def _compare_run(
         figures=tuple(figures.values()),
         outcome=outcome(speedup, replays_match=replays_match, failed=bool(run.manifest.failures)),
         replays_match=replays_match,
-        where=work.time_by_category(run, step, figures["gpu_busy"]),
+        where=work.time_by_category(run, step, figures, untimed=run_selection.untimed(experiment)),
         coverage=inputs.coverage,
         waterfall=inputs.equation,
         break_even=against if isinstance(against, Missing) else break_even(run, against, figures),
         prediction=inputs.prediction,
+        outlook=predictions.of(run),
         low_confidence=low_confidence(run, base, figures, traced_steps),
     )
 

@@ -9,7 +9,7 @@ from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.metrics.low_confidence import communication_share
 from graphviz_dash.analysis.metrics.registry import MUCH_COMMUNICATION
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, one_off_cost, present
-from graphviz_dash.analysis.step.waterfall import Cause, Waterfall
+from graphviz_dash.analysis.step.waterfall import Basis, Cause, Waterfall
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.units import format_percent
 
@@ -21,6 +21,7 @@ EQUATION = (
     "gaps_removed",
     "kernel_change",
     "copy_change",
+    "overlap_change",
     "synchronisation_removed",
     "rank_wait_removed",
     "remainder",
@@ -62,7 +63,9 @@ def one_off_figure(run: Run, step: Figure) -> Figure:
 
 
 def equation_figures(run: Run, equation: Waterfall | Missing) -> Iterator[Figure]:
-    """The figures of EQUATION."""
+    """The figures of EQUATION, which are of clean steps."""
+    if not isinstance(equation, Missing) and equation.basis is not Basis.CLEAN:
+        equation = why_missing(run, Fact.STEP_TIMES)
     parts = {} if isinstance(equation, Missing) else dict(equation.saved.items())
     for metric, cause in zip(EQUATION, Cause, strict=True):
         if isinstance(equation, Missing):

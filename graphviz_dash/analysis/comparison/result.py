@@ -51,6 +51,8 @@ class RunComparison:
     """What it costs once, in parts, and when that is paid back."""
     prediction: Prediction | Missing
     """What the eager run alone says of it."""
+    outlook: Prediction | Missing
+    """What its own eager steps say of one graph of them; missing for a run with graphs."""
     low_confidence: tuple[LowConfidence, ...]
     """Why figures are less sure than they look; those of the headline first."""
 
@@ -109,6 +111,15 @@ class Comparison:
     def __getitem__(self, name: str) -> RunComparison:
         """The run called ``name`` (KeyError if there is none)."""
         return {run.name: run for run in self.runs}[name]
+
+    @property
+    def predicted(self) -> RunComparison | None:
+        """The run whose own steps say what a graph of them would gain, where no run was compared:
+        the baseline first; None where there is none."""
+        if self.best is not None:
+            return None
+        told = [run for run in self.runs if not isinstance(run.outlook, Missing)]
+        return max(told, key=lambda run: run.is_baseline, default=None)
 
     @property
     def best(self) -> RunComparison | None:

@@ -7,13 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from graphviz_dash import progress
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage, coverage
 from graphviz_dash.analysis.metrics.run_selection import family
 from graphviz_dash.analysis.ranks.ranks import families
-from graphviz_dash.analysis.ranks.waits import rank_waits
-from graphviz_dash.analysis.step.time_by_category import TimeByCategory, time_by_category
+from graphviz_dash.analysis.ranks.waits import RankWaits, rank_waits
+from graphviz_dash.analysis.step.clean_step_model import model_step
+from graphviz_dash.analysis.step.time_by_category import (
+    TimeByCategory,
+    Waiting,
+    time_by_category,
+    traced_wait_ns,
+)
 from graphviz_dash.analysis.step.typical_step import TypicalStep, typical_step
 from graphviz_dash.analysis.step.waterfall import Waterfall, collective_arrivals, waterfall
 from graphviz_dash.analysis.trace.steps import Step, steps
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.metrics.run_metrics import Figure
     from graphviz_dash.analysis.replays.replays import ReplayMatch
     from graphviz_dash.model.run import Experiment, Run
+    from graphviz_dash.model.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,8 @@ class TracedWork:
     last_arrivals: Mapping[str, dict[int, int] | None]
     """By mode when the last of its ranks arrives at each of their collectives, in ns; None where
     that is not known."""
+    waits: Mapping[str, RankWaits]
+    """How long collectives waited, by the names of runs with other ranks."""
 
     def coverage(self, run: Run) -> Coverage | Missing:
         """What of the traced steps of ``run`` ran from graphs."""
@@ -45,12 +56,32 @@ class TracedWork:
             return why_missing(run, Fact.TRACED_PASS)
         return coverage(run.replay_trace, self.steps[run.name])
 
-    def time_by_category(self, run: Run, step: Figure, busy: Figure) -> TimeByCategory | Missing:
-        """Where the time of a step goes; ``step`` and ``busy`` are the run's step time without a
-        profiler, and its GPU busy time with one."""
-        if step.value is None or busy.value is None or run.replay_trace is None:
+    def time_by_category(
+        self, run: Run, step: Figure, figures: Mapping[str, Figure], *, untimed: bool
+    ) -> TimeByCategory | Missing:
+        """Where the time of a step goes; ``step`` is the run's step time without a profiler among
+        its ``figures``. Where no run was timed without one (``untimed``) it is the traced step that
+        is divided."""
+        busy, traced = figures["gpu_busy"], figures["traced_step_time"]
+        whole = traced if untimed else step
+        if whole.value is None or busy.value is None or run.replay_trace is None:
             return step.missing or busy.missing or why_missing(run, Fact.TRACED_PASS)
-        return time_by_category(step.value, run.replay_trace, self.steps[run.name])
+        waiting = self._waiting(run, run.replay_trace)
+        return time_by_category(
+            whole.value, run.replay_trace, self.steps[run.name], waiting, profiled=untimed
+        )
+
+    def _waiting(self, run: Run, trace: Trace) -> Waiting | None:
+        """The run's waiting for other ranks: in a clean step as modelled, else as traced."""
+        waits, work = self.waits.get(run.name), self.typical.get(run.name)
+        if waits is None:
+            return None
+        last = self.last_arrivals.get(family(run))
+        if isinstance(work, TypicalStep) and last is not None and run.clean is not None:
+            launches = [step.launch_cpu_ns for step in run.clean.steps]
+            model = model_step(work, float(np.median(launches)), 0, None, last)
+            return Waiting(waits.waited, float(model.ranks.sum()))
+        return Waiting(waits.waited, traced_wait_ns(trace, self.steps[run.name], waits.waited))
 
     def equation(self, run: Run, against: Run | Missing) -> Waterfall | Missing:
         """Where the difference of ``run`` to its baseline ``against`` went."""
@@ -80,7 +111,7 @@ def traced_work(
     ``compared``. ``replays`` and ``traced_steps`` are by name what was computed before."""
     every = {run.name: traced_steps.get(run.name) or _steps(run) for run in experiment.runs}
     if not compared:
-        return TracedWork(every, {}, {})
+        return TracedWork(every, {}, {}, {})
     waits = rank_waits(experiment)
     typical: dict[str, TypicalStep | Missing] = {}
     for number, run in enumerate(experiment.runs):
@@ -92,7 +123,7 @@ def traced_work(
         name: collective_arrivals([(run, typical[run.name]) for run in ranks])
         for name, ranks in families(experiment).items()
     }
-    return TracedWork(every, typical, last)
+    return TracedWork(every, typical, last, waits)
 
 
 def _steps(run: Run) -> tuple[Step, ...]:

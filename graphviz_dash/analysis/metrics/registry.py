@@ -424,20 +424,27 @@ _EQUATION = (
         "between the nodes of a graph, and after the last work while the CPU was not done. The "
         "traced steps divide the clean step time: instants of the CPU are scaled by clean launch "
         "CPU time over the traced one, the durations of GPU work are taken as traced, and what "
-        "must wait for what is kept. These six differences add up to the time saved per step "
+        "must wait for what is kept. These seven differences add up to the time saved per step "
         "exactly.",
         estimate=True,
     ),
     Metric(
         "kernel_change", "Kernel time saved", _NS, Source.BOTH, _HIGH,
-        "Time in which the GPU ran kernels, in a step of the baseline less in a step of this run; "
-        "what runs at the same time counts once, and a collective's wait for other ranks does not "
-        "count. Negative where kernels take longer.",
+        "Durations of the kernels of a step, summed, in the baseline less in this run; a "
+        "collective's wait for other ranks does not count. Negative where kernels take longer.",
         estimate=True,
     ),
     Metric(
         "copy_change", "Memcpy and memset saved", _NS, Source.BOTH, _HIGH,
         "The same for memcpys and memsets; negative where some were added.",
+        estimate=True,
+    ),
+    Metric(
+        "overlap_change", "Saved by more overlap", _NS, Source.BOTH, _HIGH,
+        "Time that the durations of kernels, memcpys and memsets count more than once, because "
+        "work ran at the same time as work that had begun before it: in a step of this run less "
+        "in a step of the baseline. The work is no less, it is done at once. Negative where less "
+        "of it overlaps.",
         estimate=True,
     ),
     Metric(
@@ -458,7 +465,7 @@ _EQUATION = (
     ),
     Metric(
         "remainder", "Remainder", _NS, Source.BOTH, _NONE,
-        "What the other five differences leave of the time saved per step: the part of it that "
+        "What the other six differences leave of the time saved per step: the part of it that "
         "the traced passes do not explain. It is never spread over them. Above 5% of the "
         "baseline's step the equation is called weak.",
         estimate=True,

@@ -43,6 +43,22 @@ def ran_eagerly(run: Run) -> bool:
     )
 
 
+def may_be_eager(run: Run) -> bool:
+    """Whether nothing but its trace can tell that its steps ran from graphs: a run of the baseline
+    mode, a recorded program that replayed none, or an imported trace."""
+    if run.mode.is_baseline or ran_eagerly(run):
+        return True
+    return run.mode.is_recorded and run.recording is None
+
+
+def untimed(experiment: Experiment) -> bool:
+    """Whether no run of ``experiment`` was timed without a profiler: traces are all there is."""
+    return not any(
+        (run.clean is not None and run.clean.steps) or (run.recording and run.recording.step_ns)
+        for run in experiment.runs
+    )
+
+
 def is_examination(run: Run) -> bool:
     """Whether a run holds a doctor's report and nothing else, as `graphviz-dash doctor` writes it.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
+from graphviz_dash.analysis.metrics.run_selection import may_be_eager
 from graphviz_dash.analysis.prediction.predict import Prediction, predict_run
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
@@ -17,18 +18,35 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 
+class EagerPredictions:
+    """What eager runs say of a graph of their own steps, each predicted once when asked for."""
+
+    def __init__(self, traced_steps: Mapping[str, tuple[Step, ...]]) -> None:
+        """``traced_steps`` are the traced steps of runs by name."""
+        self._traced_steps = traced_steps
+        self._of: dict[str, Prediction | Missing] = {}
+
+    def of(self, run: Run) -> Prediction | Missing:
+        """The prediction for one graph of the whole step of ``run``, or why there is none."""
+        if not may_be_eager(run):
+            return Missing(Fact.PREDICTION, f"{run.name} is no eager run")
+        if run.name not in self._of:
+            steps = self._traced_steps.get(run.name)
+            self._of[run.name] = predict_run(run, shipped_calibration(), steps)
+        return self._of[run.name]
+
+
 def prediction_for(
-    run: Run, against: Run | Missing, traced_steps: Mapping[str, tuple[Step, ...]]
+    run: Run, against: Run | Missing, predictions: EagerPredictions
 ) -> Prediction | Missing:
-    """What the baseline ``against`` predicts for the whole-step graph of ``run``, or why nothing;
-    ``traced_steps`` are the traced steps of runs by name."""
+    """What the baseline ``against`` predicts for the whole-step graph of ``run``, if anything."""
     if isinstance(against, Missing):
         return against
     if not run.mode.captures_whole_step:
         return Missing(Fact.PREDICTION, "only a graph of the whole step is predicted")
     if not against.mode.is_baseline:
         return Missing(Fact.PREDICTION, f"{against.name} is no eager run")
-    prediction = predict_run(against, shipped_calibration(), traced_steps.get(against.name))
+    prediction = predictions.of(against)
     if isinstance(prediction, Prediction) and prediction.waits_for_ranks:
         return Missing(
             Fact.PREDICTION, "its collectives hold the time in which they wait for other ranks"

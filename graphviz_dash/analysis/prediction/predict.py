@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
 from graphviz_dash.analysis.metrics.registry import SLIGHT_SPEEDUP
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step, exclusive_busy_ns
@@ -42,6 +43,8 @@ class EagerSide(StrEnum):
 
     CLEAN = "clean"
     """Steps timed with no profiler attached."""
+    RECORDED = "in its own loop"
+    """Steps of the program's own loop as it was recorded, with no profiler attached."""
     TRACED = "under the profiler"
     """The steps of the trace itself, which the profiler lengthens."""
 
@@ -147,7 +150,7 @@ class Prediction:
     @property
     def looped(self) -> bool:
         """Whether the eager side are steps of a loop that need not wait between them."""
-        return self.eager_side is EagerSide.TRACED and self.step.method is StepMethod.PROFILER
+        return _looped(self.eager_side, self.step)
 
     @property
     def waits_for_ranks(self) -> bool:
@@ -171,28 +174,34 @@ def predict(
     clean: CleanTimings | None = None,
     gpu: str | None = None,
     traced_steps: tuple[Step, ...] | None = None,
+    loop_ns: float | None = None,
 ) -> Prediction | Missing:
     """The prediction for the typical step of an eager ``trace``, or why there is none.
 
     ``clean`` are timings of the same eager step with no profiler attached: the eager side is theirs
-    then, else that of the trace. ``gpu`` is the name of the trace's GPU where its own does not say.
+    then, else ``loop_ns``, a step of the program's own loop without one, else that of the trace.
+    ``gpu`` is the name of the trace's GPU where its own does not say.
     ``traced_steps`` are the steps of the trace, where they are known already.
     """
     step = eager_step(trace, traced_steps)
     if isinstance(step, Missing):
         return step
-    return predict_step(trace, step, calibration, clean, gpu)
+    return predict_step(trace, step, calibration, clean, gpu, loop_ns)
 
 
 def predict_run(
     run: Run, calibration: Calibration, traced_steps: tuple[Step, ...] | None = None
 ) -> Prediction | Missing:
-    """The prediction from an eager run of a bundle, its clean timings used where it has them.
+    """The prediction from an eager run of a bundle, its clean timings used where it has them, and
+    of a recorded program the steps of its own loop.
     ``traced_steps`` are the steps of its trace, where they are known already."""
     trace = run.replay_trace
     if trace is None:
         return Missing(Fact.PREDICTION, f"{run.name} has no trace of its steps")
-    return predict(trace, calibration, run.clean, _gpu_of(run), traced_steps)
+    loop_ns = recorded_step_ns(run.recording) if run.recording is not None else None
+    if isinstance(loop_ns, Missing):
+        loop_ns = None
+    return predict(trace, calibration, run.clean, _gpu_of(run), traced_steps, loop_ns)
 
 
 def _gpu_of(run: Run) -> str | None:
@@ -206,6 +215,7 @@ def predict_step(
     calibration: Calibration,
     clean: CleanTimings | None,
     gpu: str | None,
+    loop_ns: float | None = None,
 ) -> Prediction:
     """As :func:`predict`, for a typical step that is known already."""
     terms, multiprocessors = calibration.terms, calibration.gpu.multiprocessors
@@ -214,11 +224,10 @@ def predict_step(
     interval_ns = _around(
         back_to_back_ns(replay, calibration, len(step)), calibration.interval_error
     )
-    eager, side = _eager_side(step, clean)
+    eager, side = _eager_side(step, clean, loop_ns)
     names = trace.info.device_names
     gpu = gpu or (names[0] if names else None)
-    looped = side is EagerSide.TRACED and step.method is StepMethod.PROFILER
-    graphed = interval_ns if looped else step_ns
+    graphed = interval_ns if _looped(side, step) else step_ns
     speedup = _ratio(eager, graphed)
     saving = _saving(eager, graphed)
     blockers = capture_blockers(trace, step)
@@ -272,8 +281,19 @@ def _around(value: float, error: float) -> Estimate:
     return Estimate(round(value), round(value * (1 - error)), round(value * (1 + error)))
 
 
-def _eager_side(step: EagerStep, clean: CleanTimings | None) -> tuple[Estimate, EagerSide]:
-    """The eager step with its quartiles: clean where there are clean timings, never a mixture."""
+def _looped(side: EagerSide, step: EagerStep) -> bool:
+    return side is EagerSide.RECORDED or (
+        side is EagerSide.TRACED and step.method is StepMethod.PROFILER
+    )
+
+
+def _eager_side(
+    step: EagerStep, clean: CleanTimings | None, loop_ns: float | None
+) -> tuple[Estimate, EagerSide]:
+    """The eager step with its quartiles: clean where there are clean timings, never a mixture. A
+    loop was timed as a whole, and has none."""
+    if loop_ns is not None and (clean is None or not clean.steps):
+        return Estimate(loop_ns, loop_ns, loop_ns), EagerSide.RECORDED
     if clean is not None and clean.steps:
         summary, side = summarise([timing.wall_ns for timing in clean.steps]), EagerSide.CLEAN
     else:

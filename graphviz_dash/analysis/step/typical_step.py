@@ -111,6 +111,8 @@ class TypicalStep:
     each: PerStepTimes
     """The times of which these are medians, step by step: as large as the trace, and without steps
     where only the typical one was kept."""
+    step_ns: int
+    """From the step's begin to its end."""
     cpu_ns: int
     """From the step's begin to its final synchronisation."""
     waits: Ints
@@ -279,6 +281,7 @@ def _typical(
         edges=edges,
         delay=np.stack([_delays(read, edges) for read in reads]).min(axis=0),
         each=each,
+        step_ns=int(np.median([read.end - read.begin for read in reads])),
         cpu_ns=int(np.median([read.final or 0 for read in reads])),
         waits=_medians([read.waits for read in reads]),
         return_ns=min(read.return_ns for read in reads),

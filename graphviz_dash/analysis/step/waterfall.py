@@ -1,8 +1,11 @@
-"""From the baseline's clean step time to the run's: where every nanosecond of the difference went.
+"""From the baseline's step time to the run's: where every nanosecond of the difference went.
 
 The two clean medians are the whole; the traced passes only divide it (clean_step_model.py says
-how). What the model of a step does not explain of its clean time is the remainder: it is shown, and
-never spread over the other parts. Parts are integers in ns and add up to the difference exactly.
+how). Of programs that were recorded as they are, which have no clean pass, the traced steps
+themselves are the whole, and the equation says so: it is of steps under the profiler, never mixed
+with those of the program's own loop. What the model of a step does not explain of its time is the
+remainder: it is shown, and never spread over the other parts. Parts are integers in ns and add up
+to the difference exactly.
 """
 
 from __future__ import annotations
@@ -30,12 +33,22 @@ STEP_LEVEL: Final = "(whole step)"
 NO_OPERATOR: Final = "(no operator)"
 
 
+class Basis(StrEnum):
+    """Which step times an equation divides."""
+
+    CLEAN = "clean"
+    """Those of the clean passes."""
+    TRACED = "traced"
+    """Those of the traced steps, which the profiler lengthens."""
+
+
 class Cause(StrEnum):
     """The parts of a difference, in the order in which they are shown."""
 
     GAPS = "launch gaps"
     KERNELS = "kernels"
     COPIES = "memcpy and memset"
+    OVERLAP = "overlap"
     SYNCHRONISATION = "synchronisation"
     RANKS = "waiting for ranks"
     REMAINDER = "remainder"
@@ -48,9 +61,12 @@ class CauseTimes:
     gaps: int = 0
     """Idle time of the GPU in which a launch was missing."""
     kernels: int = 0
-    """Busy time of kernels."""
+    """Durations of kernels, without their waits for other ranks."""
     copies: int = 0
-    """Busy time of memcpys and memsets."""
+    """Durations of memcpys and memsets."""
+    overlap: int = 0
+    """Less than 0: the time that these durations count more than once, because work ran at the same
+    time as work that had begun before it."""
     synchronisation: int = 0
     """Idle time in synchronising calls, and the return from the last one."""
     ranks: int = 0
@@ -77,7 +93,7 @@ class CauseTimes:
         # Added up for each piece of work: dataclasses.astuple, which copies what it finds, was a
         # fifth of a comparison.
         return (
-            *(self.gaps, self.kernels, self.copies),
+            *(self.gaps, self.kernels, self.copies, self.overlap),
             *(self.synchronisation, self.ranks, self.remainder),
         )
 
@@ -109,10 +125,12 @@ class Waterfall:
     """Name of the run."""
     baseline: str
     """Name of the baseline."""
+    basis: Basis
+    """Which step times these are."""
     before_ns: int
-    """Clean step time of the baseline: the median, rounded to whole ns."""
+    """Step time of the baseline: the median, rounded to whole ns."""
     after_ns: int
-    """Clean step time of the run: the median, rounded to whole ns."""
+    """Step time of the run: the median, rounded to whole ns."""
     before: CauseTimes
     """Parts of the baseline's step time."""
     after: CauseTimes
@@ -134,12 +152,15 @@ class Waterfall:
 
     @property
     def causes(self) -> tuple[tuple[Cause, int], ...]:
-        """What was saved by cause, in order; waiting for ranks only where there was any."""
-        return tuple(
-            (cause, value)
-            for cause, value in self.saved.items()
-            if self.waits_for_ranks or cause is not Cause.RANKS
-        )
+        """What was saved by cause, in order; overlap and waiting for ranks only where there was
+        any."""
+        occurs = {Cause.RANKS: self.waits_for_ranks, Cause.OVERLAP: self.overlaps}
+        return tuple(item for item in self.saved.items() if occurs.get(item[0], True))
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether work runs at the same time as other work in either step."""
+        return bool(self.before.overlap or self.after.overlap)
 
     @property
     def waits_for_ranks(self) -> bool:
@@ -177,8 +198,9 @@ def waterfall(
     time that any traced step of the experiment took to return from its final synchronisation;
     ``last`` are the :func:`collective_arrivals` of the ranks of the baseline and of the run.
     """
+    basis = Basis.TRACED if run.recording and baseline.recording else Basis.CLEAN
     for side in (run, baseline):
-        if side.clean is None or not side.clean.steps:
+        if basis is Basis.CLEAN and (side.clean is None or not side.clean.steps):
             missing = why_missing(side, Fact.STEP_TIMES)
             return missing if side is run else missing.of(f"the baseline {side.name}")
     if isinstance(work, Missing):
@@ -186,14 +208,20 @@ def waterfall(
     if isinstance(base, Missing):
         return base.of(f"the baseline {baseline.name}")
     pairs = pair_work(base.typical, work.typical)
-    before_ns, after_ns = _step_ns(baseline), _step_ns(run)
-    first = model_step(base, _launch_cpu_ns(baseline), return_ns, _depends(pairs), last[0])
-    second = model_step(work, _launch_cpu_ns(run), return_ns, None, last[1])
+    if basis is Basis.CLEAN:
+        before_ns, after_ns = _step_ns(baseline), _step_ns(run)
+        cpu_before, cpu_after = _launch_cpu_ns(baseline), _launch_cpu_ns(run)
+    else:
+        before_ns, after_ns = base.step_ns, work.step_ns
+        cpu_before, cpu_after = float(base.cpu_ns), float(work.cpu_ns)
+    first = model_step(base, cpu_before, return_ns, _depends(pairs), last[0])
+    second = model_step(work, cpu_after, return_ns, None, last[1])
     before, after = _parts(base, first, before_ns), _parts(work, second, after_ns)
     models = (first, second)
     return Waterfall(
         run=run.name,
         baseline=baseline.name,
+        basis=basis,
         before_ns=before_ns,
         after_ns=after_ns,
         before=before,
@@ -231,13 +259,15 @@ def _item_parts(work: TypicalStep, model: StepModel) -> list[CauseTimes]:
     return [
         CauseTimes(
             gaps=waiting,
-            kernels=busy if item.kind == "kernel" else 0,
-            copies=0 if item.kind == "kernel" else busy,
+            kernels=took if item.kind == "kernel" else 0,
+            copies=0 if item.kind == "kernel" else took,
+            overlap=busy - took,
             synchronisation=blocked,
             ranks=ranks,
         )
-        for item, busy, waiting, blocked, ranks in zip(
+        for item, took, busy, waiting, blocked, ranks in zip(
             work.items,
+            (work.duration - work.rank_wait).tolist(),
             model.busy.tolist(),
             model.waiting.tolist(),
             model.blocked.tolist(),

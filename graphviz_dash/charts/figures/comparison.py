@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import plotly.graph_objects as go
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
-from graphviz_dash.analysis.step.time_by_category import TimeByCategory
+from graphviz_dash.analysis.step.time_by_category import WAITING_FOR_RANKS, TimeByCategory
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.figures.axes import log_ticks
 from graphviz_dash.charts.figures.theme import (
@@ -54,6 +54,22 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
                     _hover(category.value, value, run) for value, run in _with(values, runs)
                 ],
             )
+    waiting = [where.waiting_ns for run in runs if (where := _where(run))]
+    if any(waiting):
+        figure.add_bar(
+            name=WAITING_FOR_RANKS,
+            y=labels,
+            x=[value / 1e3 for value in waiting],
+            orientation="h",
+            marker={
+                "color": "rgba(0,0,0,0)",
+                "line": {"width": 1, "color": shade(IDLE, theme)},
+                "pattern": {"shape": ".", "fgcolor": shade(IDLE, theme), "size": 6},
+            },
+            hovertemplate=[
+                _hover(WAITING_FOR_RANKS, value, run) for value, run in _with(waiting, runs)
+            ],
+        )
     idle = [where.idle_ns or 0.0 for run in runs if (where := _where(run))]
     figure.add_bar(
         name="GPU idle",
@@ -90,7 +106,12 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
         )
     figure.update_layout(barmode="stack", bargap=0.34)
     longest = max(max(where.step_ns, where.busy_ns) for run in runs if (where := _where(run)))
-    title = "µs per step (clean or recorded step time, divided by the traced pass)"
+    profiled = any(where.profiled for run in runs if (where := _where(run)))
+    title = (
+        "µs per step under the profiler: no step was timed without it"
+        if profiled
+        else "µs per step (clean or recorded step time, divided by the traced pass)"
+    )
     # Room at the right for the times.
     return dress_bars(figure, theme, 112 + 42 * len(runs), title, longest / 1e3 * 1.09, labels)
 

@@ -13,12 +13,14 @@ from graphviz_dash.charts.figures.theme import dress_bars, label_end
 from graphviz_dash.charts.palette import ADDED, MODE, REMAINDER, SAVED
 from graphviz_dash.charts.shades import Shade, Theme, shade
 from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.narrative.equation import step_words, whole_text
 from graphviz_dash.units import format_ns, format_percent
 
 _MEANING: Final = {
     Cause.GAPS: "the GPU waited for the next launch",
-    Cause.KERNELS: "the GPU ran kernels",
-    Cause.COPIES: "the GPU copied and set memory",
+    Cause.KERNELS: "durations of kernels",
+    Cause.COPIES: "durations of memcpys and memsets",
+    Cause.OVERLAP: "counted more than once because it ran at the same time",
     Cause.SYNCHRONISATION: "the CPU waited for the GPU within the step",
     Cause.RANKS: "the GPU waited in a collective for other ranks",
     Cause.REMAINDER: "what the traced passes do not explain",
@@ -44,9 +46,9 @@ def waterfall_chart(
     bars.append(_Bar(labels[-1], 0, waterfall.after_ns, MODE[modes[1]], _whole(waterfall, False)))
     figure = go.Figure()
     _add(figure, bars, theme)
-    longest = max(waterfall.before_ns, waterfall.after_ns)
+    longest = max(bar.span[1] for bar in bars)
     figure.update_layout(barmode="overlay", bargap=0.3, showlegend=False)
-    title = "µs per step (clean step times, their difference divided by the traced passes)"
+    title = f"µs per {step_words(waterfall.basis)} ({whole_text(waterfall.basis)})"
     # Room at the right for the times.
     dress_bars(figure, theme, 330, title, longest / 1e3 * 1.24, labels)
     figure.update_yaxes(categoryorder="array", categoryarray=labels)
@@ -115,7 +117,8 @@ def _whole(waterfall: Waterfall, before: bool) -> str:
     name, ns = (
         (waterfall.baseline, waterfall.before_ns) if before else (waterfall.run, waterfall.after_ns)
     )
-    return f"clean step time (median)<br>{format_ns(ns)}<extra>{escape(name)}</extra>"
+    what = step_words(waterfall.basis)
+    return f"{what} (median)<br>{format_ns(ns)}<extra>{escape(name)}</extra>"
 
 
 def _hover(cause: Cause, saved: int, whole: int) -> str:

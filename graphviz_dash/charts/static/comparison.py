@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.comparison.break_even import BreakEven
+from graphviz_dash.analysis.step.time_by_category import WAITING_FOR_RANKS
 from graphviz_dash.analysis.step.waterfall import Cause, Waterfall
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import ADDED, CATEGORY, MODE, REMAINDER, SAVED, drawn_mode
@@ -40,8 +41,6 @@ _HATCH: Final = (
 
 def static_waterfall(waterfall: Waterfall, modes: tuple[ExecutionMode, ExecutionMode]) -> str:
     """From the baseline's step down to the run's, a bar for each cause."""
-    longest = max(waterfall.before_ns, waterfall.after_ns, 1)
-    scale = (WIDTH - _LEFT - _RIGHT) / longest
     at = waterfall.before_ns
     hatch = _HATCH.format(id="rest", stroke=colour(REMAINDER))
     rows = [(waterfall.baseline, 0, at, colour(MODE[modes[0]]), "", format_ns(at))]
@@ -62,6 +61,7 @@ def static_waterfall(waterfall: Waterfall, modes: tuple[ExecutionMode, Execution
         "",
         format_ns(waterfall.after_ns),
     )
+    scale = (WIDTH - _LEFT - _RIGHT) / max(1, *(high for _, _, high, *_ in (*rows, last)))
     parts = [hatch]
     for index, (name, low, high, fill, extra, shown) in enumerate([*rows, last]):
         y = index * _ROW
@@ -97,13 +97,22 @@ def static_time_by_category(comparison: Comparison) -> str | None:
             fill = colour(CATEGORY[part.category])
             parts.append(rectangle(x, y + 4, part.ns * scale, _ROW - 8, fill, tip=tip))
             x += part.ns * scale
+        if where.waiting_ns:
+            tip = f"{WAITING_FOR_RANKS}: {format_ns(where.waiting_ns)}"
+            wide = where.waiting_ns * scale
+            edge = f'stroke="{colour(IDLE)}"'
+            parts.append(rectangle(x, y + 4, wide, _ROW - 8, "none", extra=edge, tip=tip))
+            parts.append(words(x + 4, y + 19, fitted(WAITING_FOR_RANKS, wide - 8, 13), "muted"))
+            x += wide
         if where.idle_ns:
             tip, edge = f"GPU idle: {format_ns(where.idle_ns)}", f'stroke="{colour(IDLE)}"'
             wide = where.idle_ns * scale
             parts.append(rectangle(x, y + 4, wide, _ROW - 8, "url(#idle)", extra=edge, tip=tip))
             x += wide
         parts.append(words(x + 8, y + 19, format_ns(where.step_ns), "num"))
-    said = "Where the time of a clean step goes, run by run"
+    profiled = any(where.profiled for _, where in measured)
+    what = "step under the profiler" if profiled else "clean step"
+    said = f"Where the time of a {what} goes, run by run"
     return drawing(WIDTH, top + len(measured) * _ROW, said, "".join(parts))
 
 

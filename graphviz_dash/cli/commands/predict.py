@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.analysis.prediction.predict import (
-    predict,
-)
+from graphviz_dash.analysis.metrics.run_selection import may_be_eager
+from graphviz_dash.analysis.prediction.predict import Prediction, predict, predict_run
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.bundle.calibration import read_calibration
 from graphviz_dash.bundle.read import is_bundle
@@ -18,8 +17,8 @@ from graphviz_dash.cli.text.prediction import print_prediction
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.documents.prediction import prediction_document
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.timings import CleanTimings
-from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.calibration import Calibration
+from graphviz_dash.model.run import Run
 
 
 @click.command("predict")
@@ -47,8 +46,7 @@ def predict_command(trace: Path, file: Path | None, modules: int, as_json: bool)
     graph of their own.
     """
     calibration = read_calibration(file) if file else shipped_calibration()
-    loaded, clean, gpu = _opened(trace)
-    prediction = predict(loaded, calibration, clean, gpu)
+    prediction = _prediction(trace, calibration)
     if isinstance(prediction, Missing):
         raise InputError(
             trace, prediction.reason, "a trace of torch.profiler with an eager step in it"
@@ -59,19 +57,22 @@ def predict_command(trace: Path, file: Path | None, modules: int, as_json: bool)
     print_prediction(prediction, modules, file is None)
 
 
-def _opened(path: Path) -> tuple[Trace, CleanTimings | None, str | None]:
-    """The eager trace at ``path``, clean timings of the same step, and the GPU's name."""
+def _prediction(path: Path, calibration: Calibration) -> Prediction | Missing:
+    """The prediction for the eager trace, run or experiment at ``path``."""
     if not path.is_dir():
-        return loaded_trace(path), None, None
+        return predict(loaded_trace(path), calibration)
     if is_bundle(path):
-        run = loaded_run(path)
-    else:
-        runs = loaded_experiment(path).runs
-        eager = [run for run in runs if run.mode.is_baseline]
-        if not eager:
-            raise InputError(path, "no eager run in it", "an experiment with one, or a trace")
-        run = eager[0]
+        return predict_run(_traced(loaded_run(path)), calibration)
+    eager = [run for run in loaded_experiment(path).runs if may_be_eager(run)]
+    if not eager:
+        raise InputError(path, "no eager run in it", "an experiment with one, a run, or a trace")
+    # Of several the first that has a trace.
+    return predict_run(
+        _traced(max(eager, key=lambda run: run.replay_trace is not None)), calibration
+    )
+
+
+def _traced(run: Run) -> Run:
     if run.replay_trace is None:
         raise InputError(run.path, "no trace of its steps", "a run with a traced pass")
-    gpu = run.manifest.environment.gpu
-    return run.replay_trace, run.clean, gpu.name if gpu else None
+    return run

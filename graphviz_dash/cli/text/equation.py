@@ -10,10 +10,10 @@ import click
 from rich.text import Text
 
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.step.waterfall import Cause, CauseTimes, StepShare, Waterfall
+from graphviz_dash.analysis.step.waterfall import Basis, Cause, CauseTimes, StepShare, Waterfall
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table, shorten
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.equation import ranks_method
+from graphviz_dash.narrative.equation import ranks_method, step_words, whole_text
 from graphviz_dash.units import format_count, format_ns, format_percent
 
 _LABEL: Final = 48
@@ -21,15 +21,27 @@ _LABEL: Final = 48
 
 def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, count: int) -> None:
     """The equation of every run that has one, then ``count`` modules and operators of ``best``."""
-    waterfalls = [run.waterfall for run in runs if not isinstance(run.waterfall, Missing)]
-    if not waterfalls:
-        return
+    for basis in Basis:
+        waterfalls = [
+            run.waterfall
+            for run in runs
+            if not isinstance(run.waterfall, Missing) and run.waterfall.basis is basis
+        ]
+        if waterfalls:
+            _print_equations(waterfalls, basis)
+    divided = best.waterfall if best is not None else None
+    if divided is not None and not isinstance(divided, Missing) and count:
+        _print_shares(divided, "module", divided.modules, count)
+        _print_shares(divided, "operator", divided.operators, count)
+
+
+def _print_equations(waterfalls: Sequence[Waterfall], basis: Basis) -> None:
     print_heading(
-        "Where the time went vs the baseline, saved per clean step (the traced passes divide it)"
+        f"Where the time went vs the baseline, saved per {step_words(basis)} ({whole_text(basis)})"
     )
     causes = _causes(waterfalls)
     names = [cause.value for cause in causes]
-    table = plain_table("run", "baseline step", *names, "= step", right=range(1, 9))
+    table = plain_table("run", "baseline step", *names, "= step", right=range(1, 10))
     for waterfall in waterfalls:
         saved = dict(waterfall.saved.items())
         table.add_row(
@@ -44,10 +56,6 @@ def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, 
         click.echo(f"  {pairing_text(waterfall)}")
     for method in dict.fromkeys(filter(None, map(ranks_method, waterfalls))):
         click.echo(f"  {method}")
-    divided = best.waterfall if best is not None else None
-    if divided is not None and not isinstance(divided, Missing) and count:
-        _print_shares(divided, "module", divided.modules, count)
-        _print_shares(divided, "operator", divided.operators, count)
 
 
 def _causes(waterfalls: Sequence[Waterfall]) -> list[Cause]:
@@ -83,7 +91,7 @@ def _print_shares(
     )
     causes = _causes([waterfall])
     names = [cause.value for cause in causes]
-    table = plain_table(title, "work", *names, "difference", right=range(1, 9))
+    table = plain_table(title, "work", *names, "difference", right=range(1, 10))
     for share in shown:
         before, after = share.items
         work = format_count(before) if before == after else f"{before:,} to {after:,}"

@@ -10,12 +10,13 @@ from graphviz_dash.cli.text.output import cell, plain_table, print_heading, prin
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.prediction import (
+    blocker_certainty,
+    blocker_facts,
     not_checked_texts,
     one_off_text,
     prediction_reasons,
     prediction_verdict,
     scored_text,
-    seen_text,
     warning_texts,
 )
 from graphviz_dash.units import format_count, format_ns, format_ratio
@@ -29,7 +30,7 @@ def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> Non
     _print_figures(prediction)
     _print_notes(prediction)
     _print_reasons(prediction)
-    _print_blockers(prediction)
+    print_blockers(prediction)
     if modules:
         _print_parts(prediction, modules)
 
@@ -88,24 +89,16 @@ def _print_reasons(prediction: Prediction) -> None:
         click.echo(f"  - {reason}")
 
 
-def _print_blockers(prediction: Prediction) -> None:
+def print_blockers(prediction: Prediction) -> None:
+    """Prints what would stop a capture, and what to write instead."""
     if not prediction.blockers:
         print_heading("What would stop a capture: nothing that the trace shows")
     else:
         print_heading("What would stop a capture")
     for number, blocker in enumerate(prediction.blockers, 1):
-        sure = (
-            blocker.rule.severity.value
-            if blocker.certain
-            else f"perhaps {blocker.rule.severity.value}"
-        )
-        times = "" if blocker.count == 1 else f", {blocker.count} times in a step"
-        cost = f", {format_ns(blocker.cpu_ns)} in a traced step" if blocker.cpu_ns else ""
+        sure = blocker_certainty(blocker)
         click.echo(printable(f"  {number}. {sure}: {blocker.rule.title} [{blocker.rule.id.value}]"))
-        around = [("op", blocker.op), ("module", blocker.module), ("at", blocker.source)]
-        circumstances = ", ".join(f"{label} {value}" for label, value in around if value)
-        seen = f"{seen_text(blocker.seen)}{times}{cost}"
-        click.echo(printable(f"     {'; '.join(filter(None, (seen, circumstances)))}"))
+        click.echo(printable(f"     {blocker_facts(blocker)}"))
         click.echo(f"     do instead: {blocker.rule.advice}")
     for text in not_checked_texts(prediction):
         click.echo(f"  Not available: {text}")

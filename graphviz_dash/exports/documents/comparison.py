@@ -15,6 +15,7 @@ from graphviz_dash.analysis.ranks.ranks import ModeRanks
 from graphviz_dash.analysis.step.typical_step import TypicalStep
 from graphviz_dash.analysis.step.waterfall import CauseTimes, StepShare, Waterfall
 from graphviz_dash.exports.documents.figures import FigureDocument, figures_document
+from graphviz_dash.exports.documents.prediction import PredictionDocument, prediction_document
 from graphviz_dash.exports.documents.ranks import ModeRanksDocument, ranks_document
 from graphviz_dash.exports.documents.run import (
     ExperimentDocument,
@@ -36,7 +37,7 @@ from graphviz_dash.exports.documents.values import (
     reason_of,
     shown,
 )
-from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.answer import answer_text, run_answer
 from graphviz_dash.narrative.headline import headline, run_sentence
 
@@ -47,6 +48,7 @@ class CauseTimesDocument(TypedDict):
     gaps: Ns
     kernels: Ns
     copies: Ns
+    overlap: Ns
     synchronisation: Ns
     ranks: Ns
     remainder: Ns
@@ -59,6 +61,7 @@ class StepTimesDocument(TypedDict):
     gaps: Ns
     kernels: Ns
     copies: Ns
+    overlap: Ns
     synchronisation: Ns
     ranks: Ns
     remainder: Ns
@@ -71,6 +74,7 @@ class SavedTimesDocument(TypedDict):
     gaps: Ns
     kernels: Ns
     copies: Ns
+    overlap: Ns
     synchronisation: Ns
     ranks: Ns
     remainder: Ns
@@ -124,9 +128,11 @@ class PairsDocument(TypedDict):
 
 
 class WaterfallDocument(TypedDict):
-    """The equation: ``saved`` is ``before`` less ``after`` by cause."""
+    """The equation: ``saved`` is ``before`` less ``after`` by cause; ``basis`` is ``clean`` or
+    ``traced``, for steps without a profiler and under one."""
 
     baseline: str
+    basis: str
     before: StepTimesDocument
     after: StepTimesDocument
     saved: StepTimesDocument
@@ -226,6 +232,8 @@ class ComparedRunDocument(IdentityDocument):
     break_even_reason: Sentence | None
     prediction: ScoredPredictionDocument | None
     prediction_reason: Sentence | None
+    outlook: PredictionDocument | None
+    outlook_reason: Sentence | None
     weaknesses: list[WeaknessDocument]
 
 
@@ -270,8 +278,9 @@ class ComparisonDocument(TypedDict):
     ranks: list[ModeRanksDocument]
 
 
-def _run_document(run: RunComparison) -> ComparedRunDocument:
-    """One run of a comparison."""
+def _run_document(run: RunComparison, *, compared: bool) -> ComparedRunDocument:
+    """One run of a comparison; ``compared``: any run of it was, so that none tells an outlook."""
+    outlook = Missing(Fact.PREDICTION, "a run was compared with it") if compared else run.outlook
     return {
         **identity_document(run.run),
         "is_baseline": run.is_baseline,
@@ -290,6 +299,8 @@ def _run_document(run: RunComparison) -> ComparedRunDocument:
         "break_even_reason": reason_of(run.break_even),
         "prediction": _scored_document(run),
         "prediction_reason": reason_of(run.prediction),
+        "outlook": document_of(outlook, lambda value: prediction_document(value, shipped=True)),
+        "outlook_reason": reason_of(outlook),
         "weaknesses": weaknesses_document(run),
     }
 
@@ -388,7 +399,9 @@ def comparison_document(
         "experiment": {"name": experiment.name, "path": shown(experiment.path)},
         "baseline": comparison.baseline,
         "headline": headline(comparison),
-        "runs": [_run_document(run) for run in comparison.runs],
+        "runs": [
+            _run_document(run, compared=comparison.best is not None) for run in comparison.runs
+        ],
         "kernels": _kernels_document(kernels),
         "ranks": ranks_document(ranks),
     }
@@ -398,6 +411,7 @@ def _waterfall_document(waterfall: Waterfall) -> WaterfallDocument:
     """The equation, in ns: ``saved`` is ``before`` less ``after`` by cause."""
     return {
         "baseline": waterfall.baseline,
+        "basis": waterfall.basis.value,
         "before": {"step": waterfall.before_ns, **_by_cause(waterfall.before)},
         "after": {"step": waterfall.after_ns, **_by_cause(waterfall.after)},
         "saved": {"step": waterfall.before_ns - waterfall.after_ns, **_by_cause(waterfall.saved)},
@@ -435,6 +449,7 @@ def _by_cause(times: CauseTimes) -> CauseTimesDocument:
         "gaps": times.gaps,
         "kernels": times.kernels,
         "copies": times.copies,
+        "overlap": times.overlap,
         "synchronisation": times.synchronisation,
         "ranks": times.ranks,
         "remainder": times.remainder,

@@ -120,13 +120,16 @@ class WeaknessDocument(TypedDict):
 
 
 class TimeByCategoryDocument(TypedDict):
-    """A step in parts, in ns; ``excess``: busy time beyond the step."""
+    """A step in parts, in ns; ``waiting`` is for other ranks, ``excess`` busy time beyond the step;
+    ``profiled``: the step is one under the profiler, for nothing was timed without it."""
 
     step: Ns
     busy: Ns
     parts: dict[str, Ns]
+    waiting: Ns
     idle: Ns | None
     excess: Ns | None
+    profiled: bool
 
 
 class SingleRunDocument(IdentityDocument):
@@ -238,13 +241,15 @@ def weaknesses_document(run: RunComparison) -> list[WeaknessDocument]:
 
 
 def where_document(where: TimeByCategory) -> TimeByCategoryDocument:
-    """Where the time of a clean step goes, in ns."""
+    """Where the time of a step goes, in ns."""
     return {
         "step": number(where.step_ns),
         "busy": number(where.busy_ns),
         "parts": {part.category.value: part.ns for part in where.parts},
+        "waiting": number(where.waiting_ns),
         "idle": number(where.idle_ns),
         "excess": number(where.excess_ns),
+        "profiled": where.profiled,
     }
 
 

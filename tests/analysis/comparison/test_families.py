@@ -78,6 +78,7 @@ class TestFigures:
             "gaps_removed": 874_882,
             "kernel_change": 0,
             "copy_change": 0,
+            "overlap_change": 0,
             "synchronisation_removed": 0,
             "rank_wait_removed": None,
             "remainder": 118,
@@ -93,8 +94,15 @@ class TestFigures:
         assert found["private_pool"] == 0
         assert {metric for metric, value in found.items() if value is None} == {
             *("speedup", "speedup_interval", "step_saving", "break_even", "peak_reserved_change"),
-            *("gaps_removed", "kernel_change", "copy_change", "synchronisation_removed"),
-            *("rank_wait_removed", "remainder", "capture_time", "instantiate_time", "upload_time"),
+            *("gaps_removed", "kernel_change", "copy_change", "overlap_change"),
+            *(
+                "synchronisation_removed",
+                "rank_wait_removed",
+                "remainder",
+                "capture_time",
+                "instantiate_time",
+                "upload_time",
+            ),
             "first_launch_cpu_time",
             *("first_launch_time", "one_off_cost", "graphs", "graph_nodes", "graph_edges"),
             *("graph_work", "graph_work_share", "graph_time_share"),

@@ -20,7 +20,7 @@ from graphviz_dash.analysis.step.work_pairs import PairKind
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Run
-from tests.analysis.frames import clean_timings, make_run
+from tests.analysis.frames import Frames, clean_timings, make_run
 from tests.analysis.typical_steps import eager_run, graphed_run, typical_of
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
@@ -44,16 +44,30 @@ def _waterfall(run: Run, baseline: Run, return_ns: int = 10) -> Waterfall:
     return found
 
 
+def _two_kernels(name: str, streams: tuple[int, int] = (7, 7)) -> Run:
+    """Two kernels of 3,000 ns a step, launched 100 ns apart on ``streams``."""
+    frames = Frames()
+    for index in range(6):
+        begin = index * 20_000
+        frames.step(index, begin, begin + 11_000)
+        first = begin + 2_010
+        second = first + (100 if streams[0] != streams[1] else 3_000)
+        for stream, launch, start in zip(streams, (2_000, 2_100), (first, second), strict=True):
+            frames.kernel("gemm", begin + launch, start, 3_000, stream=stream)
+        frames.call("cudaDeviceSynchronize", begin + 10_000)
+    return make_run(name, clean=clean_timings([11_000] * 40, launch=10_000), trace=frames.trace())
+
+
 class TestParts:
     def test_every_part_of_a_known_step(self) -> None:
         found = _waterfall(graphed_run(), eager_run())
         # The first launch at 2,000, scaled by a half, its kernel 2 ns of the call and 8 later; the
         # second at 8,000 ends at 4,000 + 1 + 8 + 300; the CPU returns at 5,000.
         gaps = 1_009 + (4_009 - 1_509) + (5_000 - 4_309)
-        assert found.before == CauseTimes(gaps, 800, 0, 10, 0, 5_200 - gaps - 800 - 10)
+        assert found.before == CauseTimes(gaps, 800, 0, 0, 10, 0, 5_200 - gaps - 800 - 10)
         # Launched at 10 (0 when scaled by 20 over 990), begun 88 after the call had begun to
         # return, and 10 between the two.
-        assert found.after == CauseTimes(98, 810, 0, 10, 0, 950 - 98 - 810 - 10)
+        assert found.after == CauseTimes(98, 810, 0, 0, 10, 0, 950 - 98 - 810 - 10)
         assert found.scales == (0.5, 20 / 990)
         assert found.saved.kernels == -10
         assert found.saved.total == 5_200 - 950
@@ -80,6 +94,17 @@ class TestParts:
                 assert whole == getattr(found, side)
             rest = next(share for share in shares if share.label == STEP_LEVEL)
             assert rest.saved.remainder == found.saved.remainder
+
+    def test_work_at_once_is_overlap_and_no_less_work(self) -> None:
+        found = _waterfall(_two_kernels("graph", streams=(7, 9)), _two_kernels("eager"))
+        assert found.saved.kernels == 0
+        assert found.before.overlap == 0
+        # The second kernel is launched 100 after the first, which runs for 3,000.
+        assert found.after.overlap == found.saved.overlap * -1 == -2_900
+        assert found.overlaps
+        assert dict(found.causes)[Cause.OVERLAP] == 2_900
+        alike = _waterfall(_two_kernels("graph"), _two_kernels("eager"))
+        assert Cause.OVERLAP not in dict(alike.causes)
 
     def test_a_run_against_itself_saves_nothing(self) -> None:
         found = _waterfall(eager_run(), eager_run())

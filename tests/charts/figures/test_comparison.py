@@ -8,6 +8,8 @@ import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.step.time_by_category import WAITING_FOR_RANKS
+from graphviz_dash.analysis.step.waterfall import Waterfall
 from graphviz_dash.charts.figures.axes import log_ticks
 from graphviz_dash.charts.figures.comparison import (
     break_even_chart,
@@ -62,20 +64,34 @@ def test_so_do_those_of_recorded_runs(recorded: Comparison, theme: Theme) -> Non
             assert colours[category.value] == shade(colour, theme)
 
 
-def test_the_end_of_a_step_is_marked_where_its_traced_work_took_longer() -> None:
-    found = compare(load_experiment(Path("sample_traces/tp-transformer")))
-    longer = [
-        run
-        for run in found.runs
-        if not isinstance(run.where, Missing) and run.where.excess_ns is not None
-    ]
-    assert [run.name for run in longer] == ["eager-rank0"]
+def test_the_end_of_a_step_is_marked_where_its_traced_work_took_longer(tmp_path: Path) -> None:
+    make_run(tmp_path / "short", "eager", wall_ns=20_000)
+    make_run(tmp_path / "short", "graph", wall_ns=100_000)
+    found = compare(load_experiment(tmp_path / "short"))
+    longer = found["eager"]
+    assert not isinstance(longer.where, Missing)
+    assert longer.where.excess_ns is not None
     figure = where_time_goes_chart(found, "light")
     assert figure is not None
     mark = figure.data[-1]
-    assert (list(mark.y), mark.name) == (["eager-rank0"], "end of the step")
-    assert mark.x[0] * 1e3 == pytest.approx(longer[0].step.value)
-    assert figure.layout.xaxis.range[1] * 1e3 > longer[0].where.busy_ns  # type: ignore[union-attr]
+    assert (list(mark.y), mark.name) == (["eager"], "end of the step")
+    assert mark.x[0] * 1e3 == pytest.approx(longer.step.value)
+    assert figure.layout.xaxis.range[1] * 1e3 > longer.where.busy_ns
+
+
+def test_waiting_for_other_ranks_is_no_work_and_a_bar_ends_with_its_step() -> None:
+    found = compare(load_experiment(Path("sample_traces/tp-transformer")))
+    figure = where_time_goes_chart(found, "light")
+    assert figure is not None
+    waiting = next(bar for bar in figure.data if bar.name == WAITING_FOR_RANKS)
+    for run, shown in zip(found.runs, waiting.x, strict=True):
+        assert not isinstance(run.where, Missing)
+        assert shown * 1e3 == pytest.approx(run.where.waiting_ns)
+        # No longer than the step, though the profiler lets collectives wait for longer.
+        assert run.where.excess_ns is None
+        equation = run.waterfall
+        if isinstance(equation, Waterfall):
+            assert run.where.waiting_ns == equation.after.ranks > 0
 
 
 def test_every_iteration_is_a_point(recorded: Comparison) -> None:

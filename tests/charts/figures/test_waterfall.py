@@ -33,12 +33,13 @@ def test_the_bars_lead_from_one_step_to_the_other(theme: Theme, run: str) -> Non
     folder, name = run.split("/")
     found = compare(load_experiment(SAMPLES / folder))[name].waterfall
     assert found is not None
+    overlap = ["overlap"] if found.overlaps else []
     ranks = ["waiting for ranks"] if found.before.ranks else []
     modes = ExecutionMode.EAGER, ExecutionMode.GRAPH
     (bars,) = waterfall_chart(found, modes, theme).data
     assert list(bars.y) == [
-        found.baseline, "launch gaps", "kernels", "memcpy and memset", "synchronisation", *ranks,
-        "remainder", found.run,
+        found.baseline, "launch gaps", "kernels", "memcpy and memset", *overlap,
+        "synchronisation", *ranks, "remainder", found.run,
     ]  # fmt: skip
     assert bars.x[0] * 1e3 == pytest.approx(found.before_ns)
     assert bars.x[-1] * 1e3 == pytest.approx(found.after_ns)
