@@ -1,9 +1,13 @@
-"""A collection: the passes of every mode, each in a process of its own, made into run bundles."""
+"""A collection: the passes of every mode, each in a process of its own, made into run bundles.
+
+The clean passes come first, before anything attaches a profiler, in several processes each: those
+of all modes in turns, so that what changes on the machine meanwhile meets them all.
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from collectors.collection import CollectedRun, Collection
@@ -23,7 +27,7 @@ from collectors.progress import (
     kept_text,
 )
 from collectors.ranks import Peers, RankContext, meeting
-from collectors.run_bundle import absent_facts, manifest_of, write_run
+from collectors.run_bundle import absent_facts, join_processes, manifest_of, write_run
 from collectors.workloads import factory_path
 from graphviz_dash.bundle.staging import Staging, remove_leftovers
 from graphviz_dash.errors import GraphvizDashError, InputError, printable
@@ -61,6 +65,7 @@ def collect(
                 environment = machine_environment(staging.path, context)
                 report(MachineRead(environment))
                 course = _Course(asked, factory, environment, staging.path, peers, report)
+                course.time_modes()
                 for mode in asked.modes:
                     runs.append(course.collect(mode))
     except KeyboardInterrupt:
@@ -114,11 +119,31 @@ class _Course:
     """The other ranks' parents; None where there is one process."""
     report: Report
     """Is told what happens."""
+    timed: dict[ExecutionMode, list[Path]] = field(default_factory=dict)
+    """The folders of the processes of each mode's clean pass that ended well."""
+    untimed: dict[ExecutionMode, Failure] = field(default_factory=dict)
+    """How a process of a mode's clean pass failed, after which there were no more of them."""
     begun: int = 0
-    """Passes that were begun or skipped."""
+    """Passes that were begun or skipped, each process of a clean pass for one."""
+
+    def time_modes(self) -> None:
+        """Runs the clean passes: the first process of each mode, then the second, and so on."""
+        for turn in range(self.asked.processes):
+            for mode in self.asked.modes:
+                if mode in self.untimed:
+                    self.begun += 1
+                    continue
+                folder = self._folder(mode, Pass.CLEAN, turn)
+                failure = self._run(mode, Pass.CLEAN, folder, turn)
+                if failure is None:
+                    self.timed.setdefault(mode, []).append(folder)
+                else:
+                    self.untimed[mode] = failure
+        for folders in self.timed.values():
+            join_processes(folders)
 
     def collect(self, mode: ExecutionMode) -> CollectedRun:
-        """Runs the passes of one mode and writes its bundle."""
+        """Runs the other passes of one mode and writes its bundle."""
         folders, failures, skipped = self._run_passes(mode)
         doctor: DoctorReport | None = None
         if mode.captures_whole_step and failures and self.peers is None:
@@ -142,36 +167,45 @@ class _Course:
         self, mode: ExecutionMode
     ) -> tuple[dict[Pass, Path], tuple[Failure, ...], tuple[Pass, ...]]:
         """What the passes that ended well left, how others failed, and those that were not run."""
-        runner = PassRunner(self.asked, self.factory, self.peers, self.report)
-        folders: dict[Pass, Path] = {}
-        failures: list[Failure] = []
-        passes = self.asked.passes(mode)
-        for number, kind in enumerate(passes, 1):
-            numbered = self._number(mode, kind)
+        passes = self.asked.passes(mode)[1:]
+        failures = [self.untimed[mode]] if mode in self.untimed else []
+        if mode not in self.timed:
+            # What cannot run clean cannot run under the profiler either.
+            self.begun += len(passes)
+            return {}, tuple(failures), passes
+        folders = {Pass.CLEAN: self.timed[mode][0]}
+        for kind in passes:
             folder = self._folder(mode, kind)
-            folder.mkdir()
-            self.report(PassBegan(numbered))
-            begin = time.monotonic()
-            failure = runner.run(mode, kind, folder)
+            failure = self._run(mode, kind, folder)
             if failure is None:
                 folders[kind] = folder
-                self.report(PassDone(numbered, time.monotonic() - begin))
-                continue
-            failures.append(failure)
-            self.report(PassFailed(numbered, failure))
-            if kind is Pass.CLEAN:
-                # What cannot run clean cannot run under the profiler either.
-                self.begun += len(passes) - number
-                return folders, tuple(failures), passes[number:]
+            else:
+                failures.append(failure)
         return folders, tuple(failures), ()
 
-    def _number(self, mode: ExecutionMode, kind: Pass) -> NumberedPass:
-        self.begun += 1
-        total = sum(len(self.asked.passes(mode)) for mode in self.asked.modes)
-        return NumberedPass(self.begun, total, mode, kind)
+    def _run(self, mode: ExecutionMode, kind: Pass, folder: Path, turn: int = 0) -> Failure | None:
+        """Runs a pass, or one process of a clean one, and tells of it; how it failed, if it did."""
+        numbered = self._number(mode, kind, turn)
+        folder.mkdir()
+        self.report(PassBegan(numbered))
+        begin = time.monotonic()
+        runner = PassRunner(self.asked, self.factory, self.peers, self.report)
+        failure = runner.run(mode, kind, folder, turn)
+        if failure is None:
+            self.report(PassDone(numbered, time.monotonic() - begin))
+        else:
+            self.report(PassFailed(numbered, failure))
+        return failure
 
-    def _folder(self, mode: ExecutionMode, kind: Pass) -> Path:
-        return self.scratch / f"{mode.value}-{kind.value}"
+    def _number(self, mode: ExecutionMode, kind: Pass, turn: int) -> NumberedPass:
+        self.begun += 1
+        modes, processes = self.asked.modes, self.asked.processes
+        total = sum(len(self.asked.passes(each)) + processes - 1 for each in modes)
+        several = (turn + 1, processes) if kind is Pass.CLEAN and processes > 1 else None
+        return NumberedPass(self.begun, total, mode, kind, several)
+
+    def _folder(self, mode: ExecutionMode, kind: Pass, turn: int = 0) -> Path:
+        return self.scratch / f"{mode.value}-{kind.value}-{turn}"
 
     def _examine(self) -> DoctorReport | None:
         """Why the step cannot be captured; None when the doctor has no finding."""

@@ -23,7 +23,7 @@ class Collection:
     output: Path
     """The folder of the experiment; made if needed."""
     iterations: int
-    """Timed iterations of the clean pass, in each of its two series."""
+    """Timed iterations of the clean pass, in each of its two series, over all its processes."""
     traced_iterations: int
     """Iterations under the profiler."""
     warmup: int
@@ -42,14 +42,21 @@ class Collection:
     """Whether the node-id pass is wanted."""
     observers: bool = False
     """Whether the observers pass is wanted."""
+    processes: int = 1
+    """Processes of the clean pass of each mode, in turns with those of the other modes."""
 
     def passes(self, mode: ExecutionMode) -> tuple[Pass, ...]:
         """The passes of a mode, in their order."""
         observers = (Pass.OBSERVERS,) if self.observers else ()
-        if mode.is_baseline:
+        if not mode.captures_graphs:
             return (Pass.CLEAN, Pass.TRACED, Pass.MEMORY, *observers)
         node_ids = (Pass.NODE_IDS,) if self.node_ids else ()
         return (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY, *node_ids, *observers)
+
+    def iterations_of(self, turn: int) -> int:
+        """The timed iterations of one process of a clean pass: its part of all, at least one."""
+        each, rest = divmod(self.iterations, self.processes)
+        return max(1, each + (turn < rest))
 
     def target(self, mode: ExecutionMode, rank: int | None) -> Path:
         """Where the run of a mode is written, that of one ``rank`` of several."""

@@ -51,8 +51,10 @@ class PassRunner:
     report: Report
     """Is told what happens."""
 
-    def run(self, mode: ExecutionMode, kind: Pass, folder: Path) -> Failure | None:
+    def run(self, mode: ExecutionMode, kind: Pass, folder: Path, turn: int = 0) -> Failure | None:
         """Runs a pass, which leaves its results in ``folder``; how it failed, if it did.
+
+        ``turn`` says which of the processes of a clean pass it is, from 0.
 
         Raises:
             GraphvizDashError: the request itself is wrong.
@@ -60,14 +62,19 @@ class PassRunner:
         """
         if kind is Pass.OBSERVERS:
             return self._observe(mode, folder)
-        return self._run(mode, kind, folder)
+        return self._run(mode, kind, folder, turn=turn)
 
     def _run(
-        self, mode: ExecutionMode, kind: Pass, folder: Path, observer: Observer | None = None
+        self,
+        mode: ExecutionMode,
+        kind: Pass,
+        folder: Path,
+        observer: Observer | None = None,
+        turn: int = 0,
     ) -> Failure | None:
         """The failure of the pass, which with several ranks is that of any of them."""
         asked, peers = self.asked, self.peers
-        name = f"{mode.value}-{kind.value}"
+        name = f"{mode.value}-{kind.value}-{turn}"
         timeout_s = asked.timeout_s or (_RANKS_TIMEOUT_S if peers else None)
         request = PassRequest(
             kind=kind,
@@ -75,12 +82,13 @@ class PassRunner:
             factory=self.factory,
             seed=asked.seed,
             warmup=asked.warmup,
-            iterations=asked.iterations,
+            iterations=asked.iterations_of(turn) if kind is Pass.CLEAN else asked.iterations,
             traced_iterations=asked.traced_iterations,
             out=str(folder),
             group=peers.group(name, timeout_s or _RANKS_TIMEOUT_S) if peers else None,
             settings=asked.settings,
             observer=observer,
+            turn=turn,
         )
         request_file = folder / "request.json"
         request_file.write_bytes(msgspec.json.encode(request))

@@ -28,6 +28,8 @@ class NumberedPass:
     """The mode that is collected."""
     kind: Pass
     """Which of its passes this is."""
+    turn: tuple[int, int] | None = None
+    """Of a clean pass in several processes: which this is, from 1, and how many there are."""
 
 
 @dataclass(frozen=True)
@@ -158,4 +160,5 @@ def first_line(failure: Failure) -> str:
 
 def _pass_text(numbered: NumberedPass) -> str:
     mode, kind = numbered.mode.value, numbered.kind.value
-    return f"[{numbered.number}/{numbered.total}] {mode}: {kind} pass"
+    turn = f", process {numbered.turn[0]} of {numbered.turn[1]}" if numbered.turn else ""
+    return f"[{numbered.number}/{numbered.total}] {mode}: {kind} pass{turn}"

@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from collectors.collection import Collection
 from collectors.machine import worker_environment
 from collectors.passes.parameters import WorkloadFacts
 from collectors.process.requests import ABSENT_FILE, GRAPHS_FILE, TRACE_FILE, WORKLOAD_FILE
-from collectors.process.results import read_json, read_result
+from collectors.process.results import read_json, read_result, write_result
 from collectors.ranks import Peers
 from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
@@ -59,9 +61,10 @@ def absent_facts(
         failures: of the passes that did not.
         skipped: the passes that were not run, for the clean pass had failed.
     """
-    absent = [Absent(failure.during.fact, "it failed, see failures") for failure in failures]
+    lost = [failure.during for failure in failures if failure.during not in folders]
+    absent = [Absent(kind.fact, "it failed, see failures") for kind in lost]
     absent += [Absent(kind.fact, "the clean pass failed") for kind in skipped]
-    if mode.is_baseline:
+    if not mode.captures_graphs:
         absent.append(Absent(Fact.GRAPHS, f"mode {mode.value} captures none"))
     for folder in folders.values():
         if (folder / ABSENT_FILE).exists():
@@ -106,6 +109,20 @@ def manifest_of(
         environment=environment,
         files=(),
     )
+
+
+def join_processes(folders: Sequence[Path]) -> None:
+    """Makes the timings of the processes of one clean pass those of the first, in its folder."""
+    read = [read_result(parts.CLEAN, folder) for folder in folders]
+    first, *others = [timings for timings in read if timings is not None]
+    for timings in others:
+        first = replace(
+            first,
+            steps=first.steps + timings.steps,
+            back_to_back_ns=first.back_to_back_ns + timings.back_to_back_ns,
+            processes=first.processes + timings.processes,
+        )
+    write_result(parts.CLEAN, first, folders[0])
 
 
 def write_run(

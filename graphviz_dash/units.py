@@ -64,6 +64,11 @@ def format_flops(rate: float | None) -> str:
     return f"{significant(rate)} FLOP/s"
 
 
+def format_hertz(frequency: float | None) -> str:
+    """A frequency as text: ``1,980 MHz``; ``None`` is an en dash."""
+    return "–" if frequency is None else f"{significant(frequency / 1e6)} MHz"
+
+
 def format_tokens(rate: float | None) -> str:
     """Tokens per second as text: ``12,345 tokens/s``; ``None`` is an en dash."""
     return "–" if rate is None else f"{significant(rate)} tokens/s"
@@ -92,7 +97,7 @@ def format_percent(fraction: float | None) -> str:
 
 def counted(number: int, noun: str) -> str:
     """A count with its noun: ``1 node``, ``1,204 nodes``, ``2 matches``."""
-    ending = "" if number == 1 else "es" if noun.endswith("ch") else "s"
+    ending = "" if number == 1 else "es" if noun.endswith(("ch", "ss")) else "s"
     return f"{number:,} {noun}{ending}"
 
 

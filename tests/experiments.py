@@ -51,6 +51,7 @@ CLEAN_NS = {
     ExecutionMode.GRAPH: (100_000, 8_000),
     ExecutionMode.CALLABLES: (160_000, 40_000),
     ExecutionMode.PARTIAL: (180_000, 60_000),
+    ExecutionMode.COMPILE_DEFAULT: (300_000, 250_000),
     ExecutionMode.COMPILE: (120_000, 20_000),
 }
 """Median wall and launch CPU time of a clean step in each mode, unless given otherwise."""
@@ -297,7 +298,7 @@ def replay_trace(
     trace.thread_name(MAIN_THREAD, f"thread {MAIN_THREAD} (python3)")
     now = 1_000
     for step in range(steps):
-        run = _eager_step if mode is ExecutionMode.EAGER else _graph_step
+        run = _graph_step if mode.captures_graphs else _eager_step
         end = run(trace, work, now + 1_000)
         trace.runtime("cudaDeviceSynchronize", end - SYNC_NS, SYNC_NS - 500)
         trace.annotation(f"{STEP_MARK}{step}", now, end - now)
@@ -343,7 +344,7 @@ def make_run(
             wall, cpu = CLEAN_NS[mode]
             cpu = cpu if launch_cpu_ns is None else launch_cpu_ns
             walls = _spread(wall if wall_ns is None else wall_ns, iterations)
-            graphed = mode is not ExecutionMode.EAGER
+            graphed = mode.captures_graphs
             writer.add(parts.CLEAN, clean_timings(walls, cpu, len(work) if graphed else None))
             writer.add(parts.MEMORY, memory_use(graphed))
             if graphed:

@@ -10,7 +10,7 @@ import torch
 from cuda.bindings import runtime
 
 from collectors.driver.calls import DriverError, call
-from collectors.passes.modes import compile_modules
+from collectors.passes.modes import COMPILED, compile_modules
 from collectors.passes.parameters import arguments_of, facts_of
 from collectors.process.requests import WORKLOAD_FILE, PassRequest
 from collectors.workloads import Step, load_factory
@@ -27,7 +27,7 @@ def prepare(request: PassRequest) -> tuple[Step, int]:
         InputError: see :func:`build`.
     """
     step = build(request)
-    return step, warm_up(step, request.warmup, compiled=request.mode.is_compiled)
+    return step, warm_up(step, request.warmup, compiled=COMPILED.get(request.mode))
 
 
 def build(request: PassRequest) -> Step:
@@ -51,13 +51,13 @@ def build(request: PassRequest) -> Step:
     return step
 
 
-def warm_up(step: Step, iterations: int, *, compiled: bool = False) -> int:
+def warm_up(step: Step, iterations: int, *, compiled: str | None = None) -> int:
     """Runs the warm-up iterations and returns their time in ns.
 
     They run on a side stream, as capture asks for: libraries make their handles and the autograd
-    engine its streams there. ``compiled`` compiles the step's modules within that time. What the
-    allocator cached for that stream nobody takes up later, so it is given back: it would count as
-    memory in use.
+    engine its streams there. Within that time the step's modules are compiled, in the mode
+    ``compiled`` of torch.compile, if there is one. What the allocator cached for that stream nobody
+    takes up later, so it is given back: it would count as memory in use.
     """
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -66,8 +66,8 @@ def warm_up(step: Step, iterations: int, *, compiled: bool = False) -> int:
     with torch.cuda.stream(stream):
         for _ in range(iterations):
             step()
-    if compiled:
-        compile_modules(step)
+    if compiled is not None:
+        compile_modules(step, compiled)
     torch.cuda.synchronize()
     took = time.perf_counter_ns() - begin
     torch.cuda.empty_cache()

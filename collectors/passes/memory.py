@@ -22,7 +22,7 @@ from collectors.allocator.owners import owners
 from collectors.driver.calls import call
 from collectors.passes.capture_listener import recording
 from collectors.passes.executor import build, warm_up
-from collectors.passes.modes import make_ready
+from collectors.passes.modes import COMPILED, make_ready
 from collectors.process.requests import PassRequest
 from collectors.process.results import write_result
 from graphviz_dash.bundle import parts
@@ -56,7 +56,7 @@ def run(request: PassRequest) -> None:
     stages = _Stages()
     step = build(request)
     stages.end(Stage.BUILD)
-    warm_up(step, request.warmup, compiled=request.mode.is_compiled)
+    warm_up(step, request.warmup, compiled=COMPILED.get(request.mode))
     stages.end(Stage.WARM_UP)
     captures = Captures()
     with recording(captures):

@@ -20,6 +20,12 @@ from collectors.workloads import Step
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.run import ExecutionMode
 
+GRAPHED: Final = "reduce-overhead"
+"""The mode of torch.compile that captures graphs: cudagraph trees."""
+
+COMPILED: Final = {ExecutionMode.COMPILE: GRAPHED, ExecutionMode.COMPILE_DEFAULT: "default"}
+"""The mode of torch.compile in those of ours that compile."""
+
 _RECORD_STEPS = 4
 """Steps in which torch.compile's cudagraph trees, once warmed up, record and replay."""
 
@@ -53,24 +59,26 @@ def _samples(
     return tuple(arg.detach().clone().requires_grad_(arg.requires_grad) for arg in args)
 
 
-def compile_modules(step: Step) -> None:
-    """Compiles the outermost modules and runs a step, which compiles but captures nothing yet.
+def compile_modules(step: Step, mode: str) -> None:
+    """Compiles the outermost modules in a mode of torch.compile and runs a step, which compiles but
+    captures nothing yet.
 
     Raises:
         GraphvizDashError: the step calls no module to compile, or calls them on several streams.
     """
     roots = _roots(step)
     streams = {call.stream for call in roots}
-    if len(streams) > 1:
+    if mode == GRAPHED and len(streams) > 1:
         # With torch 2.11 on an H200 the same step gave other values in one run of eight where each
         # call was marked as a step of its own, and otherwise ended in a segmentation fault.
         raise GraphvizDashError(
             f"The step calls its modules on {len(streams)} streams. The graphs that torch.compile "
             "makes (cudagraph trees) share their memory on the assumption of one stream, so this "
-            "mode would compute wrong values or crash; use graph, callables or partial."
+            "mode would compute wrong values or crash; use compile-default, graph, callables or "
+            "partial."
         )
     for call in roots:
-        call.module.forward = torch.compile(_called(call.module.forward), mode="reduce-overhead")
+        call.module.forward = torch.compile(_called(call.module.forward), mode=mode)
     step()
 
 
@@ -90,7 +98,7 @@ def _called(forward: Callable[..., Any]) -> Callable[..., Any]:
 def make_ready(mode: ExecutionMode, step: Step) -> Step:
     """What runs one iteration of ``step`` in ``mode``; graphs are captured and launched once.
 
-    For mode compile the modules must be compiled already (:func:`compile_modules`).
+    For a mode in COMPILED the modules must be compiled already (:func:`compile_modules`).
 
     Raises:
         GraphvizDashError: the step calls no module that the mode could capture.
@@ -258,6 +266,7 @@ _MAKERS: Final[Mapping[ExecutionMode, Callable[[Step], Step]]] = {
     ExecutionMode.GRAPH: _whole_step,
     ExecutionMode.CALLABLES: _graphed_roots,
     ExecutionMode.PARTIAL: _graphed_parts,
+    ExecutionMode.COMPILE_DEFAULT: _launched,
     ExecutionMode.COMPILE: _compiled,
 }
 """How a step is made to run in each mode that is collected; the rest is properties of the mode."""

@@ -27,9 +27,9 @@ def observers_of(mode: ExecutionMode) -> tuple[tuple[Observer, ...], tuple[Absen
     """
     absent = []
     wanted = [Observer.NONE, Observer.EVENTS, Observer.PROFILER]
-    if mode.is_baseline:
+    if not mode.captures_graphs:
         fact = manifest_name(Fact.OBSERVER, Observer.GRAPH_LEVEL.value)
-        absent.append(Absent(fact, "mode eager launches no graph"))
+        absent.append(Absent(fact, f"mode {mode.value} launches no graph"))
     else:
         wanted.append(Observer.GRAPH_LEVEL)
     if importlib.util.find_spec("cupti") is None:

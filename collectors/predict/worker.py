@@ -19,9 +19,9 @@ import torch
 
 from collectors.failures import describe
 from collectors.passes.capture_listener import recording
-from collectors.passes.clean import time_steps
 from collectors.passes.executor import LifeListener, warm_up
 from collectors.passes.modes import make_ready
+from collectors.passes.step_timing import time_steps
 from collectors.passes.traced import trace_steps
 from collectors.predict.requests import DONE, EAGER, GRAPH, SuiteRequest
 from collectors.predict.suites import load_suite

@@ -61,7 +61,7 @@ class PassRequest(Struct, frozen=True):
     warmup: int
     """Iterations before anything is measured or captured."""
     iterations: int
-    """Timed iterations of each series."""
+    """Timed iterations of each series of this process."""
     traced_iterations: int
     """Iterations under the profiler."""
     out: str
@@ -72,3 +72,5 @@ class PassRequest(Struct, frozen=True):
     """``name=value`` of the workload's parameters."""
     observer: Observer | None = None
     """What an observers pass attaches; None in other passes."""
+    turn: int = 0
+    """Which of the processes of a clean pass it is, from 0."""

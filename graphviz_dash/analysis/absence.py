@@ -22,17 +22,20 @@ _SOURCES: Final = {
     Fact.GRAPHS: Fact.CAPTURE_PASS,
     Fact.GRAPH_COSTS: Fact.CLEAN_PASS,
     Fact.STEP_TIMES: Fact.CLEAN_PASS,
+    Fact.MACHINE_STATE: Fact.CLEAN_PASS,
     Fact.MEMORY: Fact.CLEAN_PASS,
 }
 """The pass that a fact comes from, in a run that was collected."""
 
 _NEED_A_CAPTURE: Final = (Fact.GRAPHS, Fact.GRAPH_COSTS)
-"""What no run of mode eager has."""
+"""What no run has whose mode captures no graph."""
 
 _UNRECORDED: Final = {
     Fact.GRAPHS: "the bundle holds no graph",
     Fact.GRAPH_COSTS: "the clean pass captured no graph",
     Fact.STEP_TIMES: "no iteration was timed",
+    Fact.MACHINE_STATE: "the machine was not looked at beside the timings",
+    Fact.GPU_CLOCKS: "NVML could not be asked",
     Fact.MEMORY: "the bundle has no memory statistics",
     Fact.OBSERVERS_PASS: "it was collected without --observers",
 }
@@ -58,7 +61,7 @@ def recorded_reason(run: Run, fact: Fact, subject: str = "") -> str | None:
 
 
 def _reason(run: Run, fact: Fact, subject: str) -> str:
-    if fact in _NEED_A_CAPTURE and run.mode.is_baseline:
+    if fact in _NEED_A_CAPTURE and not run.mode.captures_graphs:
         return f"mode {run.mode.value} captures no graph"
     failed = _failure(run, fact)
     if failed is not None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,15 +33,19 @@ class SpreadKind(StrEnum):
 
 @dataclass(frozen=True)
 class Spread:
-    """The range around a value, in the value's unit, and the number of samples it rests on.
-
-    ``high`` is None where the range is open upwards: a break-even that may never come.
-    """
+    """The range around a value, and what it rests on."""
 
     low: float
+    """Its lower end, in the value's unit."""
     high: float | None
+    """Its upper end; None where it is open upwards: a break-even that may never come."""
     kind: SpreadKind
+    """What the two ends are."""
     samples: int
+    """The number of samples, of the shorter series where there are two."""
+    processes: int = 1
+    """In how many processes they were taken: the interval of one covers what varied within it, not
+    what varies from one process to the next."""
 
 
 @dataclass(frozen=True)
@@ -84,40 +88,79 @@ def percentiles(values: Floats, of: Sequence[float]) -> list[float]:
 
 
 def resampled_medians(values: Sequence[float] | Numbers, stream: int) -> Floats:
-    """Medians of circular block bootstrap resamples, shape (resamples,).
+    """Medians of circular block bootstrap resamples of a series, shape (resamples,).
 
     Blocks are as long as the square root of the series, because neighbouring iterations are alike
     (clocks, neighbours on the host). The same values give the same medians; ``stream`` keeps two
     series apart. Source: D. Politis and J. Romano, "A circular block-resampling procedure for
     stationary data" (1992).
     """
+    return resampled_process_medians((values,), stream)
+
+
+def resampled_process_medians(
+    processes: Sequence[Sequence[float] | Numbers], stream: int
+) -> Floats:
+    """Medians over all of at least one series, of a process each, shape (resamples,).
+
+    Each resample draws as many processes as there are, with replacement, and in each of them as
+    many iterations, in blocks as :func:`resampled_medians` does. Source: A. Davison and D. Hinkley,
+    "Bootstrap Methods and their Application" (1997), section 3.8.
+    """
     # Ranks instead of values: small integers are sorted ten times as fast.
-    ordered, rank = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True)
+    ordered, rank = np.unique(
+        np.concatenate([np.asarray(values, dtype=np.float64) for values in processes]),
+        return_inverse=True,
+    )
     rank = rank.astype(np.uint16 if len(ordered) <= 1 << 16 else np.uint32)
-    count = rank.size
-    block = max(1, math.isqrt(count))
-    blocks = -(-count // block)
+    ends = np.cumsum([len(values) for values in processes])
+    series = [_Circle(part) for part in np.split(rank, ends[:-1]) if len(part)]
+    each = -(-rank.size // len(series))
+    count = each * len(series)
     resamples = min(_RESAMPLES, max(_FEWEST_RESAMPLES, _MOST_DRAWS // count))
     generator = np.random.Generator(np.random.PCG64([_SEED, stream]))
     medians = np.empty(resamples)
     middle = ((count - 1) // 2, count // 2)
-    circle = np.concatenate((rank, rank[: block - 1]))
-    runs = np.lib.stride_tricks.sliding_window_view(circle, block)
     # A hundred at a time bounds the memory whatever the length of the series.
     for first in range(0, resamples, 100):
         rows = min(100, resamples - first)
-        begins = generator.integers(0, count, size=(rows, blocks))
-        drawn = np.sort(runs[begins].reshape(rows, -1)[:, :count], axis=1)
+        if len(series) == 1:
+            drawn = series[0].draw(generator, rows, each)
+        else:
+            drawn = np.empty((rows * len(series), each), rank.dtype)
+            chosen = generator.integers(0, len(series), size=len(drawn))
+            for number, circle in enumerate(series):
+                own = np.flatnonzero(chosen == number)
+                drawn[own] = circle.draw(generator, len(own), each)
+        drawn = np.sort(drawn.reshape(rows, count), axis=1)
         low, high = (ordered[drawn[:, at]] for at in middle)
         medians[first : first + rows] = (low + high) / 2
     return medians
 
 
-def interval(values: Floats, samples: int) -> Spread:
+class _Circle:
+    """A series from which blocks are drawn; the last value's neighbour is the first."""
+
+    def __init__(self, rank: npt.NDArray[Any]) -> None:
+        self._length = len(rank)
+        self._block = max(1, math.isqrt(self._length))
+        circle = np.concatenate((rank, rank[: self._block - 1]))
+        self._runs = np.lib.stride_tricks.sliding_window_view(circle, self._block)
+
+    def draw(self, generator: np.random.Generator, rows: int, count: int) -> npt.NDArray[Any]:
+        """``count`` values for each of ``rows``, shape (rows, count)."""
+        blocks = -(-count // self._block)
+        begins = generator.integers(0, self._length, size=(rows, blocks))
+        return self._runs[begins].reshape(rows, -1)[:, :count]
+
+
+def interval(values: Floats, samples: int, processes: int = 1) -> Spread:
     """The 95% interval (2.5th to 97.5th percentile) of bootstrapped ``values``.
 
     Simulated with two series of 200, the interval of their ratio of medians held the true one in
-    93% of cases for independent iterations, in 88% where neighbours correlate by 0.8.
+    93% of cases for independent iterations, in 88% where neighbours correlate by 0.8. With five
+    processes of 40 iterations in each series it held the true ratio in 92% to 98%, whether the
+    processes or the iterations varied more; with three, in 84%.
     """
     low, high = percentiles(values, (2.5, 97.5))
-    return Spread(low, high, SpreadKind.INTERVAL, samples)
+    return Spread(low, high, SpreadKind.INTERVAL, samples, processes)

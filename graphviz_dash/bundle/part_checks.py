@@ -15,6 +15,21 @@ from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
 from graphviz_dash.model.observers import Observer, ObserverPass
 from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import GraphUpdates
+from graphviz_dash.model.timings import CleanTimings
+
+
+def check_clean(clean: CleanTimings, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
+    """Refuses processes that do not have all iterations of the series together."""
+    for series, rows, counts in (
+        ("steps", clean.steps, [process.steps for process in clean.processes]),
+        ("back_to_back_ns", clean.back_to_back_ns, [p.back_to_back for p in clean.processes]),
+    ):
+        if counts and sum(counts) != len(rows):
+            raise InputError(
+                file,
+                f"processes with {sum(counts):,} rows of {series}",
+                f"as many as there are, {len(rows):,}",
+            )
 
 
 def check_graph_ids(

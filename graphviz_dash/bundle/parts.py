@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from graphviz_dash.bundle.part_checks import (
+    check_clean,
     check_graph_ids,
     check_memory_pass,
     check_node_ids,
@@ -84,7 +85,7 @@ class JsonPart(Generic[T]):
         return decode(content, self.kind, file)
 
 
-CLEAN: Final = JsonPart(FileRole.CLEAN, "clean.json", CleanTimings)
+CLEAN: Final = JsonPart(FileRole.CLEAN, "clean.json", CleanTimings, check_clean)
 MEMORY: Final = JsonPart(FileRole.MEMORY, "memory.json", MemoryUse)
 MEMORY_PASS: Final = JsonPart(
     FileRole.MEMORY_PASS, "memory-pass.json", MemoryPass, check_memory_pass

@@ -44,6 +44,7 @@ MODE: Final = {
     ExecutionMode.GRAPH: Shade("#2f5fd0", "#6f98ff"),
     ExecutionMode.CALLABLES: CYAN,
     ExecutionMode.PARTIAL: YELLOW,
+    ExecutionMode.COMPILE_DEFAULT: Shade("#570f2c", "#8c40bf"),
     ExecutionMode.COMPILE: MAGENTA,
     ExecutionMode.RECORDED: ORANGE,
 }

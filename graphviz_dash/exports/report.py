@@ -22,7 +22,7 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import answer
 from graphviz_dash.narrative.break_even import break_even_text
 from graphviz_dash.narrative.doctor import report_verdict
-from graphviz_dash.narrative.equation import waterfall_method
+from graphviz_dash.narrative.equation import compile_parts_text, waterfall_method
 from graphviz_dash.narrative.headline import headline
 from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.narrative.summary import (
@@ -167,6 +167,8 @@ def _difference(run: RunComparison, pictures: Mapping[str, str]) -> Iterator[str
         yield f'<h2>{html_text(title)}</h2><p class="muted">{why}</p>'
         return
     yield _picture(title, pictures.get("waterfall"), waterfall_method(waterfall))
+    if parts := compile_parts_text(run):
+        yield f"<p>{html_text(parts)}</p>"
     for by, shares in (("Module", waterfall.modules), ("Operator", waterfall.operators)):
         yield shares_table(by, shares)
 

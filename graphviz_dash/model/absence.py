@@ -47,6 +47,9 @@ class Fact(StrEnum):
 
     STEP_TIMES = "step times"
     """Series of timed iterations, from the clean pass."""
+    MACHINE_STATE = "state of the machine"
+    """How busy the host was, and the GPU's clocks, beside the clean timings."""
+    GPU_CLOCKS = "clocks of the GPU"
     MEMORY = "memory"
     """Statistics of the caching allocator."""
     ENVIRONMENT = "environment"
@@ -71,6 +74,8 @@ class Fact(StrEnum):
     PREDICTED_BREAK_EVEN = "predicted break-even"
     CALIBRATION_SAMPLE = "calibration sample"
     """What an experiment gives to a calibration."""
+    COMPILED_STEP = "compiled step"
+    """The step of a run that was compiled as another was, without graphs."""
     COMPILE_TIME = "compile time"
     """What a compilation costs once."""
     GPU_WORK = "GPU work"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -38,6 +38,7 @@ class ExecutionMode(StrEnum):
     GRAPH = "graph"
     CALLABLES = "callables"
     PARTIAL = "partial"
+    COMPILE_DEFAULT = "compile-default"
     COMPILE = "compile"
     RECORDED = "recorded"
     """A program that is not a workload of ours, as it ran by itself."""
@@ -48,6 +49,11 @@ class ExecutionMode(StrEnum):
     def is_baseline(self) -> bool:
         """The step as it was written: no graph is captured, and others are compared with it."""
         return self is BASELINE_MODE
+
+    @property
+    def captures_graphs(self) -> bool:
+        """The step, or parts of it, are captured as graphs and replayed."""
+        return self not in (ExecutionMode.EAGER, ExecutionMode.COMPILE_DEFAULT)
 
     @property
     def captures_whole_step(self) -> bool:
@@ -66,9 +72,10 @@ class ExecutionMode(StrEnum):
 
     @property
     def is_compiled(self) -> bool:
-        """torch.compile makes the graphs (cudagraph trees), in a memory pool of its own, and while
-        it compiles: neither the compilation nor what lives in the pool can be told apart."""
-        return self is ExecutionMode.COMPILE
+        """torch.compile compiles the step's modules while it is warmed up: the compilation cannot
+        be told apart from the warm-up. Where it captures graphs too (cudagraph trees), they are in
+        a memory pool of its own, and what lives there cannot be told apart."""
+        return self in (ExecutionMode.COMPILE, ExecutionMode.COMPILE_DEFAULT)
 
     @property
     def is_recorded(self) -> bool:
@@ -248,7 +255,8 @@ class WorkloadInfo(Struct, frozen=True, forbid_unknown_fields=True):
     """Iterations before anything was measured; in mode recorded, steps that were to pass before the
     traced window."""
     iterations: Count
-    """Iterations of each timed series; in mode recorded, steps that were timed."""
+    """Iterations of each timed series, in all processes together; in mode recorded, steps that were
+    timed."""
     traced_iterations: Count
     """Iterations under the profiler."""
     parameters: dict[str, int | float | bool | str] = {}
@@ -271,7 +279,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["graphviz-dash-run"]
     """The name of the format."""
-    version: Literal[1, 2]
+    version: Literal[1, 2, 3]
     """The version of the format."""
     tool_version: str
     """The graphviz-dash that wrote it."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from graphviz_dash.model.graph import Count
+
+T = TypeVar("T")
 
 Nanoseconds: TypeAlias = Count
 
@@ -52,15 +56,63 @@ class GraphLife(Struct, frozen=True, forbid_unknown_fields=True):
     """Launches between CUDA events behind a kernel that spins."""
 
 
+class GpuClocks(Struct, frozen=True, forbid_unknown_fields=True):
+    """What NVML says of the GPU while it works, in MHz."""
+
+    sm_mhz: Count
+    """The clock of the multiprocessors."""
+    max_sm_mhz: Count
+    """The highest that this GPU can have."""
+    memory_mhz: Count
+    """The clock of its memory."""
+    slowed_by: tuple[str, ...]
+    """What holds the clocks down, of NVML's clocks event reasons those that slow a GPU at work:
+    ``power cap``, ``power brake``, ``heat`` and ``hardware slowdown``."""
+
+
+class CleanProcess(Struct, frozen=True, forbid_unknown_fields=True):
+    """One of the processes of a clean pass, and the machine as it was beside it."""
+
+    began_ns: Nanoseconds
+    """When it began to time, in ns since 1970."""
+    steps: Count
+    """How many rows of ``CleanTimings.steps`` are its own."""
+    back_to_back: Count
+    """How many of ``CleanTimings.back_to_back_ns`` are."""
+    cpu_loop_ns: tuple[Nanoseconds, ...]
+    """What a fixed loop of Python took each time, half of them before the timed series and half
+    after them, in ns."""
+    gpu: GpuClocks | None
+    """The GPU's clocks right after the timed series; None where NVML could not be asked."""
+
+
 class CleanTimings(Struct, frozen=True, forbid_unknown_fields=True):
-    """clean.json: measured in a process to which no profiler was ever attached."""
+    """clean.json: measured in processes to which no profiler was ever attached."""
 
     warmup_ns: Nanoseconds
-    """All warm-up iterations together, in ns."""
+    """All warm-up iterations of the first process together, in ns."""
     steps: tuple[StepTiming, ...]
-    """A row for each synchronised iteration."""
+    """A row for each synchronised iteration, process by process."""
     back_to_back_ns: tuple[Nanoseconds, ...]
     """For each iteration of a second series, run without synchronising in between, the time between
     the CUDA events before and after it, in ns."""
     graphs: tuple[GraphLife, ...]
-    """The one-off costs of each graph."""
+    """The one-off costs of each graph, in the first process."""
+    processes: tuple[CleanProcess, ...] = ()
+    """The processes in their order, each in turn with those of the other modes; empty where one
+    process timed all, and the machine was not looked at."""
+
+    @property
+    def process_steps(self) -> tuple[tuple[StepTiming, ...], ...]:
+        """``steps`` of each process."""
+        return _divided(self.steps, [process.steps for process in self.processes])
+
+    @property
+    def process_back_to_back_ns(self) -> tuple[tuple[Nanoseconds, ...], ...]:
+        """``back_to_back_ns`` of each process."""
+        return _divided(self.back_to_back_ns, [process.back_to_back for process in self.processes])
+
+
+def _divided(values: tuple[T, ...], counts: Sequence[int]) -> tuple[tuple[T, ...], ...]:
+    ends = [*accumulate(counts)] or [len(values)]
+    return tuple(values[first:last] for first, last in pairwise((0, *ends)))

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.step.waterfall import Basis, Waterfall
+from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.numbers import spread_text
 from graphviz_dash.units import format_percent
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.comparison.result import RunComparison
+    from graphviz_dash.analysis.metrics.run_metrics import Figure
 
 _RANKS_METHOD: Final = (
     "What a collective takes longer than the shortest kernel among the ranks for the same one is "
@@ -26,6 +33,24 @@ def whole_text(basis: Basis) -> str:
     if basis is Basis.CLEAN:
         return "the traced passes divide it"
     return "the profiler lengthens it, most where launches are many"
+
+
+def compile_parts_text(run: RunComparison) -> str:
+    """What compiling and what graphs saved, in a sentence; empty where that is not known."""
+    if isinstance(run.compile_parts, Missing):
+        return ""
+    compiling, graphs = run["compile_saving"], run["graph_saving"]
+    between = run.compile_parts.without_graphs
+    return (
+        f"{printable(run.name)}: compiling alone ({printable(between)}) saves "
+        f"{_saved(compiling)} of a step of {printable(run.baseline or '')}, graphs "
+        f"{_saved(graphs)} more."
+    )
+
+
+def _saved(figure: Figure) -> str:
+    spread = spread_text(figure)
+    return f"{figure.text} ({spread})" if spread else figure.text
 
 
 def waterfall_method(waterfall: Waterfall) -> str:

@@ -28,8 +28,20 @@ from graphviz_dash.analysis.metrics.low_confidence import (
     WhileLoops,
     WideSpread,
 )
+from graphviz_dash.analysis.metrics.machine_state import (
+    BusyHost,
+    SlowGpu,
+    UnlikeHosts,
+    UnlikeProcesses,
+)
 from graphviz_dash.analysis.metrics.registry import FEW_ITERATIONS, FEW_STEPS
-from graphviz_dash.units import counted, format_ns, format_percent, format_ratio
+from graphviz_dash.units import (
+    counted,
+    format_count,
+    format_ns,
+    format_percent,
+    format_ratio,
+)
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import WorkloadInfo
@@ -107,6 +119,51 @@ def _drift(reason: Drift) -> tuple[str, str, str]:
         "The machine changed while it was measured, or was still warming up: collect "
         f"again with --warmup {reason.warmup * 4}.",
     )
+
+
+@_worded.register
+def _busy_host(reason: BusyHost) -> tuple[str, str, str]:
+    loop = reason.loop
+    return (
+        "busy-host",
+        f"the host was busy: a fixed loop of Python beside {counted(loop.processes, 'process')} "
+        f"took {format_ratio(loop.slowdown)} its fastest time",
+        f"What launches take eagerly is as much too long. {_QUIET}.",
+    )
+
+
+@_worded.register
+def _unlike_hosts(reason: UnlikeHosts) -> tuple[str, str, str]:
+    return (
+        "unlike-hosts",
+        "the host's processor was not as fast: a fixed loop of Python took "
+        f"{format_ns(reason.own_ns)} here and {format_ns(reason.other_ns)} beside "
+        f"{reason.baseline}",
+        "Collect both modes with one command, which times them in turns.",
+    )
+
+
+@_worded.register
+def _unlike_processes(reason: UnlikeProcesses) -> tuple[str, str, str]:
+    medians = ", ".join(map(format_ns, reason.medians))
+    return (
+        "unlike-processes",
+        f"{_TITLES[reason.metric]}: its processes have medians of {medians}",
+        f"The interval covers that; {_QUIET.lower()} for a narrower one.",
+    )
+
+
+@_worded.register
+def _slow_gpu(reason: SlowGpu) -> tuple[str, str, str]:
+    clocks = f"{format_count(reason.lowest_mhz)} MHz"
+    if reason.highest_mhz != reason.lowest_mhz:
+        clocks = f"{format_count(reason.lowest_mhz)} to {format_count(reason.highest_mhz)} MHz"
+    of = f"{clocks} of {format_count(reason.maximum_mhz)} MHz"
+    if not reason.causes:
+        text = f"the GPU's clock was not the same beside all processes: {of}"
+        return "unlike-clocks", text, "Lock it (nvidia-smi --lock-gpu-clocks) to compare runs."
+    text = f"the GPU's clock was held down ({', '.join(reason.causes)}): {of}"
+    return "slow-gpu", text, "Kernels take longer than this GPU needs for them at its best."
 
 
 @_worded.register

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from graphviz_dash.analysis.metrics.registry import Unit
 from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.analysis.sample_statistics import SpreadKind
-from graphviz_dash.units import format_ns, significant
+from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
+from graphviz_dash.units import counted, format_ns, significant
 
 _UNIT_NS = {"ns": 1, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
@@ -19,7 +17,9 @@ def same_unit(first: float, second: float) -> tuple[str, str]:
     return f"{significant(first / size)} {unit}", f"{significant(second / size)} {unit}"
 
 
-_INTERVALS: Final = {SpreadKind.INTERVAL: "95%: ", SpreadKind.PREDICTION: "90%: "}
+def interval_of(spread: Spread) -> str:
+    """What a 95% interval covers: processes, or what varied within one."""
+    return f"95%, {counted(spread.processes, 'process')}"
 
 
 def spread_text(figure: Figure) -> str:
@@ -34,4 +34,6 @@ def spread_text(figure: Figure) -> str:
         text = f"{low.partition(' ')[0]} to {high}"
     else:
         text = f"{figure.metric.format(spread.low)} to {figure.metric.format(spread.high)}"
-    return _INTERVALS.get(spread.kind, "") + text
+    if spread.kind is SpreadKind.INTERVAL:
+        return f"{interval_of(spread)}: {text}"
+    return f"90%: {text}" if spread.kind is SpreadKind.PREDICTION else text

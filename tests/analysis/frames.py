@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, NodeKind
@@ -24,7 +25,7 @@ from graphviz_dash.model.run import (
     Run,
     WorkloadInfo,
 )
-from graphviz_dash.model.timings import CleanTimings, GraphLife, StepTiming
+from graphviz_dash.model.timings import CleanProcess, CleanTimings, GraphLife, StepTiming
 from graphviz_dash.model.trace import (
     ANNOTATION_COLUMNS,
     GPU_COLUMNS,
@@ -174,6 +175,13 @@ def clean_timings(
         back_to_back_ns=tuple(walls if intervals is None else intervals),
         graphs=lives,
     )
+
+
+def in_processes(*walls: Sequence[int], lives: tuple[GraphLife, ...] = ()) -> CleanTimings:
+    """A clean pass of a process for each of ``walls``, on a quiet machine."""
+    clean = clean_timings([wall for series in walls for wall in series], lives=lives)
+    rows = tuple(CleanProcess(0, len(series), len(series), (100,), None) for series in walls)
+    return msgspec.structs.replace(clean, processes=rows)
 
 
 def make_run(

@@ -11,6 +11,7 @@ from graphviz_dash.analysis.sample_statistics import (
     interval,
     percentiles,
     resampled_medians,
+    resampled_process_medians,
     summarise,
 )
 
@@ -75,3 +76,45 @@ class TestResampling:
     def test_a_long_series_stays_cheap(self) -> None:
         medians = resampled_medians(np.arange(40_000), 0)
         assert 200 <= len(medians) < 1000
+
+
+class TestProcesses:
+    def test_one_process_is_a_series(self) -> None:
+        series = np.arange(50)
+        assert (resampled_process_medians([series], 3) == resampled_medians(series, 3)).all()
+
+    def test_what_varies_between_processes_is_covered(self) -> None:
+        # Iterations agree within each process; the processes do not.
+        generator = np.random.default_rng(4)
+        levels = (1000, 1050, 1100, 1150, 1200)
+        processes = [level + generator.normal(0, 1, 40) for level in levels]
+        spread = interval(resampled_process_medians(processes, 0), 200, len(processes))
+        assert (spread.samples, spread.processes) == (200, 5)
+        assert spread.low < 1050
+        assert (spread.high or 0) > 1150
+        # As one series they seem to agree far better than they do.
+        alone = interval(resampled_medians(np.concatenate(processes), 0), 200)
+        assert (alone.high or 0) - alone.low < (spread.high or 0) - spread.low
+
+    def test_processes_count_alike_whatever_their_length(self) -> None:
+        medians = resampled_process_medians([[10] * 3, [20] * 60, [30] * 3], 0)
+        assert {10, 20, 30} <= set(medians)
+        assert np.mean(medians < 20) > 0.1
+
+    def test_empty_ones_are_left_out(self) -> None:
+        assert set(resampled_process_medians([[7], [], [7]], 0)) == {7}
+
+    @pytest.mark.parametrize("between", [0.0, 0.05])
+    def test_the_interval_of_a_ratio_holds_the_true_one(self, between: float) -> None:
+        generator = np.random.default_rng(5)
+        held = 0
+        for _ in range(60):
+            drawn = [
+                generator.normal(1, between, (5, 1)) * level * generator.normal(1, 0.02, (5, 40))
+                for level in (4.0, 1.0)
+            ]
+            befores = resampled_process_medians(list(drawn[0]), 0)
+            afters = resampled_process_medians(list(drawn[1]), 1)
+            spread = interval(befores / afters, 200, 5)
+            held += spread.low <= 4 <= (spread.high or 0)
+        assert held >= 50

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -74,11 +75,17 @@ from graphviz_dash.model.run import (
     StepWork,
     WorkloadInfo,
 )
-from graphviz_dash.model.timings import CleanTimings, GraphLife, StepTiming
+from graphviz_dash.model.timings import (
+    CleanProcess,
+    CleanTimings,
+    GpuClocks,
+    GraphLife,
+    StepTiming,
+)
 
 MANIFEST = Manifest(
     format="graphviz-dash-run",
-    version=2,
+    version=3,
     tool_version="0.1.0",
     created="2026-11-20T10:00:00+00:00",
     command=("graphviz-dash", "collect", "--workload", "mlp-train"),
@@ -110,6 +117,12 @@ CLEAN = CleanTimings(
     steps=(StepTiming(127_000, 9_000), StepTiming(131_000, 9_500)),
     back_to_back_ns=(120_000, 121_000),
     graphs=(GraphLife("graph-0", 3, 2_000_000, 50_000, None, 20_000, 140_000),),
+    processes=(
+        CleanProcess(1_763_800_000_000_000_000, 1, 2, (250_000, 251_000), None),
+        CleanProcess(
+            1_763_800_005_000_000_000, 1, 0, (), GpuClocks(1_980, 1_980, 3_201, ("power cap",))
+        ),
+    ),
 )
 
 MEMORY = MemoryUse(1 << 20, 1 << 21, 1 << 19, 1 << 21, (PoolUse((1, 0), 1, 1 << 21, 1 << 20),))
@@ -386,28 +399,56 @@ graph_updates = st.builds(
 """Of a bundle without graphs: nothing then says which there are."""
 
 
-cleans = st.builds(
-    CleanTimings,
-    warmup_ns=counts,
-    steps=_tuples(st.builds(StepTiming, counts, counts)),
-    back_to_back_ns=_tuples(counts),
-    graphs=_tuples(
-        st.builds(
-            GraphLife,
-            texts,
-            counts,
-            counts,
-            counts,
-            maybe() | counts,
-            counts,
-            counts,
-            maybe() | counts,
-            maybe() | counts,
-            maybe() | counts,
-            _tuples(st.builds(StepTiming, counts, counts)),
-            _tuples(counts),
+gpu_clocks = st.builds(GpuClocks, counts, counts, counts, _tuples(texts))
+
+
+@st.composite
+def _with_processes(draw: st.DrawFn, timings: st.SearchStrategy[CleanTimings]) -> CleanTimings:
+    """Timings of no process that is told apart, or of some that have all iterations together."""
+    clean = draw(timings)
+    lengths = (len(clean.steps), len(clean.back_to_back_ns))
+    cuts = [sorted(draw(st.lists(st.integers(0, most), max_size=2))) for most in lengths]
+    ends = [
+        list(pairwise((0, *(own + [most] * 2)[:2], most)))
+        for own, most in zip(cuts, lengths, strict=True)
+    ]
+    processes = tuple(
+        CleanProcess(
+            draw(counts),
+            steps[1] - steps[0],
+            intervals[1] - intervals[0],
+            draw(_tuples(counts)),
+            draw(maybe() | gpu_clocks),
         )
-    ),
+        for steps, intervals in zip(*ends, strict=True)
+    )
+    return msgspec.structs.replace(clean, processes=draw(st.sampled_from([(), processes])))
+
+
+cleans = _with_processes(
+    st.builds(
+        CleanTimings,
+        warmup_ns=counts,
+        steps=_tuples(st.builds(StepTiming, counts, counts)),
+        back_to_back_ns=_tuples(counts),
+        graphs=_tuples(
+            st.builds(
+                GraphLife,
+                texts,
+                counts,
+                counts,
+                counts,
+                maybe() | counts,
+                counts,
+                counts,
+                maybe() | counts,
+                maybe() | counts,
+                maybe() | counts,
+                _tuples(st.builds(StepTiming, counts, counts)),
+                _tuples(counts),
+            )
+        ),
+    )
 )
 
 _observed = st.builds(

@@ -40,7 +40,13 @@ CHAPTERS = {
         run.Environment,
         run.Gpu,
     ),
-    "## clean.json": (timings.CleanTimings, timings.StepTiming, timings.GraphLife),
+    "## clean.json": (
+        timings.CleanTimings,
+        timings.StepTiming,
+        timings.GraphLife,
+        timings.CleanProcess,
+        timings.GpuClocks,
+    ),
     "## memory.json": (run.MemoryUse, run.PoolUse),
     "## memory-pass.json": (
         memory.MemoryPass,

@@ -16,7 +16,7 @@ from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass, NodeIdRow
-from tests.bundle.examples import IDS, NODE_IDS, write_bundle
+from tests.bundle.examples import CLEAN, IDS, NODE_IDS, write_bundle
 
 
 def bundle(folder: Path, **parts: Any) -> Path:
@@ -85,6 +85,27 @@ def test_rows_that_point_at_nothing_are_refused(
     path = bundle(tmp_path, node_ids=found)
     with pytest.raises(InputError, match=told):
         read_bundle(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [({"steps": 2}, "3 rows of steps"), ({"back_to_back": 0}, "0 rows of back_to_back_ns")],
+)
+def test_processes_must_have_all_iterations_together(
+    tmp_path: Path, changes: dict[str, int], told: str
+) -> None:
+    first, *others = CLEAN.processes
+    processes = (msgspec.structs.replace(first, **changes), *others)
+    path = bundle(tmp_path, clean=msgspec.structs.replace(CLEAN, processes=processes))
+    with pytest.raises(InputError, match=told):
+        read_bundle(path)
+
+
+def test_iterations_are_divided_by_process() -> None:
+    assert [len(steps) for steps in CLEAN.process_steps] == [1, 1]
+    assert CLEAN.process_back_to_back_ns == (CLEAN.back_to_back_ns, ())
+    alone = msgspec.structs.replace(CLEAN, processes=())
+    assert alone.process_steps == (CLEAN.steps,)
 
 
 @pytest.mark.parametrize(

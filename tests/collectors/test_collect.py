@@ -43,7 +43,7 @@ from graphviz_dash.model.run import (
     Pass,
     StepWork,
 )
-from graphviz_dash.model.timings import CleanTimings, StepTiming
+from graphviz_dash.model.timings import CleanProcess, CleanTimings, StepTiming
 from tests.bundle.examples import MEMORY_PASS
 
 WORK = StepWork(12, 4, "bf16", "counted")
@@ -70,8 +70,9 @@ def ended(code: int, stderr: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess([], code, "", stderr)
 
 
-def write_results(request: PassRequest) -> None:
-    """What a pass that went well leaves in its folder."""
+def write_results(request: PassRequest, *, in_processes: bool = False) -> None:
+    """What a pass that went well leaves in its folder; ``in_processes``: its clean timings say
+    which process they are of."""
     out = Path(request.out)
     facts = WorkloadFacts({"layers": 3}, WORK) if request.settings else WorkloadFacts({}, None)
     (out / WORKLOAD_FILE).write_bytes(msgspec.json.encode(facts))
@@ -82,7 +83,13 @@ def write_results(request: PassRequest) -> None:
         clean = CleanTimings(
             1, tuple(StepTiming(9, 3) for _ in range(request.iterations)), (8,), ()
         )
+        if in_processes:
+            steps = tuple(StepTiming(100 + request.turn, 3) for _ in clean.steps)
+            process = CleanProcess(request.turn, len(steps), 1, (5,), None)
+            clean = msgspec.structs.replace(clean, steps=steps, processes=(process,))
         write_result(parts.CLEAN, clean, out)
+        if request.turn:
+            return
         write_result(parts.MEMORY, MemoryUse(4, 4, 2, 4, ()), out)
         return
     if request.kind is Pass.CAPTURE:
@@ -94,6 +101,8 @@ def write_results(request: PassRequest) -> None:
 
 def worker_that(
     fate: Callable[[PassRequest], subprocess.CompletedProcess[str] | None],
+    *,
+    in_processes: bool = False,
 ) -> Worker:
     def worker(*arguments: str, **_: object) -> subprocess.CompletedProcess[str]:
         if arguments[0] == "--environment":
@@ -102,7 +111,7 @@ def worker_that(
         request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=PassRequest)
         fatal = fate(request)
         if fatal is None:
-            write_results(request)
+            write_results(request, in_processes=in_processes)
         return fatal or ended(0)
 
     return worker
@@ -132,12 +141,12 @@ def test_each_mode_becomes_a_bundle_and_progress_is_told(
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(note))
     events: list[Event] = []
     runs = collect(collection(tmp_path / "x"), events.append)
-    # The clean pass of a mode comes before anything attaches a profiler.
+    # The clean passes come before anything attaches a profiler.
     assert order == [
         ("eager", "clean"),
+        ("graph", "clean"),
         ("eager", "traced"),
         ("eager", "memory"),
-        ("graph", "clean"),
         ("graph", "capture"),
         ("graph", "traced"),
         ("graph", "memory"),
@@ -152,8 +161,75 @@ def test_each_mode_becomes_a_bundle_and_progress_is_told(
     assert eager.memory_pass == graph.memory_pass == MEMORY_PASS
     done = [event for event in events if isinstance(event, PassDone)]
     assert [event.numbered.number for event in done] == [1, 2, 3, 4, 5, 6, 7]
+    assert not eager.clean.processes
     assert text_of(done[4]).startswith("[5/7] graph: capture pass done in ")
     assert sorted(p.name for p in (tmp_path / "x").iterdir()) == ["eager", "graph"]
+
+
+def test_modes_are_timed_in_turns_and_each_process_keeps_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[tuple[str, int, int]] = []
+
+    def note(request: PassRequest) -> None:
+        if request.kind is Pass.CLEAN:
+            order.append((request.mode.value, request.turn, request.iterations))
+
+    monkeypatch.setattr(machine, "run_pass_worker", worker_that(note, in_processes=True))
+    events: list[Event] = []
+    eager, _ = collect(replace(collection(tmp_path / "x"), processes=3), events.append)
+    assert order == [
+        ("eager", 0, 2),
+        ("graph", 0, 2),
+        ("eager", 1, 2),
+        ("graph", 1, 2),
+        ("eager", 2, 1),
+        ("graph", 2, 1),
+    ]
+    clean = read_bundle(eager.path).clean
+    assert clean is not None
+    assert [len(steps) for steps in clean.process_steps] == [2, 2, 1]
+    # Each told its turn as the time of a step.
+    assert [step.wall_ns for step in clean.steps] == [100, 100, 101, 101, 102]
+    assert [process.began_ns for process in clean.processes] == [0, 1, 2]
+    assert text_of(events[1]) == "[1/11] eager: clean pass, process 1 of 3 …"
+    assert text_of(events[-1]).startswith("[11/11] graph: memory pass done in ")
+
+
+def test_a_mode_that_fails_in_a_later_turn_keeps_the_earlier_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[tuple[str, int]] = []
+
+    def die(request: PassRequest) -> subprocess.CompletedProcess[str] | None:
+        if request.kind is not Pass.CLEAN:
+            return None
+        order.append((request.mode.value, request.turn))
+        return ended(-9) if (request.mode.value, request.turn) == ("graph", 1) else None
+
+    monkeypatch.setattr(machine, "run_pass_worker", worker_that(die, in_processes=True))
+    asked = replace(collection(tmp_path / "x"), processes=3)
+    eager, graph = collect(asked, lambda _: None)
+    assert order == [("eager", 0), ("graph", 0), ("eager", 1), ("graph", 1), ("eager", 2)]
+    assert not eager.failures
+    contents = read_bundle(graph.path)
+    assert [failure.during for failure in contents.manifest.failures] == [Pass.CLEAN]
+    assert contents.clean is not None
+    assert len(contents.clean.processes) == 1
+    assert contents.replay_trace is not None
+    assert "clean pass" not in {absent.fact for absent in contents.manifest.absent}
+
+
+def test_every_process_times_at_least_one_iteration(tmp_path: Path) -> None:
+    asked = replace(collection(tmp_path), iterations=2, processes=3)
+    assert [asked.iterations_of(turn) for turn in range(3)] == [1, 1, 1]
+
+
+def test_a_mode_without_graphs_has_no_pass_for_them(tmp_path: Path) -> None:
+    asked = replace(collection(tmp_path), node_ids=True)
+    wanted = (Pass.CLEAN, Pass.TRACED, Pass.MEMORY)
+    assert asked.passes(ExecutionMode.COMPILE_DEFAULT) == wanted
+    assert asked.passes(ExecutionMode.EAGER) == wanted
 
 
 def observed(request: PassRequest) -> list[Observed]:

@@ -33,6 +33,10 @@ SECOND = RankContext(1, 2, 1, 2, "localhost", 29500, True, 0)
     ("event", "line"),
     [
         (PassBegan(NUMBERED), "[2/7] graph: capture pass …"),
+        (
+            PassBegan(NumberedPass(2, 9, ExecutionMode.EAGER, Pass.CLEAN, (2, 5))),
+            "[2/9] eager: clean pass, process 2 of 5 …",
+        ),
         (PassDone(NUMBERED, 1.26), "[2/7] graph: capture pass done in 1.3 s"),
         (
             PassFailed(NUMBERED, FAILURE),

@@ -31,7 +31,7 @@ from graphviz_dash.cli import main as command_line
 
 machine.WORKER = (sys.executable, "-m", "tests.collectors.fake_worker")
 cli.require = lambda *modules: None
-options = ["--workload=mlp-train", "--iterations=2", "-o", sys.argv[1]]
+options = ["--workload=mlp-train", "--iterations=2", "--processes=1", "-o", sys.argv[1]]
 sys.exit(command_line.main(["collect", *options]))
 """
 
@@ -96,9 +96,8 @@ def whole_runs(output: Path) -> list[str]:
 def test_killed_at_ten_points_only_whole_bundles_are_left(tmp_path: Path) -> None:
     chance = random.Random(20261121)
     seen = set()
-    for point in range(10):
-        output = tmp_path / f"at-{point}"
-        after = chance.randrange(1, LINES + 1)
+    for after in chance.sample(range(1, LINES + 1), 10):
+        output = tmp_path / f"at-{after}"
         with start(output) as collector:
             read_lines(collector, after)
             time.sleep(chance.uniform(0, 0.08))
@@ -141,7 +140,7 @@ def test_ctrl_c_keeps_whole_runs_says_so_and_leaves_nothing_else(tmp_path: Path)
 
     with start(output, preexec_fn=heeded) as collector:
         # The eager run is whole by the time that a pass of the graph begins.
-        read_lines(collector, 8)
+        read_lines(collector, 10)
         os.killpg(collector.pid, signal.SIGINT)
         _, errors = collector.communicate(timeout=300)
     assert collector.returncode == 130

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 from graphviz_dash import progress
 from graphviz_dash.analysis.comparison.break_even import break_even
+from graphviz_dash.analysis.comparison.compile_parts import (
+    compile_parts,
+    compiled_without_graphs,
+)
 from graphviz_dash.analysis.comparison.families import MetricInputs, figures_of
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.comparison.traced_work import TracedWork, traced_work
@@ -108,9 +112,11 @@ def _compare_run(
     traced_steps = work.steps[run.name]
     against = _against(run, chosen, experiment)
     base = None if isinstance(against, Missing) else against
+    compiled = compiled_without_graphs(run, experiment)
     inputs = MetricInputs(
         run=run,
         against=against,
+        compiled=compiled,
         traced_steps=traced_steps,
         coverage=work.coverage(run),
         equation=work.equation(run, against),
@@ -133,6 +139,9 @@ def _compare_run(
         where=work.time_by_category(run, step, figures, untimed=run_selection.untimed(experiment)),
         coverage=inputs.coverage,
         waterfall=inputs.equation,
+        compile_parts=compiled
+        if isinstance(compiled, Missing)
+        else compile_parts(inputs.equation, work.equation(compiled, against)),
         break_even=against if isinstance(against, Missing) else break_even(run, against, figures),
         prediction=inputs.prediction,
         outlook=predictions.of(run),
@@ -149,4 +158,4 @@ def _as_one_graph(run: Run) -> bool:
     layers and compiled regions are given their inputs anew, and the rest of the step stays eager.
     """
     mode = run.mode
-    return not (mode.is_baseline or mode.captures_parts or run_selection.ran_eagerly(run))
+    return mode.captures_graphs and not (mode.captures_parts or run_selection.ran_eagerly(run))

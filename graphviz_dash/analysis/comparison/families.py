@@ -13,8 +13,9 @@ from graphviz_dash.analysis.comparison.derived_metrics import (
     one_off_figure,
     traced_over_clean_figures,
 )
-from graphviz_dash.analysis.comparison.relative_metrics import relative_figures
+from graphviz_dash.analysis.comparison.relative_metrics import compile_figures, relative_figures
 from graphviz_dash.analysis.memory.report import memory_pass_figures
+from graphviz_dash.analysis.metrics.machine_state import machine_figures
 from graphviz_dash.analysis.metrics.recorded_metrics import recorded_figures, recorded_relative
 from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.analysis.metrics.run_metrics import (
@@ -46,6 +47,8 @@ class MetricInputs:
     """The run itself."""
     against: Run | Missing
     """Its baseline."""
+    compiled: Run | Missing
+    """The run that was compiled as it was, without graphs."""
     traced_steps: tuple[Step, ...]
     """The steps of its replay trace; none without a trace."""
     coverage: Coverage | Missing
@@ -61,6 +64,7 @@ Figures: TypeAlias = Mapping[str, Figure]
 
 FAMILIES: Final[tuple[Callable[[MetricInputs, Figures], Iterable[Figure]], ...]] = (
     lambda of, _: step_figures(of.run),
+    lambda of, _: machine_figures(of.run),
     lambda of, _: life_figures(of.run),
     lambda of, _: memory_figures(of.run),
     lambda of, _: memory_pass_figures(of.run),
@@ -73,6 +77,7 @@ FAMILIES: Final[tuple[Callable[[MetricInputs, Figures], Iterable[Figure]], ...]]
     lambda of, done: (one_off_figure(of.run, done["step_time"]),),
     lambda of, done: throughput_figures(of.run, done["step_interval"]),
     lambda of, done: relative_figures(of.run, of.against, done["one_off_cost"]),
+    lambda of, _: compile_figures(of.run, of.against, of.compiled),
     lambda of, _: equation_figures(of.run, of.equation),
     lambda of, done: prediction_figures(of.prediction, done["step_time"]),
 )

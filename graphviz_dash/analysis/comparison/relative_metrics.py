@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,13 +14,13 @@ from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.memory.report import MEMORY_RELATIVE, memory_relative_figures
 from graphviz_dash.analysis.metrics.registry import METRICS
-from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
+from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present, step_times
 from graphviz_dash.analysis.sample_statistics import (
     Spread,
     SpreadKind,
     interval,
     percentiles,
-    resampled_medians,
+    resampled_process_medians,
 )
 from graphviz_dash.model.absence import Fact, Missing
 
@@ -31,6 +32,9 @@ _OF_CLEAN = ("speedup", "speedup_interval", "step_saving", "break_even", "peak_r
 
 RELATIVE = (*_OF_CLEAN, *MEMORY_RELATIVE)
 """The metrics of this module, which need a baseline."""
+
+COMPILED = ("compile_saving", "graph_saving")
+"""What a compiled run with graphs saves, in parts; they need a run compiled without graphs too."""
 
 PREDICTED = ("predicted_step_time", "prediction_error")
 """Those that an eager run tells of a run with graphs."""
@@ -50,6 +54,12 @@ class _Pair:
     """As many of the run."""
     samples: int
     """Length of the shorter series."""
+    processes: int
+    """In how many processes the series was timed, the fewer of the two runs."""
+
+    def interval(self, values: Floats) -> Spread:
+        """The interval of what was computed from both runs' resampled medians."""
+        return interval(values, self.samples, self.processes)
 
 
 def relative_figures(run: Run, against: Run | Missing, one_off: Figure) -> Iterator[Figure]:
@@ -60,8 +70,8 @@ def relative_figures(run: Run, against: Run | Missing, one_off: Figure) -> Itera
         for metric in _OF_CLEAN:
             yield absent(metric, against)
         return
-    walls = _pair(run, against, lambda clean: [step.wall_ns for step in clean.steps])
-    intervals = _pair(run, against, lambda clean: clean.back_to_back_ns)
+    walls = _pair(run, against, step_times)
+    intervals = _pair(run, against, lambda clean: clean.process_back_to_back_ns)
     yield _speedup("speedup", walls)
     yield _speedup("speedup_interval", intervals)
     if isinstance(walls, Missing):
@@ -69,26 +79,50 @@ def relative_figures(run: Run, against: Run | Missing, one_off: Figure) -> Itera
         yield absent("step_saving", walls)
         yield absent("break_even", walls if captured else why_missing(run, Fact.GRAPH_COSTS))
     else:
-        saving = interval(walls.befores - walls.afters, walls.samples)
+        saving = walls.interval(walls.befores - walls.afters)
         yield present("step_saving", walls.before - walls.after, saving)
         yield _break_even(one_off, walls.before - walls.after, saving, against.name)
     yield _memory_change(run, against)
 
 
-def _pair(run: Run, against: Run, read: Callable[[CleanTimings], Sequence[int]]) -> _Pair | Missing:
+def compile_figures(run: Run, against: Run | Missing, compiled: Run | Missing) -> Iterator[Figure]:
+    """The figures of COMPILED: what ``compiled``, the run without graphs, saves over the baseline
+    ``against``, and what ``run`` saves over it."""
+    pairs: tuple[_Pair | Missing, _Pair | Missing]
+    if isinstance(against, Missing):
+        pairs = (against, against)
+    elif isinstance(compiled, Missing):
+        pairs = (compiled, compiled)
+    else:
+        pairs = (_pair(compiled, against, step_times), _pair(run, compiled, step_times))
+    for metric, pair in zip(COMPILED, pairs, strict=True):
+        if isinstance(pair, Missing):
+            yield absent(metric, pair)
+        else:
+            saving = pair.interval(pair.befores - pair.afters)
+            yield present(metric, pair.before - pair.after, saving)
+
+
+def _pair(
+    run: Run, against: Run, read: Callable[[CleanTimings], Sequence[Sequence[int]]]
+) -> _Pair | Missing:
+    """The series that ``read`` takes of each process, of the run and of its baseline."""
     before, after = (read(side.clean) if side.clean else () for side in (against, run))
-    if not before:
+    if not any(before):
         return why_missing(against, Fact.STEP_TIMES).of(f"the baseline {against.name}")
-    if not after:
+    if not any(after):
         return why_missing(run, Fact.STEP_TIMES)
-    befores, afters = resampled_medians(before, 0), resampled_medians(after, 1)
+    befores = resampled_process_medians(before, 0)
+    afters = resampled_process_medians(after, 1)
     # A long series is resampled less often than a short one.
     draws = min(len(befores), len(afters))
+    series = [np.asarray([*chain(*side)], np.float64) for side in (before, after)]
     return _Pair(
-        percentiles(np.asarray(before, np.float64), (50,))[0],
-        percentiles(np.asarray(after, np.float64), (50,))[0],
+        percentiles(series[0], (50,))[0],
+        percentiles(series[1], (50,))[0],
         befores[:draws],
         afters[:draws],
+        min(map(len, series)),
         min(len(before), len(after)),
     )
 
@@ -99,9 +133,7 @@ def _speedup(metric: str, pair: _Pair | Missing) -> Figure:
     if pair.after <= 0 or bool(np.any(pair.afters <= 0)):
         reason = "half of its iterations took 0 ns by the clock"
         return absent(metric, Missing(Fact.STEP_TIMES, reason))
-    return present(
-        metric, pair.before / pair.after, interval(pair.befores / pair.afters, pair.samples)
-    )
+    return present(metric, pair.before / pair.after, pair.interval(pair.befores / pair.afters))
 
 
 def _break_even(one_off: Figure, saving: float, spread: Spread, baseline: str) -> Figure:
@@ -119,6 +151,7 @@ def _break_even(one_off: Figure, saving: float, spread: Spread, baseline: str) -
             _replays(one_off.value, spread.low) if spread.low > 0 else None,
             SpreadKind.INTERVAL,
             spread.samples,
+            spread.processes,
         ),
     )
 

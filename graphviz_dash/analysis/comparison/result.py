@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.comparison.break_even import BreakEven
+from graphviz_dash.analysis.comparison.compile_parts import CompileParts
 from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
 from graphviz_dash.analysis.metrics.low_confidence import LowConfidence
@@ -47,6 +48,8 @@ class RunComparison:
     """What of its traced steps ran from graphs, and what stayed eager."""
     waterfall: Waterfall | Missing
     """Where the difference to the baseline went."""
+    compile_parts: CompileParts | Missing
+    """What of it compiling gave, and what graphs gave."""
     break_even: BreakEven | Missing
     """What it costs once, in parts, and when that is paid back."""
     prediction: Prediction | Missing

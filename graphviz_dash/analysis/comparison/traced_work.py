@@ -50,7 +50,7 @@ class TracedWork:
 
     def coverage(self, run: Run) -> Coverage | Missing:
         """What of the traced steps of ``run`` ran from graphs."""
-        if run.mode.is_baseline:
+        if not run.mode.captures_graphs:
             return why_missing(run, Fact.GRAPHS)
         if run.replay_trace is None:
             return why_missing(run, Fact.TRACED_PASS)

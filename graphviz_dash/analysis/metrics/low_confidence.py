@@ -4,10 +4,12 @@ and advice: graphviz_dash/narrative/low_confidence.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
+from graphviz_dash.analysis.metrics.machine_state import MachineDoubt, of_machine
 from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
 from graphviz_dash.analysis.metrics.registry import (
     DRIFT,
@@ -20,7 +22,7 @@ from graphviz_dash.analysis.metrics.registry import (
     UNLIKE_OBSERVER,
     WIDE_SPREAD,
 )
-from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.analysis.metrics.run_metrics import Figure, step_times
 from graphviz_dash.analysis.sample_statistics import Spread, summarise
 from graphviz_dash.analysis.trace.collectives import communication
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
@@ -53,7 +55,8 @@ class FewIterations:
 
 @dataclass(frozen=True)
 class Drift:
-    """The halves of a clean series differ by more than DRIFT of its median."""
+    """The halves of a clean series differ by more than DRIFT of its median; of several processes
+    the halves of each, taken together."""
 
     metric: str
     """Of the series."""
@@ -270,6 +273,7 @@ LowConfidence: TypeAlias = (
     | OtherParameters
     | FewRecordedSteps
     | CaptureProblem
+    | MachineDoubt
 )
 
 
@@ -279,6 +283,7 @@ def low_confidence(
     """Why figures of ``run`` are less sure than they look; those of the headline first."""
     return (
         *_of_series(run),
+        *of_machine(run, against),
         *_of_speedup(figures),
         *_of_equation(figures),
         *_of_steps(run, traced_steps),
@@ -304,10 +309,12 @@ def communication_share(run: Run, traced_steps: tuple[Step, ...]) -> float:
 def _of_series(run: Run) -> Iterator[LowConfidence]:
     if run.clean is None:
         return
-    for metric, values in (
-        ("step_time", [step.wall_ns for step in run.clean.steps]),
-        ("step_interval", list(run.clean.back_to_back_ns)),
-    ):
+    series: tuple[tuple[str, Sequence[Sequence[int]]], ...] = (
+        ("step_time", step_times(run.clean)),
+        ("step_interval", run.clean.process_back_to_back_ns),
+    )
+    for metric, processes in series:
+        values = [*chain.from_iterable(processes)]
         summary = summarise(values)
         if summary is None:
             continue
@@ -315,7 +322,9 @@ def _of_series(run: Run) -> Iterator[LowConfidence]:
         if count < FEW_ITERATIONS:
             yield FewIterations(metric, count)
             continue
-        halves = [summarise(half) for half in (values[: count // 2], values[count // 2 :])]
+        firsts = chain.from_iterable(times[: len(times) // 2] for times in processes)
+        seconds = chain.from_iterable(times[len(times) // 2 :] for times in processes)
+        halves = [summarise([*half]) for half in (firsts, seconds)]
         first, second = (half.median if half else 0.0 for half in halves)
         workload = run.manifest.workload
         if abs(first - second) > DRIFT * summary.median:

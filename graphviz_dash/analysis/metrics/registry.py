@@ -12,6 +12,7 @@ from graphviz_dash.units import (
     format_bytes,
     format_count,
     format_flops,
+    format_hertz,
     format_ns,
     format_percent,
     format_ratio,
@@ -28,6 +29,7 @@ class Unit(StrEnum):
     RATIO = "ratio"
     FRACTION = "fraction"
     FLOPS = "FLOP/s"
+    HERTZ = "Hz"
     TOKENS = "tokens/s"
 
 
@@ -60,6 +62,7 @@ _FORMATS: Final[dict[Unit, Callable[[float | None], str]]] = {
     Unit.RATIO: format_ratio,
     Unit.FRACTION: format_percent,
     Unit.FLOPS: format_flops,
+    Unit.HERTZ: format_hertz,
     Unit.TOKENS: format_tokens,
 }
 
@@ -120,11 +123,14 @@ _STEP = (
     Metric(
         "speedup", "Speedup", _X, _CLEAN, _HIGH,
         "Step time of the baseline divided by the step time of this run. The spread is a 95% "
-        "interval of the ratio of medians: both series are resampled a thousand times in blocks "
-        "of neighbouring iterations (circular block bootstrap, block length the square root of the "
-        "number of iterations, fixed seed), because neighbours are alike and independent draws "
-        "would promise too much. It covers the variation within the two processes that were "
-        "measured, not that from one process to the next.",
+        "interval of the ratio of medians: of both runs processes are resampled a thousand times, "
+        "and in them iterations in blocks of neighbours (circular block bootstrap, block length "
+        "the square root of the number of iterations, fixed seed), because neighbours are alike "
+        "and independent draws would promise too much. It covers what varies from one process to "
+        "the next while the modes were timed in turns; of a run that one process timed, as in "
+        "bundles before version 3, what varied within that process alone, which is said beside it. "
+        "What another machine or another hour changes is in neither: the fixed CPU loop and the "
+        "GPU's clock tell two of them apart.",
     ),
     Metric(
         "speedup_interval", "Back-to-back speedup", _X, _CLEAN, _HIGH,
@@ -135,6 +141,38 @@ _STEP = (
         "step_saving", "Saved per step", _NS, _CLEAN, _HIGH,
         "Step time of the baseline less the step time of this run; negative when this run is "
         "slower. The spread is a 95% interval, as for the speedup.",
+    ),
+    Metric(
+        "compile_saving", "Saved by compiling", _NS, _CLEAN, _HIGH,
+        "Of a run of torch.compile with graphs (mode compile): step time of the baseline less that "
+        "of the run of mode compile-default, which compiles the same modules and captures no "
+        "graph. Mostly fusion: fewer kernels, and fewer operators to dispatch. With the next "
+        "figure it adds up to what is saved per step.",
+    ),
+    Metric(
+        "graph_saving", "Saved by graphs", _NS, _CLEAN, _HIGH,
+        "Of a run of torch.compile with graphs: step time of the run of mode compile-default less "
+        "that of this run: what graphs gave on top of the compilation.",
+    ),
+)  # fmt: skip
+
+_MACHINE = (
+    Metric(
+        "cpu_loop", "Fixed CPU loop", _NS, _CLEAN, _NONE,
+        "Median time of a loop of 10,000 additions in Python, timed forty times beside the clean "
+        "timings in each process, half before and half after them. It does the same work "
+        "whatever the workload is, so it tells how fast the host's processor was for this "
+        "version of Python: what launches take eagerly goes with it.",
+    ),
+    Metric(
+        "cpu_slowdown", "Slowdown of the CPU loop", _X, _CLEAN, _LOW,
+        "Mean time of that loop over its fastest, of all processes of the run. Close to 1 on a "
+        "host that does nothing else; above 1.10 the host is called busy.",
+    ),
+    Metric(
+        "sm_clock", "GPU clock", Unit.HERTZ, _CLEAN, _NONE,
+        "Clock of the multiprocessors as NVML tells it while the GPU still works on iterations "
+        "after the timed ones: the median over the processes of the run.",
     ),
 )  # fmt: skip
 
@@ -514,6 +552,7 @@ SECTIONS: Final = {
     "Memory": _MEM,
     "GPU": _GPU,
     "Graph": _GRAPH,
+    "Machine": _MACHINE,
 }
 """Metrics by the heading they stand under, in the order they are shown."""
 
@@ -534,6 +573,12 @@ WIDE_SPREAD: Final = 0.10
 
 DRIFT: Final = 0.10
 """A clean series whose halves' medians differ by more than this part of its median drifts."""
+
+BUSY_HOST: Final = 1.10
+"""Above this slowdown of the fixed CPU loop the host is called busy."""
+
+UNLIKE_CLOCKS: Final = 1.03
+"""Clocks of the GPU that differ by more than this between processes are told."""
 
 STRONG_OBSERVER: Final = 1.5
 """From this observer effect on the traced pass is called distorted."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.absence import NO_GPU_WORK, UNMARKED, why_missing
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
 from graphviz_dash.analysis.metrics.registry import METRICS, Metric
-from graphviz_dash.analysis.sample_statistics import Spread, Summary, summarise
+from graphviz_dash.analysis.sample_statistics import (
+    Spread,
+    Summary,
+    interval,
+    resampled_process_medians,
+    summarise,
+)
 from graphviz_dash.analysis.trace.cpu_time import self_cpu_ns
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
@@ -62,21 +68,37 @@ def step_figures(run: Run) -> Iterable[Figure]:
         for metric in ("step_time", "step_interval", "launch_cpu_time"):
             yield absent(metric, why_missing(run, Fact.CLEAN_PASS))
         return
-    walls = summarise([step.wall_ns for step in clean.steps])
     untimed = Missing(Fact.STEP_TIMES, "no synchronised iteration was timed")
-    yield _median("step_time", walls, untimed)
-    yield _median(
+    yield _clean_median("step_time", step_times(clean), untimed)
+    yield _clean_median(
         "step_interval",
-        summarise(clean.back_to_back_ns),
+        clean.process_back_to_back_ns,
         Missing(Fact.STEP_TIMES, "no back-to-back iteration was timed"),
     )
-    launch = summarise([step.launch_cpu_ns for step in clean.steps])
-    yield _median("launch_cpu_time", launch, untimed)
+    launches = [[step.launch_cpu_ns for step in steps] for steps in clean.process_steps]
+    yield _clean_median("launch_cpu_time", launches, untimed)
+
+
+def step_times(clean: CleanTimings) -> list[list[int]]:
+    """The wall times of the synchronised iterations of each process, in ns."""
+    return [[step.wall_ns for step in steps] for steps in clean.process_steps]
+
+
+def _clean_median(metric: str, processes: Sequence[Sequence[int]], untimed: Missing) -> Figure:
+    """The median over the iterations of all ``processes``: of several with the interval that covers
+    what varies between them, of one with its quartiles."""
+    summary = summarise([time for times in processes for time in times])
+    if summary is None or len(processes) < 2:
+        return _median(metric, summary, untimed)
+    medians = resampled_process_medians(processes, 0)
+    spread = interval(medians, summary.spread.samples, len(processes))
+    return present(metric, summary.median, spread)
 
 
 def clean_step_ns(run: Run) -> float | None:
     """The median step time of the clean pass, in ns; None where no iteration was timed."""
-    return next(iter(step_figures(run))).value
+    summary = summarise([step.wall_ns for step in run.clean.steps] if run.clean else [])
+    return summary.median if summary is not None else None
 
 
 def traced_slowdown(run: Run, traced_steps: tuple[Step, ...]) -> float | None:

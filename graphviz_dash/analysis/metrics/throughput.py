@@ -7,11 +7,10 @@ back-to-back interval, and the peak is the vendor's, dense, for the stated preci
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
-from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
 from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
@@ -95,11 +94,9 @@ def throughput_figures(run: Run, interval: Figure) -> Iterator[Figure]:
 
 
 def _rate(metric: str, per_step: float, interval: Figure) -> Figure:
-    """``per_step`` over the interval, whose quartiles change places."""
+    """``per_step`` over the interval, whose ends change places."""
     spread = interval.spread
     turned = None
     if spread is not None and spread.high is not None and spread.low > 0:
-        turned = Spread(
-            per_step / spread.high, per_step / spread.low, SpreadKind.QUARTILES, spread.samples
-        )
+        turned = replace(spread, low=per_step / spread.high, high=per_step / spread.low)
     return present(metric, per_step / (interval.value or 1.0), turned)

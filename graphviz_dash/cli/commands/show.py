@@ -9,7 +9,7 @@ import click
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.derived_metrics import EQUATION
-from graphviz_dash.analysis.comparison.relative_metrics import PREDICTED, RELATIVE
+from graphviz_dash.analysis.comparison.relative_metrics import COMPILED, PREDICTED, RELATIVE
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.recorded_metrics import RECORDED_RELATIVE
 from graphviz_dash.analysis.metrics.run_metrics import Figure
@@ -54,5 +54,5 @@ def show(run: Path, count: int, as_json: bool) -> None:
 
 def _own_figures(result: RunComparison) -> list[Figure]:
     """The figures that need no baseline: one run by itself has none."""
-    others = (*RELATIVE, *EQUATION, *PREDICTED, *RECORDED_RELATIVE)
+    others = (*RELATIVE, *COMPILED, *EQUATION, *PREDICTED, *RECORDED_RELATIVE)
     return [figure for figure in result.figures if figure.metric.id not in others]

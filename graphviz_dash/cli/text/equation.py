@@ -13,7 +13,12 @@ from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.step.waterfall import Basis, Cause, CauseTimes, StepShare, Waterfall
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table, shorten
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.equation import ranks_method, step_words, whole_text
+from graphviz_dash.narrative.equation import (
+    compile_parts_text,
+    ranks_method,
+    step_words,
+    whole_text,
+)
 from graphviz_dash.units import format_count, format_ns, format_percent
 
 _LABEL: Final = 48
@@ -22,27 +27,28 @@ _LABEL: Final = 48
 def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, count: int) -> None:
     """The equation of every run that has one, then ``count`` modules and operators of ``best``."""
     for basis in Basis:
-        waterfalls = [
-            run.waterfall
+        equations = [
+            (run, run.waterfall)
             for run in runs
             if not isinstance(run.waterfall, Missing) and run.waterfall.basis is basis
         ]
-        if waterfalls:
-            _print_equations(waterfalls, basis)
+        if equations:
+            _print_equations(equations, basis)
     divided = best.waterfall if best is not None else None
     if divided is not None and not isinstance(divided, Missing) and count:
         _print_shares(divided, "module", divided.modules, count)
         _print_shares(divided, "operator", divided.operators, count)
 
 
-def _print_equations(waterfalls: Sequence[Waterfall], basis: Basis) -> None:
+def _print_equations(equations: Sequence[tuple[RunComparison, Waterfall]], basis: Basis) -> None:
     print_heading(
         f"Where the time went vs the baseline, saved per {step_words(basis)} ({whole_text(basis)})"
     )
+    waterfalls = [waterfall for _, waterfall in equations]
     causes = _causes(waterfalls)
     names = [cause.value for cause in causes]
     table = plain_table("run", "baseline step", *names, "= step", right=range(1, 10))
-    for waterfall in waterfalls:
+    for run, waterfall in equations:
         saved = dict(waterfall.saved.items())
         table.add_row(
             cell(waterfall.run),
@@ -50,8 +56,16 @@ def _print_equations(waterfalls: Sequence[Waterfall], basis: Basis) -> None:
             *(cell(signed_ns(saved[cause])) for cause in causes),
             cell(format_ns(waterfall.after_ns)),
         )
+        parts = run.compile_parts
+        if isinstance(parts, Missing):
+            continue
+        for title, part in (("by compiling", parts.compiling), ("by graphs", parts.graphs)):
+            table.add_row(cell(f"  {title}", "dim"), cell(""), *_cells(part, causes)[:-1], cell(""))
     print_table(table)
     click.echo()
+    for run, _ in equations:
+        if sentence := compile_parts_text(run):
+            click.echo(f"  {sentence}")
     for waterfall in waterfalls:
         click.echo(f"  {pairing_text(waterfall)}")
     for method in dict.fromkeys(filter(None, map(ranks_method, waterfalls))):

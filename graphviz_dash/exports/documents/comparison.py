@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from graphviz_dash.analysis.comparison.break_even import BreakEven
+from graphviz_dash.analysis.comparison.compile_parts import CompileParts
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
 from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable
@@ -143,6 +144,14 @@ class WaterfallDocument(TypedDict):
     pairs: PairsDocument
 
 
+class CompilePartsDocument(TypedDict):
+    """What compiling saved and what graphs saved on top, which add up to the equation."""
+
+    without_graphs: str
+    compiling: SavedTimesDocument
+    graphs: SavedTimesDocument
+
+
 class CostDocument(TypedDict):
     """A part of the one-off cost."""
 
@@ -228,6 +237,8 @@ class ComparedRunDocument(IdentityDocument):
     coverage_reason: Sentence | None
     waterfall: WaterfallDocument | None
     waterfall_reason: Sentence | None
+    compile_parts: CompilePartsDocument | None
+    compile_parts_reason: Sentence | None
     break_even: BreakEvenDocument | None
     break_even_reason: Sentence | None
     prediction: ScoredPredictionDocument | None
@@ -295,6 +306,8 @@ def _run_document(run: RunComparison, *, compared: bool) -> ComparedRunDocument:
         "coverage_reason": reason_of(run.coverage),
         "waterfall": document_of(run.waterfall, _waterfall_document),
         "waterfall_reason": reason_of(run.waterfall),
+        "compile_parts": document_of(run.compile_parts, _compile_parts_document),
+        "compile_parts_reason": reason_of(run.compile_parts),
         "break_even": document_of(run.break_even, _break_even_document),
         "break_even_reason": reason_of(run.break_even),
         "prediction": _scored_document(run),
@@ -339,6 +352,15 @@ def _break_even_document(costs: BreakEven) -> BreakEvenDocument:
 def _saved_document(costs: BreakEven, replays: int) -> SavedByReplaysDocument:
     low, saved, high = costs.saved(replays)
     return {"replays": replays, "low": low, "saved": saved, "high": high}
+
+
+def _compile_parts_document(parts: CompileParts) -> CompilePartsDocument:
+    """What compiling and what graphs saved, by cause, in ns."""
+    return {
+        "without_graphs": parts.without_graphs,
+        "compiling": {"total": parts.compiling.total, **_by_cause(parts.compiling)},
+        "graphs": {"total": parts.graphs.total, **_by_cause(parts.graphs)},
+    }
 
 
 def _coverage_document(coverage: Coverage) -> CoverageDocument:

@@ -16,6 +16,7 @@ class SpreadDocument(TypedDict):
     high: float | None
     kind: str
     samples: int
+    processes: int
 
 
 FigureDocument = TypedDict(
@@ -43,6 +44,7 @@ def figure_document(figure: Figure) -> FigureDocument:
             "high": number(spread.high),
             "kind": spread.kind.value,
             "samples": spread.samples,
+            "processes": spread.processes,
         }
         if spread is not None
         else None,

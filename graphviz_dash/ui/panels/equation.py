@@ -16,7 +16,7 @@ from graphviz_dash.charts.figures.waterfall import waterfall_chart
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import Evidence, Piece
-from graphviz_dash.narrative.equation import waterfall_method
+from graphviz_dash.narrative.equation import compile_parts_text, waterfall_method
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw, figure
 from graphviz_dash.ui.page.markup import element, plain, show, text
@@ -66,6 +66,8 @@ def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
     with right:
         by = url_state.choose("by", "Group by", ("module", "operator"))
         _shares(waterfall.modules if by == "module" else waterfall.operators, by)
+    if parts := compile_parts_text(run):
+        show(element("p", text(parts)))
     st.caption(plain(waterfall_method(waterfall)))
     _pairs(waterfall)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.relative_metrics import COMPILED
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.registry import METRICS, Source
 from graphviz_dash.analysis.metrics.throughput import THROUGHPUT
@@ -25,9 +26,11 @@ ELSEWHERE = {
         if metric.source in (Source.MEMORY_PASS, Source.RECORDED, Source.PREDICTED)
     ),
     *THROUGHPUT,
+    *COMPILED,
+    *("cpu_loop", "cpu_slowdown", "sm_clock"),
 }
-"""Metrics of facts that these runs lack; test_memory, test_throughput, test_recorded and
-test_scored have those."""
+"""Metrics of facts that these runs lack; test_memory, test_throughput, test_recorded, test_scored,
+test_compile_parts and test_machine_state have those."""
 
 
 def values(run: RunComparison) -> dict[str, float | None]:

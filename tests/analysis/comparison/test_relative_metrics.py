@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.verdict import Outcome
+from graphviz_dash.analysis.sample_statistics import SpreadKind
 from tests.analysis.eager_and_graph import both, eager, graphed
 from tests.analysis.frames import (
     LIFE,
     clean_timings,
+    in_processes,
     make_experiment,
 )
 
@@ -78,3 +80,24 @@ class TestSpeedup:
         found = compare(make_experiment(eager(), graphed(clean=clean_timings([0] * 40))))["graph"]
         assert found["speedup"].value is None
         assert found["observer_effect"].value is None
+
+
+class TestProcesses:
+    def test_the_interval_covers_processes_that_do_not_agree(self) -> None:
+        walls = ([900_000] * 8, [950_000] * 8, [1_000_000] * 8, [1_050_000] * 8, [1_100_000] * 8)
+        runs = eager(clean=in_processes(*walls)), graphed(clean=in_processes(*[[125_000] * 8] * 5))
+        run = compare(make_experiment(*runs))["graph"]
+        speedup, step = run["speedup"], run["step_time"]
+        assert speedup.value == 8
+        assert speedup.spread is not None
+        assert (speedup.spread.processes, speedup.spread.samples) == (5, 40)
+        assert speedup.spread.low < 7.7
+        assert (speedup.spread.high or 0) > 8.3
+        assert step.spread is not None
+        assert (step.spread.kind, step.spread.processes) == (SpreadKind.INTERVAL, 5)
+
+    def test_against_one_process_it_is_of_one(self) -> None:
+        run = compare(make_experiment(eager(), graphed(clean=in_processes([125_000] * 8))))["graph"]
+        spread = run["speedup"].spread
+        assert spread is not None
+        assert spread.processes == 1

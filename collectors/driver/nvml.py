@@ -1,0 +1,78 @@
+"""The GPU's clocks by NVML, the library behind nvidia-smi; no package of Python's is needed for it.
+
+Source: nvml.h of the driver (nvmlClockType_t, nvmlClocksEventReasons).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from graphviz_dash.model.timings import GpuClocks
+
+_SM: Final = 1
+_MEMORY: Final = 2
+
+_SLOWED: Final = {
+    0x04: "power cap",
+    0x08: "hardware slowdown",
+    0x20: "heat",
+    0x40: "heat",
+    0x80: "power brake",
+}
+"""The reasons that hold the clocks of a GPU at work down. An idle GPU, clocks that somebody set and
+a display's are others."""
+
+
+class _RefusedError(Exception):
+    """NVML answered with an error."""
+
+
+def gpu_clocks(bus_id: str, load: Callable[[], Any] | None = None) -> GpuClocks | None:
+    """The clocks of the GPU at the PCI address ``bus_id`` now; None where NVML is missing or does
+    not tell. ``load`` gives the library."""
+    try:
+        nvml = (load or _library)()
+        _ask(nvml.nvmlInit_v2)
+    except (OSError, AttributeError, _RefusedError):
+        return None
+    try:
+        return _clocks(nvml, bus_id)
+    except (AttributeError, _RefusedError):
+        return None
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _library() -> Any:
+    return ctypes.CDLL("nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1")
+
+
+def _clocks(nvml: Any, bus_id: str) -> GpuClocks:
+    device = ctypes.c_void_p()
+    _ask(nvml.nvmlDeviceGetHandleByPciBusId_v2, bus_id.encode("ascii"), ctypes.byref(device))
+    reasons = ctypes.c_ulonglong()
+    # Its name before driver 535 is still there in later ones.
+    _ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, device, ctypes.byref(reasons))
+    return GpuClocks(
+        sm_mhz=_number(nvml.nvmlDeviceGetClockInfo, device, _SM),
+        max_sm_mhz=_number(nvml.nvmlDeviceGetMaxClockInfo, device, _SM),
+        memory_mhz=_number(nvml.nvmlDeviceGetClockInfo, device, _MEMORY),
+        slowed_by=tuple(
+            dict.fromkeys(text for bit, text in _SLOWED.items() if reasons.value & bit)
+        ),
+    )
+
+
+def _number(function: Any, device: ctypes.c_void_p, which: int) -> int:
+    value = ctypes.c_uint()
+    _ask(function, device, which, ctypes.byref(value))
+    return value.value
+
+
+def _ask(function: Any, *arguments: Any) -> None:
+    status = function(*arguments)
+    if status != 0:
+        raise _RefusedError(status)

@@ -1,0 +1,80 @@
+"""Timed iterations of a step: both series of a process, and the machine beside them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import pairwise
+
+import torch
+from cuda.bindings import runtime
+
+from collectors.driver.calls import call
+from collectors.driver.nvml import gpu_clocks
+from collectors.passes.cpu_loop import time_cpu_loop
+from collectors.passes.gc_off import no_collection
+from graphviz_dash.model.timings import CleanProcess, CleanTimings, StepTiming
+
+_SETTLE = 3
+"""Iterations before each timed series, not counted: clocks and caches settle."""
+
+_BUSY = 20
+"""Iterations that keep the GPU at work while its clocks are read. A number, not a time: ranks must
+launch a collective as often."""
+
+
+def time_process(iterate: Callable[[], object], warmup_ns: int, iterations: int) -> CleanTimings:
+    """Both series, and the machine before, in and after them; without the graphs' costs."""
+    began = time.time_ns()
+    with no_collection():
+        loop = time_cpu_loop()
+        steps, intervals = _synchronised(iterate, iterations), _back_to_back(iterate, iterations)
+        for _ in range(_BUSY):
+            iterate()
+        clocks = gpu_clocks(_bus_id())
+        torch.cuda.synchronize()
+        loop += time_cpu_loop()
+    process = CleanProcess(began, len(steps), len(intervals), loop, clocks)
+    return CleanTimings(warmup_ns, steps, intervals, graphs=(), processes=(process,))
+
+
+def _bus_id() -> str:
+    """The PCI address of the current device, for NVML: its own numbers ignore what hides GPUs."""
+    name = call(runtime.cudaDeviceGetPCIBusId, 32, torch.cuda.current_device())
+    return bytes(name).partition(b"\0")[0].decode("ascii")
+
+
+def time_steps(
+    iterate: Callable[[], object], iterations: int
+) -> tuple[tuple[StepTiming, ...], tuple[int, ...]]:
+    """Both series of ``iterations``: synchronised, and back to back in ns by CUDA events."""
+    with no_collection():
+        return _synchronised(iterate, iterations), _back_to_back(iterate, iterations)
+
+
+def _synchronised(iterate: Callable[[], object], iterations: int) -> tuple[StepTiming, ...]:
+    for _ in range(_SETTLE):
+        iterate()
+    rows = []
+    for _ in range(iterations):
+        torch.cuda.synchronize()
+        begin = time.perf_counter_ns()
+        iterate()
+        returned = time.perf_counter_ns()
+        torch.cuda.synchronize()
+        rows.append(StepTiming(time.perf_counter_ns() - begin, returned - begin))
+    return tuple(rows)
+
+
+def _back_to_back(iterate: Callable[[], object], iterations: int) -> tuple[int, ...]:
+    """Iterations without a wait between them, an event before each: what a training loop sees."""
+    for _ in range(_SETTLE):
+        iterate()
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(iterations + 1)]
+    torch.cuda.synchronize()
+    for event in events[:-1]:
+        event.record()
+        iterate()
+    events[-1].record()
+    torch.cuda.synchronize()
+    return tuple(round(before.elapsed_time(after) * 1e6) for before, after in pairwise(events))

@@ -1,0 +1,71 @@
+"""The GPU's clocks as a library of NVML's functions tells them."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+
+from collectors.driver.nvml import gpu_clocks
+from graphviz_dash.model.timings import GpuClocks
+
+BUS = "0000:1B:00.0"
+_REFUSED = 3
+
+
+class Nvml:
+    """A library whose GPU at BUS has an SM clock of 1,755 of 1,980 MHz."""
+
+    def __init__(self, reasons: int = 0, refuses: str = "") -> None:
+        self._reasons = reasons
+        self._refuses = refuses
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("nvml"):
+            raise AttributeError(name)
+
+        def function(*arguments: Any) -> int:
+            self.calls.append(name)
+            if name == self._refuses:
+                return _REFUSED
+            match name:
+                case "nvmlDeviceGetHandleByPciBusId_v2":
+                    assert arguments[0] == BUS.encode()
+                case "nvmlDeviceGetCurrentClocksThrottleReasons":
+                    arguments[1]._obj.value = self._reasons
+                case "nvmlDeviceGetClockInfo":
+                    arguments[2]._obj.value = {1: 1_755, 2: 3_201}[arguments[1]]
+                case "nvmlDeviceGetMaxClockInfo":
+                    arguments[2]._obj.value = 1_980
+            return 0
+
+        return function
+
+
+@pytest.mark.parametrize(
+    ("reasons", "slowed_by"),
+    [
+        # Idle, clocks set by an application, a display's.
+        (0x001 | 0x002 | 0x100, ()),
+        (0x004, ("power cap",)),
+        (0x020 | 0x040 | 0x080, ("heat", "power brake")),
+        (0x008, ("hardware slowdown",)),
+    ],
+)
+def test_clocks_and_what_slows_a_gpu_at_work(reasons: int, slowed_by: tuple[str, ...]) -> None:
+    nvml = Nvml(reasons)
+    assert gpu_clocks(BUS, lambda: nvml) == GpuClocks(1_755, 1_980, 3_201, slowed_by)
+    assert nvml.calls[-1] == "nvmlShutdown"
+
+
+@pytest.mark.parametrize("refuses", ["nvmlInit_v2", "nvmlDeviceGetHandleByPciBusId_v2"])
+def test_nvml_that_refuses_tells_nothing(refuses: str) -> None:
+    nvml = Nvml(refuses=refuses)
+    assert gpu_clocks(BUS, lambda: nvml) is None
+    assert ("nvmlShutdown" in nvml.calls) == (refuses != "nvmlInit_v2")
+
+
+def test_a_machine_without_the_library_tells_nothing() -> None:
+    assert gpu_clocks(BUS, lambda: ctypes.CDLL("no-such-library.so.1")) is None
