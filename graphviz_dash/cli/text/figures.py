@@ -52,7 +52,10 @@ def print_figures(columns: Sequence[Column]) -> None:
         table.add_section()
     print_table(table)
     click.echo()
-    click.echo("Spreads are p25 to p75 unless they say 95%: docs/metrics.md defines each figure.")
+    click.echo(
+        "Spreads are p25 to p75 unless they say 95%, and of how many processes: docs/metrics.md "
+        "defines each figure."
+    )
 
 
 def _pass(source: Source) -> str:

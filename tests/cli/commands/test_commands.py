@@ -17,7 +17,7 @@ import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.derived_metrics import EQUATION
-from graphviz_dash.analysis.comparison.relative_metrics import PREDICTED, RELATIVE
+from graphviz_dash.analysis.comparison.relative_metrics import COMPILED, PREDICTED, RELATIVE
 from graphviz_dash.analysis.metrics.recorded_metrics import RECORDED_RELATIVE
 from graphviz_dash.cli.commands.serve import require_free, server_command
 from graphviz_dash.errors import InputError, MissingRequirementError
@@ -77,7 +77,7 @@ class TestCompare:
         assert shown["figures"] == {
             name: figure
             for name, figure in expected.items()
-            if name not in (*RELATIVE, *EQUATION, *PREDICTED, *RECORDED_RELATIVE)
+            if name not in (*RELATIVE, *COMPILED, *EQUATION, *PREDICTED, *RECORDED_RELATIVE)
         }
 
 
