@@ -1,7 +1,7 @@
 """The worker's process with passes that need no GPU: each writes, slowly, what a real one leaves.
 
 ``GRAPHVIZ_DASH_TEST_PASS`` says what a pass does besides: ``fill`` writes until the disk is full,
-``crash`` ends with a segmentation fault; both in mode graph only, and not in its clean pass.
+``crash`` ends with a segmentation fault; both in mode graph only, and ``fill`` not in its clean pass.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ def _run(request: PassRequest) -> None:
     (Path(request.out) / "pid").write_text(str(os.getpid()))
     time.sleep(_STEP)
     write_results(request)
-    later = request.mode.value == "graph" and request.kind.value != "clean"
-    besides = os.environ.get("GRAPHVIZ_DASH_TEST_PASS") if later else None
+    besides = os.environ.get("GRAPHVIZ_DASH_TEST_PASS") if request.mode.value == "graph" else None
     if besides == "crash":
         ctypes.string_at(0)
-    if besides == "fill":
+    if besides == "fill" and request.kind.value != "clean":
         with (Path(request.out) / "large").open("wb") as file:
             while True:
                 file.write(bytes(1 << 20))
