@@ -1,7 +1,7 @@
 """The worker's process with passes that need no GPU: each writes, slowly, what a real one leaves.
 
 ``GRAPHVIZ_DASH_TEST_PASS`` says what a pass does besides: ``fill`` writes until the disk is full,
-``crash`` ends with a segmentation fault; both in mode graph only, and ``fill`` not in its clean pass.
+``crash`` ends with a segmentation fault; both in mode graph only, ``fill`` after its clean pass.
 """
 
 from __future__ import annotations
