@@ -1,7 +1,8 @@
 """How long loading a Kineto trace takes, beside other readers, on the same file in the same run.
 
     python benchmarks/ingest_vs_hta.py --hta /tmp/hta-venv/bin/python [--tracelens PYTHON]
-        [--simdjson DIR] [--trace PATH | --megabytes N [--source PATH]] [--only 'NAME;...']
+        [--simdjson DIR] [--before DIR] [--trace PATH | --megabytes N [--source PATH]]
+        [--only 'NAME;...']
 
 Each load runs in a fresh process, one reader after the other and again from the first, and is timed
 inside that process from after the imports to the finished tables. Memory is the most that the
@@ -14,7 +15,8 @@ more than what it had taken. They are no dependencies: each has an environment o
 (``python -m venv /tmp/hta-venv && /tmp/hta-venv/bin/pip install HolisticTraceAnalysis``; TraceLens
 from its sources), whose interpreter is given. DIR holds simdjson.h and simdjson.cpp (or is the
 library, where it was made before); with g++ it makes the reference of ``ondemand.cpp``:
-decompressed and split as ours, but columns filled in C++, in one process.
+decompressed and split as ours, but columns filled in C++, in one process. With ``--before`` the
+readers of an earlier version, whose checkout that is, take turns with this one's.
 
 A trace is reopened from the cache: all five tables, in a process that did so before and in a new
 one, and in a new one what most questions need first, the table of the GPU's work.
@@ -37,7 +39,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -65,7 +67,10 @@ print(done - begun, cpu, events, on_gpu, memory)
 _READ = """
 import sys, time
 from pathlib import Path
-from graphviz_dash.ingest.kineto.reader import read_trace
+try:
+    from graphviz_dash.ingest.kineto.reader import read_trace
+except ImportError:  # version 0.1
+    from graphviz_dash.ingest.kineto import read_trace
 before = used()
 begun = time.perf_counter()
 trace = read_trace(Path(sys.argv[1]){options})
@@ -152,8 +157,13 @@ class Reader:
     """A way to load a trace: the interpreter and what it runs."""
 
     name: str
+    """As it is printed."""
     python: str
+    """The interpreter's path."""
     code: str
+    """Between _BEFORE and _AFTER."""
+    root: Path = ROOT
+    """The checkout whose modules it imports, where the interpreter is this one."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +209,19 @@ def main() -> int:
 
 
 def _readers(options: argparse.Namespace) -> Iterator[Reader]:
+    for reader in _own_readers():
+        yield reader
+        if options.before:
+            yield replace(reader, name=f"{reader.name}, before", root=options.before.resolve())
+    if options.simdjson:
+        yield Reader("simdjson on-demand", sys.executable, _SIMDJSON)
+    if options.hta:
+        yield Reader("HolisticTraceAnalysis", options.hta, _HTA)
+    if options.tracelens:
+        yield Reader("TraceLens", options.tracelens, _TRACELENS)
+
+
+def _own_readers() -> Iterator[Reader]:
     yield Reader(OURS, sys.executable, _READ.format(options=""))
     yield _by_processes("one process", 1)
     for name, warm, tables in (
@@ -207,12 +230,6 @@ def _readers(options: argparse.Namespace) -> Iterator[Reader]:
         ("reopened in a new process, the GPU's table", (), ("gpu",)),
     ):
         yield Reader(name, sys.executable, _REOPENED.format(warm=warm, tables=tables))
-    if options.simdjson:
-        yield Reader("simdjson on-demand", sys.executable, _SIMDJSON)
-    if options.hta:
-        yield Reader("HolisticTraceAnalysis", options.hta, _HTA)
-    if options.tracelens:
-        yield Reader("TraceLens", options.tracelens, _TRACELENS)
 
 
 def _by_processes(name: str, processes: int) -> Reader:
@@ -236,7 +253,7 @@ def _compiled(simdjson: Path, folder: Path) -> Path:
 
 
 def _load(reader: Reader, trace: Path, more: dict[str, str], end_after: float = math.inf) -> Load:
-    environment = os.environ | more | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | more | {"PYTHONPATH": str(reader.root)}
     if reader.python != sys.executable:
         environment.pop("PYTHONPATH")
     command = [reader.python, "-c", _BEFORE + reader.code + _AFTER, str(trace)]
@@ -382,6 +399,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--simdjson", type=Path, help="folder of simdjson.h and .cpp, or ondemand.so"
     )
+    parser.add_argument("--before", type=Path, help="checkout of an earlier version")
     parser.add_argument("--only", help="names of readers, as they are printed, by semicolons")
     parser.add_argument("--verbose", action="store_true", help="print each load")
     return parser.parse_args()

@@ -1,9 +1,11 @@
 """Measures the Perfetto export against Perfetto's own streaming builder writing the same events.
 
     python benchmarks/perfetto_export.py [--slices 100000] [--repeats 5]
+    python benchmarks/perfetto_export.py --at-once 40000 1000000 [--repeats 1]
 
-Prints a table of medians, by the clock and of the processor; the numbers of benchmarks/README.md
-come from it.
+With ``--at-once`` the trace is one that no GPU makes: so many kernels of one stream at one instant,
+each of which needs a lane, and so a track, of its own; there is no peer then. Prints a table of
+medians, by the clock and of the processor; the numbers of benchmarks/README.md come from it.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import io
+import json
 import os
 import statistics
 import sys
@@ -18,6 +21,7 @@ import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -31,6 +35,7 @@ from graphviz_dash.exports.trace.lanes import event_places
 from graphviz_dash.exports.trace.perfetto import _Writer, export_perfetto
 from graphviz_dash.exports.trace.scene import Lane, Scene, build_scene
 from graphviz_dash.exports.trace.slices import ArgKind, SliceTable
+from graphviz_dash.importers.bundles import import_files
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Experiment
 from tests.builders import chain, make_experiment
@@ -43,9 +48,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--slices", type=int, default=100_000)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--at-once", type=int, nargs="+", metavar="SLICES", default=())
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        measure(Path(folder), options.slices, options.repeats)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        if not options.at_once:
+            measure(folder, options.slices, options.repeats)
+        for slices in options.at_once:
+            measure_at_once(folder / str(slices), slices, options.repeats)
+
+
+def measure_at_once(folder: Path, slices: int, repeats: int) -> None:
+    """Prints what exporting ``slices`` kernels of one instant takes."""
+    folder.mkdir()
+    experiment = load_experiment(_at_once(folder, slices))
+    print(f"{slices:,} slices at one instant, median of {repeats}")
+    for name, export in (("a.pftrace", export_perfetto), ("a.json.gz", export_chrome)):
+        seconds, cpu = _median(partial(export, experiment, folder / name), repeats)
+        size = (folder / name).stat().st_size / 1e6
+        print(f"| {name} | {seconds:.3f} s | {cpu:.3f} s | {size:.1f} MB |", flush=True)
+
+
+def _at_once(folder: Path, slices: int) -> Path:
+    """An experiment of an imported trace: kernels of 1.5 µs, all at 10 µs."""
+    args = {"device": 0, "stream": 7, "grid": [1, 1, 1], "block": [32, 1, 1]}
+    kernel = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "ts": 10.0, "dur": 1.5}
+    events = [
+        kernel | {"name": f"kernel {n % 7}", "args": args | {"correlation": n + 1}}
+        for n in range(slices)
+    ]
+    trace = folder / "trace.json"
+    trace.write_text(json.dumps({"traceEvents": events}))
+    import_files([trace], folder / "made")
+    return folder / "made"
 
 
 def measure(folder: Path, slices: int, repeats: int) -> None:
