@@ -134,13 +134,13 @@ def seeds(name: str) -> Iterator[bytes]:
         case "pickle":
             yield from (pickle.dumps(one, 4) for one in (GRAPH, SNAPSHOT, [1, (2.5, "x")]))
         case "nsight":
-            yield _database()
+            yield database()
         case "bundle":
             yield from (one.read_bytes() for one in sorted(SAMPLES.glob("*/*/manifest.json"))[:4])
         case "upload":
             yield _archive(SAMPLES / "mlp-train" / "eager")
         case "sniff":
-            yield from (DOT.encode(), json.dumps(GRAPH).encode(), pickle.dumps(GRAPH), _database())
+            yield from (DOT.encode(), json.dumps(GRAPH).encode(), pickle.dumps(GRAPH), database())
 
 
 _ENDINGS = {
@@ -156,7 +156,7 @@ def _is_for(file: str, reader: str) -> bool:
     return _ENDINGS.get(Path(file).suffix) == reader
 
 
-def _database() -> bytes:
+def database() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "report.sqlite"
         with closing(sqlite3.connect(file)) as database:

@@ -74,11 +74,14 @@ def write_beside(file: Path, content: bytes) -> None:
     """Writes ``content`` to ``file``; never half a file.
 
     Raises:
-        OSError: it could not be written; nothing of it stays behind.
+        OSError: it could not be written, and names ``file``; nothing of it stays behind.
     """
     beside = file.with_name(f".{file.name}")
     try:
         beside.write_bytes(content)
         beside.replace(file)
+    except OSError as error:
+        error.filename = str(file)
+        raise
     finally:
         beside.unlink(missing_ok=True)

@@ -139,6 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _tell(f"{where}{error.strerror or error}", 1)
+    except MemoryError:
+        return _tell("this takes more memory than there is", 1)
     # click hands back the code of an Exit that a command raised.
     return result if isinstance(result, int) else 0
 

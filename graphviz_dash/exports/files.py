@@ -53,6 +53,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
     Raises:
         InputError: no file can be written there.
+        OSError: the disk refuses what is written; it names ``path``.
     """
     if path.is_dir():
         raise InputError(path, "a folder", "a file to write")
@@ -72,5 +73,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             else:
                 yield raw
         beside.replace(path)
+    except OSError as error:
+        if error.filename is None:  # writing to an open file names none
+            error.filename = str(path)
+        raise
     finally:
         beside.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from typing import IO, Final
 from graphviz_dash.bundle.parts import FIXED_PATHS
 from graphviz_dash.bundle.read import read_bundle, read_manifest
 from graphviz_dash.bundle.schema import MANIFEST, MAX_MANIFEST_BYTES
-from graphviz_dash.errors import InputError
+from graphviz_dash.errors import GraphvizDashError, InputError
 
 MAX_MEMBERS: Final = 2_000
 MAX_UNPACKED_BYTES: Final = 4 << 30
@@ -41,6 +41,7 @@ def unpack_experiment(archive: IO[bytes], folder: Path, label: str) -> str:
 
     Raises:
         InputError: no zip file, no run bundle in it, a damaged one, or more than the limits.
+        GraphvizDashError: the disk refuses; whoever made ``folder`` removes what is in it.
     """
     try:
         with zipfile.ZipFile(archive) as opened:
@@ -106,5 +107,10 @@ def _copy(
                 actual = f"more than {most:,} bytes in {member.filename[-80:]}"
                 expected = f"what its manifest says, at most {MAX_UNPACKED_BYTES >> 30} GiB"
                 raise InputError(label, actual, expected)
-            file.write(chunk)
+            try:
+                file.write(chunk)
+                file.flush()
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise GraphvizDashError(f"{label}: could not be unpacked ({reason})") from error
     return written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,8 +18,9 @@ from graphviz_dash.analysis.ranks.fleet import (
     fleet_answers,
     summarise,
 )
+from graphviz_dash.bundle.document import write_beside
 from graphviz_dash.bundle.read import checked_file, read_manifest
-from graphviz_dash.errors import GraphvizDashError, InputError
+from graphviz_dash.errors import InputError
 from graphviz_dash.importers.group import run_name, stem
 from graphviz_dash.importers.locations import Location, local_copy
 from graphviz_dash.importers.tasks import run_all
@@ -159,21 +160,19 @@ def _failed(task: _Task, reason: str) -> Unread:
 
 
 def write_fleet(fleet: Fleet, folder: Path) -> None:
-    """Keeps the tables in ``folder``, each file written beside its place and renamed into it.
+    """Keeps the tables in ``folder``; each file is written whole or not at all.
 
     Raises:
-        GraphvizDashError: the disk refuses.
+        OSError: the disk refuses, and the error names the file.
     """
     failed = [{"source": unread.source, "reason": unread.reason} for unread in fleet.failed]
     tables = {**fleet.tables, "failed": pl.DataFrame(failed, schema=FAILED, orient="row")}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, table in tables.items():
-            staged = folder / f".{name}.{os.getpid()}.parquet"
-            table.write_parquet(staged)
-            staged.rename(folder / f"{name}.parquet")
-    except OSError as error:
-        raise GraphvizDashError(f"{folder}: {error.strerror or error}") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        # Into memory first: the engine's own error for a full disk is no OSError.
+        content = io.BytesIO()
+        table.write_parquet(content)
+        write_beside(folder / f"{name}.parquet", content.getvalue())
 
 
 def is_fleet(folder: Path) -> bool:

@@ -31,6 +31,7 @@ RETRIES: Final = 3
 _STARTING: Final = Lock()
 
 DIED: Final = "the process that read it died each time (out of memory?)"
+_NO_MEMORY: Final = "it takes more memory than there is"
 
 
 @contextmanager
@@ -117,8 +118,8 @@ def run_all(
     """``function`` of each item, in the order in which they are done, on the executors that
     ``make`` gives (each a context manager; a new one after one broke).
 
-    An item whose task raises one of our errors, or whose worker dies each time, is given to
-    ``failed`` with the reason instead; so there is exactly one result for each item.
+    An item whose task raises one of our errors or finds no memory, or whose worker dies each time,
+    is given to ``failed`` with the reason instead; so there is exactly one result for each item.
     """
     waiting = dict(enumerate(items))
     suspects: list[T] = []
@@ -170,6 +171,8 @@ def _result(future: Any, item: T, failed: Callable[[T, str], R]) -> R:
         result: R = future.result()
     except GraphvizDashError as error:
         return failed(item, str(error))
+    except MemoryError:
+        return failed(item, _NO_MEMORY)
     except _deaths():
         return failed(item, DIED)
     return result

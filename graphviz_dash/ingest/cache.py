@@ -102,7 +102,7 @@ class TraceCache:
             try:
                 write_entry(staging, trace)
                 staging.rename(self.folder / key)
-            except UNREADABLE:  # a full disk, or another process was first
+            except (*UNREADABLE, MemoryError):  # a full disk, or another process was first
                 pass
             finally:
                 shutil.rmtree(staging, ignore_errors=True)

@@ -121,7 +121,8 @@ def convert_nsight(
             return _Reading(path, folder, limits, database).run()
     except (sqlite3.Error, UnicodeError, MemoryError) as error:
         # The module decodes its own messages; a damaged size is memory that there is not.
-        raise InputError(path, f"not readable as SQLite ({error})", _EXPECTED) from error
+        reason = str(error) or "it takes more memory than there is"
+        raise InputError(path, f"not readable as SQLite ({reason})", _EXPECTED) from error
 
 
 def _opened(path: Path, limits: Limits) -> sqlite3.Connection:

@@ -129,14 +129,13 @@ def read_foreign(
         InputError: a file of no known kind, one that cannot be read, or more than ``limits`` or
             this machine's memory allow.
     """
-    row = foreign_format(path, limits)
     try:
-        return row.read(path, scratch, limits)
+        return foreign_format(path, limits).read(path, scratch, limits)
     except MemoryError as error:
-        actual = f"a {row.kind} that takes more memory than there is"
+        actual = "a file that takes more memory than there is"
         raise InputError(path, actual, "a smaller file") from error
     except RecursionError as error:
-        raise InputError(path, f"a {row.kind} nested too deeply", "a flatter file") from error
+        raise InputError(path, "a file nested too deeply", "a flatter file") from error
 
 
 def reading_method(kind: SourceKind) -> str | None:

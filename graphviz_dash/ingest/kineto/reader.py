@@ -58,8 +58,8 @@ def read_trace(
     :func:`graphviz_dash.ingest.kineto.workers.processes` says), with the same result as by one.
 
     Raises:
-        InputError: no such file, data damaged before the first slice, JSON that is no trace, an
-            event of the wrong type, an absurd number, or more than ``limits`` allow.
+        InputError: no such file, data damaged before the first slice, JSON that is no trace, none
+            of whose events can be used, or more than ``limits`` or this machine's memory allow.
         WorkerError: one of the processes was ended.
     """
     exact = False
@@ -76,6 +76,9 @@ def read_trace(
                     exact = True
                 else:
                     processes = 1
+            except MemoryError as error:
+                actual = "a trace that takes more memory than there is"
+                raise InputError(path, actual, "a smaller one") from error
 
 
 class _Reading:

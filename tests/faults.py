@@ -1,0 +1,134 @@
+"""Reads, writes and allocations that fail on purpose, one after the other, as SQLite's tests do."""
+
+from __future__ import annotations
+
+import io
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any, Final, TypeVar
+
+import pytest
+
+from graphviz_dash.errors import InputError
+
+T = TypeVar("T")
+
+_OURS: Final = str(Path(__file__).parents[1] / "graphviz_dash")
+_ALLOCATES_NOTHING: Final = frozenset({"close", "enable", "disable", "isenabled", "__exit__"})
+
+
+class Countdown:
+    """The ``number``-th time (from 1) that it is asked, it says yes; ``asked`` counts."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.asked = 0
+
+    def __call__(self) -> bool:
+        self.asked += 1
+        return self.asked == self.number
+
+    @property
+    def over(self) -> bool:
+        """Whether it has said yes."""
+        return self.asked >= self.number
+
+
+class _FailingFile:
+    """A file whose reads may fail."""
+
+    def __init__(self, file: IO[Any], fails: Countdown) -> None:
+        self._file = file
+        self._fails = fails
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def __enter__(self) -> _FailingFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, *size: int) -> Any:
+        self._check()
+        return self._file.read(*size)
+
+    def readinto(self, buffer: Any) -> Any:
+        self._check()
+        return self._file.readinto(buffer)  # type: ignore[attr-defined]
+
+    def _check(self) -> None:
+        if self._fails():
+            raise OSError(5, "Input/output error")
+
+
+@contextmanager
+def failing_read(number: int) -> Iterator[Countdown]:
+    """The ``number``-th read of files that are opened meanwhile fails, as on a broken disk."""
+    fails = Countdown(number)
+    opened: Callable[..., IO[Any]] = io.open
+
+    def open_failing(*arguments: Any, **options: Any) -> Any:
+        return _FailingFile(opened(*arguments, **options), fails)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(io, "open", open_failing)
+        yield fails
+
+
+@contextmanager
+def failing_allocation(number: int) -> Iterator[Countdown]:
+    """The ``number``-th call that our modules make into C code raises MemoryError instead, as it
+    does where memory is refused."""
+    fails = Countdown(number)
+
+    def profile(frame: FrameType, event: str, called: object) -> None:
+        if event != "c_call" or not frame.f_code.co_filename.startswith(_OURS):
+            return
+        if getattr(called, "__name__", "") not in _ALLOCATES_NOTHING and fails():
+            raise MemoryError
+
+    sys.setprofile(profile)
+    try:
+        yield fails
+    finally:
+        sys.setprofile(None)
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """No file can grow beyond ``size`` bytes, which every library learns from the system, as it
+    learns that a disk is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def each_in_turn(
+    failing: Callable[[int], AbstractContextManager[Countdown]],
+    act: Callable[[], T],
+    *,
+    every: int = 1,
+) -> Iterator[T | InputError | MemoryError]:
+    """What ``act`` returns or raises when its first read or allocation fails, when its second one
+    does (or as many further on as ``every`` says), and so on until it has no more of them."""
+    number = 1
+    while True:
+        outcome: T | InputError | MemoryError
+        with failing(number) as fails:
+            try:
+                outcome = act()
+            except (InputError, MemoryError) as error:
+                outcome = error
+        if not fails.over:
+            return
+        yield outcome
+        number += every
