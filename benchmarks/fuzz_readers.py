@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from random import Random
 
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.importers.archives import unpack_experiment
@@ -31,6 +32,11 @@ ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "sample_traces"
 SMALL = Limits(decompressed_bytes=1 << 24, events=100_000, nodes=10_000)
 """So that a finding is one of the reader's and not of the limits' size."""
+
+LONGEST = 1 << 16
+"""Bytes of an input at most."""
+
+_NUMBERS = (b"0", b"-1", b"9" * 30, b"1e400", b"NaN", b"null", b"[]", b"{}")
 
 DOT = r"""digraph dot {
 subgraph cluster_1 {
@@ -141,6 +147,31 @@ def seeds(name: str) -> Iterator[bytes]:
             yield _archive(SAMPLES / "mlp-train" / "eager")
         case "sniff":
             yield from (DOT.encode(), json.dumps(GRAPH).encode(), pickle.dumps(GRAPH), database())
+
+
+def mutated(random: Random, seed: bytes, other: bytes) -> bytes:
+    """``seed`` with a few changes: flipped, cut, doubled, spliced with ``other``."""
+    data = bytearray(seed)
+    for _ in range(random.randint(1, 4)):
+        at = random.randrange(len(data) + 1)
+        length = random.choice((1, 4, 64, 1_024))
+        match random.randrange(7):
+            case 0 if at < len(data):
+                data[at] ^= 1 << random.randrange(8)
+            case 1:
+                del data[at : at + length]
+            case 2:
+                data[at:at] = data[at : at + length] * random.choice((1, 2, 50))
+            case 3:
+                data[at : at + length] = random.randbytes(length)
+            case 4:
+                begin = random.randrange(len(other) + 1)
+                data[at:at] = other[begin : begin + length]
+            case 5:
+                data[at : at + random.randrange(8)] = random.choice(_NUMBERS)
+            case _:
+                del data[at:]
+    return bytes(data[:LONGEST])
 
 
 _ENDINGS = {

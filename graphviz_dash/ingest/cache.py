@@ -47,6 +47,7 @@ MOST_BYTES: Final = 4 << 30
 WORTHWHILE_EVENTS: Final = 20_000
 """A smaller trace is parsed about as fast as its tables are opened."""
 
+_NOT_KEPT: Final[tuple[type[BaseException], ...]] = (*UNREADABLE, MemoryError)
 _STAGING: Final = ".staging-"
 _STALE_SECONDS: Final = 3600
 
@@ -102,7 +103,7 @@ class TraceCache:
             try:
                 write_entry(staging, trace)
                 staging.rename(self.folder / key)
-            except (*UNREADABLE, MemoryError):  # a full disk, or another process was first
+            except _NOT_KEPT:  # a full disk, or another process was first
                 pass
             finally:
                 shutil.rmtree(staging, ignore_errors=True)
