@@ -21,8 +21,8 @@ _SUFFIX: Final = re.compile(
     r"(\.pt\.trace)?\.(json|dot|gv|sqlite|db|pickle|pkl|gz|zst|trace|txt)$", re.I
 )
 _ROLE_WORD: Final = re.compile(
-    r"(^|[-_. ])(capture|captured|replay|replays|trace|traces|graph|graphs|dot|memory|mem|snapshot"
-    r"|graph[-_]?data|profile|nsys|report)(?=$|[-_. ])",
+    r"(^|[-_. ])(capture|captured|replay|replays|trace|traces|graph[-_]?data|graph|graphs|dot"
+    r"|memory|mem|snapshot|profile|nsys|report)(?=$|[-_. ])",
     re.I,
 )
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]+")

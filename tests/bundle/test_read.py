@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,72 +14,10 @@ from hypothesis import strategies as st
 
 from graphviz_dash.bundle import read
 from graphviz_dash.bundle.read import is_bundle, read_bundle, read_manifest
-from graphviz_dash.errors import InputError, printable
-from graphviz_dash.model.graph import (
-    CapturedGraph,
-    ConditionalParams,
-    ConditionalType,
-    EventParams,
-    GraphEdge,
-    GraphNode,
-    MemAllocParams,
-    MemFreeParams,
-    NodeKind,
-    Operand,
-    SemaphoreParams,
-)
+from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import FileEntry, FileRole
-from tests.bundle.examples import GRAPH, MANIFEST, entries, write_bundle
-
-Change = Callable[[dict[str, Any]], None]
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_bundle(tmp_path_factory.mktemp("bundles") / "run")
-
-
-@pytest.fixture
-def bundle(whole: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(whole, tmp_path / "run"))
-
-
-def refusal(path: Path) -> InputError:
-    """The error that reading ``path`` ends with; it fits one short line."""
-    with pytest.raises(InputError) as caught:
-        read_bundle(path)
-    error = caught.value
-    text = str(error)
-    assert text.isprintable(), text
-    assert len(text) < 1000 + len(error.where), text
-    assert printable(error.where) in text
-    assert "expected" in text
-    assert error.exit_code == 2
-    return error
-
-
-def edit_manifest(bundle: Path, change: Change) -> None:
-    file = bundle / "manifest.json"
-    content = json.loads(file.read_bytes())
-    change(content)
-    file.write_text(json.dumps(content))
-
-
-def replace_part(bundle: Path, place: str, content: bytes, size: int | None = None) -> None:
-    """Puts ``content`` at ``place`` and makes the manifest agree, as a forger would."""
-    (bundle / place).write_bytes(content)
-
-    def change(manifest: dict[str, Any]) -> None:
-        for entry in manifest["files"]:
-            if entry["path"] == place:
-                entry["bytes"] = len(content) if size is None else size
-                entry["sha256"] = hashlib.sha256(content).hexdigest()
-
-    edit_manifest(bundle, change)
-
-
-def replace_graph(bundle: Path, graph: CapturedGraph) -> None:
-    replace_part(bundle, "graphs/graph-0.json", msgspec.json.encode(graph))
+from tests.bundle.examples import GRAPH, MANIFEST, entries
+from tests.bundle.forging import Change, edit_manifest, refusal, replace_part
 
 
 class TestFolder:
@@ -407,139 +342,6 @@ class TestParts:
         error = refusal(bundle)
         assert error.where == str(bundle / place)
         assert names in error.found
-
-
-class TestGraphs:
-    """A forger can make hashes agree; a graph must make sense all the same."""
-
-    def test_nodes_out_of_order(self, bundle: Path) -> None:
-        replace_graph(bundle, msgspec.structs.replace(GRAPH, nodes=GRAPH.nodes[::-1]))
-        assert refusal(bundle).found == "node 2 at place 0"
-
-    @pytest.mark.parametrize("ends", [(0, 3), (3, 0), (1, 1), (0, (1 << 63) - 1)])
-    def test_an_edge_to_nowhere(self, bundle: Path, ends: tuple[int, int]) -> None:
-        edge = msgspec.structs.replace(GRAPH.edges[0], source=ends[0], target=ends[1])
-        replace_graph(bundle, msgspec.structs.replace(GRAPH, edges=(edge,)))
-        assert refusal(bundle).found == f"an edge from node {ends[0]} to node {ends[1]}"
-
-    def test_an_edge_back_is_no_cycle(self, bundle: Path) -> None:
-        edge = msgspec.structs.replace(GRAPH.edges[0], source=2, target=1)
-        graph = msgspec.structs.replace(GRAPH, edges=(*GRAPH.edges, edge))
-        replace_graph(bundle, graph)
-        assert read_bundle(bundle).graphs == (graph,)
-
-    def test_a_cycle(self, bundle: Path) -> None:
-        back = msgspec.structs.replace(GRAPH.edges[0], source=1, target=0)
-        replace_graph(bundle, msgspec.structs.replace(GRAPH, edges=(*GRAPH.edges, back)))
-        assert "cycle" in refusal(bundle).found
-
-    def test_an_id_other_than_its_place(self, bundle: Path) -> None:
-        replace_graph(bundle, msgspec.structs.replace(GRAPH, id="../graph-9"))
-        assert refusal(bundle).found == "a graph with id '../graph-9'"
-
-    @pytest.mark.parametrize("parent", [("graph-9", 0), ("graph-0", 0), ("graph-0", 99)])
-    def test_a_parent_that_does_not_hold_it(self, bundle: Path, parent: tuple[str, int]) -> None:
-        replace_graph(bundle, msgspec.structs.replace(GRAPH, parent=parent))
-        assert refusal(bundle).found == f"parent node {parent[1]} of {parent[0]!r}"
-
-    @pytest.mark.parametrize("body", ["graph-9", "graph-0"])
-    def test_a_body_that_is_not_its_own(self, bundle: Path, body: str) -> None:
-        replace_graph(bundle, _holding(GRAPH, body))
-        assert refusal(bundle).found == f"node 2 with body {body!r}"
-
-    def test_a_graph_inside_itself(self, bundle: Path) -> None:
-        graph = _holding(msgspec.structs.replace(GRAPH, parent=("graph-0", 2)), "graph-0")
-        replace_graph(bundle, graph)
-        assert refusal(bundle).found == "a graph inside itself"
-
-    def test_graphs_inside_each_other(self, tmp_path: Path) -> None:
-        first = _holding(msgspec.structs.replace(GRAPH, id="a", parent=("b", 2)), "b")
-        second = _holding(msgspec.structs.replace(GRAPH, id="b", parent=("a", 2)), "a")
-        path = write_bundle(tmp_path / "run", graphs=(first, second))
-        assert refusal(path).found == "a graph inside itself"
-
-    def test_a_body_and_its_parent(self, tmp_path: Path) -> None:
-        outer = _holding(GRAPH, "graph-0.2")
-        inner = msgspec.structs.replace(GRAPH, id="graph-0.2", parent=("graph-0", 2))
-        path = write_bundle(tmp_path / "run", graphs=(outer, inner))
-        assert read_bundle(path).graphs == (outer, inner)
-
-
-class TestParameters:
-    """What a node's parameters say must fit its kind and the graph around it."""
-
-    @pytest.mark.parametrize(
-        ("node", "found"),
-        [
-            (GraphNode(2, NodeKind.EMPTY, EventParams(0)), "with the parameters of another kind"),
-            (
-                GraphNode(2, NodeKind.MEM_FREE, EventParams(0)),
-                "with the parameters of another kind",
-            ),
-            (
-                GraphNode(2, NodeKind.MEM_FREE, MemFreeParams(1)),
-                "node 2 frees what node 1 allocated",
-            ),
-            (
-                GraphNode(2, NodeKind.MEM_FREE, MemFreeParams(9)),
-                "node 2 frees what node 9 allocated",
-            ),
-            (GraphNode(2, NodeKind.KERNEL, None, ("graph-0.2",)), "of kind Kernel with bodies"),
-            (
-                GraphNode(
-                    2,
-                    NodeKind.CONDITIONAL,
-                    ConditionalParams(ConditionalType.SWITCH, 3),
-                    ("graph-0.2",),
-                ),
-                "node 2 with 1 bodies of 3",
-            ),
-            *(
-                (
-                    GraphNode(2, NodeKind.KERNEL, operands=operands),
-                    "operands that are empty, out of order or overlap",
-                )
-                for operands in (
-                    (Operand(0, 0, 0),),
-                    (Operand(1, 0, 8), Operand(0, 0, 8)),
-                    (Operand(0, 0, 8), Operand(0, 7, 8)),
-                )
-            ),
-        ],
-    )
-    def test_refused(self, bundle: Path, node: GraphNode, found: str) -> None:
-        replace_graph(bundle, msgspec.structs.replace(GRAPH, nodes=(*GRAPH.nodes[:2], node)))
-        assert found in refusal(bundle).found
-
-    @pytest.mark.parametrize(
-        "node",
-        [
-            GraphNode(2, NodeKind.MEM_FREE, MemFreeParams(None)),
-            GraphNode(2, NodeKind.CONDITIONAL, ConditionalParams(ConditionalType.WHILE, 1)),
-            GraphNode(2, NodeKind.CONDITIONAL, ConditionalParams(None, None)),
-            GraphNode(2, NodeKind.CONDITIONAL),
-            GraphNode(2, NodeKind.SEMAPHORE_SIGNAL, SemaphoreParams((0, 1), (0, (1 << 64) - 1))),
-        ],
-    )
-    def test_read_as_written(self, bundle: Path, node: GraphNode) -> None:
-        replace_graph(bundle, msgspec.structs.replace(GRAPH, nodes=(*GRAPH.nodes[:2], node)))
-        assert read_bundle(bundle).graphs[0].nodes[2] == node
-
-    def test_a_free_of_an_allocation(self, bundle: Path) -> None:
-        pair = (
-            GraphNode(0, NodeKind.MEM_ALLOC, MemAllocParams(1 << 20, 0)),
-            GraphNode(1, NodeKind.MEM_FREE, MemFreeParams(0)),
-        )
-        graph = CapturedGraph(GRAPH.id, pair, (GraphEdge(0, 1),), "a test")
-        replace_graph(bundle, graph)
-        assert read_bundle(bundle).graphs == (graph,)
-
-
-def _holding(graph: CapturedGraph, body: str) -> CapturedGraph:
-    """``graph`` with the graph called ``body`` inside its last node."""
-    *others, last = graph.nodes
-    held = msgspec.structs.replace(last, kind=NodeKind.CHILD_GRAPH, bodies=(body,))
-    return msgspec.structs.replace(graph, nodes=(*others, held))
 
 
 def _deny(monkeypatch: pytest.MonkeyPatch, name: str) -> None:

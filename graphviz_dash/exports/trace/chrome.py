@@ -49,6 +49,16 @@ def export_chrome(experiment: Experiment, file: Path) -> ExportSummary:
     )
 
 
+class _Words:
+    """The texts of a table as JSON: made once, for it may have as many lanes as rows."""
+
+    def __init__(self, table: SliceTable, *, on_gpu: bool) -> None:
+        self.on_gpu = on_gpu
+        self.names = [_json(text) for text in table.names]
+        self.categories = [_json(text) for text in table.categories]
+        self.texts = {arg.name: [_json(text) for text in arg.texts] for arg in table.args}
+
+
 class _Writer:
     def __init__(self, scene: Scene, target: IO[bytes]) -> None:
         self.scene = scene
@@ -96,6 +106,7 @@ class _Writer:
                 for stream in device.streams
                 for lane in stream.lanes
             ]
+        cpu_words, gpu_words = _Words(run.cpu, on_gpu=False), _Words(run.gpu, on_gpu=True)
         for track, (name, lane, table) in enumerate(lanes):
             # Viewers take the thread with the number of its process for the main one.
             is_main = track == 0 and table is run.cpu
@@ -107,7 +118,8 @@ class _Writer:
                     _named(run.pid, tid, "thread_sort_index", {"sort_index": track}),
                 ]
             )
-            self._write_lane(lane, table, table is run.gpu, f'"pid":{run.pid},"tid":{tid}')
+            words = gpu_words if table is run.gpu else cpu_words
+            self._write_lane(lane, table, words, f'"pid":{run.pid},"tid":{tid}')
 
     def _write_counter(self, counter: Counter, name: str, pid: int) -> None:
         self.tracks += 1
@@ -120,15 +132,12 @@ class _Writer:
             ]
         )
 
-    def _write_lane(self, lane: Lane, table: SliceTable, on_gpu: bool, where: str) -> None:
+    def _write_lane(self, lane: Lane, table: SliceTable, words: _Words, where: str) -> None:
         self.tracks += 1
         self.slices += len(lane.rows)
         self.overflowed += len(lane.rows) if lane.overflow else 0
-        names = [_json(text) for text in table.names]
-        categories = [_json(text) for text in table.categories]
-        texts = {arg.name: [_json(text) for text in arg.texts] for arg in table.args}
-        end = "f" if on_gpu else "s"
-        binding = ',"bp":"e"' if on_gpu else ""
+        end = "f" if words.on_gpu else "s"
+        binding = ',"bp":"e"' if words.on_gpu else ""
         for begin in range(0, len(lane.rows), _CHUNK):
             row = lane.rows[begin : begin + _CHUNK]
             events = []
@@ -138,12 +147,12 @@ class _Writer:
                 table.category[row].tolist(),
                 table.start[row].tolist(),
                 table.end[row].tolist(),
-                _arguments(table, texts, row),
+                _arguments(table, words.texts, row),
                 strict=True,
             ):
                 ts = _us(start)
                 events.append(
-                    f'{{"ph":"X","cat":{categories[category]},"name":{names[name]},{where},'
+                    f'{{"ph":"X","cat":{words.categories[category]},"name":{words.names[name]},{where},'
                     f'"ts":{ts},"dur":{_us(stop - start)},"args":{{{args}}}}}'
                 )
                 first, last = table.flow_first[slice_row], table.flow_first[slice_row + 1]
@@ -152,7 +161,7 @@ class _Writer:
                         f'{{"ph":"{end}","cat":"launch","name":"launch","id":{flow},'
                         f'{where},"ts":{ts}{binding}}}'
                     )
-                    self.flows += on_gpu
+                    self.flows += words.on_gpu
             self._put(events)
 
 

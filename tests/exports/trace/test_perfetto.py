@@ -377,34 +377,6 @@ class TestNative:
         assert keys == ["stream 7"] * 3
 
 
-class TestFiles:
-    def test_a_failed_export_leaves_the_old_file(
-        self, toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        target = tmp_path / "t.pftrace"
-        target.write_text("old")
-        monkeypatch.setattr(
-            "graphviz_dash.exports.trace.perfetto._Writer._write_run", lambda *_: 1 / 0
-        )
-        with pytest.raises(ZeroDivisionError):
-            export_perfetto(toy, target)
-        assert target.read_text() == "old"
-        assert list(tmp_path.iterdir()) == [target]
-
-    def test_it_replaces_what_was_there(self, toy: Experiment, tmp_path: Path) -> None:
-        target = tmp_path / "t.json"
-        target.write_text("old")
-        export_chrome(toy, target)
-        assert read_chrome(target).processes == ["eager", "graph"]
-
-    @pytest.mark.parametrize("path", ["missing/t.pftrace", "."])
-    def test_a_place_that_cannot_be_written_is_told(
-        self, toy: Experiment, tmp_path: Path, path: str
-    ) -> None:
-        with pytest.raises(InputError, match="expected a file"):
-            export_perfetto(toy, tmp_path / path)
-
-
 def test_ranks_of_a_mode_keep_their_distances(tmp_path: Path, export: Export) -> None:
     for mode in ("eager", "graph"):
         make_ranks(tmp_path / "tp", mode)

@@ -1,0 +1,58 @@
+"""Exported files take the place of what was there when they are whole, and name what cannot be."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.exports.files import replacing
+
+
+@pytest.mark.parametrize("name", ["t.pftrace", "t.pftrace.gz"])
+def test_a_failed_export_leaves_the_old_file(tmp_path: Path, name: str) -> None:
+    target = tmp_path / name
+    target.write_text("old")
+    with pytest.raises(TypeError), replacing(target) as file:
+        file.write("no bytes")  # type: ignore[arg-type]
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_it_replaces_what_was_there(tmp_path: Path) -> None:
+    target = tmp_path / "t.json"
+    target.write_text("old")
+    with replacing(target) as file:
+        file.write(b"new")
+        assert target.read_text() == "old"
+    assert target.read_bytes() == b"new"
+
+
+def test_it_is_compressed_by_its_name_and_the_same_each_time(tmp_path: Path) -> None:
+    contents = []
+    for name in ("a.json.gz", "b.json.gz"):
+        with replacing(tmp_path / name) as file:
+            file.write(b"new" * 1_000)
+        contents.append((tmp_path / name).read_bytes())
+    assert contents[0] == contents[1]
+    assert gzip.decompress(contents[0]) == b"new" * 1_000
+
+
+@pytest.mark.parametrize("path", ["missing/t.pftrace", "."])
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, path: str) -> None:
+    with (
+        pytest.raises(InputError, match="expected a file"),
+        replacing(tmp_path / path),
+    ):
+        pass
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    target = tmp_path / "t.json"
+    with pytest.raises(OSError, match="No space") as caught, replacing(target):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert caught.value.filename == str(target)
+    assert list(tmp_path.iterdir()) == []
