@@ -13,6 +13,7 @@ from graphviz_dash.analysis.metrics.registry import (
     FEW_STEPS,
     FEW_TRACED_STEPS,
     LARGE_REMAINDER,
+    MODEST_SPEEDUP,
     MUCH_COMMUNICATION,
     SECTIONS,
     SLIGHT_SPEEDUP,
@@ -78,7 +79,8 @@ pages, in the terminal, in reports and in JSON:
 
 - *no significant difference* where the 95% interval of the speedup holds 1;
 - else *slower* below 1, and *faster* above it;
-- a speedup below {SLIGHT_SPEEDUP:g} is slight: the answer begins with "Hardly" instead of "Yes",
+- a speedup below {MODEST_SPEEDUP:g} is modest: the answer begins with "A little" instead of "Yes",
+- a speedup below {SLIGHT_SPEEDUP:g} is slight: the answer begins with "Hardly",
   for a measured run as for a prediction;
 - a run that is faster, and of which a doctor found that its replays do other work than the step, is
   not worth it as it stands.

@@ -26,6 +26,7 @@ from graphviz_dash.narrative.equation import compile_parts_text, waterfall_metho
 from graphviz_dash.narrative.headline import headline
 from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.narrative.summary import (
+    Tile,
     break_even_title,
     provenance,
     summary_tiles,
@@ -153,10 +154,15 @@ def _failures(comparison: Comparison) -> Iterator[str]:
 def _tiles(comparison: Comparison, run: RunComparison) -> str:
     cells = (
         f'<div class="tile"><span>{html_text(tile.label)}</span>'
-        f"<b>{html_text(tile.value)}</b><span>{html_text(tile.note)}</span></div>"
+        f"<b>{_struck(tile)}</b><span>{html_text(tile.note)}</span></div>"
         for tile in summary_tiles(comparison, run)
     )
     return f'<div class="tiles">{"".join(cells)}</div>'
+
+
+def _struck(tile: Tile) -> str:
+    value = html_text(tile.value)
+    return f"<s>{value}</s>" if tile.doubted else value
 
 
 def _difference(run: RunComparison, pictures: Mapping[str, str]) -> Iterator[str]:

@@ -44,6 +44,10 @@ _CAUSES: Final = {
 """Parts of the equation, and what each is called where it is the largest."""
 
 
+_LEADS: Final = {Outcome.FASTER: "Yes", Outcome.MODESTLY_FASTER: "A little"}
+"""How an answer begins where the run is faster by more than a slight speedup."""
+
+
 class Evidence(StrEnum):
     """What a figure of the answer rests on; the values are anchors of the Compare page."""
 
@@ -196,7 +200,7 @@ def _outcome(run: RunComparison, own: float, saving: float) -> Iterator[Piece]:
             yield Piece("replays do other work than the step", Evidence.FAILURES)
             yield Piece(f". As it was timed, {name} makes a step ")
         else:
-            lead = "Yes" if run.outcome is Outcome.FASTER else "Hardly"
+            lead = _LEADS.get(run.outcome, "Hardly")
             yield Piece(f"{lead}: {name} makes a step ")
         yield Piece(f"{speedup.text} faster", Evidence.FIGURES, speedup.metric.id)
     yield Piece(f" than {baseline}, ")

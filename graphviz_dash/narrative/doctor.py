@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.doctor import CaptureOutcome, Diagnosis, diagnose
+from collections.abc import Iterable
+
+from graphviz_dash.analysis.doctor import CaptureOutcome, Diagnosis, diagnose, replays_differ
 from graphviz_dash.model.doctor import DoctorReport, Evidence, Finding, OutputCheck
 from graphviz_dash.model.rules import RULES
+from graphviz_dash.model.run import Run
 from graphviz_dash.units import format_bytes, format_count, format_ns
 
 
@@ -33,6 +36,18 @@ def difference_text(check: OutputCheck) -> str:
         return amount
     noise = "" if check.noise is None else f"; {check.noise:.3g} between two eager steps"
     return f"{amount}, by up to {check.largest:.3g}{noise}"
+
+
+def unsound_text(runs: Iterable[Run]) -> str:
+    """The warning of an experiment in which a doctor found that replays do other work than the
+    step; empty where none did."""
+    names = [run.name for run in runs if run.doctor is not None and replays_differ(run.doctor)]
+    if not names:
+        return ""
+    return (
+        "Replays of the whole step's graph do other work than the step, as the doctor saw in "
+        f"{', '.join(names)}: times and speedups of it are those of a wrong result."
+    )
 
 
 def report_verdict(report: DoctorReport) -> str:

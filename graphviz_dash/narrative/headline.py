@@ -84,6 +84,8 @@ def outcome_text(run: RunComparison) -> str:
     if run.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE:
         return f"no significant difference: {run.name} and {run.baseline}"
     word = "slower" if run.outcome is Outcome.SLOWER else "faster"
+    if run.outcome in (Outcome.MODESTLY_FASTER, Outcome.SLIGHTLY_FASTER):
+        word = f"{'a little' if run.outcome is Outcome.MODESTLY_FASTER else 'hardly'} {word}"
     return f"{word}: {run.name} against {run.baseline}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from graphviz_dash.analysis.metrics.registry import MODEST_SPEEDUP
 from graphviz_dash.analysis.prediction.capture_blockers import (
     Blocker,
     OptimizerRead,
@@ -36,7 +37,8 @@ def prediction_verdict(prediction: Prediction) -> str:
     gain = f"{ratio} faster ({low} to {high}), {times}{side} per step"
     match prediction.recommendation:
         case Recommendation.YES:
-            return f"Yes: as one graph the step would be {gain}."
+            lead = "Yes" if prediction.speedup.value >= MODEST_SPEEDUP else "A little"
+            return f"{lead}: as one graph the step would be {gain}."
         case Recommendation.BLOCKED:
             count = sum(blocker.certain for blocker in prediction.blockers)
             places = "one place stops" if count == 1 else f"{count} places stop"

@@ -43,6 +43,8 @@ class Tile:
     """The run's figure with its unit; a change has its sign."""
     note: str
     """The baseline's figure, the spread, or what the figure refers to; empty for none of them."""
+    doubted: bool = False
+    """Whether it says nothing, because replays do other work than the step."""
 
 
 def summary_tiles(comparison: Comparison, run: RunComparison) -> tuple[Tile, ...]:
@@ -55,7 +57,8 @@ def summary_tiles(comparison: Comparison, run: RunComparison) -> tuple[Tile, ...
             continue
         value = signed_text(figure) if metric == "peak_reserved_change" else figure.text
         note = _tile_note(metric, run, baseline) or spread_text(figure)
-        tiles.append(Tile(metric, label, value, note))
+        doubted = metric in _OF_THE_STEP and not run.replays_match
+        tiles.append(Tile(metric, label, value, note, doubted))
     return tuple(tiles)
 
 

@@ -8,11 +8,10 @@ from graphviz_dash.ui.hosting.document import STYLE
 from graphviz_dash.ui.hosting.preload import preload_all
 from graphviz_dash.ui.hosting.switch import is_plain
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import top_bar
+from graphviz_dash.ui.page.frame import tab_title, top_bar
 from graphviz_dash.ui.page.navigation import name_of, pages
 from graphviz_dash.ui.state.store import ClosedError
 
-st.set_page_config(page_title="graphviz-dash", layout="wide")
 chosen = st.navigation(pages(), position="hidden")
 name = name_of(chosen)
 # Before the page is drawn: a visitor who leaves meanwhile ends this run, and finds it as chosen.
@@ -20,6 +19,7 @@ url_state.remember(name)
 if is_plain():
     # Else it stands in the document already, before anything is drawn.
     st.html(STYLE)
+st.set_page_config(page_title=tab_title(name), layout="wide")
 top_bar(name)
 try:
     chosen.run()

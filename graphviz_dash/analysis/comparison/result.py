@@ -117,12 +117,13 @@ class Comparison:
 
     @property
     def predicted(self) -> RunComparison | None:
-        """The run whose own steps say what a graph of them would gain, where no run was compared:
-        the baseline first; None where there is none."""
-        if self.best is not None:
+        """The run whose own steps say what a graph of them would gain, where no run was compared
+        and none with graphs has steps to look at: the baseline first; None where there is none."""
+        eager = [run for run in self.runs if not isinstance(run.outlook, Missing)]
+        graphed = (run for run in self.runs if isinstance(run.outlook, Missing))
+        if self.best is not None or any(run["traced_step_time"].value for run in graphed):
             return None
-        told = [run for run in self.runs if not isinstance(run.outlook, Missing)]
-        return max(told, key=lambda run: run.is_baseline, default=None)
+        return max(eager, key=lambda run: run.is_baseline, default=None)
 
     @property
     def best(self) -> RunComparison | None:

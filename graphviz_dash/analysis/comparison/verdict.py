@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from graphviz_dash.analysis.metrics.registry import SLIGHT_SPEEDUP
+from graphviz_dash.analysis.metrics.registry import MODEST_SPEEDUP, SLIGHT_SPEEDUP
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.metrics.run_metrics import Figure
@@ -18,6 +18,8 @@ class Outcome(Enum):
     """What a comparison of step times comes to."""
 
     FASTER = auto()
+    MODESTLY_FASTER = auto()
+    """Faster by less than MODEST_SPEEDUP."""
     SLIGHTLY_FASTER = auto()
     """Faster by less than SLIGHT_SPEEDUP."""
     NO_SIGNIFICANT_DIFFERENCE = auto()
@@ -47,4 +49,6 @@ def outcome(speedup: Figure, *, replays_match: bool, failed: bool) -> Outcome:
         return Outcome.SLOWER
     if not replays_match:
         return Outcome.WRONG_RESULT
-    return Outcome.SLIGHTLY_FASTER if speedup.value < SLIGHT_SPEEDUP else Outcome.FASTER
+    if speedup.value < SLIGHT_SPEEDUP:
+        return Outcome.SLIGHTLY_FASTER
+    return Outcome.MODESTLY_FASTER if speedup.value < MODEST_SPEEDUP else Outcome.FASTER

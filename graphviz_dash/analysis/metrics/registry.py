@@ -594,3 +594,6 @@ LARGE_REMAINDER: Final = 0.05
 
 SLIGHT_SPEEDUP: Final = 1.02
 """A speedup below this is called slight ("hardly"), though its interval leaves 1 out."""
+
+MODEST_SPEEDUP: Final = 1.2
+"""A speedup below this, and not slight, is called modest ("a little")."""

@@ -11,14 +11,15 @@ import streamlit as st
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.failures import failure_text
 from graphviz_dash.charts.shades import ACCENT, IDLE, PAGE, WARNING, Theme, shade
-from graphviz_dash.errors import InputError, WorkerError
+from graphviz_dash.errors import InputError, WorkerError, printable
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import Experiment, Pass, Run
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.changes import tell_changes
+from graphviz_dash.ui.page.guide import help_panel
 from graphviz_dash.ui.page.loading import experiment_read, read_button
 from graphviz_dash.ui.page.markup import element, show, text
-from graphviz_dash.ui.page.navigation import links, title_of
+from graphviz_dash.ui.page.navigation import dim, links, title_of
 from graphviz_dash.ui.page.visitor import listing
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.store import STORE
@@ -76,11 +77,16 @@ def top_bar(page: str) -> None:
         logo = '<img src="/assets/logo.svg" alt="">'
         brand = element("div", logo + element("span", "graphviz-dash"), "brand")
         if page in _UNTITLED:
-            brand += element("h1", title_of(page), "unseen")
+            entry = chosen_entry()
+            of = "" if entry is None else f" of {text(entry.name)}"
+            brand += element("h1", f"{title_of(page)}{of}", "unseen")
         st.html(brand, width="content")
         links(page)
         if page not in _OF_NO_EXPERIMENT:
             _experiment_picker()
+        else:
+            st.space("stretch")
+        help_panel()
 
 
 def _variables(seen: Theme) -> str:
@@ -115,6 +121,13 @@ def _experiment_chosen() -> None:
         url_state.change({url_state.EXPERIMENT: name} | dict.fromkeys(_OF_ONE_EXPERIMENT))
 
 
+def tab_title(page: str) -> str:
+    """The title of the browser's tab: the experiment and the page."""
+    entry = None if page in _OF_NO_EXPERIMENT else chosen_entry()
+    parts = [] if entry is None else [printable(entry.name)]
+    return " · ".join((*parts, title_of(page), "graphviz-dash"))
+
+
 def chosen_entry() -> Entry | None:
     """The experiment that the address names, else the one seen last, else the first; None where
     there is none, or none of that name."""
@@ -123,12 +136,16 @@ def chosen_entry() -> Entry | None:
     return None if name is None else entries.get(name)
 
 
-def chosen_experiment() -> Chosen:
-    """The experiment that the address names, else the one seen last, else the first.
+def chosen_experiment(*, warned: bool = False) -> Chosen:
+    """The experiment that the address names, else the one seen last, else the first; a warning
+    stands above it where its speedups are of a wrong result, unless the page itself has
+    ``warned``.
 
     Ends the page with an explanation when there is none, or when it cannot be read.
     """
     # The analysis, which the first page of all does not wait for.
+    from graphviz_dash.narrative.doctor import unsound_text
+    from graphviz_dash.ui.page.contents import empty_pages
     from graphviz_dash.ui.page.widgets import incomplete_notes
 
     listed = listing()
@@ -155,6 +172,10 @@ def chosen_experiment() -> Chosen:
         empty("Reading was stopped", f"The traces of {name} were not read to their end.")
         read_button()
         st.stop()
+    dim(empty_pages(experiment.runs))
+    unsound = "" if warned else unsound_text(experiment.runs)
+    if unsound:
+        show(element("div", text(unsound), "failed", role="note"))
     if notes := incomplete_notes(experiment.runs):
         show(notes)
     return Chosen(entry, experiment)

@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.markup import element, show
 
 _PAGES: Final = {
     "overview": ("Overview", ":material/dashboard:"),
@@ -84,10 +85,21 @@ def carry(name: str, values: Mapping[str, str | None]) -> None:
         _lead(places[name], name)
 
 
-def _lead(container: DeltaGenerator, name: str) -> None:
+def dim(reasons: Mapping[str, str]) -> None:
+    """Dims the links of the bar to pages that have nothing to show, by name, with the reason."""
+    places: dict[str, DeltaGenerator] = st.session_state.get(_PLACES, {})
+    faint = ",".join(f".st-key-page-{name} a" for name in reasons if name in places)
+    if faint:
+        show(element("style", f"{faint}{{opacity:0.45}}"))
+    for name, reason in reasons.items():
+        if name in places:
+            _lead(places[name], name, reason)
+
+
+def _lead(container: DeltaGenerator, name: str, reason: str | None = None) -> None:
     title, icon = _PAGES[name]
     query = url_state.leading_to(name) if name != "overview" else {}
-    container.page_link(page(name), label=title, icon=icon, query_params=query)
+    container.page_link(page(name), label=title, icon=icon, query_params=query, help=reason)
 
 
 def link(name: str, label: str, query: Mapping[str, str | list[str]]) -> None:

@@ -2,94 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.failures import cause_text, when
-from graphviz_dash.analysis.step.time_by_category import TimeByCategory
-from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.charts.palette import CATEGORY
-from graphviz_dash.charts.shades import Theme, shade
+from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.run import FileRole, Run
+from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.doctor import report_verdict
 from graphviz_dash.narrative.headline import names_in_common, outcome_text
+from graphviz_dash.narrative.prediction import blocker_text, predicted_times
 from graphviz_dash.narrative.summary import signed_text
 from graphviz_dash.ui.page.markup import element, text
-from graphviz_dash.units import format_ns, format_percent
+from graphviz_dash.units import format_ns, format_percent, format_ratio
 
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
-
-
-def time_bars(comparison: Comparison, theme: Theme) -> str:
-    """A bar for each run that can be divided, on one scale, with its key; empty without any."""
-    divided = [(run, run.where) for run in comparison.runs if not isinstance(run.where, Missing)]
-    if not divided:
-        return ""
-    longest = max(max(where.step_ns, where.busy_ns) for _, where in divided)
-    cells = []
-    seen: set[Category] = set()
-    for run, where in divided:
-        seen |= {part.category for part in where.parts}
-        cells.append(element("span", text(run.name), "name"))
-        cells.append(_bar(run, where, longest, theme))
-        star = "" if where.excess_ns is None else element("sup", "*")
-        cells.append(element("span", text(format_ns(where.step_ns)) + star, "time"))
-    key = "".join(
-        element("span", _swatch(shade(CATEGORY[category], theme)) + text(category.value))
-        for category in Category
-        if category in seen
-    )
-    idle = element("span", '<i class="idle"></i>GPU idle')
-    longer = any(where.excess_ns is not None for _, where in divided)
-    note = element("span", "* GPU work takes longer than that when traced") if longer else ""
-    return element("div", "".join(cells), "bars") + element("div", key + idle + note, "key")
-
-
-def waiting_bars(comparison: Comparison) -> str:
-    """The place of :func:`time_bars`, with what is known before the traces are read."""
-    timed = [run for run in comparison.runs if run.step.value is not None and has_trace(run.run)]
-    if not timed:
-        return ""
-    cells = [
-        element("span", text(run.name), "name")
-        + element("div", "", "bar")
-        + element("span", text(run.step.text), "time")
-        for run in timed
-    ]
-    key = element("span", "Reading the traces…", role="status")
-    return element("div", "".join(cells), "bars") + element("div", key, "key")
-
-
-def _bar(run: RunComparison, where: TimeByCategory, longest: float, theme: Theme) -> str:
-    parts = [
-        _piece(
-            part.ns / longest,
-            part.category.value,
-            part.ns,
-            where,
-            shade(CATEGORY[part.category], theme),
-        )
-        for part in where.parts
-    ]
-    if where.idle_ns:
-        width = f"width:{where.idle_ns / longest * 100:.3f}%"
-        title = f"GPU idle: {format_ns(where.idle_ns)}, {format_percent(where.idle_fraction)}"
-        parts.append(element("i", "", "idle", style=width, title=title))
-    busy = format_percent(where.busy_ns / where.step_ns)
-    label = f"{run.name}: {format_ns(where.step_ns)} per step, GPU busy {busy}"
-    return element("div", "".join(parts), "bar", role="img", **{"aria-label": label})
-
-
-def _piece(share: float, name: str, ns: float, where: TimeByCategory, colour: str) -> str:
-    title = f"{name}: {format_ns(ns)}, {format_percent(ns / where.step_ns)} of the step"
-    return element("i", "", style=f"width:{share * 100:.3f}%;background:{colour}", title=title)
-
-
-def _swatch(colour: str) -> str:
-    return f'<i style="background:{colour}"></i>'
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
@@ -104,15 +33,16 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
     )
 
 
-def tiles(cells: Iterable[tuple[str, str, str]]) -> str:
-    """Figures side by side: for each its label, its value, and a note below."""
+def tiles(cells: Iterable[tuple[str, str, str]], doubted: Container[str] = ()) -> str:
+    """Figures side by side: for each its label, its value, and a note below; values of the labels
+    ``doubted`` are struck out."""
     return element(
         "div",
         "".join(
             element(
                 "div",
                 element("span", text(label), "label")
-                + element("span", text(value), "value")
+                + element("span", text(value), "value doubted" if label in doubted else "value")
                 + element("span", text(note), "note"),
                 "tile",
             )
@@ -163,9 +93,13 @@ def incomplete_notes(runs: Iterable[Run]) -> str:
     )
 
 
-def has_trace(run: Run) -> bool:
-    """Whether the bundle of ``run`` has a traced pass, be it read or not."""
-    return any(file.role is FileRole.REPLAY_TRACE for file in run.manifest.files)
+_HERO: Final = {
+    Outcome.WRONG_RESULT: "big doubted",
+    Outcome.MODESTLY_FASTER: "big modest",
+    Outcome.SLIGHTLY_FASTER: "big modest",
+    Outcome.NO_SIGNIFICANT_DIFFERENCE: "big modest",
+}
+"""How large a speedup is written: one that is wrong is struck out."""
 
 
 def hero(best: RunComparison) -> str:
@@ -180,9 +114,31 @@ def hero(best: RunComparison) -> str:
         times += " in its own loop, recorded once"
     return element(
         "div",
-        element("span", text(figure), "big" if best.replays_match else "big doubted")
+        element("span", text(figure), _HERO.get(best.outcome, "big"))
         + element(
             "span", element("b", text(verdict)) + element("small", text(times), "mono"), "what"
+        ),
+        "hero",
+    )
+
+
+def predicted_hero(prediction: Prediction) -> str:
+    """What one graph of an eager step is predicted to gain, in one large figure, its interval, and
+    what stops a capture."""
+    stops = [blocker for blocker in prediction.blockers if blocker.certain]
+    more = f", and {len(stops) - 1} more" if len(stops) > 1 else ""
+    stopping = element("small", text(f"Stopped by {blocker_text(stops[0])}{more}")) if stops else ""
+    low, high = format_ratio(prediction.speedup.low), format_ratio(prediction.speedup.high or 0.0)
+    what = f"predicted as one graph: {low} to {high}"
+    return element(
+        "div",
+        element("span", text(format_ratio(prediction.speedup.value)), "big predicted")
+        + element(
+            "span",
+            element("b", text(what))
+            + element("small", text(f"{predicted_times(prediction)} per step"), "mono")
+            + stopping,
+            "what",
         ),
         "hero",
     )

@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.charts.shades import Theme
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.answer import answer, answer_text
 from graphviz_dash.ui.hosting.cards_client import Card, CardMessage
+from graphviz_dash.ui.page.contents import empty_pages
 from graphviz_dash.ui.page.markup import element, text
 from graphviz_dash.ui.page.widgets import (
     doctor_notes,
     failure_notes,
-    has_trace,
     hero,
     incomplete_notes,
-    time_bars,
-    waiting_bars,
+    predicted_hero,
     why,
 )
+from graphviz_dash.ui.panels.time_bars import time_bars, waiting_bars
 from graphviz_dash.ui.state.identity import identity_of
 from graphviz_dash.units import counted, format_count
 
@@ -47,20 +49,21 @@ def card_of(result: Comparison, runs: Sequence[Run], theme: Theme | None) -> Car
     return Card(element("span", text(where), "where"), "".join(facts), _pages(runs))
 
 
+_LINKED: Final = ("compare", "graph", "timeline", "ranks", "doctor", "export")
+"""The pages that a card leads to, where they have something to show."""
+
+
 def _pages(runs: Sequence[Run]) -> tuple[str, ...]:
-    shown = {
-        "compare": True,
-        "graph": any(run.graphs for run in runs),
-        "timeline": any(map(has_trace, runs)),
-        "ranks": any(run.manifest.rank is not None for run in runs),
-        "doctor": any(run.doctor for run in runs),
-        "export": True,
-    }
-    return tuple(page for page, has_something in shown.items() if has_something)
+    empty = empty_pages(runs)
+    return tuple(page for page in _LINKED if page not in empty)
 
 
 def _uncompared(result: Comparison, *, reading: bool) -> str:
-    """Why no speedup is told, which may hang on the traces; what failed has its own note."""
+    """What is predicted where nothing was compared, or why nothing is, which may hang on the
+    traces; what failed has its own note."""
+    predicted = result.predicted
+    if predicted is not None and not isinstance(predicted.outlook, Missing):
+        return predicted_hero(predicted.outlook)
     if any(run.failures for run in result.runs):
         return ""
     reason = "Reading the traces…" if reading else answer_text(answer(result))

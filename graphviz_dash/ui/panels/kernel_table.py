@@ -28,6 +28,10 @@ def kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> None:
         if any(row.uses[column] for column in columns)
         and (wanted in row.name.lower() or wanted == row.category.value)
     ]
+    changing = [column for column in columns if kernel_rows.changes(column)]
+    if changing:
+        # The table's own order is by all runs; these are two of them.
+        rows.sort(key=lambda row: -abs(row.changes[changing[-1]] or 0.0))
     data: dict[str, list[Any]] = {
         "Kernel": [short_name(printable(row.name)) for row in rows],
         "Category": [row.category.value for row in rows],
@@ -52,8 +56,7 @@ def kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> None:
         placeholder="–",
         alt="Kernels of the baseline and of the run per traced step",
     )
-    changed = any(kernel_rows.changes(column) for column in columns)
-    order = "largest change" if changed else "longest"
+    order = "largest change" if changing else "longest"
     st.caption(
         f"{len(rows)} of {len(kernel_rows.rows)} kernels, memcpy and memset, {order} first. Counts "
         "and times are medians over the traced steps; their sums exceed the busy time where work "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.failures import refused, when
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
@@ -36,17 +36,12 @@ def low_confidence_panel(result: Comparison) -> None:
             show(element("ul", "".join(notes), "notes"))
 
 
-def predictions(result: Comparison) -> None:
-    """What was predicted of each run from the eager trace, beside what was measured."""
-    predicted = [run for run in result.runs if not isinstance(run.prediction, Missing)]
-    if not predicted:
+def measured_prediction(run: RunComparison) -> None:
+    """What was predicted of the chosen run from the eager trace, beside what was measured."""
+    if isinstance(run.prediction, Missing):
         return
-    st.subheader("As predicted from the eager trace", anchor="predicted")
-    for run in predicted:
-        name = element("strong", text(run.name)) if len(predicted) > 1 else ""
-        if not isinstance(run.prediction, Missing):
-            said = scored_text(run.prediction, run["step_time"].value)
-            show(element("p", f"{name} {text(said)}"))
+    st.subheader(f"{plain(run.name)} as predicted from the eager trace", anchor="scored")
+    show(element("p", text(scored_text(run.prediction, run["step_time"].value))))
     st.caption(
         "From the kernels of the eager trace, the order of its streams and a calibration of the "
         "GPU; no graph was looked at. `graphviz-dash predict` gives the reasons in numbers."

@@ -18,14 +18,15 @@ from graphviz_dash.ui.panels.equation import answer_markup, equation_panel
 from graphviz_dash.ui.panels.kernel_table import kernels_panel
 from graphviz_dash.ui.panels.metrics_table import metrics_table
 from graphviz_dash.ui.panels.not_captured import not_captured_panel
-from graphviz_dash.ui.panels.notes import low_confidence_panel, predictions, tracebacks
+from graphviz_dash.ui.panels.notes import low_confidence_panel, measured_prediction, tracebacks
+from graphviz_dash.ui.panels.prediction import prediction_panel
 from graphviz_dash.ui.panels.recorded import recorded_section
 from graphviz_dash.ui.state.results import comparison, kernels
 
 
 def render() -> None:
     """The page."""
-    chosen = chosen_experiment()
+    chosen = chosen_experiment(warned=True)
     result = comparison(chosen.key)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         title = st.container()
@@ -45,15 +46,20 @@ def render() -> None:
         link("doctor", f"What the doctor reports{which}, and what to write instead", query)
     tracebacks(result)
     if run is not None:
-        cells = [(tile.label, tile.value, tile.note) for tile in summary_tiles(result, run)]
-        show(tiles(cells))
+        heads = summary_tiles(result, run)
+        cells = [(tile.label, tile.value, tile.note) for tile in heads]
+        show(tiles(cells, {tile.label for tile in heads if tile.doubted}))
         link(
             "memory",
             "Memory breakdown",
             {url_state.EXPERIMENT: chosen.entry.name, "run": run.name},
         )
         equation_panel(chosen.key, result, run)
-    predictions(result)
+    predicted = result.predicted
+    if predicted is not None and not isinstance(predicted.outlook, Missing):
+        prediction_panel(predicted.name, predicted.outlook)
+    if run is not None:
+        measured_prediction(run)
     comparison_charts(chosen.key, result, run)
     low_confidence_panel(result)
     st.header("Metrics", anchor=Evidence.FIGURES.value)
@@ -76,6 +82,8 @@ def _evidence(result: Comparison, run: RunComparison | None) -> frozenset[Eviden
     lacking = set()
     if run is None or isinstance(run.waterfall, Missing):
         lacking.add(Evidence.WATERFALL)
+    if result.predicted is None:
+        lacking.add(Evidence.PREDICTED)
     if all(isinstance(compared.where, Missing) for compared in result.runs):
         lacking.add(Evidence.WHERE)
     if run is None or run["break_even"].value is None:

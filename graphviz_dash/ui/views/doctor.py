@@ -14,14 +14,18 @@ from graphviz_dash.analysis.doctor import (
     diagnose,
 )
 from graphviz_dash.analysis.failures import cause_text, failure_text, refused
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.doctor import CheckStatus, CodePlace, Finding, Seen, Severity
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.doctor import difference_text, evidence_text, verdict_text
 from graphviz_dash.narrative.headline import names_in_common
+from graphviz_dash.narrative.prediction import prediction_verdict
 from graphviz_dash.ui.page.frame import Chosen, choose_run, chosen_experiment
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.widgets import facts
+from graphviz_dash.ui.panels.prediction import blockers_markup
+from graphviz_dash.ui.state.results import comparison
 from graphviz_dash.units import format_count
 
 _WORDS: Final = {
@@ -45,9 +49,14 @@ _SHOWN_OUTPUTS: Final = 12
 
 def render() -> None:
     """The page."""
-    chosen = chosen_experiment()
+    chosen = chosen_experiment(warned=True)
     runs = [run for run in chosen.experiment.runs if run.doctor is not None]
     if not runs:
+        predicted = comparison(chosen.key).predicted
+        if predicted is not None and not isinstance(predicted.outlook, Missing):
+            show(element("h1", text(f"What the trace of {predicted.name} shows")))
+            show(element("p", text(prediction_verdict(predicted.outlook)), "sentence"))
+            show(blockers_markup(predicted.outlook))
         show(_nothing(chosen))
         return
     failed = next((run.name for run in runs if run.manifest.failures), None)

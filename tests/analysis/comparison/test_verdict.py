@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphviz_dash.analysis.comparison.verdict import Outcome, outcome
-from graphviz_dash.analysis.metrics.registry import SLIGHT_SPEEDUP
+from graphviz_dash.analysis.metrics.registry import MODEST_SPEEDUP, SLIGHT_SPEEDUP
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
 from graphviz_dash.model.absence import Fact, Missing
@@ -22,7 +22,8 @@ def speedup(value: float, low: float, high: float | None) -> Figure:
     [
         (speedup(2.0, 1.9, 2.1), True, False, Outcome.FASTER),
         (speedup(2.0, 1.9, 2.1), True, True, Outcome.FASTER),
-        (speedup(SLIGHT_SPEEDUP, 1.01, 1.03), True, False, Outcome.FASTER),
+        (speedup(MODEST_SPEEDUP, 1.1, 1.3), True, False, Outcome.FASTER),
+        (speedup(SLIGHT_SPEEDUP, 1.01, 1.03), True, False, Outcome.MODESTLY_FASTER),
         (speedup(1.01, 1.005, 1.015), True, False, Outcome.SLIGHTLY_FASTER),
         (speedup(1.5, 1.0, 2.0), True, False, Outcome.NO_SIGNIFICANT_DIFFERENCE),
         (speedup(0.9, 0.8, 1.0), True, False, Outcome.NO_SIGNIFICANT_DIFFERENCE),

@@ -8,7 +8,8 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from html import escape
+from html import escape, unescape
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,18 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.importers.bundles import import_files
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 from graphviz_dash.narrative.answer import Piece, answer, run_answer
-from graphviz_dash.narrative.prediction import scored_text
+from graphviz_dash.narrative.prediction import predicted_times, prediction_verdict, scored_text
 from graphviz_dash.ui.hosting import server
 from graphviz_dash.ui.state import catalogue
+from graphviz_dash.units import format_ratio
 from tests.analysis.memory_passes import EAGER, GRAPHED
 from tests.builders import STEP, Work, make_experiment, make_run, replay_trace
 from tests.ingest.test_load import replace_trace
@@ -435,7 +439,8 @@ def test_what_failed_is_shown_with_its_cause(roots: Path, name: str) -> None:
     if name in ("overview", "compare"):
         assert "<b>graph failed</b> in its clean pass at <code>model.py:15</code>" in told
         assert "RuntimeError: operation not permitted when stream is capturing" in told
-        assert "speedup" not in told.lower()
+        # Nothing was measured of the graph: what is told of it is called predicted.
+        assert "predicted" in told
     if name == "compare":
         assert page.code[0].value == FAILURE.traceback
         _answers(page, answer(compare(load_experiment(roots / "sync"))))
@@ -580,3 +585,93 @@ def test_every_page_opens_on_every_kind_of_node(all_nodes: CapturedGraph) -> Non
     for name in PAGES:
         page = shown(name, experiment="all-nodes")
         assert [warning.value for warning in page.warning] == []
+
+
+def _eager_alone(folder: Path) -> Comparison:
+    make_run(folder, "eager", work=STEP)
+    return compare(load_experiment(folder))
+
+
+@pytest.mark.parametrize("name", ["overview", "compare", "doctor"])
+def test_an_eager_run_alone_shows_what_a_graph_would_gain(roots: Path, name: str) -> None:
+    outlook = _eager_alone(roots / "alone")["eager"].outlook
+    assert isinstance(outlook, Prediction)
+    told = markup(shown(name, experiment="alone"))
+    if name == "overview":
+        assert f">{format_ratio(outlook.speedup.value)}</span>" in told
+        assert escape(predicted_times(outlook)) in told
+    else:
+        assert escape(prediction_verdict(outlook), quote=False) in unescape(told).replace(
+            "</a>", ""
+        ).replace('<a href="#predicted">', "")
+        assert "What would stop a capture" in told
+        assert "GPU idle" in told or name == "doctor"
+
+
+def test_a_prediction_is_shown_of_the_chosen_run_alone(roots: Path) -> None:
+    make_experiment(roots / "toy", ("eager", "graph", "callables"), work=STEP)
+    scored = compare(load_experiment(roots / "toy"))["graph"]
+    assert isinstance(scored.prediction, Prediction)
+    said = escape(scored_text(scored.prediction, scored["step_time"].value))
+    assert said in markup(shown("compare", experiment="toy", run="graph"))
+    assert said not in markup(shown("compare", experiment="toy", run="callables"))
+
+
+def test_what_a_wrong_result_gained_is_struck_out_and_warned_of_on_every_page() -> None:
+    samples = Path(__file__).parents[3] / "sample_traces"
+    sys.argv = ["app.py", str(samples / "moved-inputs")]
+    catalogue.roots.cache_clear()
+    compared = markup(shown("compare"))
+    assert re.search('value doubted">[^<]*x<', compared)
+    for name in ("graph", "timeline", "memory", "export"):
+        assert "do other work than the step" in markup(shown(name)), name
+
+
+def test_kernels_stand_in_the_order_of_the_change_of_the_chosen_run() -> None:
+    samples = Path(__file__).parents[3] / "sample_traces"
+    sys.argv = ["app.py", str(samples / "mlp-train")]
+    catalogue.roots.cache_clear()
+    for run in ("graph", "callables", "partial", "compile"):
+        page = shown("compare", run=run)
+        (changes,) = [
+            list(frame.value["Change, µs"])
+            for frame in page.dataframe
+            if "Change, µs" in frame.value.columns
+        ]
+        sizes = [abs(change) for change in changes if not isnan(change)]
+        assert sizes == sorted(sizes, reverse=True), run
+
+
+def test_pages_without_anything_to_show_are_dimmed_with_the_reason(roots: Path) -> None:
+    make_run(roots / "alone", "eager", work=STEP)
+    page = shown("compare", experiment="alone")
+    helps = {link.value: link.proto.help for link in page.get("page_link")[:9]}
+    assert helps["Graph"] == "No run here holds a captured graph"
+    assert helps["Ranks"] == "The runs here are of one process each"
+    assert not helps["Timeline"]
+    assert not helps["Doctor"]
+    assert ".st-key-page-graph a" in "".join(str(piece.value) for piece in page.get("html"))
+
+
+def test_the_tab_and_the_hidden_title_name_experiment_and_page(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    page = shown("timeline", experiment="toy")
+    assert 'class="unseen">Timeline of toy<' in "".join(
+        str(each.value) for each in page.get("html")
+    )
+    page.query_params.update({"experiment": "toy"})
+
+    def title() -> None:
+        import streamlit as st
+
+        from graphviz_dash.ui.page.frame import tab_title
+
+        st.text(tab_title("timeline"))
+        st.text(tab_title("overview"))
+
+    titled = AppTest.from_function(title)
+    titled.query_params["experiment"] = "toy"
+    assert [said.value for said in titled.run().text] == [
+        "toy · Timeline · graphviz-dash",
+        "Overview · graphviz-dash",
+    ]

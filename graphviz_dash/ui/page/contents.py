@@ -1,0 +1,36 @@
+"""What the pages have to show of an experiment, and why one has nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphviz_dash.analysis.metrics.run_selection import may_be_eager
+from graphviz_dash.model.run import FileRole, Run
+
+
+def empty_pages(runs: Sequence[Run]) -> dict[str, str]:
+    """The pages that have nothing to show of ``runs``, each with the reason; told without their
+    traces."""
+    reasons = {
+        "graph": (any(run.graphs for run in runs), "No run here holds a captured graph"),
+        "timeline": (any(map(has_trace, runs)), "No run here holds a trace of its steps"),
+        "memory": (
+            any(run.memory or run.memory_pass for run in runs),
+            "No run here holds memory statistics",
+        ),
+        "ranks": (
+            any(run.manifest.rank is not None for run in runs),
+            "The runs here are of one process each",
+        ),
+        # Where all ran eagerly the trace says what would stop a capture.
+        "doctor": (
+            any(run.doctor for run in runs) or all(map(may_be_eager, runs)),
+            "No doctor examined these runs",
+        ),
+    }
+    return {page: reason for page, (is_there, reason) in reasons.items() if not is_there}
+
+
+def has_trace(run: Run) -> bool:
+    """Whether the bundle of ``run`` has a traced pass, be it read or not."""
+    return any(file.role is FileRole.REPLAY_TRACE for file in run.manifest.files)
