@@ -22,7 +22,7 @@ SCRIPTS := graphviz_dash/ui/components tests/ui/components/scripts
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check audit format docs pictures constraints clean python-matches
+.PHONY: help run test check audit attack format docs pictures constraints clean python-matches
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -45,6 +45,9 @@ check: audit $(VENV)/.dev python-matches ## Lint, format, types, import walls an
 
 audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned packages (says so without a network)
 	@$(IN_VENV) scripts/audit.py
+
+attack: $(VENV)/.dev python-matches ## Attack a dashboard of its own, on this machine alone, and print what came of it (minutes)
+	@$(IN_VENV) -m benchmarks.attack
 
 format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 	$(IN_VENV) -m ruff check --fix .

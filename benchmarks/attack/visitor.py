@@ -75,7 +75,7 @@ class Visitor:
         self.cookies = {} if cookies is None else cookies
         self.elements: dict[tuple[int, ...], Element] = {}
         self._cached: dict[str, Delta] = {}
-        self._session = ""
+        self.session = ""
         self._page = ""
         self._query = ""
         self._socket: ClientConnection | None = None
@@ -165,7 +165,7 @@ class Visitor:
                 case "new_session":
                     begun = True
                     self.elements = {}
-                    self._session = message.new_session.initialize.session_id
+                    self.session = message.new_session.initialize.session_id
                 case "delta" | "ref_hash":
                     self._draw(message)
                 case "script_finished":
@@ -211,7 +211,7 @@ class Visitor:
         message = BackMsg()
         message.file_urls_request.request_id = secrets.token_hex(8)
         message.file_urls_request.file_names.extend(name for name, _ in files)
-        message.file_urls_request.session_id = self._session
+        message.file_urls_request.session_id = self.session
         self._send(message)
         until = time.monotonic() + PATIENCE_S
         while (answer := self._receive(until)).WhichOneof("type") != "file_urls_response":
