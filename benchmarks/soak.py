@@ -1,15 +1,15 @@
 """Browsers that go from page to page for as long as you like, while files are uploaded, most of
 them hostile.
 
-    python -m benchmarks.soak [--minutes 60] [--browsers 8] [--uploads 2] [--output FILE]
+    python -m benchmarks.soak [--minutes 60] [--browsers 8] [--uploads 2] [--turn 90]
 
 Serves the samples, opens ``--browsers`` browsers (contexts of one Chromium, which share nothing
-that pages see), each of which goes to another page of some experiment every 15 s or so and to a new
-tab now and then, and uploads ``--uploads`` files a minute from further browsers. Counts what goes
-wrong in the browsers that upload nothing: exceptions and errors on a page, answers of the server
-from 500 up, pages that are not there within a minute. Prints a table: each five minutes' resident
-memory, descriptors and threads of the server, its processes, what lies in its temporary folder, and
-the times of page changes.
+that pages see), each of which goes to another page of some experiment every ``--turn`` seconds or
+so and to a new tab now and then, and uploads ``--uploads`` files a minute from further browsers.
+Counts what goes wrong in the browsers that upload nothing: exceptions and errors on a page, answers
+of the server from 500 up, pages that are not there within a minute. Prints a table: each five
+minutes' resident memory, descriptors and threads of the server, its processes, what lies in its
+temporary folder, and the times of page changes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ EXPERIMENTS: Final = sorted(
     path.name for path in (ROOT / "sample_traces").iterdir() if any(path.glob("*/manifest.json"))
 )
 PATIENCE_MS: Final = 60_000
-_TURN_S: Final = 15.0
+_LOOK_S: Final = 15.0
+"""How long somebody looks at what he uploaded."""
 _NEW_TAB: Final = 0.1
 """How often a browser opens a new tab instead of following a link."""
 _SAMPLE_S: Final = 30.0
@@ -81,6 +82,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--browsers", type=int, default=8)
     parser.add_argument("--uploads", type=float, default=2, help="a minute")
+    parser.add_argument("--turn", type=float, default=90, help="seconds from page to page")
     parser.add_argument("--output", type=Path, help="also writes all figures there as JSON")
     chosen = parser.parse_args()
     figures = Figures()
@@ -89,7 +91,7 @@ def main() -> None:
         figures.samples.append(_sample(served, chosen.minutes))
         at_end = served.left_behind
     print(_table(figures))
-    print(f"\nIn the temporary folder: {len(at_end)} files before the end; uploads: ", end="")
+    print(f"\nIn the temporary folder: {len(at_end)} before the end; uploads: ", end="")
     print(", ".join(f"{what} × {count}" for what, count in sorted(figures.uploads.items())))
     for error in figures.errors[:50]:
         print("error:", error)
@@ -105,7 +107,10 @@ async def _soak(served: Dashboard, chosen: argparse.Namespace, figures: Figures)
             executable_path=system_chromium(), args=["--no-sandbox", "--disable-gpu"]
         )
         await asyncio.gather(
-            *(_browse(browser, served, seed, end, figures) for seed in range(chosen.browsers)),
+            *(
+                _browse(browser, served, seed, chosen.turn, end, figures)
+                for seed in range(chosen.browsers)
+            ),
             _upload(browser, served, chosen.uploads, end, figures),
             _watch(served, end, figures),
         )
@@ -113,13 +118,13 @@ async def _soak(served: Dashboard, chosen: argparse.Namespace, figures: Figures)
 
 
 async def _browse(
-    browser: Browser, served: Dashboard, seed: int, end: float, figures: Figures
+    browser: Browser, served: Dashboard, seed: int, turn_s: float, end: float, figures: Figures
 ) -> None:
     """One browser, from page to page."""
     chance = random.Random(seed)
     context = await browser.new_context(viewport={"width": 1280, "height": 860})
     page = await _tab(context.new_page, figures)
-    await asyncio.sleep(chance.uniform(0, _TURN_S))
+    await asyncio.sleep(chance.uniform(0, turn_s))
     while time.monotonic() < end:
         name = chance.choice(list(SHOWN))
         experiment = chance.choice(EXPERIMENTS)
@@ -127,7 +132,7 @@ async def _browse(
             await page.close()
             page = await _tab(context.new_page, figures)
         await _visit(page, served, name, experiment, figures)
-        await asyncio.sleep(chance.uniform(0.5, 1.5) * _TURN_S)
+        await asyncio.sleep(chance.uniform(0.5, 1.5) * turn_s)
     await context.close()
 
 
@@ -195,7 +200,7 @@ async def _upload_once(
         figures.uploads[f"{name}: {'opened' if opened else 'refused'}"] += 1
         if opened:
             await page.get_by_role("link", name="Look at it").click()
-            await asyncio.sleep(_TURN_S)
+            await asyncio.sleep(_LOOK_S)
     except BrowserError as error:
         # What happens to who uploads such files is no error; that it is told is what is wanted.
         figures.uploads[f"{name}: {str(error).splitlines()[0][:80]}"] += 1
@@ -213,11 +218,12 @@ def _packed() -> bytes:
 
 
 async def _watch(served: Dashboard, end: float, figures: Figures) -> None:
-    begun = time.monotonic()
+    begun, told = time.monotonic(), 0
     while time.monotonic() < end:
         sample = await asyncio.to_thread(_sample, served, (time.monotonic() - begun) / 60)
         figures.samples.append(sample)
-        print(json.dumps(sample), len(figures.errors), file=sys.stderr, flush=True)
+        print(json.dumps(sample), figures.errors[told:], file=sys.stderr, flush=True)
+        told = len(figures.errors)
         await asyncio.sleep(_SAMPLE_S)
 
 
@@ -227,7 +233,7 @@ def _sample(served: Dashboard, minute: float) -> dict[str, float]:
     answers = served.answers(60)
     health_ms = (time.monotonic() - begun) * 1000
     children = [child for child in server.children(recursive=True) if _lives(child)]
-    files = [path for path in served.temporary.rglob("*") if path.is_file()]
+    files = [served.temporary / path for path in served.left_behind]
     return {
         "minute": round(minute, 1),
         "answers": answers,
@@ -249,7 +255,7 @@ def _lives(process: psutil.Process) -> bool:
 
 def _size(path: Path) -> int:
     try:
-        return path.stat().st_size
+        return path.stat().st_size if path.is_file() else 0
     except OSError:
         return 0
 

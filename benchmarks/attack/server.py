@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -55,11 +56,9 @@ class Dashboard:
     @property
     def left_behind(self) -> list[str]:
         """What lies in its folder for temporary files."""
-        return sorted(
-            path.relative_to(self.temporary).as_posix()
-            for path in self.temporary.rglob("*")
-            if path.is_file() or path.name.startswith(".graphviz-dash")
-        )
+        walked = os.walk(self.temporary)  # which does not mind what goes meanwhile
+        paths = (Path(where, name) for where, folders, files in walked for name in folders + files)
+        return sorted(path.relative_to(self.temporary).as_posix() for path in paths)
 
 
 @contextmanager
@@ -83,6 +82,9 @@ def dashboard(
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            # As a shell starts what runs in the background; the dashboard shall hear of it.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         # As the installed command, which does not look into the working folder either.
         serve = [sys.executable, "-P", "-m", "graphviz_dash.cli.main", "serve"]
         command = subprocess.Popen(

@@ -80,6 +80,21 @@ ATTACKS: Final = (
         by_tests("tests/ingest/test_cache.py", "-k", "flipped or damaged"),
     ),
     Attack(
+        "kill -9 and Ctrl-C while traces are read and cached",
+        "held",
+        by_tests("tests/ingest/test_cache_killed.py"),
+    ),
+    Attack(
+        "SQLite: views that never end, odd columns and types",
+        "held",
+        by_tests("tests/ingest/formats/test_nsight.py"),
+    ),
+    Attack(
+        "a trace that is cut while its page is shown",
+        "held",
+        by_tests("tests/ui/views/test_pages.py", "-k", "cut"),
+    ),
+    Attack(
         "bundles: links, pipes, paths, flipped bits",
         "held",
         by_tests("tests/bundle/test_read.py"),

@@ -113,6 +113,7 @@ class Visitor:
                 Subprotocol(self.cookies["_streamlit_xsrf"]),
             ],
             max_size=None,
+            legacy=True,
             open_timeout=PATIENCE_S,
         )
         self.rerun()

@@ -242,7 +242,9 @@ def _run(command: list[str], environment: dict[str, str]) -> int:
         stdout=subprocess.DEVNULL,
     ) as process:
         for number in _ENDS[1:]:
-            signal.signal(number, lambda *_: _interrupt())
+            # nohup has it ignore SIGHUP.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, lambda *_: _interrupt())
         try:
             return process.wait()
         except KeyboardInterrupt:

@@ -42,7 +42,8 @@ def end_at_signals(clean: Callable[[], None]) -> None:
             _end_now(clean, number)
 
     for number in _SIGNALS:
-        signal.signal(number, ending)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has SIGHUP
+            signal.signal(number, ending)
 
 
 def _end_now(clean: Callable[[], None], number: int) -> None:

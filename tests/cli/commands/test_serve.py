@@ -18,6 +18,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from benchmarks.attack.visitor import Visitor
+from benchmarks.fuzz_readers import DOT
 from graphviz_dash.cli.commands.serve import (
     Reach,
     address_of,
@@ -194,8 +196,11 @@ def test_a_signal_ends_it_and_leaves_nothing(
 ) -> None:
     folder = tmp_path / "experiments"
     folder.mkdir()
-    with serving(folder, port) as (process, address):
+    with serving(folder, port) as (process, address), Visitor(address) as visitor:
         assert address == f"http://127.0.0.1:{port}"
+        visitor.open().upload([("graph.dot", DOT.encode())])
+        assert "opened here" in visitor.text
+        assert left_behind(folder)
         process.send_signal(number)
         process.wait(timeout=30)
         assert process.returncode == 0
@@ -206,11 +211,34 @@ def test_a_signal_ends_it_and_leaves_nothing(
 def test_the_server_ends_when_the_command_is_killed(tmp_path: Path, port: int) -> None:
     folder = tmp_path / "experiments"
     folder.mkdir()
-    with serving(folder, port) as (process, _):
+    with serving(folder, port) as (process, address), Visitor(address) as visitor:
+        visitor.open().upload([("graph.dot", DOT.encode())])
+        assert left_behind(folder)
         process.kill()
         process.wait(timeout=30)
-        wait_until(lambda: not answers(port))
-    assert left_behind(folder) == []
+        wait_until(lambda: not answers(port) and not left_behind(folder))
+
+
+def ignored(process: int) -> int:
+    """The signals that a process ignores, as bits."""
+    lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
+    return int(next(line for line in lines if line.startswith("SigIgn")).split()[1], 16)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process ignores")
+def test_what_nohup_has_it_ignore_does_not_end_it(tmp_path: Path, port: int) -> None:
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with serving(folder, port) as (process, _):
+            tasks = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            for each in (process.pid, *map(int, tasks.read_text(encoding="ascii").split())):
+                assert ignored(each) & 1 << signal.SIGHUP - 1
+            process.terminate()
+            process.wait(timeout=30)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_token_lets_in_who_has_the_printed_address(tmp_path: Path, port: int) -> None:

@@ -184,13 +184,15 @@ def address() -> Iterator[tuple[str, int]]:
 
 
 def asked(
-    address: tuple[str, int], path: str, host: str, method: str = "GET"
+    address: tuple[str, int], path: str, host: str, method: str = "GET", origin: str | None = None
 ) -> tuple[int, dict[str, str]]:
     connection = HTTPConnection(*address, timeout=30)
     try:
         connection.putrequest(method, path, skip_host=True)
         connection.putheader("Host", host)
         connection.putheader("Accept", "text/html")
+        if origin is not None:
+            connection.putheader("Origin", origin)
         connection.endheaders()
         answer = connection.getresponse()
         answer.read()
@@ -199,7 +201,7 @@ def asked(
         connection.close()
 
 
-def test_every_route_of_the_server_refuses_other_hosts_and_has_the_headers(
+def test_every_route_refuses_other_hosts_and_origins_and_has_the_headers(
     address: tuple[str, int],
 ) -> None:
     paths = all_paths()
@@ -208,10 +210,10 @@ def test_every_route_of_the_server_refuses_other_hosts_and_has_the_headers(
     own = f"127.0.0.1:{address[1]}"
     for path in paths:
         for method in ("GET", "POST"):
-            for host in (own, "evil.example"):
-                status, headers = asked(address, path, host, method)
+            for host, origin in ((own, None), ("evil.example", None), (own, "http://evil.example")):
+                status, headers = asked(address, path, host, method, origin)
                 assert status != 500, path
-                assert (status == 403) or host == own, path
+                assert (status == 403) or (host, origin) == (own, None), path
                 assert headers["x-content-type-options"] == "nosniff", path
                 assert headers["referrer-policy"] == "same-origin", path
                 assert headers["x-frame-options"] == "DENY", path
