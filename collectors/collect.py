@@ -12,7 +12,7 @@ from pathlib import Path
 
 from collectors.collection import CollectedRun, Collection
 from collectors.doctor.ask import STEPS, examine_workload
-from collectors.machine import machine_environment
+from collectors.machine import fork_server, machine_environment
 from collectors.pass_runs import PassRunner
 from collectors.progress import (
     Interrupted,
@@ -26,7 +26,7 @@ from collectors.progress import (
     StepExamined,
     kept_text,
 )
-from collectors.ranks import Peers, RankContext, meeting
+from collectors.ranks import RankContext, meeting
 from collectors.run_bundle import absent_facts, join_processes, manifest_of, write_run
 from collectors.workloads import factory_path
 from graphviz_dash.bundle.staging import Staging, remove_leftovers
@@ -61,10 +61,14 @@ def collect(
             else:
                 # A rank's new folder could be taken for a leftover before it is locked.
                 peers.after_first(lambda: _tidy(asked.output, report))
-            with Staging(asked.output, "collect") as staging:
-                environment = machine_environment(staging.path, context)
+            with (
+                Staging(asked.output, "collect") as staging,
+                fork_server(context, staging.path) as server,
+            ):
+                environment = machine_environment(staging.path, context, server)
                 report(MachineRead(environment))
-                course = _Course(asked, factory, environment, staging.path, peers, report)
+                runner = PassRunner(asked, factory, peers, report, server)
+                course = _Course(asked, factory, environment, staging.path, runner, report)
                 course.time_modes()
                 for mode in asked.modes:
                     runs.append(course.collect(mode))
@@ -115,8 +119,8 @@ class _Course:
     """The machine, for the manifests."""
     scratch: Path
     """Holds a folder for each pass, which goes away at the end."""
-    peers: Peers | None
-    """The other ranks' parents; None where there is one process."""
+    runner: PassRunner
+    """Runs the passes."""
     report: Report
     """Is told what happens."""
     timed: dict[ExecutionMode, list[Path]] = field(default_factory=dict)
@@ -146,7 +150,7 @@ class _Course:
         """Runs the other passes of one mode and writes its bundle."""
         folders, failures, skipped = self._run_passes(mode)
         doctor: DoctorReport | None = None
-        if mode.captures_whole_step and failures and self.peers is None:
+        if mode.captures_whole_step and failures and self.runner.peers is None:
             doctor = self._examine()
         first_folder = self._folder(mode, self.asked.passes(mode)[0])
         manifest = manifest_of(
@@ -155,7 +159,7 @@ class _Course:
             mode,
             self.environment,
             first_folder,
-            self.peers,
+            self.runner.peers,
             failures,
             absent_facts(mode, folders, failures, skipped),
         )
@@ -189,8 +193,7 @@ class _Course:
         folder.mkdir()
         self.report(PassBegan(numbered))
         begin = time.monotonic()
-        runner = PassRunner(self.asked, self.factory, self.peers, self.report)
-        failure = runner.run(mode, kind, folder, turn)
+        failure = self.runner.run(mode, kind, folder, turn)
         if failure is None:
             self.report(PassDone(numbered, time.monotonic() - begin))
         else:

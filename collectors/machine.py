@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from collectors.process.fork_server import ForkServer
 from collectors.process.lifeline import PARENT
 from collectors.process.results import read_json
 from collectors.process.subprocesses import Limit, run_worker
@@ -21,11 +23,28 @@ WORKER = (sys.executable, "-m", "collectors.passes.worker")
 
 
 def run_pass_worker(
-    *arguments: str, context: RankContext | None = None, limit: Limit | None = None
+    *arguments: str,
+    server: ForkServer | None = None,
+    context: RankContext | None = None,
+    limit: Limit | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a worker of ours to its end, as the rank of ``context``, within ``limit``."""
-    command = [*WORKER, *arguments]
-    return run_worker(command, worker_environment(context), limit or Limit(None))
+    """Runs a worker of ours to its end, as the rank of ``context``, within ``limit``: a fork of
+    ``server``, or where that is not to be had a process from the start."""
+    limit = limit or Limit(None)
+    forked = server.run(arguments, limit) if server is not None else None
+    if forked is not None:
+        return forked
+    return run_worker([*WORKER, *arguments], worker_environment(context), limit)
+
+
+@contextmanager
+def fork_server(context: RankContext | None, scratch: Path) -> Iterator[ForkServer]:
+    """The server of a collection's passes, which ends with it; ``scratch`` is its folder."""
+    server = ForkServer(WORKER, worker_environment(context), str(scratch))
+    try:
+        yield server
+    finally:
+        server.close()
 
 
 def worker_environment(context: RankContext | None) -> Mapping[str, str]:
@@ -36,7 +55,9 @@ def worker_environment(context: RankContext | None) -> Mapping[str, str]:
     return own | settings | {PARENT: str(os.getpid())}
 
 
-def machine_environment(scratch: Path, context: RankContext | None = None) -> Environment:
+def machine_environment(
+    scratch: Path, context: RankContext | None = None, server: ForkServer | None = None
+) -> Environment:
     """What the machine is, read in a process of its own, so that ours holds no CUDA context.
 
     Raises:
@@ -44,7 +65,7 @@ def machine_environment(scratch: Path, context: RankContext | None = None) -> En
     """
     file = scratch / "environment.json"
     rank = () if context is None else (str(context.local_rank),)
-    process = run_pass_worker("--environment", str(file), *rank, context=context)
+    process = run_pass_worker("--environment", str(file), *rank, server=server, context=context)
     if process.returncode != 0:
         text = last_line(process.stderr) or how_it_died(process.returncode)
         raise GraphvizDashError(printable(text))

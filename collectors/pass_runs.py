@@ -14,6 +14,7 @@ from collectors import machine
 from collectors.collection import Collection
 from collectors.machine import how_it_died, last_line
 from collectors.passes.observer_plan import observers_of
+from collectors.process.fork_server import ForkServer
 from collectors.process.requests import (
     ABSENT_FILE,
     FAILURE_FILE,
@@ -50,6 +51,8 @@ class PassRunner:
     """The other ranks' parents; None where there is one process."""
     report: Report
     """Is told what happens."""
+    server: ForkServer
+    """Forks the processes."""
 
     def run(self, mode: ExecutionMode, kind: Pass, folder: Path, turn: int = 0) -> Failure | None:
         """Runs a pass, which leaves its results in ``folder``; how it failed, if it did.
@@ -94,7 +97,10 @@ class PassRunner:
         request_file.write_bytes(msgspec.json.encode(request))
         limit = Limit(timeout_s, (lambda: peers.failed(name)) if peers else None)
         process = machine.run_pass_worker(
-            str(request_file), context=peers.context if peers else None, limit=limit
+            str(request_file),
+            server=self.server,
+            context=peers.context if peers else None,
+            limit=limit,
         )
         failure = _failure_of(process, folder, kind, limit)
         return peers.settle(name, failure, kind) if peers else failure

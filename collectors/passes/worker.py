@@ -1,5 +1,6 @@
 """The process of one pass: ``python -m collectors.passes.worker REQUEST.json``, or
-``--environment OUT``, with the local rank behind it where there are several.
+``--environment OUT``, with the local rank behind it where there are several; with
+``--serve SOCKET`` a server whose forks are such processes.
 
 Exit codes: 0 done; 1 the pass failed and failure.json says how, if Python lived long enough to
 write it; 2 the request itself is wrong and stderr has the line; NO_SPACE the disk is full.
@@ -9,14 +10,17 @@ from __future__ import annotations
 
 import errno
 import faulthandler
+import importlib
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 import msgspec
 
 from collectors.failures import describe
+from collectors.process.fork_server import SERVE, serve
 from collectors.process.lifeline import die_with_parent
 from collectors.process.requests import FAILURE_FILE, NO_SPACE, PassRequest
 from graphviz_dash.errors import GraphvizDashError, InputError
@@ -28,6 +32,12 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def main(arguments: list[str]) -> int:
     """Runs the pass that the request file describes."""
     die_with_parent()
+    if arguments[0] == SERVE:
+        served = _serve(int(arguments[1]))
+        if served is None:
+            return 0
+        arguments = served
+        die_with_parent()
     # A crash in a driver or a library then says in which line of Python it came.
     faulthandler.enable(all_threads=False)
     try:
@@ -45,6 +55,14 @@ def main(arguments: list[str]) -> int:
     except GraphvizDashError as error:
         print(error, file=sys.stderr)
         return error.exit_code
+
+
+def _serve(descriptor: int) -> list[str] | None:
+    """The arguments of a pass in its fork; None in the server at its end."""
+    # Without torch the forks say so, each in its own way.
+    with suppress(ImportError):
+        importlib.import_module("torch")
+    return serve(descriptor)
 
 
 def _disk_full(error: BaseException) -> OSError | None:

@@ -16,7 +16,8 @@ TIMED_OUT: Final = "TimedOut"
 ENDED: Final = "Ended"
 """The error of a worker that was killed because another rank's had failed."""
 
-_POLL_S: Final = 0.2
+POLL_S: Final = 0.2
+"""How often a worker's limit is looked at."""
 
 
 class Limit:
@@ -70,7 +71,7 @@ def run_worker(
         try:
             while True:
                 try:
-                    _, stderr = process.communicate(timeout=_POLL_S)
+                    _, stderr = process.communicate(timeout=POLL_S)
                     break
                 except subprocess.TimeoutExpired:
                     if limit.reached():

@@ -1,0 +1,154 @@
+"""A process that has imported torch and makes each pass its fork: importing it takes seconds, and a
+collection has dozens of passes. It never touches a GPU itself, so its forks may.
+
+The two ends talk over a socket: a request is the arguments of a pass with the descriptor that shall
+be its stderr, the answers are its process id and, later, its exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from collectors.process.lifeline import PARENT
+from collectors.process.subprocesses import POLL_S, Limit
+
+SERVE: Final = "--serve"
+"""The first argument of a worker that is to be the server; the next is its end of the socket."""
+
+_MOST: Final = 1 << 16
+_READ: Final = 1 << 16
+
+
+class ForkServer:
+    """The collector's end. Nothing is started before the first pass."""
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], label: str = ""
+    ) -> None:
+        """``command`` is the worker's, without arguments; ``label`` is an argument that nobody
+        reads, by which the processes can be told apart."""
+        self._command = command
+        self._environment = environment
+        self._label = label
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+
+    def run(
+        self, arguments: Sequence[str], limit: Limit
+    ) -> subprocess.CompletedProcess[str] | None:
+        """Runs a pass to its end, or kills it at its limit; None where there can be no server, or
+        it has ended, so that the pass must be started in another way."""
+        connection = self._connect()
+        if connection is None:
+            return None
+        reader, writer = os.pipe()
+        try:
+            socket.send_fds(connection, [msgspec.json.encode(arguments)], [writer])
+            os.close(writer)
+            writer = -1
+            pid = connection.recv(_MOST)
+            if not pid:
+                return None
+            code, stderr = _wait(connection, int(pid), reader, limit)
+        except (BrokenPipeError, ConnectionError):
+            return None
+        finally:
+            os.close(reader)
+            if writer >= 0:
+                os.close(writer)
+        if code is None:
+            return None
+        text = stderr.decode("utf-8", errors="replace")
+        return subprocess.CompletedProcess([*self._command, *arguments], code, None, text)
+
+    def close(self) -> None:
+        """Ends the server."""
+        if self._socket is not None:
+            self._socket.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _connect(self) -> socket.socket | None:
+        if self._socket is None and sys.platform == "linux":
+            self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                self._process = subprocess.Popen(
+                    [*self._command, SERVE, str(theirs.fileno()), self._label],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env=dict(self._environment),
+                    pass_fds=(theirs.fileno(),),
+                )
+        return self._socket
+
+
+def _wait(
+    connection: socket.socket, pid: int, reader: int, limit: Limit
+) -> tuple[int | None, bytes]:
+    """The exit code of the pass and what it printed; no code where the server ended before it."""
+    stderr = bytearray()
+    os.set_blocking(reader, False)
+    running = True
+    try:
+        watched: list[int | socket.socket] = [connection, reader]
+        while True:
+            ready, _, _ = select.select(watched, [], [], POLL_S)
+            if reader in ready and not _drain(reader, stderr):
+                watched = [connection]
+            if connection in ready:
+                answer = connection.recv(_MOST)
+                running = False
+                _drain(reader, stderr)
+                return (int(answer) if answer else None), bytes(stderr)
+            if limit.reached():
+                os.kill(pid, signal.SIGKILL)
+    finally:
+        # Interrupted: the pass must not outlive us.
+        if running:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _drain(reader: int, into: bytearray) -> bool:
+    """Reads what is there; False at the end of it."""
+    while True:
+        try:
+            content = os.read(reader, _READ)
+        except BlockingIOError:
+            return True
+        if not content:
+            return False
+        into += content
+
+
+def serve(descriptor: int) -> list[str] | None:
+    """The server's end: returns in each fork with the arguments of its pass, and with None in the
+    server itself, once nobody asks any more."""
+    os.environ[PARENT] = str(os.getpid())
+    connection = socket.socket(fileno=descriptor)
+    while True:
+        content, (*descriptors,), _, _ = socket.recv_fds(connection, _MOST, 1)
+        if not content:
+            return None
+        pid = os.fork()
+        if pid == 0:
+            connection.close()
+            os.dup2(descriptors[0], sys.stderr.fileno())
+            os.close(descriptors[0])
+            return msgspec.json.decode(content, type=list[str])
+        os.close(descriptors[0])
+        connection.send(str(pid).encode())
+        _, status = os.waitpid(pid, 0)
+        connection.send(str(os.waitstatus_to_exitcode(status)).encode())
