@@ -20,7 +20,12 @@ from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import is_bundle, read_manifest
 from graphviz_dash.bundle.write import BundleWriter, sha256_of
 from graphviz_dash.errors import GraphvizDashError, InputError
-from graphviz_dash.importers.environment import traced_environment, work_device
+from graphviz_dash.importers.environment import (
+    job_name,
+    recorded_at,
+    traced_environment,
+    work_device,
+)
 from graphviz_dash.importers.group import (
     SourceGroup,
     SourcePart,
@@ -215,6 +220,8 @@ def _manifest(
     trace = part.content.trace if part else None
     head = _head(part)
     rank = head.rank if head else None
+    environment, recorded = traced_environment(trace, head), recorded_at(trace)
+    gpu = environment.gpu.name if environment.gpu else None
     return Manifest(
         format=FORMAT_NAME,
         version=FORMAT_VERSION,
@@ -231,13 +238,18 @@ def _manifest(
         ),
         mode=mode,
         rank=rank.rank if rank else None,
-        group=RankGroup(rank.world_size, work_device(trace), {}) if rank else None,
+        group=RankGroup(
+            rank.world_size, work_device(trace), {}, job_name(rank.world_size, gpu, recorded)
+        )
+        if rank
+        else None,
         status="complete",
         failures=(),
         absent=contents.absent,
-        environment=traced_environment(trace, head),
+        environment=environment,
         files=(),
         sources=sources,
+        recorded=recorded,
     )
 
 

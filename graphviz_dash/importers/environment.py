@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Final
 
 from graphviz_dash.ingest.kineto.trace_head import TraceHead
 from graphviz_dash.model.run import Environment, Gpu
 from graphviz_dash.model.trace import Trace
+
+_FIRST_TRACES_NS: Final = 1_400_000_000_000_000_000
+"""2014: times before count from the start of a machine or program, not from 1970."""
+
+
+def recorded_at(trace: Trace | None) -> str | None:
+    """When the trace was recorded, ISO 8601 in UTC; None where its times are of no calendar."""
+    if trace is None or not _FIRST_TRACES_NS <= trace.info.origin_ns < 1 << 62:
+        return None
+    moment = datetime.fromtimestamp(trace.info.origin_ns // 1_000_000_000, UTC)
+    return moment.isoformat(timespec="seconds")
+
+
+def job_name(world_size: int | None, gpu: str | None, recorded: str | None) -> str | None:
+    """What the ranks of one job have in common, for a reader: how many they are, their GPU and the
+    day. Of a trace that tells no ranks its GPU; None where it does not tell that either."""
+    device = gpu or "an unknown GPU"
+    if world_size is None:
+        return gpu
+    return f"{world_size} ranks on {device}" + (f", {recorded[:10]}" if recorded else "")
 
 
 def work_device(trace: Trace | None) -> int:

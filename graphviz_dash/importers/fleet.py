@@ -21,6 +21,7 @@ from graphviz_dash.analysis.ranks.fleet import (
 from graphviz_dash.bundle.document import write_beside
 from graphviz_dash.bundle.read import checked_file, read_manifest
 from graphviz_dash.errors import InputError
+from graphviz_dash.importers.environment import job_name, recorded_at, work_device
 from graphviz_dash.importers.group import run_name, stem
 from graphviz_dash.importers.locations import Location, local_copy
 from graphviz_dash.importers.tasks import run_all
@@ -132,8 +133,10 @@ def _summary(task: _Task) -> RankSummary | Unread:
             return Unread(location.address, "a bundle without a trace of replays", no_trace=True)
         world = manifest.group.world_size if manifest.group else None
         trace = read_trace(checked_file(here, entry), task.limits)
+        gpu = manifest.environment.gpu.name if manifest.environment.gpu else None
+        job = (manifest.group.job if manifest.group else None) or job_name(world, gpu, None)
         return summarise(
-            trace, task.name, location.address, manifest.rank, world, manifest.mode.value
+            trace, task.name, location.address, manifest.rank, world, manifest.mode.value, job
         )
 
 
@@ -145,14 +148,12 @@ def _of_trace(file: Path, task: _Task) -> RankSummary | Unread:
     if row.kind is not SourceKind.KINETO:
         return Unread(address, f"a {row.kind.value}", no_trace=True)
     trace = read_trace(file, task.limits)
-    rank = read_head(file, task.limits).rank
-    return summarise(
-        trace,
-        task.name,
-        address,
-        rank.rank if rank else None,
-        rank.world_size if rank else None,
-    )
+    head = read_head(file, task.limits)
+    number, world = (head.rank.rank, head.rank.world_size) if head.rank else (None, None)
+    device = work_device(trace)
+    gpu = head.devices[device].name if device < len(head.devices) else None
+    job = job_name(world, gpu, recorded_at(trace))
+    return summarise(trace, task.name, address, number, world, job=job)
 
 
 def _failed(task: _Task, reason: str) -> Unread:

@@ -272,6 +272,8 @@ class RankGroup(Struct, frozen=True, forbid_unknown_fields=True):
     world_size: Count
     device: Count
     settings: dict[str, str]
+    job: str | None = None
+    """What the ranks of an imported job have in common, for a reader; None for collected ones."""
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -307,6 +309,14 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     """The ranks that ran together; None where there was one process."""
     sources: tuple[Source, ...] = ()
     """The foreign files of an imported run; empty for one that was collected."""
+    recorded: str | None = None
+    """When an imported trace was recorded, ISO 8601 in UTC; None where it does not tell, and for
+    what was collected."""
+
+    @property
+    def measured(self) -> str:
+        """When it was recorded; where that is not told, when the bundle was written."""
+        return self.recorded or self.created
 
 
 class GraphUpdate(Struct, frozen=True, forbid_unknown_fields=True):

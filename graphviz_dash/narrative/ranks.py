@@ -115,10 +115,9 @@ def rank_notes(mode: ModeRanks) -> tuple[str, ...]:
             "another rank and are left out."
         )
     if 0 < mode.steps < FEW_TRACED_STEPS:
-        notes.append(
-            f"Only {counted(mode.steps, 'traced step')}: collect with --traced-iterations "
-            f"{2 * FEW_TRACED_STEPS} or more."
-        )
+        advice = f": collect with --traced-iterations {2 * FEW_TRACED_STEPS} or more"
+        imported = any(row.run.manifest.sources for row in mode.ranks)
+        notes.append(f"Only {counted(mode.steps, 'traced step')}{'' if imported else advice}.")
     notes += [text for row in mode.ranks if (text := _uneven(row)) is not None]
     return tuple(printable(note) for note in notes)
 

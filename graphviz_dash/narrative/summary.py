@@ -101,5 +101,5 @@ def _provenance(manifest: Manifest) -> str:
         f"{manifest.workload.name} on {machine.gpu_name}{memory}, "
         f"driver {machine.driver or 'unknown'}, CUDA {machine.cuda_runtime or 'unknown'}, "
         f"torch {machine.torch or 'unknown'}, {machine.cpu or 'CPU unknown'}, "
-        f"{manifest.created[:10]}"
+        f"{manifest.measured[:10]}"
     )

@@ -30,12 +30,14 @@ def rank(
     extra: bool = False,
     late_us: int = 0,
     name: str = "gemm",
+    gpu: str = "NVIDIA H200",
+    world: int = RANKS,
 ) -> Path:
     """Three steps of 1 ms: two kernels of 100 µs from a graph, then an all-reduce that ends with
     the step. ``late_us``: the launch is called so much later. ``name``: of the second kernel, the
-    one that may be slow."""
-    trace = TraceBuilder()
-    trace.fields["distributedInfo"] = {"rank": number, "world_size": RANKS}
+    one that may be slow. What the trace says of itself stands behind its events."""
+    trace = TraceBuilder(device_names=[gpu], fields_last=True)
+    trace.fields["distributedInfo"] = {"rank": number, "world_size": world}
     for step in range(3):
         begin = step * 1_000 * US
         trace.annotation(f"ProfilerStep#{step}", begin, 999 * US)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.analysis.nodes.node_table import node_table
+from graphviz_dash.analysis.ranks.ranks import families
 from graphviz_dash.errors import InputError
 from graphviz_dash.importers.bundles import Imported, import_files
 from graphviz_dash.importers.group import common_name, stem
@@ -143,6 +144,28 @@ class TestJoined:
         files = [replay(tmp_path / "a.json.gz"), replay(tmp_path / "b.json.gz")]
         with pytest.raises(InputError, match="two of replays"):
             import_files(files, tmp_path / "out", join=True)
+
+    def test_ranks_are_a_group_whatever_their_files_are_called(self, tmp_path: Path) -> None:
+        names = ("worker0_step_12.1694128201545.pt.trace", "dlrm_rank1")
+        files = [
+            replay(tmp_path / f"{name}.json.gz", rank=number) for number, name in enumerate(names)
+        ]
+        import_files(files, tmp_path / "out")
+        (group,) = families(load_experiment(tmp_path / "out")).values()
+        assert [run.manifest.rank for run in group] == [0, 1]
+
+    def test_jobs_that_say_the_same_are_told_by_their_names(self, tmp_path: Path) -> None:
+        files = [replay(tmp_path / f"{job}.json.gz", rank=0) for job in "ab"]
+        import_files(files, tmp_path / "out")
+        found = families(load_experiment(tmp_path / "out"))
+        assert [name.rpartition(": ")[2] for name in found] == ["a", "b"]
+
+    def test_when_it_was_recorded(self, tmp_path: Path) -> None:
+        (found,) = import_files([replay(tmp_path / "step.json.gz")], tmp_path / "out")
+        manifest = load_run(found.path).manifest
+        assert manifest.recorded is not None
+        assert manifest.recorded.startswith("2026-11-21T")
+        assert manifest.measured == manifest.recorded
 
     def test_ranks_are_told_by_the_traces(self, tmp_path: Path) -> None:
         files = [replay(tmp_path / f"r{rank}.json.gz", rank=rank) for rank in range(2)]

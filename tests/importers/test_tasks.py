@@ -39,7 +39,7 @@ def test_a_dask_cluster_loses_nothing_when_a_worker_is_killed(tmp_path: Path) ->
     distributed = pytest.importorskip("distributed")
     folder = tmp_path / "traces"
     for number in range(40):
-        rank(folder, number, slow_us=80 if number == 5 else 0)
+        rank(folder, number, slow_us=80 if number == 5 else 0, world=40)
     with (
         without_main(),
         distributed.LocalCluster(

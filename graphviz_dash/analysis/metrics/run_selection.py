@@ -27,9 +27,12 @@ def partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:
 
 
 def family(run: Run) -> str:
-    """What the ranks of one run have in common: the mode, and of a recorded program its name."""
+    """What the ranks of one run have in common: the mode, of a recorded program its name, and of
+    imported traces the job, as far as they tell it."""
     if not run.mode.is_recorded:
         return run.mode.value
+    if run.manifest.group is not None and run.manifest.group.job is not None:
+        return run.manifest.group.job
     return run.name.removesuffix(f"-rank{run.manifest.rank}")
 
 

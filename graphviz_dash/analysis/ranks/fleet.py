@@ -30,6 +30,12 @@ MOST_KERNELS: Final = 50
 SLOW_BY: Final = 0.05
 """A rank is slow from this much above the median of all ranks, and ...."""
 
+AWAITED_BY: Final = 0.5
+"""A rank whose exposed communication is below this part of the median is waited for, if ..."""
+
+AWAITED_SHARE: Final = 0.05
+"""... the difference is at least this part of a step."""
+
 SLOW_DEVIATIONS: Final = 5.0
 """... this many median absolute deviations, so that noise of equal ranks calls none slow."""
 
@@ -40,6 +46,7 @@ RANKS: Final = pl.Schema(
         "mode": pl.String,  # its execution mode; null: a trace does not tell
         "rank": pl.Int64,  # null: the trace does not tell
         "world_size": pl.Int64,
+        "job": pl.String,  # what ranks have in common that ran together; null: not told
         "gpu": pl.String,  # null: the trace does not tell
         "events": pl.Int64,
         "steps": pl.Int64,
@@ -116,6 +123,20 @@ class SlowRank:
 
 
 @dataclass(frozen=True)
+class AwaitedRank:
+    """The rank that waits least in communication, because the others wait for it."""
+
+    name: str
+    """Name of its run."""
+    rank: int | None
+    """Number of the rank; None where the trace does not tell."""
+    communication_ns: float
+    """Time of a step in which it only communicates, waiting included, in ns."""
+    median_ns: float
+    """The same of the median rank, in ns."""
+
+
+@dataclass(frozen=True)
 class OddGraph:
     """A graph that not all ranks replay."""
 
@@ -135,16 +156,20 @@ class OddGraph:
 
 @dataclass(frozen=True)
 class FleetAnswer:
-    """What the tables say of the ranks that ran in one mode."""
+    """What the tables say of the ranks of one job that ran in one mode."""
 
     mode: str | None
     """The execution mode; None where the traces do not tell."""
+    job: str | None
+    """What the ranks have in common; None where the traces do not tell."""
     ranks: int
     """How many there are."""
     step_ns: float | None
     """Median of the ranks' steps in ns; None without steps."""
     slow: tuple[SlowRank, ...]
     """Ranks whose own work takes longer than that of most."""
+    awaited: AwaitedRank | None
+    """The rank for which the others wait; None where they wait alike."""
     graphs: int
     """Graphs that look different, in all."""
     odd: tuple[OddGraph, ...]
@@ -167,8 +192,9 @@ def summarise(
     rank: int | None,
     world_size: int | None,
     mode: str | None = None,
+    job: str | None = None,
 ) -> RankSummary:
-    """The summary of one rank's trace."""
+    """The summary of one rank's trace; ``job``: what ranks have in common that ran together."""
     traced_steps = steps(trace)
     gpu = trace.gpu
     begin = column(gpu, "ts")
@@ -192,6 +218,7 @@ def summarise(
             "mode": mode,
             "rank": rank,
             "world_size": world_size,
+            "job": job,
             "gpu": names[0] if names else None,
             "events": trace.info.events,
             "steps": len(traced_steps),
@@ -323,16 +350,16 @@ def _kernels(
 def fleet_answers(
     ranks: pl.LazyFrame, graphs: pl.LazyFrame, kernels: pl.LazyFrame
 ) -> tuple[FleetAnswer, ...]:
-    """What the tables of a fleet say, of each mode by itself: only ranks that ran alike can be held
-    against each other. Each of the three questions is one query over them."""
-    modes = ranks.select(pl.col("mode").unique(maintain_order=True)).collect()["mode"].to_list()
+    """What the tables of a fleet say, of each mode and job by itself: only ranks that ran alike can
+    be held against each other. Each of the questions is one query over them."""
+    modes = ranks.select("mode", "job").unique(maintain_order=True).collect().rows()
     answers = []
-    for mode in modes:
-        own = ranks.filter(pl.col("mode").eq_missing(mode))
+    for mode, job in modes:
+        own = ranks.filter(pl.col("mode").eq_missing(mode), pl.col("job").eq_missing(job))
         names = own.select("name")
         answers.append(
             _answer(
-                mode,
+                (mode, job),
                 own,
                 graphs.join(names, on="name", how="semi"),
                 kernels.join(names, on="name", how="semi"),
@@ -342,7 +369,10 @@ def fleet_answers(
 
 
 def _answer(
-    mode: str | None, ranks: pl.LazyFrame, graphs: pl.LazyFrame, kernels: pl.LazyFrame
+    mode_and_job: tuple[str | None, str | None],
+    ranks: pl.LazyFrame,
+    graphs: pl.LazyFrame,
+    kernels: pl.LazyFrame,
 ) -> FleetAnswer:
     share = pl.col("launch_bound_ns") / pl.col("step_ns")
     overall = ranks.select(
@@ -362,10 +392,12 @@ def _answer(
     bound = tuple(overall[key] for key in ("least", "half", "most", "worst"))
     is_timed = len(bound) == 4 and None not in bound
     return FleetAnswer(
-        mode=mode,
+        mode=mode_and_job[0],
+        job=mode_and_job[1],
         ranks=overall["count"],
         step_ns=overall["step"],
         slow=_slow(ranks, kernels),
+        awaited=_awaited(ranks),
         graphs=count,
         odd=odd,
         launch_bound=(bound[0], bound[1], bound[2], bound[3]) if is_timed else None,
@@ -385,6 +417,11 @@ def _slow(ranks: pl.LazyFrame, kernels: pl.LazyFrame) -> tuple[SlowRank, ...]:
         ranks.select("name", "rank", "compute_ns", middle=middle, deviation=deviation)
         .filter(own > pl.col("middle") * (1 + SLOW_BY))
         .filter(own > pl.col("middle") + SLOW_DEVIATIONS * pl.col("deviation"))
+    )
+    # Waiting for other ranks is no work of its own.
+    names = kernels.select(pl.col("kernel").unique()).collect()["kernel"].to_list()
+    kernels = kernels.filter(
+        pl.col("kernel").is_in([name for name in names if collective_kind(name) is None])
     )
     usual = kernels.group_by("kernel").agg(usual=pl.col("total_ns").median())
     more = (
@@ -409,6 +446,22 @@ def _slow(ranks: pl.LazyFrame, kernels: pl.LazyFrame) -> tuple[SlowRank, ...]:
         )
         for row in by_rank.collect().iter_rows(named=True)
     )
+
+
+def _awaited(ranks: pl.LazyFrame) -> AwaitedRank | None:
+    waits = pl.col("communication_ns")
+    least = (
+        ranks.select("name", "rank", "step_ns", waits, median=waits.median(), count=pl.len())
+        .filter(pl.col("count") > 1)
+        .sort("communication_ns", "name")
+        .head(1)
+        .filter(waits < AWAITED_BY * pl.col("median"))
+        .filter(pl.col("median") - waits >= AWAITED_SHARE * pl.col("step_ns"))
+        .collect()
+    )
+    for row in least.iter_rows(named=True):
+        return AwaitedRank(row["name"], row["rank"], row["communication_ns"], row["median"])
+    return None
 
 
 def _odd(ranks: pl.LazyFrame, graphs: pl.LazyFrame) -> tuple[tuple[OddGraph, ...], int]:

@@ -193,12 +193,19 @@ def rank_comparison(experiment: Experiment) -> tuple[ModeRanks, ...]:
 
 
 def families(experiment: Experiment) -> dict[str, list[Run]]:
-    """The runs that are ranks, by rank, for each family (a mode, or a recorded program) in the
-    order of the experiment."""
+    """The runs that are ranks, by rank, for each family (a mode, a recorded program, a job) in the
+    order of the experiment. Jobs that tell the same of themselves are told apart by the names of
+    their runs, where a rank is there twice."""
     by_name: dict[str, list[Run]] = {}
     for run in experiment.runs:
         if run.manifest.rank is not None:
             by_name.setdefault(family(run), []).append(run)
+    for name, runs in list(by_name.items()):
+        if len({run.manifest.rank for run in runs}) < len(runs):
+            del by_name[name]
+            for run in runs:
+                job = run.name.removesuffix(f"-rank{run.manifest.rank}")
+                by_name.setdefault(f"{name}: {job}", []).append(run)
     return {
         name: sorted(runs, key=lambda run: run.manifest.rank or 0) for name, runs in by_name.items()
     }

@@ -65,7 +65,7 @@ def _print(experiments: list[LightExperiment], path: Path) -> None:
                 cell(run.step.text),
                 cell(run.speedup.text, "bold" if run.replays_match else "dim"),
                 cell(manifest.environment.gpu_name),
-                cell(manifest.created[:10]),
+                cell(manifest.measured[:10]),
             )
         for bundle, _ in light.unreadable:
             table.add_row(cell(shown(bundle)), "", "", cell("unreadable", "red"))

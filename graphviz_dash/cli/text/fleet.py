@@ -15,10 +15,12 @@ _NAME_LENGTH = 60
 
 def print_fleet_answer(answer: FleetAnswer) -> None:
     """Prints what the ranks of one mode answer."""
-    mode = f"{answer.mode}: " if answer.mode else ""
+    whose = ", ".join(filter(None, (answer.mode, answer.job)))
     click.echo(
-        f"{mode}{counted(answer.ranks, 'rank')}, {format_ns(answer.step_ns)} a traced step in the "
-        "median"
+        printable(
+            f"{whose}{': ' if whose else ''}{counted(answer.ranks, 'rank')} read, "
+            f"{format_ns(answer.step_ns)} a traced step in the median"
+        )
     )
     if answer.unmarked:
         click.echo(
@@ -35,6 +37,15 @@ def print_fleet_answer(answer: FleetAnswer) -> None:
             printable(
                 f"  launch-bound: {half} of a step in the median, {least} at the least, {most} at "
                 f"the 95th percentile, {worst} at the worst ({name})"
+            )
+        )
+    if answer.awaited is not None:
+        awaited = answer.awaited
+        click.echo(
+            printable(
+                f"  the others wait for {awaited.name}: it communicates alone for "
+                f"{format_ns(awaited.communication_ns)} of a step, the median rank for "
+                f"{format_ns(awaited.median_ns)}"
             )
         )
     if answer.slow:

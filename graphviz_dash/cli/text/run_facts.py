@@ -37,7 +37,10 @@ def print_facts(run: Run) -> None:
         **_ranks(manifest),
         "status": manifest.status,
         "command": " ".join(manifest.command),
-        "collected": f"{manifest.created} by graphviz-dash {manifest.tool_version}",
+        **({"recorded": manifest.recorded} if manifest.recorded else {}),
+        "imported" if manifest.sources else "collected": (
+            f"{manifest.created} by graphviz-dash {manifest.tool_version}"
+        ),
         **_machine(machine),
         **_sources(manifest),
     }

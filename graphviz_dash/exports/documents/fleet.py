@@ -30,6 +30,16 @@ class SlowRankDocument(TypedDict):
     kernel_more: Ns | None
 
 
+class AwaitedRankDocument(TypedDict):
+    """The rank for which the others wait; ``communication``: what it only communicates in a step,
+    waiting included."""
+
+    name: str
+    rank: int | None
+    communication: Ns
+    median: Ns
+
+
 class OddGraphDocument(TypedDict):
     """A graph that not all ranks replay; ``lacking``: ``runs`` are those that do not."""
 
@@ -45,12 +55,14 @@ class FleetModeDocument(TypedDict):
     """The answer for the ranks of one mode."""
 
     mode: str | None
+    job: str | None
     ranks: Count
     step: Ns | None
     unmarked: Count
     incomplete: Count
     launch_bound: LaunchBoundDocument | None
     slow: list[SlowRankDocument]
+    awaited: AwaitedRankDocument | None
     graphs: Count
     odd_graphs: list[OddGraphDocument]
 
@@ -83,6 +95,7 @@ def _answer_document(answer: FleetAnswer) -> FleetModeDocument:
     bound = answer.launch_bound
     return {
         "mode": answer.mode,
+        "job": answer.job,
         "ranks": answer.ranks,
         "step": answer.step_ns,
         "unmarked": answer.unmarked,
@@ -107,6 +120,14 @@ def _answer_document(answer: FleetAnswer) -> FleetModeDocument:
             }
             for row in answer.slow
         ],
+        "awaited": None
+        if answer.awaited is None
+        else {
+            "name": answer.awaited.name,
+            "rank": answer.awaited.rank,
+            "communication": answer.awaited.communication_ns,
+            "median": answer.awaited.median_ns,
+        },
         "graphs": answer.graphs,
         "odd_graphs": [
             {

@@ -106,6 +106,7 @@ class IdentityDocument(TypedDict):
     status: str
     gpu: str | None
     created: str
+    recorded: str | None
     failures: list[FailureDocument]
     absent: list[AbsentFactDocument]
 
@@ -214,6 +215,7 @@ def identity_document(run: Run) -> IdentityDocument:
         "status": manifest.status,
         "gpu": manifest.environment.gpu.name if manifest.environment.gpu else None,
         "created": manifest.created,
+        "recorded": manifest.recorded,
         "failures": [
             {
                 "during": failure.during.value,

@@ -195,7 +195,7 @@ def _run_scene(pid: int, aligned: AlignedRun, alignment: Alignment) -> RunScene:
             f"{workload}, mode {run.mode.value}, traced pass of {count} steps on "
             f"{environment.gpu_name}, driver {environment.driver or 'unknown'}, CUDA "
             f"{environment.cuda_runtime or 'unknown'}, torch {environment.torch or 'unknown'}, "
-            f"collected {run.manifest.created}"
+            f"{'recorded' if run.manifest.recorded else 'collected'} {run.manifest.measured}"
         ),
         cpu=cpu,
         gpu=gpu,

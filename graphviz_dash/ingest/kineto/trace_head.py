@@ -1,19 +1,22 @@
-"""What a Kineto trace says of its machine and rank in the fields before its events."""
+"""What a Kineto trace says of its machine and rank in the fields before and behind its events."""
 
 from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 
-_HEAD: Final = 1 << 20
-_FIELD: Final = re.compile(r'"(deviceProperties|distributedInfo)"\s*:\s*')
+_PART: Final = 1 << 20
+_NAMES: Final = ("deviceProperties", "distributedInfo")
+_FIELD: Final = re.compile(rf'"({"|".join(_NAMES)})"\s*:\s*')
 _DECODER: Final = json.JSONDecoder(strict=False)
 _LARGEST: Final = (1 << 63) - 1
 
@@ -47,27 +50,44 @@ class TraceHead(msgspec.Struct, frozen=True):
 
 
 def read_head(path: Path, limits: Limits = DEFAULT_LIMITS) -> TraceHead:
-    """The head of the trace at ``path``. Fields that stand behind the events, where other programs
-    than torch put them, are not seen; what is of another shape counts as not told.
+    """What the trace at ``path`` says of itself. Old Kineto and other programs write fields behind
+    the events: what is not before them is looked for there. What is of another shape counts as not
+    told.
 
     Raises:
         InputError: the file cannot be read.
     """
     with ByteStream(path, limits) as stream:
-        text = stream.read(_HEAD).decode("utf-8", "replace")
-    text = text.partition('"traceEvents"')[0]
-    fields: dict[str, Any] = {}
-    for field in _FIELD.finditer(text):
-        try:
-            fields[field[1]], _ = _DECODER.raw_decode(text, field.end())
-        except (ValueError, RecursionError):
-            continue
+        head = stream.read(_PART)
+        fields = _fields(head.partition(b'"traceEvents"')[0])
+        if len(fields) < len(_NAMES):
+            with suppress(InputError):  # cut or damaged: what is behind the events is lost
+                fields = _fields(_tail(stream, head)) | fields
     devices = fields.get("deviceProperties")
     listed = devices if isinstance(devices, list) else []
     return TraceHead(
         tuple(_device(device) for device in listed if isinstance(device, dict)),
         _rank(fields.get("distributedInfo")),
     )
+
+
+def _tail(stream: ByteStream, head: bytes) -> bytes:
+    """The last part of what is left of ``stream``, of which ``head`` was read."""
+    last, before = head, b""
+    while part := stream.read(_PART):
+        last, before = part, last
+    return (before + last)[-_PART:]
+
+
+def _fields(part: bytes) -> dict[str, Any]:
+    text = part.decode("utf-8", "replace")
+    fields: dict[str, Any] = {}
+    for field in _FIELD.finditer(text):
+        try:
+            fields[field[1]], _ = _DECODER.raw_decode(text, field.end())
+        except (ValueError, RecursionError):
+            continue
+    return fields
 
 
 def _device(fields: dict[str, Any]) -> Device:

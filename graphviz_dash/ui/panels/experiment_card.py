@@ -36,7 +36,7 @@ def card_of(result: Comparison, runs: Sequence[Run], theme: Theme | None) -> Car
     read, which keeps the place of what they will tell."""
     best = result.best
     manifest = result.runs[0].run.manifest
-    where = f"{manifest.environment.gpu_name} · {manifest.created[:10]}"
+    where = f"{manifest.environment.gpu_name} · {manifest.measured[:10]}"
     facts = (
         hero(best) if best else _uncompared(result, reading=theme is None),
         failure_notes(result),

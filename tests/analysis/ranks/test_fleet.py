@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from graphviz_dash.analysis.ranks.fleet import summarise
@@ -61,6 +62,38 @@ class TestQuestions:
         assert said.launch_bound[1] == pytest.approx(24 / 999)
         assert said.launch_bound[3] == pytest.approx(324 / 999)
         assert said.launch_bound_worst == "rank6"
+
+    def test_whom_the_others_wait_for(self, tmp_path: Path) -> None:
+        # The reduction ends at one time on all ranks: who comes late communicates least.
+        for number in range(3):
+            rank(tmp_path / "traces", number, late_us=500 if number == 1 else 0)
+        awaited = the_answer(fleet_of(tmp_path / "traces")).awaited
+        assert awaited is not None
+        assert (awaited.name, awaited.rank) == ("rank1", 1)
+        assert awaited.median_ns - awaited.communication_ns == 500 * US
+
+    def test_no_one_is_waited_for_where_all_wait_alike(self, fleet: Fleet) -> None:
+        assert the_answer(fleet).awaited is None
+
+    def test_waiting_for_others_is_not_what_makes_a_rank_slow(self, tmp_path: Path) -> None:
+        for number in range(3):
+            rank(tmp_path / "traces", number, slow_us=80 if number == 1 else 0)
+        fleet = fleet_of(tmp_path / "traces")
+        reduction = pl.col("kernel").str.starts_with("nccl") & (pl.col("rank") == 1)
+        longer = pl.when(reduction).then(1e9).otherwise(pl.col("total_ns"))
+        tables = fleet.tables | {"kernels": fleet.tables["kernels"].with_columns(total_ns=longer)}
+        (slow,) = the_answer(Fleet(tables, ())).slow
+        assert (slow.name, slow.kernel) == ("rank1", "gemm")
+
+    def test_ranks_of_other_gpus_are_told_not_merged(self, tmp_path: Path) -> None:
+        for number in range(4):
+            gpu = "NVIDIA H200" if number < 2 else "NVIDIA H100"
+            rank(tmp_path / "traces", number, gpu=gpu)
+        found = answers(fleet_of(tmp_path / "traces"))
+        assert [(one.job, one.ranks) for one in found] == [
+            ("8 ranks on NVIDIA H200, 2026-11-21", 2),
+            ("8 ranks on NVIDIA H100, 2026-11-21", 2),
+        ]
 
     def test_equal_ranks_are_not_slow(self, tmp_path: Path) -> None:
         for number in range(3):

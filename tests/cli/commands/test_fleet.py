@@ -24,7 +24,8 @@ def test_says_what_is_slow_and_what_differs(invoke: Invoke, traces: Path, tmp_pa
     tables = tmp_path / "tables"
     result = invoke("fleet", str(traces), "-o", str(tables), "--workers", "1")
     assert result.code == 0
-    assert result.out.startswith("8 ranks, 999 µs a traced step in the median\n")
+    told = "8 ranks on NVIDIA H200, 2026-11-21: 8 ranks read, 999 µs a traced step in the median\n"
+    assert result.out.startswith(told)
     assert "launch-bound: 2.4% of a step in the median" in result.out
     assert "rank5" in result.out
     assert "gemm (+80.0 µs)" in result.out
@@ -56,10 +57,10 @@ def test_json(invoke: Invoke, traces: Path) -> None:
 
 def test_modes_are_told_apart(invoke: Invoke) -> None:
     lines = invoke("fleet", "sample_traces/tp-transformer", "--workers", "1").out.splitlines()
-    assert [line[:14] for line in lines if not line.startswith(" ")] == [
-        "eager: 2 ranks",
+    assert [line.partition(":")[0] for line in lines if not line.startswith(" ")] == [
+        "eager, 2 ranks on NVIDIA H200",
         "",
-        "graph: 2 ranks",
+        "graph, 2 ranks on NVIDIA H200",
     ]
     assert lines[-1] == "  all ranks replay the same graph"
 
