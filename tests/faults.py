@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import resource
 import sys
 from collections.abc import Callable, Iterator
@@ -98,6 +99,26 @@ def failing_allocation(number: int) -> Iterator[Countdown]:
         yield fails
     finally:
         sys.setprofile(None)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Nothing in ``folder`` can be listed or looked at, by the administrator neither."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("listdir", "scandir", "stat", "lstat"):
+            patched.setattr(os, name, _refusing(getattr(os, name), folder, name.endswith("dir")))
+        yield
+
+
+def _refusing(real: Callable[..., Any], folder: Path, listing: bool) -> Callable[..., Any]:
+    def refusing(path: Any = ".", *more: Any, **options: Any) -> Any:
+        if isinstance(path, str | os.PathLike):
+            inside = Path(os.fspath(path))
+            if folder in inside.parents or (listing and inside == folder):
+                raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *more, **options)
+
+    return refusing
 
 
 @contextmanager

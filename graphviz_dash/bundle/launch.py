@@ -31,8 +31,11 @@ _DOCUMENT: Final = Document(
 
 
 def is_launch(path: Path) -> bool:
-    """Whether ``path`` is a folder with a recording in it."""
-    return (path / LAUNCH_FILE).is_file()
+    """Whether ``path`` is a folder with a recording in it; not where it may not be looked into."""
+    try:
+        return (path / LAUNCH_FILE).is_file()
+    except OSError:
+        return False
 
 
 def find_launches(root: Path, depth: int = 3) -> list[Path]:

@@ -45,8 +45,12 @@ class _Envelope(msgspec.Struct):
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether ``path`` is a folder with a manifest in it (which may still be damaged)."""
-    return (path / MANIFEST).is_file()
+    """Whether ``path`` is a folder with a manifest in it (which may still be damaged); not where it
+    may not be looked into."""
+    try:
+        return (path / MANIFEST).is_file()
+    except OSError:
+        return False
 
 
 def read_manifest(path: Path) -> Manifest:

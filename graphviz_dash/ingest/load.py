@@ -139,6 +139,9 @@ def _resolved(path: Path) -> Path:
         if not folder.is_dir():
             actual = "a file" if folder.exists() else "no such folder"
             raise InputError(path, actual, "the folder of an experiment")
+        os.scandir(folder).close()
+    except PermissionError as error:
+        raise InputError(path, "permission denied", "a folder that can be read") from error
     except (OSError, ValueError, RuntimeError) as error:
         # Too long a name, a NUL character, a loop of links (a RuntimeError before Python 3.13).
         raise InputError(path, str(error), "the folder of an experiment") from error

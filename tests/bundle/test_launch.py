@@ -20,6 +20,7 @@ from graphviz_dash.bundle.launch import (
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.launch import LaunchRecording, LaunchSeries, Topology
 from tests.analysis.launches import lines, recording
+from tests.faults import locked
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +36,13 @@ def test_round_trip(folder: Path) -> None:
     assert read_launch(folder) == recording(*lines(lambda n: 2000 + n))
     assert read_launch(folder / LAUNCH_FILE) == read_launch(folder)
     assert [file.name for file in folder.iterdir()] == [LAUNCH_FILE]
+
+
+def test_folders_that_may_not_be_entered_are_passed_over(folder: Path) -> None:
+    write_launch(folder.parent / "two", read_launch(folder))
+    assert len(find_launches(folder.parent)) == 2
+    with locked(folder):
+        assert find_launches(folder.parent) == [folder.parent / "two"]
 
 
 def test_the_sample_is_read() -> None:

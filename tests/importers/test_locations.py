@@ -19,6 +19,7 @@ from graphviz_dash.importers.locations import (
     is_address,
     local_copy,
 )
+from tests.faults import locked
 
 
 @pytest.fixture
@@ -49,6 +50,20 @@ def test_folders_are_searched_and_bundles_are_one(tmp_path: Path) -> None:
         Location(f"{tmp_path}/deep/b.json"),
         Location(f"{tmp_path}/deep/run", bundle=True),
     ]
+
+
+def test_a_folder_below_that_cannot_be_listed_is_told(tmp_path: Path) -> None:
+    for name in ("a.json", "closed/run/manifest.json", "open/b.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    with locked(tmp_path / "closed"):
+        assert find_locations([str(tmp_path)]) == [
+            Location(f"{tmp_path}/a.json"),
+            Location(f"{tmp_path}/closed", unreadable="permission denied"),
+            Location(f"{tmp_path}/open/b.json"),
+        ]
+        with pytest.raises(InputError, match="closed: permission denied"):
+            find_locations([f"{tmp_path}/closed"])
 
 
 def test_an_address_is_searched_the_same(memory: fsspec.AbstractFileSystem) -> None:

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from graphviz_dash.bundle.schema import READABLE
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.ingest.load import find_experiments, load_experiment, load_run
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 from tests.builders import STEP, chain, fork_join, make_experiment, make_run
+from tests.faults import locked
 
 FAILURE = Failure(Pass.CAPTURE, "RuntimeError", "not permitted when stream is capturing", None, "")
 
@@ -99,6 +101,17 @@ def test_experiments_are_found_to_a_depth(tmp_path: Path) -> None:
     assert find_experiments(tmp_path / "b" / "eager") == []
 
 
+def test_folders_that_may_not_be_entered_are_passed_over(tmp_path: Path) -> None:
+    make_experiment(tmp_path / "a", ["eager"])
+    make_experiment(tmp_path / "closed" / "b", ["eager"])
+    with locked(tmp_path / "closed"):
+        assert find_experiments(tmp_path) == [tmp_path / "a"]
+        with pytest.raises(InputError, match="closed: permission denied"):
+            load_experiment(tmp_path / "closed")
+    with locked(tmp_path / "a" / "eager"), pytest.raises(InputError, match="no run in it"):
+        load_experiment(tmp_path / "a")
+
+
 REFUSED_FOLDERS: dict[str, tuple[Callable[[Path], Path], str]] = {
     "no folder": (lambda root: root / "absent", "no such folder"),
     "a file": (lambda root: root / "file", "a file; expected the folder of an experiment"),
@@ -157,8 +170,8 @@ DAMAGED_RUNS: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut manifest": (lambda r: (r / "manifest.json").write_text('{"format": "gr'), "not readable"),
     "binary manifest": (lambda r: (r / "manifest.json").write_bytes(b"\xff\xfe\0"), "manifest"),
     "newer version": (
-        lambda r: edit(r, lambda m: m.update(version=3)),
-        "version 3.*Install a newer",
+        lambda r: edit(r, lambda m: m.update(version=READABLE[-1] + 1)),
+        f"version {READABLE[-1] + 1}.*Install a newer",
     ),
     "foreign format": (lambda r: edit(r, lambda m: m.update(format="other")), "format 'other'"),
     "path with ..": (lambda r: entry(r, path="../../etc/passwd"), "fixed places"),

@@ -67,7 +67,10 @@ def fleet_command(
             click.echo()
         print_fleet_answer(answer)
     for failed in fleet.failed[:_SHOWN]:
-        click.echo(printable(f"not read: {failed.reason}"), err=True)
+        reason = failed.reason
+        if not reason.startswith(failed.source):
+            reason = f"{failed.source}: {reason}"
+        click.echo(printable(f"not read: {reason}"), err=True)
     if fleet.failed:
         click.echo(f"{counted(len(fleet.failed), 'file')} could not be read", err=True)
 

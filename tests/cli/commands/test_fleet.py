@@ -9,6 +9,7 @@ import fsspec
 import pytest
 
 from tests.cli.conftest import Invoke
+from tests.faults import locked
 from tests.importers.fleets import RANKS, rank
 from tests.importers.test_bundles import replay
 
@@ -42,6 +43,20 @@ def test_names_of_thousands_of_characters_are_shortened(invoke: Invoke, tmp_path
     assert "void cutlass::Kernel<long, long" in result.out
     assert "long, short> (+80.0" in result.out
     assert max(map(len, result.out.splitlines())) < 160
+
+
+def test_a_folder_below_that_cannot_be_listed_costs_itself(
+    invoke: Invoke, traces: Path, tmp_path: Path
+) -> None:
+    (traces / "closed").mkdir()
+    with locked(traces / "closed"):
+        result = invoke("fleet", str(traces), "--workers", "1")
+        assert result.out.startswith("8 ranks, ")
+        assert f"not read: {traces}/closed: permission denied" in result.err
+        result = invoke("import", str(traces), "-o", str(tmp_path / "out"), "--workers", "1")
+    assert result.code == 0
+    assert f"not imported: {traces}/closed: permission denied" in result.err
+    assert len(list((tmp_path / "out").iterdir())) == RANKS
 
 
 def test_json(invoke: Invoke, traces: Path) -> None:
