@@ -40,6 +40,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> BundleContents:
             "--workload=all-nodes",
             f"--output={output}",
             "--iterations=12",
+            "--processes=1",
             f"--traced-iterations={TRACED}",
         ],
     )

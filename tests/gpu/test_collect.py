@@ -18,6 +18,7 @@ from graphviz_dash.model.marks import CAPTURE, MODULE, SOURCE, STEP
 
 ITERATIONS = 12
 TRACED = 3
+PROCESSES = 2
 LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx")
 COPIES = ("cudaMemcpyAsync", "cudaMemsetAsync")
 
@@ -31,6 +32,7 @@ def collect(output: Path, workload: str) -> Result:
             f"--workload={workload}",
             f"--output={output}",
             f"--iterations={ITERATIONS}",
+            f"--processes={PROCESSES}",
             f"--traced-iterations={TRACED}",
         ],
     )
@@ -75,6 +77,11 @@ def test_bundles_are_complete(runs: tuple[str, BundleContents, BundleContents]) 
         assert run.clean is not None
         assert len(run.clean.steps) == len(run.clean.back_to_back_ns) == ITERATIONS
         assert all(0 < row.launch_cpu_ns <= row.wall_ns for row in run.clean.steps)
+        assert [part.steps for part in run.clean.processes] == [ITERATIONS // PROCESSES] * PROCESSES
+        for part in run.clean.processes:
+            assert part.cpu_loop_ns
+            assert part.gpu is not None
+            assert 0 < part.gpu.sm_mhz <= part.gpu.max_sm_mhz
         assert run.memory is not None
         steps = [e for e in events(run.replay_trace) if e.get("name", "").startswith(STEP)]
         assert sum(e["cat"] == "user_annotation" for e in steps) == TRACED

@@ -297,7 +297,7 @@ def test_a_failed_mode_of_collect_holds_its_cause(tmp_path: Path) -> None:
         collect,
         [
             *("--workload=sync-in-step", "--modes=graph", f"--output={tmp_path / 'out'}"),
-            *("--iterations=5", "--traced-iterations=2"),
+            *("--iterations=5", "--processes=1", "--traced-iterations=2"),
         ],
     )
     assert result.exit_code == 1

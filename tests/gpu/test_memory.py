@@ -39,6 +39,7 @@ def passes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MemoryPass]:
             "--modes=eager,graph,partial",
             f"--output={output}",
             "--iterations=5",
+            "--processes=1",
             "--traced-iterations=2",
         ],
     )
@@ -138,7 +139,7 @@ def test_two_graphs_of_one_pool_share_what_the_first_gave_back() -> None:
         with torch.cuda.graph(second, pool=pool):
             other = x * 4
         held = [segment for segment in segments() if segment.pool != DEFAULT_POOL]
-    one, two = (capture.found(held) for capture in captures.done)
+    one, two = (capture.memory_in(held) for capture in captures.done)
     assert one.pool == two.pool == tuple(pool)
     assert (one.allocations, two.allocations) == (2, 1)
     assert (covered(one), covered(two)) == (8 * MIB, 4 * MIB)

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from click.testing import CliRunner
 
+from collectors.collection import SUPPORTED
 from graphviz_dash.bundle.read import BundleContents, read_bundle
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.graph import NodeKind
@@ -29,6 +30,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, BundleContents]:
             f"--modes={','.join(MODES)}",
             f"--output={output}",
             "--iterations=12",
+            "--processes=1",
             "--traced-iterations=3",
         ],
     )
@@ -99,11 +101,11 @@ def test_the_launches_of_each_capture_are_its_nodes(
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("mode", list(ExecutionMode))
+@pytest.mark.parametrize("mode", SUPPORTED)
 def test_a_mode_computes_what_eager_computes(mode: ExecutionMode) -> None:
     import torch
 
-    from collectors.passes.modes import compile_modules, make_ready
+    from collectors.passes.modes import COMPILED, compile_modules, make_ready
 
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
@@ -127,8 +129,8 @@ def test_a_mode_computes_what_eager_computes(mode: ExecutionMode) -> None:
     torch.cuda.synchronize()
     expected = float(result)
     assert expected > 0
-    if mode is ExecutionMode.COMPILE:
-        compile_modules(step)
+    if mode in COMPILED:
+        compile_modules(step, COMPILED[mode])
     iterate = make_ready(mode, step)
     for _ in range(3):
         result.zero_()
@@ -176,8 +178,8 @@ def test_the_recorder_leaves_torch_as_it_was() -> None:
 
 
 def test_modules_on_several_streams_are_not_compiled() -> None:
-    from collectors.passes.modes import compile_modules
+    from collectors.passes.modes import GRAPHED, compile_modules
     from collectors.workloads.fork_join import fork_join
 
     with pytest.raises(GraphvizDashError, match="on 3 streams"):
-        compile_modules(fork_join())
+        compile_modules(fork_join(), GRAPHED)

@@ -32,6 +32,7 @@ def collected(folder: Path, workload: str, modes: str) -> dict[str, BundleConten
             f"--modes={modes}",
             f"--output={output}",
             "--iterations=3",
+            "--processes=1",
             f"--traced-iterations={STEPS}",
             "--node-ids",
         ],

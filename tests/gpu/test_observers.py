@@ -24,6 +24,7 @@ def collected(folder: Path, workload: str, modes: str, *more: str) -> dict[str, 
         f"--modes={modes}",
         f"--output={output}",
         "--iterations=30",
+        "--processes=1",
         "--traced-iterations=2",
         *more,
     ]

@@ -20,10 +20,12 @@ from tests.gpu.test_collect import events
 
 ITERATIONS = 8
 TRACED = 3
+PROCESSES = 2
 OPTIONS = (
     f"--iterations={ITERATIONS}",
     f"--traced-iterations={TRACED}",
     "--warmup=3",
+    f"--processes={PROCESSES}",
 )
 
 
@@ -112,6 +114,7 @@ def check_rank(bundle: BundleContents, rank: int, ranks: int) -> None:
     assert manifest.environment.nccl is not None
     assert bundle.clean is not None
     assert len(bundle.clean.steps) == ITERATIONS
+    assert len(bundle.clean.processes) == PROCESSES
 
 
 @pytest.mark.timeout(300)
@@ -191,7 +194,7 @@ def test_ranks_that_hang_are_ended(tmp_path: Path) -> None:
 def test_terminated_ranks_leave_nothing_behind(tmp_path: Path) -> None:
     ranks = start_by_hand(tmp_path / "x", "sleeps_for_ever", "--modes=eager")
     until = time.monotonic() + 60
-    while time.monotonic() < until and len(list((tmp_path / "x").glob("*/eager-clean"))) < 2:
+    while time.monotonic() < until and len(list((tmp_path / "x").glob("*/eager-clean-0"))) < 2:
         time.sleep(0.1)
     for rank in ranks:
         rank.send_signal(signal.SIGTERM)

@@ -18,14 +18,7 @@ from graphviz_dash.model.run import ExecutionMode
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
-COLLECT = (
-    sys.executable,
-    "-c",
-    "import sys; from graphviz_dash.cli.main import cli; from collectors.cli import collect;"
-    "cli.add_command(collect); from graphviz_dash.cli.main import main;"
-    "sys.exit(main(sys.argv[1:]))",
-    "collect",
-)
+COLLECT = (sys.executable, "-m", "graphviz_dash.cli.main", "collect")
 
 
 def run(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:

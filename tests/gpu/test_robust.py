@@ -26,23 +26,19 @@ NODE_IDS = () if importlib.util.find_spec("cupti") is None else ("--node-ids",)
 
 PASSES = [one.value for one in (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY, Pass.NODE_IDS)]
 
-COMMAND = """
-import sys
-from graphviz_dash.cli import main
-
-main._COMMANDS["collect"] = "collectors.cli:collect"
-sys.exit(main.main(sys.argv[1:]))
-"""
-
 KILLS = 10
-EAGER_LINES = 7
-"""Lines of progress until the eager run is written: the environment, two for each of its passes."""
+EAGER_LINES = 9
+"""Lines of progress until the eager run is written: the environment, two for the clean pass of each
+mode, two for each other pass of this one."""
 LINES = 15
 
 
 def start(output: Path, *options: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, "collect", "-o", str(output), "--iterations=20", *options],
+        [
+            *(sys.executable, "-m", "graphviz_dash.cli.main", "collect", "-o", str(output)),
+            *("--iterations=20", "--processes=1", *options),
+        ],
         cwd=HERE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
