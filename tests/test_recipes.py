@@ -20,6 +20,11 @@ BLOCK: Final = re.compile(
     re.M | re.S,
 )
 TRIES: Final = {
+    "Add a metric": """
+        import subprocess, sys
+        command = [sys.executable, "-c", "from graphviz_dash.cli.main import main; main()"]
+        subprocess.run([*command, "show", "sample_traces/fork-join/graph"], check=True)
+    """,
     "Add a workload": """
         from collectors.workloads import factory_path, load_factory
         print(load_factory(factory_path("axpy")).__doc__)
@@ -73,6 +78,7 @@ TRIES: Final = {
     """,
 }
 SAYS: Final = {
+    "Add a metric": "Root nodes",
     "Add a workload": "y += 2 x",
     "Add a page": "graph failed in its clean pass",
     "Add an execution mode": "2 runs",

@@ -545,7 +545,7 @@ _PREDICTION = (
 SECTIONS: Final = {
     "Step": _STEP,
     "Throughput": _THROUGHPUT,
-    "Where the difference went": _EQUATION,
+    "Where the time went": _EQUATION,
     "Predicted from the eager trace": _PREDICTION,
     "Recorded program": _PROGRAM,
     "One-off costs": _ONE_OFF,
