@@ -200,5 +200,6 @@ def _spread(values: Ints, node: Narrow, first: Ints, counts: Ints) -> tuple[Ints
 
 
 def nodes_by_duration(table: NodeTable) -> list[NodeRow]:
+    """The nodes that were timed, those of the longest median first."""
     timed = [row for row in table.rows if row.times.median_ns is not None]
     return sorted(timed, key=lambda row: (-(row.times.median_ns or 0.0), row.node.index))

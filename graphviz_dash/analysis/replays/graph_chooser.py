@@ -96,7 +96,7 @@ class GraphChooser:
 
     def __init__(
         self, matchers: Sequence[GraphMatcher], roots: Sequence[str], identities: GraphIdentities
-    ):
+    ) -> None:
         self._matchers = matchers
         self._roots = roots
         self._identities = identities

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -37,6 +37,10 @@ GPU_CATEGORIES: Final = frozenset(
 )
 """Of work on a GPU; those of torch before 1.12 among them."""
 _CONTROL = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
+
+
+ThreadId: TypeAlias = int | str
+"""What Kineto writes as the process or thread of an event: a number, for its own lanes a text."""
 
 
 class Args(Struct, frozen=True, gc=False):
@@ -95,9 +99,9 @@ class Event(Struct, gc=False):
     """Kineto's category."""
     name: str = ""
     """Of the kernel, call, operator or range."""
-    pid: int | str = ABSENT
+    pid: ThreadId = ABSENT
     """The process, or the device of work on a GPU."""
-    tid: int | str = ABSENT
+    tid: ThreadId = ABSENT
     """The thread, or the stream of work on a GPU."""
     ts: int | float | Decimal = NO_TIME
     """Start in microseconds, as a number of any kind."""
@@ -288,7 +292,7 @@ def _reader(attribute: str) -> Callable[[Any], object]:
     return _raw if attribute.startswith(("input", "old_input")) else _integer
 
 
-def _thread(value: Any) -> int | str:
+def _thread(value: Any) -> ThreadId:
     if isinstance(value, int | str) and not isinstance(value, bool):
         return value
     return ABSENT

@@ -34,7 +34,7 @@ def upload_panel(listed: Catalogue) -> None:
         files = st.file_uploader(
             "Files", label_visibility="collapsed", accept_multiple_files=True, key="upload-files"
         )
-        done: dict[str, Path | str] = st.session_state.setdefault(_DONE, {})
+        done: dict[str, Path | InputError] = st.session_state.setdefault(_DONE, {})
         archives = [file for file in files if file.name.lower().endswith(".zip")]
         foreign = [file for file in files if file not in archives]
         # What was dropped stays listed: each archive counts by itself, other files together.
@@ -60,9 +60,9 @@ def remove_button(entry: Entry) -> None:
     )
 
 
-def _tell(outcome: Path | str, listed: Catalogue) -> None:
-    if isinstance(outcome, str):
-        trouble("This file cannot be opened", outcome)
+def _tell(outcome: Path | InputError, listed: Catalogue) -> None:
+    if isinstance(outcome, InputError):
+        trouble("This file cannot be opened", str(outcome))
         return
     for entry in listed.entries.values():
         if entry.path.resolve() == outcome:
@@ -74,7 +74,7 @@ def _ident(files: list[Any]) -> str:
     return " ".join(sorted(file.file_id for file in files))
 
 
-def _opened(files: list[Any]) -> Path | str:
+def _opened(files: list[Any]) -> Path | InputError:
     """The folder of the experiment made of what was uploaded, an archive or other files; or why
     there is none."""
     bar_slot = st.empty()
@@ -91,7 +91,7 @@ def _opened(files: list[Any]) -> Path | str:
                 named = [(file.name, file) for file in files]
                 folder = UPLOADS.import_files(visitor(), named)
     except InputError as error:
-        return str(error)
+        return error
     finally:
         bar_slot.empty()
     return folder.resolve()
