@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import shutil
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = (
+    *("chromium-headless-shell", "chromium", "chromium-browser"),
+    *("google-chrome", "google-chrome-stable"),
+)
+"""The first that is there is taken. The headless shell is Chromium without its windows: the same
+engine, for two thirds of the CPU time of a page."""
 
 
 def system_chromium() -> str | None:

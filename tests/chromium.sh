@@ -5,7 +5,7 @@ set -eu
 python=$1
 
 found() {
-    for name in chromium chromium-browser google-chrome google-chrome-stable; do
+    for name in chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable; do
         if command -v "$name" >/dev/null 2>&1; then return 0; fi
     done
     "$python" - <<'END'
@@ -23,11 +23,12 @@ as_root() {
 
 if found; then exit 0; fi
 if command -v apt-get >/dev/null 2>&1 && as_root true 2>/dev/null; then
-    echo "Installing Debian's chromium for the browser tests"
+    echo "Installing Debian's Chromium for the browser tests"
     as_root apt-get update -qq &&
         as_root env DEBIAN_FRONTEND=noninteractive \
-            apt-get install -y -qq --no-install-recommends chromium >/dev/null ||
-        echo "apt-get could not install chromium; trying Playwright's own" >&2
+            sh -c 'apt-get install -y -qq --no-install-recommends chromium-headless-shell ||
+                apt-get install -y -qq --no-install-recommends chromium' >/dev/null 2>&1 ||
+        echo "apt-get could not install Chromium; trying Playwright's own" >&2
     if found; then exit 0; fi
 fi
 echo "Installing Playwright's Chromium for the browser tests"

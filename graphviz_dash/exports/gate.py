@@ -57,7 +57,7 @@ def summary(result: GateResult) -> str:
     if result.unsure:
         parts += [
             f"⚠️ unsure: too noisy to exclude more than {limit_text(result.limit)}. More "
-            "iterations, or a quieter machine, would tell.",
+            "iterations, or a quieter machine, would decide it.",
             "",
         ]
     if result.host is not None:

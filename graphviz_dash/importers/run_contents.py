@@ -54,10 +54,10 @@ def run_contents(group: SourceGroup, limits: Limits) -> RunContents:
         if content.ids is not None:
             ids.append(msgspec.structs.replace(content.ids, graph=added[0].id))
             lacking = f"bodies and parameters of {added[0].id}"
-            absent.append(Absent(lacking, f"not told by {content.kind}"))
+            absent.append(Absent(lacking, f"not recorded in {content.kind}"))
     capture, replay = group.trace(FileRole.CAPTURE_TRACE), group.trace(FileRole.REPLAY_TRACE)
     if graphs:
-        reason = f"{graphs[0].read_by} does not tell which edges are programmatic"
+        reason = f"{graphs[0].read_by} does not say which edges are programmatic"
         absent.append(Absent("types of edges", reason))
     else:
         inferred, reasons = _inferred_graphs(_trace(capture), _trace(replay), limits)
@@ -71,7 +71,7 @@ def run_contents(group: SourceGroup, limits: Limits) -> RunContents:
     if memory is None:
         absent.append(Absent(Fact.MEMORY, "no memory snapshot was imported"))
     else:
-        reason = "a snapshot tells what was allocated, not by whom, and only of one moment"
+        reason = "a snapshot shows what was allocated, not by whom, and only of one moment"
         absent.append(Absent(Fact.MEMORY_PASS, reason))
     absent += _lacks_of_environment(_trace(replay) or _trace(capture))
     return RunContents(tuple(graphs), tuple(ids), memory, tuple(absent))
@@ -132,10 +132,10 @@ def _renumbered(graphs: Sequence[CapturedGraph], first: int) -> tuple[CapturedGr
 
 def _lacks_of_environment(trace: Trace | None) -> Iterator[Absent]:
     if trace is None:
-        reason = "graphs and memory snapshots do not tell where they were made"
+        reason = "graphs and memory snapshots do not record where they were made"
         yield Absent(Fact.ENVIRONMENT, reason)
         return
-    reason = "of the machine the trace tells the device and CUDA's version at most"
+    reason = "of the machine the trace records at most the device and CUDA's version"
     yield Absent(Fact.ENVIRONMENT, reason)
     count = int(trace.gpu["name"].cast(str).str.contains(_WHOLE_GRAPH).sum())
     if count:

@@ -16,13 +16,13 @@ _VIOLATED: Final = {
 
 _UNKNOWN: Final = {
     LaunchRule.DYNAMIC_PARALLELISM: (
-        "the bundle does not tell whether the kernel launches kernels itself"
+        "the bundle does not record whether the kernel launches kernels itself"
     ),
     LaunchRule.COOPERATIVE: (
-        "a cooperative launch; the bundle does not tell whether MPS was in use"
+        "a cooperative launch; the bundle does not record whether MPS was in use"
     ),
     LaunchRule.PINNED_MEMORY: (
-        "the bundle does not tell whether the host memory of the copy is pinned"
+        "the bundle does not record whether the host memory of the copy is pinned"
     ),
     LaunchRule.PARAMETERS: "its parameters were not read",
 }
@@ -36,5 +36,5 @@ def finding_text(finding: LaunchFinding) -> str:
     if finding.devices:
         return f"its nodes are on devices {', '.join(map(str, finding.devices))}"
     if finding.rule is LaunchRule.ONE_DEVICE:
-        return f"the bundle does not tell the device of {finding.unknown_nodes:,} of its nodes"
+        return f"the bundle does not record the device of {finding.unknown_nodes:,} of its nodes"
     return (_VIOLATED if finding.violated else _UNKNOWN)[finding.rule]

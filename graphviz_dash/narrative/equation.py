@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _RANKS_METHOD: Final = (
     "What a collective takes longer than the shortest kernel among the ranks for the same one is "
-    "waiting, and no kernel time; how long ranks wait in a clean step is told by the models of all "
-    "ranks side by side, which begin it together."
+    "waiting, not kernel time; how long ranks wait in a clean step is computed from the models of "
+    "all ranks, which begin it together."
 )
 
 _OF_THE_STEP: Final = {Basis.CLEAN: "clean step", Basis.TRACED: "step under the profiler"}

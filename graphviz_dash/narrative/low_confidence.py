@@ -221,7 +221,7 @@ def _no_steps(reason: NoSteps) -> tuple[str, str, str]:
 
 @_worded.register
 def _foreign_steps(reason: ForeignSteps) -> tuple[str, str, str]:
-    text = f"steps are told apart by {reason.method.value}, which need not end synchronised"
+    text = f"steps are separated by {reason.method.value}, which need not end synchronised"
     return "profiler-steps", text, ""
 
 
@@ -288,7 +288,7 @@ def _much_communication(reason: MuchCommunication) -> tuple[str, str, str]:
         "communication",
         f"{format_percent(reason.share)} of its GPU busy time is communication, in which "
         "it may only wait for other ranks",
-        "The ranks side by side tell waiting from transfer.",
+        "Comparing all ranks separates waiting from transfer.",
     )
 
 

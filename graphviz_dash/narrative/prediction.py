@@ -200,7 +200,7 @@ def _warning(prediction: Prediction, warning: PredictionWarning) -> str:
 
 
 _WARNINGS: Final = {
-    PredictionWarning.UNMARKED_STEPS: "the trace marks no steps: all of it is taken for one",
+    PredictionWarning.UNMARKED_STEPS: "the trace marks no steps: all of it is treated as one",
     PredictionWarning.COLLECTIVES: (
         "collectives hold the time in which they wait for other ranks, as traced"
     ),

@@ -49,8 +49,8 @@ def _skew(mode: ModeRanks) -> str:
     if worst is None or last is None or worst.skew.median <= uncertainty:
         apart = format_ns(round(worst.skew.median if worst is not None else 0.0))
         return (
-            f"they reach every collective together as far as their clocks ({within(uncertainty)}) "
-            f"can tell: at most {apart} apart (median)"
+            "they reach every collective together, within the uncertainty of their clocks "
+            f"({within(uncertainty)}): at most {apart} apart (median)"
         )
     most = (
         f"most at number {worst.ordinal + 1} of {len(mode.collectives)}, by "
@@ -103,7 +103,7 @@ def rank_notes(mode: ModeRanks) -> tuple[str, ...]:
     if mode.missing:
         listed = ", ".join(map(str, mode.missing[:8])) + (" ..." if mode.missing[8:] else "")
         word = "rank" if len(mode.missing) == 1 else "ranks"
-        notes.append(f"No run of {word} {listed} is here: who waits for it cannot be told.")
+        notes.append(f"No run of {word} {listed} is here: who waits for it is unknown.")
     notes += [
         f"The graphs of rank {other.rank} differ from those of rank {mode.ranks[0].rank}: {text}"
         for other in mode.graphs

@@ -24,7 +24,7 @@ GRAPH = "graph-0"
         ),
         (
             LaunchFinding(LaunchRule.ONE_DEVICE, violated=False, graph=GRAPH, unknown_nodes=1200),
-            "the bundle does not tell the device of 1,200 of its nodes",
+            "the bundle does not record the device of 1,200 of its nodes",
         ),
         (
             LaunchFinding(LaunchRule.COOPERATIVE, violated=True, graph=GRAPH, node=1),
@@ -32,7 +32,7 @@ GRAPH = "graph-0"
         ),
         (
             LaunchFinding(LaunchRule.COOPERATIVE, violated=False, graph=GRAPH, node=1),
-            "a cooperative launch; the bundle does not tell whether MPS was in use",
+            "a cooperative launch; the bundle does not record whether MPS was in use",
         ),
     ],
 )

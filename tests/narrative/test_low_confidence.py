@@ -93,8 +93,7 @@ def test_few_steps_of_a_foreign_trace_cannot_be_more() -> None:
     assert [(note.code, note.text, note.advice) for note in notes(run)] == [
         (
             "profiler-steps",
-            "steps are told apart by ranges of an inference engine, which need not end "
-            "synchronised",
+            "steps are separated by ranges of an inference engine, which need not end synchronised",
             "",
         ),
         ("few-traced-steps", "traced pass: only 1 step", ""),

@@ -78,7 +78,7 @@ class ModuleFolder(OrderFolder):
     def _reason(self, origin: NodeOrigin) -> str:
         """Why a node has no module."""
         if origin.method == NOT_ATTRIBUTED:
-            return origin.reason or "nothing tells where it comes from"
+            return origin.reason or "its origin is unknown"
         match origin.phase:
             case "optimizer":
                 return "the optimizer's own work"

@@ -105,12 +105,12 @@ _BASE: Final = {StepMeasure.DEVICE: Observer.EVENTS, StepMeasure.REPORTED: Obser
 _DIVIDED_BY: Final = {StepMeasure.REPORTED: StepMeasure.DEVICE}
 _SILENT: Final = {
     (Observer.NONE, StepMeasure.DEVICE): "nothing is attached that could time the GPU",
-    (Observer.NONE, StepMeasure.REPORTED): "nothing is attached that could tell",
-    (Observer.STOPPED, StepMeasure.REPORTED): "a profiler that was stopped tells nothing",
+    (Observer.NONE, StepMeasure.REPORTED): "no profiler is attached to report it",
+    (Observer.STOPPED, StepMeasure.REPORTED): "a stopped profiler records nothing",
 }
 _UNREAD: Final = {
     StepMeasure.DEVICE: "every step took longer to launch than the kernel before it spun",
-    StepMeasure.REPORTED: "it told no times of these steps",
+    StepMeasure.REPORTED: "it reported no times for these steps",
 }
 """Why a measure has no value: of an observer that cannot have it, else of one that could."""
 

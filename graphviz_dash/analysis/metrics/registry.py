@@ -363,7 +363,7 @@ _MEM = (
         "for a graph for each layer; docs/gpt-training.md has both setups. Absent where the "
         "baseline's activations are less than 2 MiB, which the allocator takes at a time, and in "
         "mode compile: cudagraph trees give the blocks of their pool back after each capture, so "
-        "library workspaces in it cannot be told from activations.",
+        "library workspaces in it cannot be distinguished from activations.",
     ),
 )  # fmt: skip
 
@@ -388,7 +388,7 @@ _GPU = (
         "the step launched was running: the union of their intervals over all streams (and all "
         "devices that the process used), within the step's time under the profiler. Work "
         "belongs to the step in which it was launched (correlation of its launching call), or "
-        "began where the trace does not tell its launch; what was launched before the trace began "
+        "began where the trace does not show its launch; what was launched before the trace began "
         "belongs to none.",
     ),
     Metric(
@@ -532,7 +532,7 @@ _PREDICTION = (
         "What the step of a whole-step graph was to take by the eager run of the experiment alone: "
         "the kernels of its trace along the longest way through their streams, with the gaps that "
         "remain between the nodes of a replay by their kinds, and its launch, as the calibration "
-        "of a machine tells them. The spread is the interval that is to hold nine of ten measured "
+        "of a machine shows them. The spread is the interval that is to hold nine of ten measured "
         "times. docs/predict.md has the model and its errors.",
     ),
     Metric(

@@ -65,7 +65,9 @@ def attribute(graph: CapturedGraph, capture: Trace | None) -> Attribution:
     launched_nodes = [node.index for node in graph.nodes if node.kind in _CODES]
     if graph.parent is not None:
         holder, node = graph.parent
-        reason = f"it lies in a body of node {node} of {holder}, whose launches are not told apart"
+        reason = (
+            f"it lies in a body of node {node} of {holder}, whose launches cannot be distinguished"
+        )
         return _nothing(graph, reason, len(launched_nodes))
     if capture is None:
         return _nothing(graph, "there is no trace of the capture", len(launched_nodes))

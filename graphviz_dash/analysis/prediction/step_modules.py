@@ -61,7 +61,7 @@ def item_modules(trace: Trace, step: EagerStep) -> ItemModules | Missing:
             return ItemModules(by, names)
     return Missing(
         Fact.STEP_MODULES,
-        "the trace tells no modules: record it with_stack=True, or put record_function ranges "
+        "the trace records no modules: record it with_stack=True, or put record_function ranges "
         "around parts of the step",
     )
 

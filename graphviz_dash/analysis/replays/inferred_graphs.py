@@ -73,7 +73,7 @@ def infer_graphs(
         return InferredGraphs((), ("no replay with work on the GPU is in the replays' trace",))
     if replays.streams > 1:
         reason = (
-            f"replays run on up to {replays.streams} streams, and traces do not tell which kernel "
+            f"replays run on up to {replays.streams} streams, and traces do not show which kernel "
             "waits for which; the driver's debug DOT does"
         )
         return InferredGraphs((), (reason,))

@@ -151,7 +151,7 @@ def typical_step(
     if not traced_steps or traced_steps[0].method is not StepMethod.MARKED:
         return _no_step("the trace marks no steps that end in a synchronisation")
     if any(step.unlinked for step in traced_steps):
-        return _no_step("the trace does not tell the launch of all GPU work")
+        return _no_step("the trace does not show the launch of all GPU work")
     calls = _Calls(trace)
     nodes = _Nodes(run, trace, replays)
     if waits is None:

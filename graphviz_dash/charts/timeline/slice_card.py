@@ -305,7 +305,7 @@ def _launch_fields(
     correlation = record["correlation"]
     shown = [] if correlation is None else [("Correlation", str(correlation))]
     if link is None:
-        return [("Launched by", "not told by the trace"), *shown]
+        return [("Launched by", "not in the trace"), *shown]
     call = str(trace.runtime["name"][int(link.token[1:])])
     others = "" if link.count == 1 else f" ({link.count:,} slices)"
     return [
@@ -350,7 +350,7 @@ def _node_fields(node: MatchedNode, row: NodeRow | None) -> list[tuple[str, str]
             ("Over the replays", f"median {format_ns(times.median_ns)} of {times.samples:,}{note}")
         )
     how = f"{origin.method}, {format_percent(origin.confidence)} sure"
-    attribution = how if origin.op else f"{how}: {origin.reason or 'not told'}"
+    attribution = how if origin.op else f"{how}: {origin.reason or 'unknown'}"
     return [*fields, matched_by, ("Op found by", attribution)]
 
 

@@ -150,7 +150,7 @@ def _require_collectors() -> None:
     if missing:
         raise MissingRequirementError(
             f"The doctor needs {' and '.join(missing)}, not installed here: {_INSTALL}. "
-            "A report that was made elsewhere is told with --bundle."
+            "Pass a report that was made elsewhere with --bundle."
         )
 
 

@@ -243,7 +243,7 @@ def _rule(outcome: RuleOutcome) -> str:
         mark + element("b", text(outcome.rule.title)) + element("span", text(note), "note"),
     )
     kind = (
-        "the capture fails" if outcome.rule.severity is Severity.ILLEGAL else "no error tells of it"
+        "the capture fails" if outcome.rule.severity is Severity.ILLEGAL else "no error reports it"
     )
     inside = (
         element("p", _inline(outcome.rule.text))

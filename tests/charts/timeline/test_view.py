@@ -238,7 +238,7 @@ def test_a_copys_card_has_its_rate() -> None:
     chosen = _chosen(made)
     fields = dict(slice_card(chosen, made, parse_slice(chosen.timeline, "g0")).fields)
     assert fields["Bytes"] == "4.00 KiB, 4.1 GB/s"
-    assert fields["Launched by"] == "not told by the trace"
+    assert fields["Launched by"] == "not in the trace"
     assert "Grid" not in fields
 
 
