@@ -27,7 +27,7 @@ from graphviz_dash.charts.shades import (
     Shade,
 )
 from graphviz_dash.model.graph import NodeKind
-from graphviz_dash.model.run import BASELINE_MODE, ExecutionMode, Run
+from graphviz_dash.model.run import BASELINE_MODE, Run
 
 CATEGORY: Final = {
     Category.GEMM: BLUE,
@@ -39,20 +39,23 @@ CATEGORY: Final = {
     Category.OTHER: GREY,
 }
 
-MODE: Final = {
-    ExecutionMode.EAGER: Shade("#7b8592", "#9ea8b6"),
-    ExecutionMode.GRAPH: Shade("#2f5fd0", "#6f98ff"),
-    ExecutionMode.CALLABLES: CYAN,
-    ExecutionMode.PARTIAL: YELLOW,
-    ExecutionMode.COMPILE_DEFAULT: Shade("#570f2c", "#8c40bf"),
-    ExecutionMode.COMPILE: MAGENTA,
-    ExecutionMode.RECORDED: ORANGE,
-}
+BASELINE: Final = Shade("#7b8592", "#9ea8b6")
+RUN: Final = Shade("#232b3a", "#eceff5")
+"""Runs have no hues, which are for kinds of work: what ran without graphs is a lighter ink than
+what ran with them, and names, outlines and the shapes of marks tell runs apart."""
+
+GRAPH_LAUNCH: Final = VIOLET
+"""A call that launches a graph."""
 
 
-def drawn_mode(run: Run) -> ExecutionMode:
-    """The mode whose colour a run has: a recorded program without graphs ran eagerly."""
-    return BASELINE_MODE if ran_eagerly(run) else run.mode
+def is_light(run: Run) -> bool:
+    """Whether a run is drawn in the lighter ink: it ran without graphs, as a baseline does."""
+    return run.mode is BASELINE_MODE or ran_eagerly(run)
+
+
+def run_shade(run: Run) -> Shade:
+    """The ink of a run."""
+    return BASELINE if is_light(run) else RUN
 
 
 KIND: Final = {
@@ -145,7 +148,7 @@ MODULES: Final = (
 )
 """For the largest modules of a graph; the others share a grey."""
 
-SAVED: Final = Shade(GREEN.light, "#8fe0ae")
+SAVED: Final = Shade("#184818", "#187830")
 ADDED: Final = Shade("#d64550", "#ff7b84")
 REMAINDER: Final = Shade("#6b7280", "#a3a9b3")
 """Of a difference: time that went, time that came, and what is not explained."""

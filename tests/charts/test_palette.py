@@ -20,7 +20,14 @@ APART: Final = 7.0
 SETS: Final[dict[str, list[Shade]]] = {
     "hues": list(shades.HUES),
     "categories": list(palette.CATEGORY.values()),
-    "modes": list(palette.MODE.values()),
+    "runs": [palette.BASELINE, palette.RUN],
+    # Runs, what was saved and what came have no colour of a category.
+    "beside categories": [
+        *palette.CATEGORY.values(),
+        palette.RUN,
+        palette.SAVED,
+        palette.GRAPH_LAUNCH,
+    ],
     "kinds": list(palette.KIND.values()),
     "changes": list(palette.CHANGE.values()),
     "beside eager work": list(palette.EAGER.values()),
@@ -58,7 +65,7 @@ def test_neighbours_are_apart(steps: tuple[Shade, ...], vision: str, theme: Them
 def test_what_is_drawn_stands_out_from_the_page(theme: Theme) -> None:
     # WCAG 2.2, 1.4.11: graphical objects need 3:1.
     page = shade(shades.PAGE, theme)
-    drawn = [*shades.HUES, *palette.MODE.values(), palette.SAVED, palette.ADDED, shades.IDLE]
+    drawn = [*shades.HUES, palette.BASELINE, palette.RUN, palette.SAVED, palette.ADDED, shades.IDLE]
     assert min(contrast(shade(one, theme), page) for one in drawn) >= 2.995
 
 

@@ -55,6 +55,15 @@ class TimeByCategory:
     """Whether the step is one under the profiler, as nothing was timed without it."""
 
     @property
+    def shown_parts(self) -> tuple[CategoryTime, ...]:
+        """The parts as they divide the clean step: where the traced work is longer than it, all are
+        shortened alike, so that bars of several runs are as long as their steps."""
+        if self.excess_ns is None:
+            return self.parts
+        share = self.step_ns / self.busy_ns
+        return tuple(CategoryTime(part.category, part.ns * share) for part in self.parts)
+
+    @property
     def idle_fraction(self) -> float | None:
         """The idle part of the step, 0 to 1; None with ``idle_ns``."""
         return None if self.idle_ns is None else self.idle_ns / self.step_ns

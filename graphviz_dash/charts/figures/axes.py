@@ -1,9 +1,35 @@
-"""Round places for the labels of logarithmic axes."""
+"""Units and round places for the labels of axes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class TimeUnit:
+    """A unit that an axis counts time in."""
+
+    name: str
+    ns: float
+    """How many ns it is."""
+
+
+_UNITS: Final = (TimeUnit("s", 1e9), TimeUnit("ms", 1e6), TimeUnit("µs", 1e3))
+
+
+def time_unit(longest_ns: float) -> TimeUnit:
+    """The unit of an axis that reaches to ``longest_ns``: the largest in which that is one or more,
+    as single times are written; µs for what is shorter."""
+    return next((unit for unit in _UNITS if longest_ns >= unit.ns), _UNITS[-1])
+
+
+def tick_text(ns: float) -> str:
+    """A round time as a tick of an axis that spans several units: "500 µs", "2 ms"."""
+    unit = time_unit(ns)
+    return f"{ns / unit.ns:,g} {unit.name}"
 
 
 def log_ticks(values: Iterable[float]) -> list[float]:

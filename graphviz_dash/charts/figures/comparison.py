@@ -10,27 +10,32 @@ import plotly.graph_objects as go
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.step.time_by_category import WAITING_FOR_RANKS, TimeByCategory
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.charts.figures.axes import log_ticks
+from graphviz_dash.charts.figures.axes import log_ticks, tick_text, time_unit
 from graphviz_dash.charts.figures.theme import (
-    TEXT,
     dress,
     dress_bars,
     keep_margins,
     label_end,
     tick_room,
 )
-from graphviz_dash.charts.palette import CATEGORY, MODE, drawn_mode
+from graphviz_dash.charts.palette import CATEGORY, RUN, run_shade
 from graphviz_dash.charts.shades import IDLE, Theme, shade
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import format_ns, format_percent
 
 SYMBOLS: Final = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon")
-"""Shapes of markers that tell ranks apart, in turn."""
+"""Shapes of markers that tell runs and ranks apart, in turn."""
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 _MAX_POINTS: Final = 2_000
 """Iterations drawn for one run; more are thinned evenly, which the caption says."""
+
+_AIR: Final = 0.06
+"""Of a run's width, kept free on either side of its iterations."""
+
+_NAMES: Final = 64
+"""Characters that the names of all runs together have room for."""
 
 
 def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
@@ -40,6 +45,8 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
     if not runs:
         return None
     labels = [escape(run.name) for run in runs]
+    longest = max(where.step_ns for run in runs if (where := _where(run)))
+    unit = time_unit(longest)
     figure = go.Figure()
     for category in Category:
         values = [_part(run, category) for run in runs]
@@ -47,7 +54,7 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
             figure.add_bar(
                 name=category.value,
                 y=labels,
-                x=[value / 1e3 for value in values],
+                x=[value / unit.ns for value in values],
                 orientation="h",
                 marker={"color": shade(CATEGORY[category], theme), "line": {"width": 0}},
                 hovertemplate=[
@@ -59,7 +66,7 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
         figure.add_bar(
             name=WAITING_FOR_RANKS,
             y=labels,
-            x=[value / 1e3 for value in waiting],
+            x=[value / unit.ns for value in waiting],
             orientation="h",
             marker={
                 "color": "rgba(0,0,0,0)",
@@ -74,7 +81,7 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
     figure.add_bar(
         name="GPU idle",
         y=labels,
-        x=[value / 1e3 for value in idle],
+        x=[value / unit.ns for value in idle],
         orientation="h",
         marker={
             "color": "rgba(0,0,0,0)",
@@ -86,75 +93,61 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
     for run, label in zip(runs, labels, strict=True):
         where = _where(run)
         if where is not None:
-            end = max(where.step_ns, where.busy_ns) / 1e3
-            label_end(figure, end, label, format_ns(where.step_ns))
-    longer = [(run, label) for run, label in zip(runs, labels, strict=True) if _excess(run)]
-    if longer:
-        # Their GPU work took longer under the profiler than the step that the bar is of.
-        figure.add_scatter(
-            name="end of the step",
-            x=[where.step_ns / 1e3 for run, _ in longer if (where := _where(run))],
-            y=[label for _, label in longer],
-            mode="markers",
-            marker={
-                "symbol": "line-ns-open",
-                "size": 32,
-                "line": {"width": 2.5},
-                "color": shade(TEXT, theme),
-            },
-            hovertemplate="end of the step<br>%{x:,.1f} µs<extra></extra>",
-        )
+            label_end(figure, where.step_ns / unit.ns, label, format_ns(where.step_ns))
     figure.update_layout(barmode="stack", bargap=0.34)
-    longest = max(max(where.step_ns, where.busy_ns) for run in runs if (where := _where(run)))
     profiled = any(where.profiled for run in runs if (where := _where(run)))
     title = (
-        "µs per step under the profiler: no step was timed without it"
+        f"{unit.name} per step under the profiler: no step was timed without it"
         if profiled
-        else "µs per step (clean or recorded step time, divided by the traced pass)"
+        else f"{unit.name} per step (clean or recorded step time, divided by the traced pass)"
     )
     # Room at the right for the times.
-    return dress_bars(figure, theme, 112 + 42 * len(runs), title, longest / 1e3 * 1.09, labels)
+    return dress_bars(figure, theme, 112 + 42 * len(runs), title, longest / unit.ns * 1.09, labels)
 
 
 def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
     """Step time of every clean iteration, and of every step of a recorded program, on a logarithmic
-    axis; None without any."""
+    axis, run beside run, each from its first iteration to its last; None without any."""
+    measured = [(run, times) for run in comparison.runs if (times := _iterations(run.run))]
+    if not measured:
+        return None
     figure = go.Figure()
-    for run in comparison.runs:
-        times = _iterations(run.run)
-        if not times:
-            continue
+    for at, (run, times) in enumerate(measured):
         stride = -(-len(times) // _MAX_POINTS)
-        places = range(0, len(times), stride)
+        numbers = range(0, len(times), stride)
         figure.add_scatter(
             name=escape(run.name),
-            x=list(places),
-            y=[times[number] / 1e3 for number in places],
+            x=[at + _AIR + (1 - 2 * _AIR) * number / len(times) for number in numbers],
+            y=[times[number] for number in numbers],
             mode="markers",
             marker={
                 "size": 4,
-                "color": shade(MODE[drawn_mode(run.run)], theme),
+                "color": shade(run_shade(run.run), theme),
                 "opacity": 0.75,
-                # Ranks of one mode share its colour.
-                "symbol": SYMBOLS[(run.run.manifest.rank or 0) % len(SYMBOLS)],
+                "symbol": SYMBOLS[at % len(SYMBOLS)],
             },
-            hovertemplate="iteration %{x}<br>%{y:,.1f} µs<extra>" + escape(run.name) + "</extra>",
+            text=[f"iteration {number}<br>{format_ns(times[number])}" for number in numbers],
+            hovertemplate="%{text}<extra>" + escape(run.name) + "</extra>",
         )
-    if not figure.data:
-        return None
-    figure.update_layout(legend={"itemsizing": "constant"})
-    figure.update_xaxes(title_text="iteration", showgrid=False)
+    room = max(3, _NAMES // len(measured))
+    figure.update_layout(showlegend=False)
+    figure.update_xaxes(
+        title_text="iterations of each run, first to last",
+        range=[0, len(measured)],
+        tickvals=[at + 0.5 for at in range(len(measured))],
+        ticktext=[escape(_cut(run.name, room)) for run, _ in measured],
+        showgrid=False,
+    )
     values = [value for trace in figure.data for value in trace.y]
     ticks = log_ticks(values)
-    texts = [f"{tick:,g}" for tick in ticks]
-    figure.update_yaxes(
-        title_text="µs",
-        type="log",
-        tickvals=ticks,
-        ticktext=texts,
-    )
+    texts = [tick_text(tick) for tick in ticks]
+    figure.update_yaxes(title_text="step time", type="log", tickvals=ticks, ticktext=texts)
     within = [text for tick, text in zip(ticks, texts, strict=True) if tick <= 1.2 * max(values)]
     return keep_margins(dress(figure, theme, 280), tick_room(within))
+
+
+def _cut(name: str, most: int) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def _iterations(run: Run) -> list[int]:
@@ -177,12 +170,16 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
     base = comparison[run.baseline]
     before = costs.step_ns + costs.saving_ns
     saved = [costs.saved(number) for number in steps]
+    unit = time_unit(before * count)
     totals = [
-        [(before * step - savings[bound]) / 1e6 for step, savings in zip(steps, saved, strict=True)]
+        [
+            (before * step - savings[bound]) / unit.ns
+            for step, savings in zip(steps, saved, strict=True)
+        ]
         for bound in range(3)
     ]
     figure = go.Figure()
-    own = shade(MODE[run.mode], theme)
+    own = shade(RUN, theme)
     for bound, fill in ((2, None), (0, "tonexty")):
         figure.add_scatter(
             name="95% interval",
@@ -195,17 +192,18 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
             showlegend=fill is not None,
             hoverinfo="skip",
         )
-    for name, mode, values in (
-        (base.name, base.mode, [before * number / 1e6 for number in steps]),
-        (run.name, run.mode, totals[1]),
+    for name, dash, values in (
+        (base.name, "dash", [before * number / unit.ns for number in steps]),
+        (run.name, "solid", totals[1]),
     ):
         figure.add_scatter(
             name=escape(name),
             x=steps,
             y=values,
             mode="lines",
-            line={"width": 2.5, "color": shade(MODE[mode], theme)},
-            hovertemplate="%{x} steps<br>%{y:,.2f} ms<extra>" + escape(name) + "</extra>",
+            line={"width": 2.5, "color": own, "dash": dash},
+            text=[format_ns(value * unit.ns) for value in values],
+            hovertemplate="%{x:,} steps<br>%{text}<extra>" + escape(name) + "</extra>",
         )
     figure.add_vline(
         x=costs.replays,
@@ -213,9 +211,9 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
         annotation_text=f"{costs.replays:,} replays",
         annotation_position="bottom right",
     )
-    figure.update_xaxes(title_text="steps", showgrid=False)
-    figure.update_yaxes(title_text="ms in total", rangemode="tozero")
-    most = before * count / 1e6
+    figure.update_xaxes(title_text="steps", showgrid=False, tickformat=",")
+    figure.update_yaxes(title_text=f"{unit.name} in total", rangemode="tozero")
+    most = before * count / unit.ns
     labels = [f"{most:.0f}" if most >= 10 else f"{most / 10:.1g}"]
     # The last number of the steps reaches over the end of their axis.
     return keep_margins(dress(figure, theme, 280), tick_room(labels), right=18)
@@ -227,18 +225,13 @@ def _faint(colour: str) -> str:
     return f"rgba({red},{green},{blue},0.2)"
 
 
-def _excess(run: RunComparison) -> bool:
-    where = _where(run)
-    return where is not None and where.excess_ns is not None
-
-
 def _where(run: RunComparison) -> TimeByCategory | None:
     return None if isinstance(run.where, Missing) else run.where
 
 
 def _part(run: RunComparison, category: Category) -> float:
     where = _where(run)
-    parts = where.parts if where else ()
+    parts = where.shown_parts if where else ()
     return next((part.ns for part in parts if part.category is category), 0.0)
 
 

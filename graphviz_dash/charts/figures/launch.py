@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, TopologyCosts
 from graphviz_dash.analysis.launch.own_graphs import OwnGraph
-from graphviz_dash.charts.figures.axes import log_ticks
+from graphviz_dash.charts.figures.axes import log_ticks, tick_text
 from graphviz_dash.charts.figures.theme import dress
 from graphviz_dash.charts.palette import MODULES
 from graphviz_dash.charts.shades import ACCENT, GREY, Theme, shade
@@ -87,11 +87,14 @@ def launch_chart(
         title="nodes of the graph", type=kind, dtick=1 if log else None, tickformat=","
     )
     figure.update_yaxes(
-        title=f"{MEASURE_TITLES[measure]}, µs", type=kind, rangemode=None if log else "tozero"
+        title=MEASURE_TITLES[measure] if log else f"{MEASURE_TITLES[measure]}, µs",
+        type=kind,
+        rangemode=None if log else "tozero",
+        tickformat=",",
     )
     if log:
         ticks = log_ticks(value for trace in figure.data for value in trace.y)
-        figure.update_yaxes(tickvals=ticks, ticktext=[f"{tick:,g}" for tick in ticks])
+        figure.update_yaxes(tickvals=ticks, ticktext=[tick_text(1e3 * tick) for tick in ticks])
     return dress(figure, theme, _HEIGHT)
 
 

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
 from graphviz_dash.analysis.trace.kernel_categories import Category
+from graphviz_dash.charts.figures.axes import TimeUnit, time_unit
 from graphviz_dash.charts.figures.comparison import SYMBOLS
 from graphviz_dash.charts.figures.theme import dress, dress_bars, label_end
 from graphviz_dash.charts.palette import CATEGORY, MODULES
@@ -34,21 +35,22 @@ def rank_steps_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
     rows = [row for row in mode.ranks if row.step and row.busy is not None]
     if not rows:
         return None
+    longest = max(max(row.step or 0.0, row.busy or 0.0) for row in rows)
+    unit = time_unit(longest)
     figure = go.Figure()
     labels = [escape(f"rank {row.rank}") for row in rows]
     communication = CATEGORY[Category.COMMUNICATION]
-    _bar(figure, "computing", rows, labels, _computing, CATEGORY[Category.GEMM], theme)
-    _bar(figure, "transferring", rows, labels, _transferring, communication, theme)
-    _bar(figure, "waiting for a rank", rows, labels, _waiting, communication, theme, "x")
-    _bar(figure, "GPU idle", rows, labels, _idle, IDLE, theme, "/")
+    _bar(figure, "computing", rows, labels, unit, _computing, CATEGORY[Category.GEMM], theme)
+    _bar(figure, "transferring", rows, labels, unit, _transferring, communication, theme)
+    _bar(figure, "waiting for a rank", rows, labels, unit, _waiting, communication, theme, "x")
+    _bar(figure, "GPU idle", rows, labels, unit, _idle, IDLE, theme, "/")
     for row, label in zip(rows, labels, strict=True):
-        end = max(row.step or 0.0, row.busy or 0.0) / 1e3
+        end = max(row.step or 0.0, row.busy or 0.0) / unit.ns
         label_end(figure, end, label, format_ns(row.step))
     figure.update_layout(barmode="stack", bargap=0.34)
-    longest = max(max(row.step or 0.0, row.busy or 0.0) for row in rows)
-    title = "µs per step under the profiler"
+    title = f"{unit.name} per step under the profiler"
     # Room at the right for the times.
-    return dress_bars(figure, theme, 112 + 42 * len(rows), title, longest / 1e3 * 1.09, labels)
+    return dress_bars(figure, theme, 112 + 42 * len(rows), title, longest / unit.ns * 1.09, labels)
 
 
 def _computing(row: RankRow) -> float:
@@ -72,6 +74,7 @@ def _bar(
     name: str,
     rows: list[RankRow],
     labels: list[str],
+    unit: TimeUnit,
     part: Callable[[RankRow], float],
     colour: Shade,
     theme: Theme,
@@ -91,7 +94,7 @@ def _bar(
     figure.add_bar(
         name=name,
         y=labels,
-        x=[value / 1e3 for value in values],
+        x=[value / unit.ns for value in values],
         orientation="h",
         marker=marker,
         hovertemplate=[
@@ -110,15 +113,17 @@ def arrivals_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
         return None
     figure = go.Figure()
     uncertainty = mode.uncertainty or 0.0
+    highest = max(uncertainty, *(each.spread.high or 0 for row in rows for each in row.arrival))
+    unit = time_unit(highest)
     figure.add_hrect(
         y0=0,
-        y1=uncertainty / 1e3,
+        y1=uncertainty / unit.ns,
         fillcolor=shade(WARNING, theme),
         opacity=0.14,
         line_width=0,
     )
     for number in range(len(mode.ranks)):
-        _add_arrivals(figure, mode, rows, number, theme)
+        _add_arrivals(figure, mode, rows, number, unit, theme)
     if uncertainty:
         # For the legend alone: a shape of the layout has no entry in it.
         figure.add_scatter(
@@ -140,18 +145,22 @@ def arrivals_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
         showgrid=False,
         range=[-0.6, len(rows) - 0.4],
     )
-    highest = max(uncertainty, *(each.spread.high or 0 for row in rows for each in row.arrival))
     # Room below, or the markers of those that are first would be cut in half.
     figure.update_yaxes(
-        title_text="µs after the first rank",
+        title_text=f"{unit.name} after the first rank",
         tickformat=",",
-        range=[-0.05 * highest / 1e3, 1.08 * max(highest, 1.0) / 1e3],
+        range=[-0.05 * highest / unit.ns, 1.08 * max(highest, 1.0) / unit.ns],
     )
     return dress(figure, theme, 300)
 
 
 def _add_arrivals(
-    figure: go.Figure, mode: ModeRanks, rows: list[CollectiveRow], number: int, theme: Theme
+    figure: go.Figure,
+    mode: ModeRanks,
+    rows: list[CollectiveRow],
+    number: int,
+    unit: TimeUnit,
+    theme: Theme,
 ) -> None:
     """When one rank arrives at each collective: medians with quartiles."""
     colour = rank_colour(number, theme)
@@ -161,7 +170,7 @@ def _add_arrivals(
     figure.add_scatter(
         name=f"rank {mode.ranks[number].rank}",
         x=[tick + shift for tick in range(len(rows))],
-        y=[row.arrival[number].median / 1e3 for row in rows],
+        y=[row.arrival[number].median / unit.ns for row in rows],
         mode="markers",
         marker={
             "size": 9,
@@ -172,8 +181,8 @@ def _add_arrivals(
         error_y={
             "type": "data",
             "symmetric": False,
-            "array": [_above(row, number) / 1e3 for row in rows],
-            "arrayminus": [_below(row, number) / 1e3 for row in rows],
+            "array": [_above(row, number) / unit.ns for row in rows],
+            "arrayminus": [_below(row, number) / unit.ns for row in rows],
             "color": colour,
             "thickness": 1.4,
             "width": 3,

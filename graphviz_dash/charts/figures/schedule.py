@@ -5,10 +5,10 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
+from graphviz_dash.charts.figures.axes import time_unit
 from graphviz_dash.charts.figures.theme import dress
-from graphviz_dash.charts.palette import CRITICAL, MODE
+from graphviz_dash.charts.palette import CRITICAL, RUN
 from graphviz_dash.charts.shades import Theme, shade
-from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_ns
 
 
@@ -17,19 +17,20 @@ def schedule_chart(graph: MeasuredGraph, theme: Theme) -> go.Figure | None:
     enough."""
     if len(graph.schedules) < 2:
         return None
+    unit = time_unit(graph.schedules[0].length)
     figure = go.Figure()
     figure.add_bar(
         x=[str(schedule.streams) for schedule in graph.schedules],
-        y=[schedule.length / 1e3 for schedule in graph.schedules],
+        y=[schedule.length / unit.ns for schedule in graph.schedules],
         text=[format_ns(schedule.length) for schedule in graph.schedules],
         textposition="outside",
         cliponaxis=False,
-        marker={"color": shade(MODE[ExecutionMode.GRAPH], theme), "line": {"width": 0}},
+        marker={"color": shade(RUN, theme), "line": {"width": 0}},
         width=0.5,
-        hovertemplate="%{y:,.1f} µs on %{x} streams<extra></extra>",
+        hovertemplate="%{text} on %{x} streams<extra></extra>",
     )
     figure.add_hline(
-        y=graph.path.length / 1e3,
+        y=graph.path.length / unit.ns,
         line={"dash": "dot", "width": 1.5, "color": shade(CRITICAL, theme)},
     )
     figure.update_layout(showlegend=False)
@@ -38,6 +39,7 @@ def schedule_chart(graph: MeasuredGraph, theme: Theme) -> go.Figure | None:
         title_text="streams (dotted: the critical path)", type="category", showgrid=False
     )
     figure.update_yaxes(
-        title_text="µs, durations as traced", range=[0, graph.schedules[0].length / 1e3 * 1.18]
+        title_text=f"{unit.name}, durations as traced",
+        range=[0, graph.schedules[0].length / unit.ns * 1.18],
     )
     return figure

@@ -9,10 +9,10 @@ from typing import Final
 import plotly.graph_objects as go
 
 from graphviz_dash.analysis.step.waterfall import Cause, Waterfall
+from graphviz_dash.charts.figures.axes import TimeUnit, time_unit
 from graphviz_dash.charts.figures.theme import dress_bars, label_end
-from graphviz_dash.charts.palette import ADDED, MODE, REMAINDER, SAVED
+from graphviz_dash.charts.palette import ADDED, BASELINE, REMAINDER, RUN, SAVED
 from graphviz_dash.charts.shades import Shade, Theme, shade
-from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.narrative.equation import step_words, whole_text
 from graphviz_dash.units import format_ns, format_percent
 
@@ -27,30 +27,29 @@ _MEANING: Final = {
 }
 
 
-def waterfall_chart(
-    waterfall: Waterfall, modes: tuple[ExecutionMode, ExecutionMode], theme: Theme
-) -> go.Figure:
-    """The figure; ``modes`` are those of the baseline and the run, for their colours."""
+def waterfall_chart(waterfall: Waterfall, theme: Theme) -> go.Figure:
+    """The figure."""
     labels = [
         escape(waterfall.baseline),
         *(cause.value for cause, _ in waterfall.causes),
         escape(waterfall.run),
     ]
-    bars = [_Bar(labels[0], 0, waterfall.before_ns, MODE[modes[0]], _whole(waterfall, True))]
+    bars = [_Bar(labels[0], 0, waterfall.before_ns, BASELINE, _whole(waterfall, True))]
     at = waterfall.before_ns
     whole = waterfall.before_ns - waterfall.after_ns
     for cause, saved in waterfall.causes:
         colour = REMAINDER if cause is Cause.REMAINDER else SAVED if saved >= 0 else ADDED
         bars.append(_Bar(cause.value, at, at - saved, colour, _hover(cause, saved, whole), cause))
         at -= saved
-    bars.append(_Bar(labels[-1], 0, waterfall.after_ns, MODE[modes[1]], _whole(waterfall, False)))
+    bars.append(_Bar(labels[-1], 0, waterfall.after_ns, RUN, _whole(waterfall, False)))
     figure = go.Figure()
-    _add(figure, bars, theme)
     longest = max(bar.span[1] for bar in bars)
+    unit = time_unit(longest)
+    _add(figure, bars, unit, theme)
     figure.update_layout(barmode="overlay", bargap=0.3, showlegend=False)
-    title = f"µs per {step_words(waterfall.basis)} ({whole_text(waterfall.basis)})"
+    title = f"{unit.name} per {step_words(waterfall.basis)} ({whole_text(waterfall.basis)})"
     # Room at the right for the times.
-    dress_bars(figure, theme, 330, title, longest / 1e3 * 1.24, labels)
+    dress_bars(figure, theme, 330, title, longest / unit.ns * 1.24, labels)
     figure.update_yaxes(categoryorder="array", categoryarray=labels)
     return figure
 
@@ -77,7 +76,7 @@ class _Bar:
         return min(self.start, self.end), max(self.start, self.end)
 
 
-def _add(figure: go.Figure, bars: list[_Bar], theme: Theme) -> None:
+def _add(figure: go.Figure, bars: list[_Bar], unit: TimeUnit, theme: Theme) -> None:
     """The bars, each with its time at its right end; all of them in one trace, of which Plotly
     draws each as slowly as a figure of its own. The remainder is nothing that was found: its bar is
     hatched and hollow."""
@@ -85,8 +84,8 @@ def _add(figure: go.Figure, bars: list[_Bar], theme: Theme) -> None:
     hollow = [bar.cause is Cause.REMAINDER for bar in bars]
     figure.add_bar(
         y=[bar.label for bar in bars],
-        x=[(high - low) / 1e3 for low, high in (bar.span for bar in bars)],
-        base=[bar.span[0] / 1e3 for bar in bars],
+        x=[(high - low) / unit.ns for low, high in (bar.span for bar in bars)],
+        base=[bar.span[0] / unit.ns for bar in bars],
         orientation="h",
         marker={
             "color": [
@@ -106,7 +105,7 @@ def _add(figure: go.Figure, bars: list[_Bar], theme: Theme) -> None:
     for bar in bars:
         low, high = bar.span
         sign = _sign(bar.end - bar.start) if bar.cause else ""
-        label_end(figure, high / 1e3, bar.label, f"{sign}{format_ns(high - low)}")
+        label_end(figure, high / unit.ns, bar.label, f"{sign}{format_ns(high - low)}")
 
 
 def _sign(change: int) -> str:

@@ -10,7 +10,7 @@ from graphviz_dash.analysis.comparison.break_even import BreakEven
 from graphviz_dash.analysis.step.time_by_category import WAITING_FOR_RANKS
 from graphviz_dash.analysis.step.waterfall import Cause, Waterfall
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.charts.palette import ADDED, CATEGORY, MODE, REMAINDER, SAVED, drawn_mode
+from graphviz_dash.charts.palette import ADDED, BASELINE, CATEGORY, REMAINDER, RUN, SAVED, run_shade
 from graphviz_dash.charts.shades import IDLE
 from graphviz_dash.charts.static.svg import (
     RULE,
@@ -26,7 +26,6 @@ from graphviz_dash.units import counted, format_count, format_ns
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.result import Comparison
-    from graphviz_dash.model.run import ExecutionMode
 
 WIDTH: Final = 960.0
 _LEFT: Final = 170.0
@@ -39,11 +38,11 @@ _HATCH: Final = (
 )
 
 
-def static_waterfall(waterfall: Waterfall, modes: tuple[ExecutionMode, ExecutionMode]) -> str:
+def static_waterfall(waterfall: Waterfall) -> str:
     """From the baseline's step down to the run's, a bar for each cause."""
     at = waterfall.before_ns
     hatch = _HATCH.format(id="rest", stroke=colour(REMAINDER))
-    rows = [(waterfall.baseline, 0, at, colour(MODE[modes[0]]), "", format_ns(at))]
+    rows = [(waterfall.baseline, 0, at, colour(BASELINE), "", format_ns(at))]
     for cause, saved in waterfall.causes:
         shade = colour(SAVED if saved >= 0 else ADDED)
         extra = ""
@@ -57,7 +56,7 @@ def static_waterfall(waterfall: Waterfall, modes: tuple[ExecutionMode, Execution
         waterfall.run,
         0,
         waterfall.after_ns,
-        colour(MODE[modes[1]]),
+        colour(RUN),
         "",
         format_ns(waterfall.after_ns),
     )
@@ -83,7 +82,7 @@ def static_time_by_category(comparison: Comparison) -> str | None:
     ]
     if not measured:
         return None
-    longest = max(max(where.step_ns, where.busy_ns) for _, where in measured)
+    longest = max(where.step_ns for _, where in measured)
     scale = (WIDTH - _LEFT - _RIGHT) / max(longest, 1)
     used = {part.category for _, where in measured for part in where.parts}
     entries = [(category.value, CATEGORY[category]) for category in Category if category in used]
@@ -92,7 +91,7 @@ def static_time_by_category(comparison: Comparison) -> str | None:
     for index, (name, where) in enumerate(measured):
         y, x = top + index * _ROW, _LEFT
         parts.append(words(_LEFT - 10, y + 19, fitted(name, _LEFT - 14, 13), "", "end"))
-        for part in where.parts:
+        for part in where.shown_parts:
             tip = f"{part.category.value}: {format_ns(part.ns)}"
             fill = colour(CATEGORY[part.category])
             parts.append(rectangle(x, y + 4, part.ns * scale, _ROW - 8, fill, tip=tip))
@@ -132,7 +131,7 @@ def static_break_even(comparison: Comparison, costs: BreakEven) -> str:
         totals = [(steps, before * steps - costs.saved(steps)[bound]) for steps in (0, count)]
         return [point(*total) for total in totals]
 
-    own, other = (colour(MODE[drawn_mode(side.run)]) for side in (run, base))
+    own, other = (colour(run_shade(side.run)) for side in (run, base))
     band = "L".join((*ends(2), *reversed(ends(0))))
     parts = [f'<path d="M{band}Z" style="fill:{own};opacity:.18"/>']
     parts += _axes(count, high, left, height, bottom)

@@ -58,8 +58,7 @@ def static_charts(comparison: Comparison) -> StaticCharts:
 def _of_run(comparison: Comparison, run: RunComparison) -> dict[str, str | None]:
     pictures: dict[str, str | None] = {}
     if not isinstance(run.waterfall, Missing) and run.baseline is not None:
-        modes = comparison[run.baseline].mode, run.mode
-        pictures["waterfall"] = static_waterfall(run.waterfall, modes)
+        pictures["waterfall"] = static_waterfall(run.waterfall)
     if not isinstance(run.break_even, Missing):
         pictures["break-even"] = static_break_even(comparison, run.break_even)
     return pictures

@@ -10,12 +10,11 @@ import numpy as np
 from graphviz_dash.analysis.trace.api_calls import CallClass
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.analysis.trace.lanes import LaneSet
-from graphviz_dash.charts.palette import CATEGORY, MODE, SAVED
+from graphviz_dash.charts.palette import BASELINE, CATEGORY, GRAPH_LAUNCH, SAVED
 from graphviz_dash.charts.shades import IDLE, Shade
 from graphviz_dash.charts.static.comparison import WIDTH, round_numbers
 from graphviz_dash.charts.static.svg import MUTED, RULE, colour, drawing, fitted, legend, words
 from graphviz_dash.charts.timeline.run import CALLS, CATEGORIES, ChosenRun, Labels
-from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_ns
 
 _LEFT: Final = 150.0
@@ -27,8 +26,8 @@ _JOIN: Final = 0.25
 """Slices of one colour closer than so many pixels are drawn as one."""
 
 _CALL: Final = {
-    CallClass.KERNEL_LAUNCH: MODE[ExecutionMode.EAGER],
-    CallClass.GRAPH_LAUNCH: MODE[ExecutionMode.GRAPH],
+    CallClass.KERNEL_LAUNCH: BASELINE,
+    CallClass.GRAPH_LAUNCH: GRAPH_LAUNCH,
     CallClass.COPY: CATEGORY[Category.MEMORY],
     CallClass.SYNCHRONISE: IDLE,
     CallClass.MEMORY: SAVED,

@@ -31,8 +31,6 @@ class RunDifference:
 
     run: str
     """Name of the other run."""
-    mode: str
-    """Execution mode of the other run."""
     lost: TimeLost | Missing
     """What is lost, or why that is not known."""
     begin: int = 0
@@ -73,13 +71,12 @@ def difference(against: RunDifference, frame: Frame, lanes: int) -> Difference:
     """The lane of one run in a view's frame, which has ``lanes`` such lanes."""
     lost = against.lost
     if isinstance(lost, Missing):
-        return Difference(against.run, against.mode, problem=lost.reason)
+        return Difference(against.run, problem=lost.reason)
     loaded = (frame.loaded[1] - frame.loaded[0]) / max(1.0, frame.ns_per_pixel)
     bins = max(1, min(round(loaded / _BIN_PX), MOST_BINS // max(1, lanes)))
     idle, busy = against.lost_before(bin_edges(frame.loaded, bins))
     return Difference(
         run=against.run,
-        mode=against.mode,
         before=(int(idle[0]), int(busy[0])),
         idle=np.diff(idle).tolist(),
         busy=np.diff(busy).tolist(),

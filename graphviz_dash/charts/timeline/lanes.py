@@ -17,7 +17,7 @@ from graphviz_dash.charts.timeline.model import Lane, RunView, StepMark
 from graphviz_dash.charts.timeline.run import ChosenRun
 from graphviz_dash.units import format_ns, format_percent, format_ratio
 
-IDLE_PX: Final = 5.0
+IDLE_PX: Final = 3.0
 IDLE_MIN_NS: Final = 1_000
 MAX_IDLE: Final = 240
 MAX_BOUNDARIES: Final = 80
@@ -53,19 +53,20 @@ def count(inside: slice) -> int:
 
 
 def run_view(
-    chosen: ChosenRun, lanes: list[Lane], hidden: int, frame: Frame, baseline: ChosenRun
+    chosen: ChosenRun, lanes: list[Lane], hidden: int, frame: Frame, baseline: ChosenRun, bins: int
 ) -> RunView:
-    """One run of the view, ``hidden`` lanes left out."""
+    """One run of the view, ``hidden`` lanes left out; ``bins`` of busy shares, 0 for slices."""
     timeline, step = chosen.timeline, chosen.step
     return RunView(
         run=timeline.run,
-        mode=timeline.mode,
+        light=timeline.light,
         problem=timeline.problem,
         step=_relative(step, chosen.origin) if step else None,
         boundaries=_boundaries(chosen, frame),
         lanes=lanes,
         hidden_lanes=hidden,
         idle=_idle(chosen, frame),
+        device_busy=_device_busy(chosen, frame, bins) if bins else {},
         summary=between(chosen, frame.window),
         length=format_ns(step.end - step.start) if step else "",
         delta=_delta(chosen, baseline),
@@ -179,14 +180,26 @@ def busy_lane(
     """A lane with the busy share of ``bins`` bins (0: none yet)."""
     if not bins:
         return _lane(chosen, lanes, lane, is_gpu)
+    return msgspec.structs.replace(
+        _lane(chosen, lanes, lane, is_gpu), busy=_busy(chosen, lanes, lane, frame, bins)
+    )
+
+
+def _device_busy(chosen: ChosenRun, frame: Frame, bins: int) -> dict[int, str]:
+    device = chosen.timeline.lanes.device
+    return {
+        int(device.owner[lane]): _busy(chosen, device, lane, frame, bins)
+        for lane in range(len(device))
+    }
+
+
+def _busy(chosen: ChosenRun, lanes: LaneSet, lane: int, frame: Frame, bins: int) -> str:
+    """The busy share of each bin as a byte, in base64."""
     edges = bin_edges(frame.loaded, bins)
     width = np.maximum(np.diff(edges), 1)
     fraction = lanes.busy_between(lane, edges + chosen.origin) / width
     level = np.clip(np.rint(fraction * 255), fraction > 0, 255 - (fraction < 1))
-    return msgspec.structs.replace(
-        _lane(chosen, lanes, lane, is_gpu),
-        busy=base64.b64encode(level.astype(np.uint8).tobytes()).decode("ascii"),
-    )
+    return base64.b64encode(level.astype(np.uint8).tobytes()).decode("ascii")
 
 
 def bin_edges(window: tuple[int, int], bins: int) -> Ints:

@@ -53,8 +53,8 @@ class RunView(msgspec.Struct, frozen=True, omit_defaults=True):
 
     run: str
     """Its name."""
-    mode: str
-    """Its execution mode, which colours it."""
+    light: bool = False
+    """Whether it is drawn in the lighter ink: it ran without graphs."""
     problem: str | None = None
     """Why there is nothing to draw."""
     step: StepMark | None = None
@@ -67,6 +67,8 @@ class RunView(msgspec.Struct, frozen=True, omit_defaults=True):
     """Lanes left out, which are less busy than those shown."""
     idle: dict[int, list[int]] = {}
     """By device its long idle periods as begin, end, begin, end, ... in ns since the origin."""
+    device_busy: dict[int, str] = {}
+    """By device, at level ``busy``, the busy share of each bin as a lane's ``busy`` has it."""
     summary: str = ""
     """The visible window, in words."""
     length: str = ""
@@ -81,8 +83,6 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
 
     run: str
     """Name of the other run."""
-    mode: str
-    """Execution mode of the other run."""
     problem: str | None = None
     """Why there is nothing to show."""
     before: tuple[int, int] = (0, 0)

@@ -15,7 +15,7 @@ from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.analysis.trace.lanes import TraceLanes, no_lanes, trace_lanes
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
-from graphviz_dash.charts.palette import drawn_mode
+from graphviz_dash.charts.palette import is_light
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Fact
 
@@ -46,8 +46,8 @@ class RunTimeline:
 
     run: str
     """Its name."""
-    mode: str
-    """The execution mode whose colour it has."""
+    light: bool
+    """Whether it is drawn in the lighter ink: it ran without graphs."""
     problem: str | None
     """Why there is no trace to show, all else being empty then; None where there is one."""
     lanes: TraceLanes
@@ -91,7 +91,7 @@ def run_timeline(
     shown = [each for each in (lanes.gpu, lanes.cpu) if len(each.start)]
     return RunTimeline(
         run=run.name,
-        mode=drawn_mode(run).value,
+        light=is_light(run),
         problem=None if shown else "the trace holds no GPU work and no launch",
         lanes=lanes,
         steps=tuple(step for step in traced_steps if step.method is not StepMethod.WHOLE),
@@ -163,7 +163,7 @@ def _without_trace(run: Run) -> RunTimeline:
     none = Labels(np.zeros(0, dtype=np.int32), [])
     return RunTimeline(
         run=run.name,
-        mode=drawn_mode(run).value,
+        light=is_light(run),
         problem=printable(why_missing(run, Fact.TRACED_PASS).reason),
         lanes=no_lanes(),
         steps=(),

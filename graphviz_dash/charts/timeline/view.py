@@ -74,6 +74,7 @@ def timeline_view(
     bins = round(pixels * (1 + 2 * MARGIN))
     empty = _build(runs, shown, frame, "busy", 0, differences)
     lanes = sum(len(run.lanes) for run in empty.runs)
+    lanes += sum(len(chosen.timeline.lanes.device) for chosen in runs)
     # A bin is a byte, four thirds of one in base64; each lane may need padding and its own quotes.
     room = (MAX_VIEW_BYTES - _size(empty) - 64) * 3 // (4 * max(1, lanes)) - 16
     view = _build(runs, shown, frame, "busy", max(1, min(bins, room)), differences)
@@ -173,7 +174,7 @@ def _build(
             else busy_lane(chosen, lane_set, lane, is_gpu, frame, bins)
             for lane_set, lane, is_gpu in _each(chosen, lanes)
         ]
-        views.append(run_view(chosen, drawn, lanes.hidden, frame, runs[0]))
+        views.append(run_view(chosen, drawn, lanes.hidden, frame, runs[0], bins))
     return TimelineView(
         level=level,
         window=frame.window,

@@ -52,15 +52,15 @@ def comparison_charts(key: str, result: Comparison, run: RunComparison | None) -
 
 
 def _longer(run: RunComparison) -> str:
-    """Why a bar is longer than the step that it divides; nothing where it is not."""
+    """Why a bar shows no idle time; nothing where it may."""
     where = run.where
     if isinstance(where, Missing) or where.excess_ns is None:
         return ""
     ranks = "" if run.run.manifest.rank is None else ", waiting for other ranks included"
     return (
         f"{run.name}: under the profiler its GPU work takes {format_ns(where.busy_ns)}{ranks}, "
-        f"longer than its step of {format_ns(where.step_ns)}, where the bar is marked: how long "
-        "the GPU is idle is not known."
+        f"longer than its step of {format_ns(where.step_ns)}, which the bar divides: how long the "
+        "GPU is idle is not known."
     )
 
 

@@ -56,11 +56,10 @@ def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
         reason = waterfall.reason if isinstance(waterfall, Missing) else "it is the baseline"
         st.caption(plain(f"Not available: {reason}."))
         return
-    modes = result[run.baseline].mode, run.mode
     left, right = st.columns([0.52, 0.48], gap="medium")
     with left:
         chart = figure(
-            key, ("waterfall", run.name), lambda theme: waterfall_chart(waterfall, modes, theme)
+            key, ("waterfall", run.name), lambda theme: waterfall_chart(waterfall, theme)
         )
         draw(chart, "waterfall")
     with right:

@@ -20,7 +20,7 @@ def time_bars(comparison: Comparison, theme: Theme) -> str:
     if not divided:
         return ""
     longest = max(
-        *(max(where.step_ns, where.busy_ns) for where in divided),
+        *(where.step_ns for where in divided),
         *(run.step.value or 0.0 for run in comparison.runs),
     )
     cells = []
@@ -89,7 +89,7 @@ def _undivided(run: RunComparison, step_ns: float, longest: float, missing: Miss
 def _bar(run: RunComparison, where: TimeByCategory, longest: float, theme: Theme) -> str:
     parts = [
         _piece(part.category.value, part.ns, where, longest, shade(CATEGORY[part.category], theme))
-        for part in where.parts
+        for part in where.shown_parts
     ]
     for name, ns, kind in (
         (WAITING_FOR_RANKS, where.waiting_ns, "waiting"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,11 +18,11 @@ from graphviz_dash.charts.figures.comparison import (
     iterations_chart,
     where_time_goes_chart,
 )
-from graphviz_dash.charts.palette import CATEGORY, MODE
+from graphviz_dash.charts.palette import BASELINE, CATEGORY, RUN, run_shade
 from graphviz_dash.charts.shades import IDLE, Theme, shade
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.run import ExecutionMode, Failure, Pass
+from graphviz_dash.model.run import Failure, Pass
 from tests.builders import make_experiment, make_run
 
 
@@ -57,26 +59,42 @@ def test_so_do_those_of_recorded_runs(recorded: Comparison, theme: Theme) -> Non
     assert figure is not None
     for place, run in enumerate(recorded.runs):
         total = sum(bar.x[place] for bar in figure.data)
-        assert total * 1e3 == pytest.approx(run["step_time"].value)
+        assert total * unit_of(figure) == pytest.approx(run["step_time"].value)
     colours = {bar.name: bar.marker.color for bar in figure.data}
     for category, colour in CATEGORY.items():
         if category.value in colours:
             assert colours[category.value] == shade(colour, theme)
 
 
-def test_the_end_of_a_step_is_marked_where_its_traced_work_took_longer(tmp_path: Path) -> None:
+def unit_of(figure: Any) -> float:
+    """How many ns the unit of a figure's axis of times is."""
+    return {"µs": 1e3, "ms": 1e6}[figure.layout.xaxis.title.text.split()[0]]
+
+
+def test_a_bar_is_as_long_as_its_step_where_its_traced_work_took_longer(tmp_path: Path) -> None:
     make_run(tmp_path / "short", "eager", wall_ns=20_000)
     make_run(tmp_path / "short", "graph", wall_ns=100_000)
-    found = compare(load_experiment(tmp_path / "short"))
-    longer = found["eager"]
+    compared = compare(load_experiment(tmp_path / "short"))
+    longer = compared["eager"]
     assert not isinstance(longer.where, Missing)
     assert longer.where.excess_ns is not None
-    figure = where_time_goes_chart(found, "light")
+    figure = where_time_goes_chart(compared, "light")
     assert figure is not None
-    mark = figure.data[-1]
-    assert (list(mark.y), mark.name) == (["eager"], "end of the step")
-    assert mark.x[0] * 1e3 == pytest.approx(longer.step.value)
-    assert figure.layout.xaxis.range[1] * 1e3 > longer.where.busy_ns
+    for at, run in enumerate(compared.runs):
+        assert sum(bar.x[at] for bar in figure.data) * 1e3 == pytest.approx(run.step.value)
+
+
+def test_an_axis_counts_in_the_unit_of_its_longest_time(tmp_path: Path) -> None:
+    make_run(tmp_path / "long", "eager", wall_ns=20_000_000)
+    make_run(tmp_path / "long", "graph", wall_ns=100_000)
+    compared = compare(load_experiment(tmp_path / "long"))
+    figure = where_time_goes_chart(compared, "light")
+    points = iterations_chart(compared, "light")
+    assert figure is not None
+    assert points is not None
+    assert figure.layout.xaxis.title.text.startswith("ms per step")
+    assert sum(bar.x[0] for bar in figure.data) == pytest.approx(20)
+    assert set(points.layout.yaxis.ticktext) >= {"100 µs", "1 ms", "10 ms"}
 
 
 def test_waiting_for_other_ranks_is_no_work_and_a_bar_ends_with_its_step() -> None:
@@ -86,7 +104,7 @@ def test_waiting_for_other_ranks_is_no_work_and_a_bar_ends_with_its_step() -> No
     waiting = next(bar for bar in figure.data if bar.name == WAITING_FOR_RANKS)
     for run, shown in zip(found.runs, waiting.x, strict=True):
         assert not isinstance(run.where, Missing)
-        assert shown * 1e3 == pytest.approx(run.where.waiting_ns)
+        assert shown * unit_of(figure) == pytest.approx(run.where.waiting_ns)
         # No longer than the step, though the profiler lets collectives wait for longer.
         assert run.where.excess_ns is None
         equation = run.waterfall
@@ -100,7 +118,11 @@ def test_every_iteration_is_a_point(recorded: Comparison) -> None:
     for trace, run in zip(figure.data, recorded.runs, strict=True):
         assert run.run.clean is not None
         assert len(trace.y) == len(run.run.clean.steps)
-        assert trace.marker.color == MODE[run.mode].light
+        assert trace.marker.color == run_shade(run.run).light
+    # Each run has its own part of the axis, with its name below.
+    spans = [(min(trace.x), max(trace.x)) for trace in figure.data]
+    assert all(before[1] < after[0] for before, after in pairwise(spans))
+    assert list(figure.layout.xaxis.ticktext) == [run.name for run in recorded.runs]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -119,9 +141,13 @@ def test_every_trace_has_a_colour_of_the_palette(result: Comparison, theme: Them
             assert bar.marker.pattern.fgcolor == shade(IDLE, theme)
         else:
             assert bar.marker.color == by_name[bar.name]
-    modes = [shade(MODE[mode], theme) for mode in (ExecutionMode.EAGER, ExecutionMode.GRAPH)]
-    assert [trace.marker.color for trace in points.data] == modes
-    assert [trace.line.color for trace in lines.data if trace.line.width] == modes
+    inks = [shade(each, theme) for each in (BASELINE, RUN)]
+    assert [trace.marker.color for trace in points.data] == inks
+    drawn = [trace for trace in lines.data if trace.line.width]
+    assert [(trace.line.color, trace.line.dash) for trace in drawn] == [
+        (inks[1], "dash"),
+        (inks[1], "solid"),
+    ]
 
 
 def test_the_lines_cross_where_the_graph_has_paid_for_itself(result: Comparison) -> None:

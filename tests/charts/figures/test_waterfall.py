@@ -19,10 +19,9 @@ from graphviz_dash.charts.dag.path import NOT_MEASURED, ON_PATH, path_marks
 from graphviz_dash.charts.dag.view import dag_view
 from graphviz_dash.charts.figures.schedule import schedule_chart
 from graphviz_dash.charts.figures.waterfall import waterfall_chart
-from graphviz_dash.charts.palette import ADDED, MODE, SAVED
+from graphviz_dash.charts.palette import ADDED, BASELINE, SAVED
 from graphviz_dash.charts.shades import Theme
 from graphviz_dash.ingest.load import load_experiment, load_run
-from graphviz_dash.model.run import ExecutionMode
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
 
@@ -35,23 +34,24 @@ def test_the_bars_lead_from_one_step_to_the_other(theme: Theme, run: str) -> Non
     assert found is not None
     overlap = ["overlap"] if found.overlaps else []
     ranks = ["waiting for ranks"] if found.before.ranks else []
-    modes = ExecutionMode.EAGER, ExecutionMode.GRAPH
-    (bars,) = waterfall_chart(found, modes, theme).data
+    figure = waterfall_chart(found, theme)
+    (bars,) = figure.data
+    unit = {"µs": 1e3, "ms": 1e6}[figure.layout.xaxis.title.text.split()[0]]
     assert list(bars.y) == [
         found.baseline, "launch gaps", "kernels", "memcpy and memset", *overlap,
         "synchronisation", *ranks, "remainder", found.run,
     ]  # fmt: skip
-    assert bars.x[0] * 1e3 == pytest.approx(found.before_ns)
-    assert bars.x[-1] * 1e3 == pytest.approx(found.after_ns)
+    assert bars.x[0] * unit == pytest.approx(found.before_ns)
+    assert bars.x[-1] * unit == pytest.approx(found.after_ns)
     at = found.before_ns
     for base, length, (_, saved) in zip(bars.base[1:-1], bars.x[1:-1], found.causes, strict=True):
         low, high = sorted((at, at - saved))
-        assert base * 1e3 == pytest.approx(low)
-        assert (base + length) * 1e3 == pytest.approx(high)
+        assert base * unit == pytest.approx(low)
+        assert (base + length) * unit == pytest.approx(high)
         at -= saved
     assert at == found.after_ns
     of_kernels = SAVED if found.saved.kernels >= 0 else ADDED
-    shades = [getattr(one, theme) for one in (MODE[modes[0]], SAVED, of_kernels)]
+    shades = [getattr(one, theme) for one in (BASELINE, SAVED, of_kernels)]
     assert list(bars.marker.color[:3]) == shades
     assert [
         label for label, hatch in zip(bars.y, bars.marker.pattern.shape, strict=True) if hatch

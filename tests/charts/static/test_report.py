@@ -63,7 +63,7 @@ class TestWaterfall:
         assert best is not None
         found = best.waterfall
         assert found is not None
-        root = drawn(static_waterfall(found, (sample.runs[0].mode, best.mode)))
+        root = drawn(static_waterfall(found))
         (left, whole), *causes, (start, after) = bars(root)
         scale = whole / found.before_ns
         assert (left, after) == (

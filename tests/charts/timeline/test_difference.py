@@ -29,7 +29,7 @@ def _frame(begin: int, stop: int, pixels: int = 1000) -> Frame:
 @pytest.mark.parametrize("begin", [0, 70, -30])
 @pytest.mark.parametrize("window", [(-100, 900), (100, 350), (0, 7)])
 def test_bins_add_up_to_what_is_lost_in_the_window(begin: int, window: tuple[int, int]) -> None:
-    lane = difference(RunDifference("graph", "graph", LEAD, begin), _frame(*window), 1)
+    lane = difference(RunDifference("graph", LEAD, begin), _frame(*window), 1)
     for values, before, place in ((lane.idle, lane.before[0], 0), (lane.busy, lane.before[1], 1)):
         low, high = (int(LEAD.lost_before(np.array([at - begin]))[place][0]) for at in window)
         assert before == low
@@ -41,13 +41,13 @@ def test_bins_add_up_to_what_is_lost_in_the_window(begin: int, window: tuple[int
 
 def test_lanes_share_a_bounded_number_of_bins() -> None:
     for lanes in (1, 3, 7):
-        lane = difference(RunDifference("graph", "graph", LEAD), _frame(0, 500, 4096), lanes)
+        lane = difference(RunDifference("graph", LEAD), _frame(0, 500, 4096), lanes)
         assert len(lane.idle) == len(lane.busy) <= MOST_BINS // lanes
 
 
 def test_what_cannot_be_compared_says_why() -> None:
     lane = difference(
-        RunDifference("graph", "graph", Missing(Fact.TYPICAL_STEP, "it marks no step")),
+        RunDifference("graph", Missing(Fact.TYPICAL_STEP, "it marks no step")),
         _frame(0, 10),
         1,
     )

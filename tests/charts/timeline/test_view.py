@@ -178,6 +178,20 @@ def test_long_idle_time_of_the_device_is_told_and_short_is_not() -> None:
     assert "busy 29.5 µs (29.5%)" in view.runs[0].summary
 
 
+def test_gaps_too_short_to_be_told_one_by_one_are_told_as_shares() -> None:
+    """Two streams in turn: each is idle most of the time, the device for two fifths of it."""
+    chosen = _chosen(_dense(20_000, streams=2))
+    view = timeline_view([chosen], None, 800)
+    assert view.level == "busy"
+    shares = np.frombuffer(base64.b64decode(view.runs[0].device_busy[0]), dtype=np.uint8) / 255
+    edges = bin_edges(view.loaded, view.bins)
+    inside = (edges[:-1] >= 0) & (edges[1:] <= 20_000_000)
+    assert shares[inside].mean() == pytest.approx(0.6, abs=0.01)
+    near = timeline_view([chosen], (0, 20_000), 800)
+    assert near.level == "slices"
+    assert near.runs[0].device_busy == {}
+
+
 def test_a_run_without_a_trace_says_why() -> None:
     view = timeline_view([_chosen(None), _chosen(_dense(4), "graph")], None, 500)
     assert view.runs[0].problem == "the bundle has no traced pass"

@@ -15,7 +15,7 @@ from typing import Any, Final
 import streamlit as st
 
 from graphviz_dash.analysis.fold.fold import FoldBy
-from graphviz_dash.charts.palette import CRITICAL, MODE
+from graphviz_dash.charts.palette import CRITICAL
 from graphviz_dash.charts.shades import IDLE, Shade
 from graphviz_dash.ui.components.dag.api import routes
 from graphviz_dash.ui.components.scripts import one_script
@@ -184,7 +184,6 @@ def _component() -> Any:
 def _palette() -> dict[str, Any]:
     return {
         "categories": [],
-        "modes": {mode.value: _pair(shade) for mode, shade in MODE.items()},
         "idle": _pair(IDLE),
         "critical": _pair(CRITICAL),
     }

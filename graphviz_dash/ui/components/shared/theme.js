@@ -8,7 +8,9 @@ import { contextOf } from "./elements.js";
  * The colours that Python hands over.
  * @typedef {object} Palette
  * @property {{label: string, shade: Shade, call?: string}[]} categories
- * @property {Record<string, Shade>} modes
+ * @property {Shade} [run] ink of runs
+ * @property {Shade} [light] ink of runs without graphs
+ * @property {Shade} [saved] of time that is gained
  * @property {Shade} idle
  * @property {Shade} [critical]
  */
@@ -17,7 +19,7 @@ import { contextOf } from "./elements.js";
  * What is there before Python has said anything.
  * @type {Palette}
  */
-export const NO_PALETTE = { categories: [], modes: {}, idle: ["#888888", "#888888"] };
+export const NO_PALETTE = { categories: [], idle: ["#888888", "#888888"] };
 
 /** @typedef {ReturnType<typeof readTheme>} Theme */
 
@@ -34,7 +36,6 @@ export function readTheme(host, palette) {
   const dark = luminance(background) < 0.2;
   const side = dark ? 1 : 0;
   const text = read("--st-text-color", dark ? "#e6e9ef" : "#1b1f27");
-  const modes = Object.entries(palette.modes).map(([mode, shade]) => [mode, shade[side]]);
   return {
     dark,
     background,
@@ -48,7 +49,9 @@ export function readTheme(host, palette) {
     font: read("--st-font", "system-ui, sans-serif"),
     mono: read("--st-code-font", "ui-monospace, monospace"),
     categories: palette.categories.map((entry) => entry.shade[side]),
-    modes: /** @type {Record<string, string>} */ (Object.fromEntries(modes)),
+    run: (palette.run ?? palette.idle)[side],
+    light: (palette.light ?? palette.idle)[side],
+    saved: (palette.saved ?? palette.idle)[side],
     idle: palette.idle[side],
     critical: (palette.critical ?? palette.idle)[side],
   };

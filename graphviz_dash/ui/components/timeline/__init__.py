@@ -16,7 +16,7 @@ import streamlit as st
 
 from graphviz_dash.analysis.trace.api_calls import CallClass
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.charts.palette import CATEGORY, MODE
+from graphviz_dash.charts.palette import BASELINE, CATEGORY, GRAPH_LAUNCH, RUN, SAVED
 from graphviz_dash.charts.shades import IDLE, Shade
 from graphviz_dash.charts.timeline.run import CALLS, CATEGORIES
 from graphviz_dash.charts.timeline.slice_card import SliceCard
@@ -45,6 +45,7 @@ _HTML: Final = """
 </div>
 """
 _CALL_SHADES: Final = {
+    CallClass.GRAPH_LAUNCH: GRAPH_LAUNCH,
     CallClass.COPY: CATEGORY[Category.MEMORY],
     CallClass.MEMORY: CATEGORY[Category.COMMUNICATION],
 }
@@ -205,7 +206,9 @@ def _palette() -> dict[str, Any]:
     ]
     return {
         "categories": gpu + calls,
-        "modes": {mode.value: _pair(shade) for mode, shade in MODE.items()},
+        "run": _pair(RUN),
+        "light": _pair(BASELINE),
+        "saved": _pair(SAVED),
         "idle": _pair(IDLE),
     }
 

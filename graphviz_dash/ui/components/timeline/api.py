@@ -239,7 +239,7 @@ def _differences(key: str, runs: Sequence[ChosenRun]) -> list[RunDifference]:
         if other.timeline.problem is None:
             lost = _time_lost(key, first, other)
             begin = first.step.start - first.origin if first.step else 0
-            differences.append(RunDifference(other.timeline.run, other.timeline.mode, lost, begin))
+            differences.append(RunDifference(other.timeline.run, lost, begin))
     return differences
 
 

@@ -17,11 +17,9 @@ const ABOVE = 0.72;
 /**
  * Colours of what is lost while idle, of what is lost at work, and of what is gained.
  * @param {Timeline} t
- * @param {DecodedDifference} difference
  */
-export function lossColours({ theme }, { mode }) {
-  const gained = theme.modes[mode] || theme.primary;
-  return [theme.idle, mix(theme.background, theme.text, 0.86), gained];
+export function lossColours({ theme }) {
+  return [theme.idle, mix(theme.background, theme.text, 0.86), theme.saved];
 }
 
 /**
@@ -88,7 +86,7 @@ export function notCompared({ run, problem }) {
 function drawBars(t, difference, { zero, up, down }) {
   const { ctx } = t;
   const { first, last, together, perBin, xOf } = binRange(t, difference.bins);
-  const [idleColour, busyColour, gainColour] = lossColours(t, difference);
+  const [idleColour, busyColour, gainColour] = lossColours(t);
   ctx.globalAlpha = 0.6;
   for (let bin = first; bin < last; bin += together) {
     const next = Math.min(last, bin + together);
@@ -146,7 +144,7 @@ export function drawDifferenceTitle(t, row) {
   const lost = idle + busy;
   const middle = y + Math.min(h / 2, 10);
   ctx.textAlign = "left";
-  ctx.fillStyle = theme.modes[difference.mode] || theme.primary;
+  ctx.fillStyle = theme.muted;
   ctx.fillRect(10, middle - 4, 8, 8);
   ctx.font = `11px ${theme.font}`;
   ctx.fillStyle = theme.text;

@@ -4,14 +4,12 @@ import { alpha, textWidth } from "../shared/theme.js";
 import { GUTTER } from "./layout.js";
 import { drawMarks } from "./marks.js";
 import { drawRun } from "./runs.js";
-import { ticksOf } from "./span.js";
+import { axisUnit, ticksOf } from "./span.js";
 
 /** @import { Layout } from "./layout.js" */
 /** @import { Timeline } from "./timeline.js" */
 
 const TICK_PX = 92;
-/** Windows from which on the axis counts ms, in ns. */
-const IN_MS = 1e8;
 
 /**
  * Draws one frame: everything is a function of the timeline's view, window and marks.
@@ -77,8 +75,7 @@ function drawGrid(t, layout) {
 function drawAxis(t, layout) {
   const { ctx, theme } = t;
   const { step, ticks: instants } = ticks(t);
-  const inMs = t.window[1] - t.window[0] >= IN_MS;
-  const scale = inMs ? 1e6 : 1e3;
+  const { name, ns: scale } = axisUnit(t.window);
   const digits = Math.max(0, -Math.floor(Math.log10(step / scale) + 1e-9));
   ctx.font = `11px ${theme.mono}`;
   ctx.textAlign = "left";
@@ -97,7 +94,7 @@ function drawAxis(t, layout) {
   ctx.fillRect(0, 0, GUTTER, layout.axis);
   ctx.fillStyle = theme.muted;
   ctx.font = `11px ${theme.font}`;
-  ctx.fillText((inMs ? "ms" : "µs") + " since step start", 10, middle);
+  ctx.fillText(`${name} since step start`, 10, middle);
   ctx.fillStyle = theme.rule;
   ctx.fillRect(0, layout.axis - 1, t.width, 1);
   if (t.cursor !== null) {

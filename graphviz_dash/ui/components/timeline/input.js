@@ -38,6 +38,7 @@ const KEYS = {
   home: (t) => t.fit(),
   enter: (t) => t.zoomToCard(),
   m: (t) => t.ruler.markHere(),
+  "?": (t) => t.showKeys(),
   z: (t) => t.ruler.zoomTo(),
   delete: (t) => t.ruler.remove(),
   backspace: (t) => t.ruler.remove(),

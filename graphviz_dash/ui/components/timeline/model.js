@@ -25,13 +25,14 @@
  * A run of a view; what the server leaves out is there.
  * @typedef {object} Run
  * @property {string} run
- * @property {string} mode
+ * @property {boolean} light whether it is drawn in the lighter ink
  * @property {string} problem empty where there is none
  * @property {RunView["step"] & {} | null} step
  * @property {NonNullable<RunView["boundaries"]>} boundaries
  * @property {Lane[]} lanes
  * @property {number} hiddenLanes
  * @property {Record<number, number[]>} idle
+ * @property {Record<number, Uint8Array>} deviceBusy by device, at level "busy"
  * @property {string} summary
  * @property {string} length
  * @property {string} delta
@@ -41,7 +42,6 @@
  * What the first run loses against another, up to each edge between bins.
  * @typedef {object} DecodedDifference
  * @property {string} run
- * @property {string} mode
  * @property {string} problem empty where there is none
  * @property {Float64Array} idleAt ns
  * @property {Float64Array} busyAt ns
@@ -79,13 +79,14 @@ export function decodeView(sent) {
 function decodeRun(sent, begin) {
   return {
     run: sent.run,
-    mode: sent.mode,
+    light: sent.light ?? false,
     problem: sent.problem ?? "",
     step: sent.step ?? null,
     boundaries: sent.boundaries ?? [],
     lanes: (sent.lanes ?? []).map((lane) => decodeLane(lane, begin)),
     hiddenLanes: sent.hidden_lanes ?? 0,
     idle: sent.idle ?? {},
+    deviceBusy: sharesByDevice(sent.device_busy ?? {}),
     summary: sent.summary ?? "",
     length: sent.length ?? "",
     delta: sent.delta ?? "",
@@ -120,8 +121,25 @@ function decodeLane(sent, begin) {
     row: undelta(sent.row ?? []),
     launch: sent.launch ? undelta(sent.launch) : null,
     node: sent.node ? undelta(sent.node) : null,
-    busy: sent.busy ? Uint8Array.from(atob(sent.busy), (char) => char.charCodeAt(0)) : null,
+    busy: sent.busy ? sharesOf(sent.busy) : null,
   };
+}
+
+/**
+ * The share of each bin, 0 to 255.
+ * @param {string} bytes in base64
+ */
+function sharesOf(bytes) {
+  return Uint8Array.from(atob(bytes), (char) => char.charCodeAt(0));
+}
+
+/**
+ * @param {Record<number, string>} sent
+ * @returns {Record<number, Uint8Array>}
+ */
+function sharesByDevice(sent) {
+  const entries = Object.entries(sent).map(([device, bytes]) => [device, sharesOf(bytes)]);
+  return Object.fromEntries(entries);
 }
 
 /**
@@ -133,7 +151,6 @@ function decodeDifference(sent) {
   const idleAt = summed(sent.idle ?? [], idle);
   return {
     run: sent.run,
-    mode: sent.mode,
     problem: sent.problem ?? "",
     idleAt,
     busyAt: summed(sent.busy ?? [], busy),

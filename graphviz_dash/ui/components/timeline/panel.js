@@ -4,7 +4,7 @@ import { button, element, placeTooltip } from "../shared/elements.js";
 import { formatTime } from "../shared/numbers.js";
 import { differenceLines, lossColours, LOSSES } from "./difference.js";
 import { isGpuToken } from "./model.js";
-import { modeColour, sliceColour } from "./runs.js";
+import { busyColour, sliceColour } from "./runs.js";
 
 /** @import { Hover } from "./hover.js" */
 /** @import { Run, View } from "./model.js" */
@@ -21,6 +21,7 @@ const KEYS = [
   [". ,", "next, previous slice"],
   ["↑ ↓", "lane above, below"],
   ["F, Esc", "fit the step, clear"],
+  ["?", "show these keys"],
 ];
 
 /**
@@ -29,11 +30,7 @@ const KEYS = [
  * @param {View} view
  */
 export function renderLegend(t, view) {
-  const entries = [
-    ...categoryEntries(t, view),
-    ...busyEntries(t, view),
-    ...lossEntries(t, view),
-  ];
+  const entries = legendEntries(t, view);
   const key = JSON.stringify(entries);
   if (key === t.legendKey) return;
   t.legendKey = key;
@@ -49,6 +46,16 @@ export function renderLegend(t, view) {
 }
 
 /**
+ * What the legend says of each colour.
+ * @param {Timeline} t
+ * @param {View} view
+ * @returns {[text: string, colour: string][]}
+ */
+export function legendEntries(t, view) {
+  return [...categoryEntries(t, view), ...busyEntries(t, view), ...lossEntries(t, view)];
+}
+
+/**
  * @param {Timeline} t
  * @param {View} view
  * @returns {[text: string, colour: string][]}
@@ -58,8 +65,7 @@ function categoryEntries(t, view) {
   const used = new Set(names.map((name) => view.names[name][1]));
   return t.palette.categories.flatMap((entry, category) => {
     if (!used.has(category)) return [];
-    const kind = entry.call ? "cpu" : "gpu";
-    return [[entry.label, sliceColour(t, kind, category, t.theme.primary)]];
+    return [[entry.label, sliceColour(t, category)]];
   });
 }
 
@@ -70,8 +76,7 @@ function categoryEntries(t, view) {
  */
 function busyEntries(t, view) {
   if (!view.runs.some(({ lanes }) => lanes.some(({ busy }) => busy))) return [];
-  const drawn = view.runs.filter(({ lanes }) => lanes.length);
-  return drawn.map(({ run, mode }) => [`${run}: GPU utilisation`, modeColour(t, mode)]);
+  return [["GPU utilisation", busyColour(t)]];
 }
 
 /**
@@ -82,18 +87,30 @@ function busyEntries(t, view) {
 function lossEntries(t, view) {
   const difference = view.differences.find(({ problem }) => !problem);
   if (!difference) return [];
-  return lossColours(t, difference).map((fill, i) => [LOSSES[i], fill]);
+  return lossColours(t).map((fill, i) => [LOSSES[i], fill]);
 }
 
 /**
- * The card of the selected slice, or the keys when nothing is selected.
+ * The card of the selected slice; no panel when nothing is selected.
  * @param {Timeline} t
  */
 export function renderPanel(t) {
   const { card, panel, cardProblem } = t;
   if (cardProblem) panel.replaceChildren(element("p", "hint", cardProblem));
   else if (card) panel.replaceChildren(cardHead(t, card), pairs("fields", card.fields));
-  else panel.replaceChildren(pairs("keys", KEYS));
+  panel.hidden = !cardProblem && !card;
+}
+
+/**
+ * The sheet of keys over the drawing, hidden until it is asked for.
+ * @param {HTMLElement} stage
+ */
+export function keySheet(stage) {
+  stage.querySelector(".keys")?.remove();
+  const sheet = pairs("keys", KEYS);
+  sheet.hidden = true;
+  stage.append(sheet);
+  return sheet;
 }
 
 /**
@@ -116,11 +133,8 @@ function pairs(className, rows) {
  * @param {SliceCard} card
  */
 function cardHead(t, card) {
-  const run = t.view?.runs.find((each) => each.run === card.run);
   const swatch = element("i");
-  const kind = isGpuToken(card.token) ? "gpu" : "cpu";
-  const shade = modeColour(t, run ? run.mode : "");
-  swatch.style.background = sliceColour(t, kind, card.category, shade);
+  swatch.style.background = sliceColour(t, card.category);
   const name = element("p", "name", card.name);
   name.tabIndex = 0;
   const measured = `${card.run} · measured in the ${card.measured} pass, under the profiler`;

@@ -11,28 +11,34 @@ import { GUTTER } from "./layout.js";
 /** @import { Timeline } from "./timeline.js" */
 
 const LABEL_FROM_PX = 26;
-const HATCH_FROM_PX = 4;
+const HATCH_FROM_PX = 2.5;
+/** Opacity of the ink in which the busy share of the GPU is drawn. */
+const BUSY = 0.62;
 
 /**
- * The colour of a run's mode.
+ * The ink in which the busy share of the GPU is drawn, one for all runs.
  * @param {Timeline} t
- * @param {string} mode
  */
-export function modeColour(t, mode) {
-  return t.theme.modes[mode] || t.theme.primary;
+export function busyColour({ theme }) {
+  return alpha(theme.text, BUSY);
 }
 
 /**
- * The colour of a slice.
+ * The ink of a run.
  * @param {Timeline} t
- * @param {Lane["kind"]} kind
- * @param {number} category
- * @param {string} shade of its run
+ * @param {Run} run
  */
-export function sliceColour(t, kind, category, shade) {
-  if (kind === "gpu") return t.theme.categories[category];
+export function inkOf({ theme }, { light }) {
+  return light ? theme.light : theme.run;
+}
+
+/**
+ * The colour of a slice, and of what the legend says of it.
+ * @param {Timeline} t
+ * @param {number} category
+ */
+export function sliceColour(t, category) {
   const { call } = t.palette.categories[category];
-  if (call === "graph launch") return shade;
   if (call === "synchronise") return mix(t.theme.background, t.theme.text, 0.2);
   if (call === "kernel launch") return mix(t.theme.background, t.theme.text, 0.5);
   return t.theme.categories[category];
@@ -45,7 +51,7 @@ export function sliceColour(t, kind, category, shade) {
 export function drawRun(t, block) {
   const { ctx, theme } = t;
   const { run } = block;
-  const shade = modeColour(t, run.mode);
+  const shade = inkOf(t, run);
   for (const row of block.lanes) {
     ctx.fillStyle = row.lane.kind === "cpu" ? theme.cpuLane : theme.lane;
     ctx.fillRect(GUTTER, row.y, t.plot, row.h);
@@ -56,8 +62,8 @@ export function drawRun(t, block) {
   ctx.clip();
   drawIdle(t, block);
   for (const row of block.lanes) {
-    if (row.lane.busy) drawBusy(t, row, row.lane.busy, shade);
-    else drawSlices(t, row, shade);
+    if (row.lane.busy) drawBusy(t, row, row.lane.busy);
+    else drawSlices(t, row);
   }
   drawOutsideStep(t, block);
   drawSteps(t, block, shade);
@@ -84,8 +90,11 @@ function drawTitle(t, block, shade) {
   const { run } = block;
   const y = block.top + 13;
   ctx.textAlign = "left";
-  ctx.fillStyle = shade;
-  ctx.fillRect(10, y - 5, 10, 10);
+  // Hollow for a run without graphs.
+  ctx.fillStyle = ctx.strokeStyle = shade;
+  ctx.lineWidth = 2;
+  if (run.light) ctx.strokeRect(11, y - 4, 8, 8);
+  else ctx.fillRect(10, y - 5, 10, 10);
   ctx.fillStyle = theme.text;
   ctx.font = `600 13px ${theme.font}`;
   ctx.fillText(fitText(ctx, run.run, GUTTER - 32), 26, y);
@@ -132,15 +141,24 @@ function idleInView(t, run, lane) {
 }
 
 /**
- * Long times in which a device runs nothing: hatched over all its lanes.
+ * Long times in which a device runs nothing: hatched over all its lanes; where slices are too many
+ * to be drawn, the share of time in which it runs nothing.
  * @param {Timeline} t
  * @param {Block} block
  */
 function drawIdle(t, block) {
   const { ctx } = t;
   ctx.fillStyle = t.hatch ?? "transparent";
-  for (const { lane, y, h } of block.lanes) {
+  for (const row of block.lanes) {
+    const { lane, y, h } = row;
     if (lane.kind !== "gpu") continue;
+    const busy = block.run.deviceBusy[lane.owner];
+    if (busy) {
+      ctx.beginPath();
+      traceShare(t, row, busy, y);
+      ctx.fill();
+      continue;
+    }
     for (const { left, right } of idleInView(t, block.run, lane)) {
       if (right - left >= HATCH_FROM_PX) ctx.fillRect(left + 1, y, right - left - 2, h);
     }
@@ -177,14 +195,27 @@ function drawIdleLabels(t, block) {
  * @param {Timeline} t
  * @param {LaneRow} row
  * @param {Uint8Array} busy
- * @param {string} shade
  */
-function drawBusy(t, row, busy, shade) {
+function drawBusy(t, row, busy) {
+  const { ctx } = t;
+  ctx.beginPath();
+  traceShare(t, row, busy, row.y + row.h);
+  ctx.fillStyle = row.lane.kind === "cpu" ? alpha(t.theme.text, 0.38) : busyColour(t);
+  ctx.fill();
+}
+
+/**
+ * A path around what lies between the busy share of each bin and the upper or lower edge of a lane.
+ * @param {Timeline} t
+ * @param {LaneRow} row
+ * @param {Uint8Array} busy
+ * @param {number} edge
+ */
+function traceShare(t, row, busy, edge) {
   const { ctx } = t;
   const { first, last, together, xOf } = binRange(t, busy.length);
   const bottom = row.y + row.h;
-  ctx.beginPath();
-  ctx.moveTo(xOf(first), bottom);
+  ctx.moveTo(xOf(first), edge);
   for (let bin = first; bin < last; bin += together) {
     const next = Math.min(last, bin + together);
     let sum = 0;
@@ -193,18 +224,15 @@ function drawBusy(t, row, busy, shade) {
     ctx.lineTo(xOf(bin), y);
     ctx.lineTo(xOf(next), y);
   }
-  ctx.lineTo(xOf(last), bottom);
+  ctx.lineTo(xOf(last), edge);
   ctx.closePath();
-  ctx.fillStyle = row.lane.kind === "cpu" ? alpha(t.theme.text, 0.38) : shade;
-  ctx.fill();
 }
 
 /**
  * @param {Timeline} t
  * @param {LaneRow} row
- * @param {string} shade
  */
-function drawSlices(t, row, shade) {
+function drawSlices(t, row) {
   const { ctx, view, hover } = t;
   if (!view) return;
   const { lane, y, h } = row;
@@ -217,7 +245,7 @@ function drawSlices(t, row, shade) {
     const left = t.x(lane.start[i]);
     const wide = t.x(lane.end[i]) - left;
     const [text, category] = view.names[lane.name[i]];
-    const fill = sliceColour(t, lane.kind, category, shade);
+    const fill = sliceColour(t, category);
     // A hairline between neighbours, as soon as there is room for it.
     const drawn = wide > 3 ? wide - 0.75 : Math.max(wide, 0.75);
     ctx.fillStyle = fill;

@@ -86,6 +86,21 @@ export function niceStep(least) {
   return 10 * power;
 }
 
+/** Units of an axis by the least length of a window that counts in them, in ns. */
+const UNITS = [
+  { from: 5e9, name: "s", ns: 1e9 },
+  { from: 5e6, name: "ms", ns: 1e6 },
+  { from: 0, name: "µs", ns: 1e3 },
+];
+
+/**
+ * The unit that the axis of a window counts in.
+ * @param {Span} span
+ */
+export function axisUnit([begin, end]) {
+  return UNITS.find(({ from }) => end - begin >= from) ?? UNITS[UNITS.length - 1];
+}
+
 /**
  * The ticks of an axis: their distance, and where they are.
  * @param {Span} span

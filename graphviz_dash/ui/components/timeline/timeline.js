@@ -13,7 +13,7 @@ import { listen } from "./input.js";
 import { Job } from "./job.js";
 import { GUTTER, layOut } from "./layout.js";
 import { decodeView, findSlice, parseSelection, tokenOf } from "./model.js";
-import { renderLegend, renderPanel, renderTooltip } from "./panel.js";
+import { keySheet, renderLegend, renderPanel, renderTooltip } from "./panel.js";
 import { Ruler } from "./ruler.js";
 import { bounded, LEAST_SPAN, partWay, revealing, shifted, zoomedAbout } from "./span.js";
 
@@ -46,6 +46,7 @@ const MOST_KEPT = 600;
 const WIDER_PX = 8;
 const SLICE_AIR = 1.2;
 const LEAST_AIR = 300;
+const PANEL_PX = 166;
 
 export class Timeline {
   /** @type {(name: string, value: unknown) => void} tells Python */
@@ -102,8 +103,8 @@ export class Timeline {
   legendKey = "";
   /** Height that Python asks for. */
   least = 0;
-  /** Whether the component has grown beyond it. */
-  grown = false;
+  /** Height without the panel: that, or more where the lanes need it. */
+  tall = 0;
   frame = 0;
   painted = 0;
   fetches = 0;
@@ -142,7 +143,9 @@ export class Timeline {
       button("−", "Zoom out (S)", () => this.zoom(1 / 1.6)),
       button("+", "Zoom in (W)", () => this.zoom(1.6)),
       button("Fit", "Fit the step (F)", () => this.fit()),
+      button("?", "Keys (?)", () => this.showKeys()),
     );
+    this.keys = keySheet(find(root, ".stage", HTMLElement));
     this.stop = new AbortController();
     listen(this, this.stop.signal);
     this.resizes = new ResizeObserver(() => this.resize());
@@ -161,7 +164,7 @@ export class Timeline {
     this.hatch = null;
     this.legendKey = "";
     this.least = data.height;
-    if (!this.grown) this.host.style.height = `${data.height}px`;
+    this.tall = Math.max(this.tall, this.least);
     const source = JSON.stringify([data.experiment, data.runs, data.steps]);
     if (source !== this.source) this.start(source, data);
     this.ruler.follow(data.ruler);
@@ -172,6 +175,7 @@ export class Timeline {
     }
     this.resize();
     renderPanel(this);
+    this.setHeight();
     this.draw();
   }
 
@@ -190,8 +194,8 @@ export class Timeline {
     this.steps = Object.fromEntries(runs.map((run, i) => [run, steps[i]]));
     this.card = null;
     this.job.reset();
-    this.grown = false;
-    this.host.style.height = `${this.least}px`;
+    this.tall = this.least;
+    this.setHeight();
     performance.mark("timeline:mount");
     this.load();
     this.ruler.measure();
@@ -266,11 +270,15 @@ export class Timeline {
    * @param {number} missing pixels
    */
   grow(missing) {
-    const now = this.host.offsetHeight;
-    const wanted = Math.min(Math.ceil(now + missing), Math.round(1.5 * this.least));
-    if (missing <= 0 || wanted <= now) return;
-    this.grown = true;
-    this.host.style.height = `${wanted}px`;
+    const wanted = Math.min(Math.ceil(this.tall + missing), Math.round(1.5 * this.least));
+    if (missing <= 0 || wanted <= this.tall) return;
+    this.tall = wanted;
+    this.setHeight();
+  }
+
+  /** The panel comes and goes below the lanes, which stay as tall as they are. */
+  setHeight() {
+    this.host.style.height = `${this.tall + (this.panel.hidden ? 0 : PANEL_PX)}px`;
   }
 
   /**
@@ -387,6 +395,11 @@ export class Timeline {
     marks.window = this.window.map((at) => Math.round(at)).join(",");
     marks.moving = this.target ? "yes" : "no";
     keep(this.frames, performance.now() - begun);
+  }
+
+  /** Shows the keys, or takes them away. */
+  showKeys() {
+    this.keys.hidden = !this.keys.hidden;
   }
 
   /** @param {string} text for who hears the page */
@@ -636,6 +649,7 @@ export class Timeline {
       performance.mark("timeline:card");
     }
     renderPanel(this);
+    this.setHeight();
     this.paint();
     this.canvas.dataset.card = this.cardName() ?? "";
   }

@@ -37,7 +37,7 @@
  * One run of the view.
  * @typedef {object} RunView
  * @property {string} run - Its name.
- * @property {string} mode - Its execution mode, which colours it.
+ * @property {boolean} [light] - Whether it is drawn in the lighter ink: it ran without graphs.
  * @property {string | null} [problem] - Why there is nothing to draw.
  * @property {StepMark | null} [step] - The chosen step; None where the trace marks none.
  * @property {StepMark[]} [boundaries] - The steps that touch the loaded window.
@@ -45,6 +45,8 @@
  * @property {number} [hidden_lanes] - Lanes left out, which are less busy than those shown.
  * @property {Record<number, number[]>} [idle] - By device its long idle periods as begin, end,
  *   begin, end, ... in ns since the origin.
+ * @property {Record<number, string>} [device_busy] - By device, at level ``busy``, the busy share
+ *   of each bin as a lane's ``busy`` has it.
  * @property {string} [summary] - The visible window, in words.
  * @property {string} [length] - Of the chosen step.
  * @property {string} [delta] - The step's length against the first run's, in words.
@@ -55,7 +57,6 @@
  *   idle and of busy time that the first run has more of, negative where it gains.
  * @typedef {object} Difference
  * @property {string} run - Name of the other run.
- * @property {string} mode - Execution mode of the other run.
  * @property {string | null} [problem] - Why there is nothing to show.
  * @property {[number, number]} [before] - Idle and busy loss before the loaded window.
  * @property {number[]} [idle] - Idle loss in each of as many even bins of the loaded window.

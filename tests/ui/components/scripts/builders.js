@@ -85,13 +85,14 @@ export function lane(slices, given) {
 export function run(lanes, given) {
   return {
     run: "eager",
-    mode: "eager",
+    light: false,
     problem: "",
     step: null,
     boundaries: [],
     lanes,
     hiddenLanes: 0,
     idle: {},
+    deviceBusy: {},
     summary: "",
     length: "",
     delta: "",

@@ -77,7 +77,6 @@ test("a ruler is two numbers", () => {
 test("losses are told at an instant, between the edges of its bin", () => {
   const difference = {
     run: "graph",
-    mode: "graph",
     problem: "",
     idleAt: Float64Array.of(0, 2000, 2000),
     busyAt: Float64Array.of(0, 0, -4000),

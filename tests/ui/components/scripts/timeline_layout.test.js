@@ -31,7 +31,6 @@ function view(runs, differences = []) {
 /** @type {DecodedDifference} */
 const LOST = {
   run: "graph",
-  mode: "graph",
   problem: "",
   idleAt: Float64Array.of(0, 0),
   busyAt: Float64Array.of(0, 0),

@@ -41,7 +41,6 @@ test("columns of differences become absolute times and rows", () => {
   const view = decodeView(sent({
     runs: [{
       run: "eager",
-      mode: "eager",
       lanes: [{
         kind: "gpu",
         owner: 0,
@@ -71,7 +70,7 @@ test("a busy lane has bytes and no slices", () => {
   const base = { owner: 0, track: 1, sub: 0, label: "" };
   const view = decodeView(sent({
     level: "busy",
-    runs: [{ run: "eager", mode: "eager", lanes: [{ kind: "cpu", ...base, busy }] }],
+    runs: [{ run: "eager", lanes: [{ kind: "cpu", ...base, busy }] }],
   }));
   const [decoded] = view.runs[0].lanes;
   assert.deepEqual([...(decoded.busy ?? [])], [0, 128, 255]);
@@ -79,13 +78,13 @@ test("a busy lane has bytes and no slices", () => {
 });
 
 test("what the server leaves out of a run is empty", () => {
-  const [decoded] = decodeView(sent({ runs: [{ run: "a", mode: "graph" }] })).runs;
-  assert.deepEqual(decoded, run([], { run: "a", mode: "graph" }));
+  const [decoded] = decodeView(sent({ runs: [{ run: "a", light: true }] })).runs;
+  assert.deepEqual(decoded, run([], { run: "a", light: true }));
 });
 
 test("losses add up from what was lost before the window", () => {
   const [difference] = decodeView(sent({
-    differences: [{ run: "graph", mode: "graph", before: [5, -1], idle: [1, 2], busy: [0, 3] }],
+    differences: [{ run: "graph", before: [5, -1], idle: [1, 2], busy: [0, 3] }],
   })).differences;
   assert.deepEqual([...difference.idleAt], [5, 6, 8]);
   assert.deepEqual([...difference.busyAt], [-1, -1, 2]);

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
+  axisUnit,
   bounded,
   niceStep,
   partWay,
@@ -53,4 +54,9 @@ test("ticks are 1, 2 or 5 times a power of ten apart", () => {
   ]);
   assert.deepEqual(ticksOf([-7, 12], 4), { step: 5, ticks: [-5, 0, 5, 10] });
   assert.ok(ticksOf([-7, 12], 4).ticks.every((at) => !Object.is(at, -0)));
+});
+
+test("an axis counts in the unit that gives it short numbers", () => {
+  const names = [200, 4e6, 1e7, 3e8, 2e10].map((length) => axisUnit([5e9, 5e9 + length]).name);
+  assert.deepEqual(names, ["µs", "µs", "ms", "ms", "s"]);
 });

@@ -1,0 +1,60 @@
+// The legend of the timeline, and the colours of its slices.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { legendEntries } from "../../../../graphviz_dash/ui/components/timeline/panel.js";
+import { inkOf, sliceColour } from "../../../../graphviz_dash/ui/components/timeline/runs.js";
+import { lane, run } from "./builders.js";
+
+/** @import { View } from "../../../../graphviz_dash/ui/components/timeline/model.js" */
+/** @import { Timeline } from "../../../../graphviz_dash/ui/components/timeline/timeline.js" */
+
+const T = /** @type {Timeline} */ (/** @type {unknown} */ ({
+  palette: {
+    categories: [
+      { label: "gemm", shade: ["#111111", "#eeeeee"] },
+      { label: "CPU: graph launch", shade: ["#222222", "#dddddd"], call: "graph launch" },
+      { label: "CPU: synchronise", shade: ["#333333", "#cccccc"], call: "synchronise" },
+    ],
+  },
+  theme: {
+    background: "#ffffff",
+    text: "#000000",
+    categories: ["#111111", "#222222", "#333333"],
+    run: "#444444",
+    light: "#555555",
+    idle: "#666666",
+    saved: "#777777",
+  },
+}));
+
+/**
+ * @param {Partial<View>} given
+ * @returns {View}
+ */
+function view(given) {
+  return /** @type {View} */ ({ names: [], runs: [], differences: [], ...given });
+}
+
+test("a slice has the colour that the legend says", () => {
+  const shown = view({
+    names: [["a gemm", 0], ["cudaGraphLaunch", 1], ["cudaStreamSynchronize", 2]],
+    runs: [
+      run([lane([[0, 1], [1, 2]], { name: [0, 0] })], { run: "graph" }),
+      run([lane([[0, 1], [2, 3]], { name: [1, 2], kind: "cpu" })], { run: "recorded" }),
+    ],
+  });
+  assert.deepEqual(legendEntries(T, shown), [
+    ["gemm", sliceColour(T, 0)],
+    ["CPU: graph launch", "#222222"],
+    ["CPU: synchronise", sliceColour(T, 2)],
+  ]);
+});
+
+test("runs are told by ink, not by a category's colour", () => {
+  const busy = lane([], { busy: Uint8Array.from([1]) });
+  const runs = [run([busy], { run: "eager", light: true }), run([busy], { run: "compile" })];
+  assert.deepEqual(runs.map((each) => inkOf(T, each)), ["#555555", "#444444"]);
+  assert.deepEqual(legendEntries(T, view({ runs })).map(([text]) => text), ["GPU utilisation"]);
+});

@@ -1,0 +1,24 @@
+"""Bars of where the time of a step goes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.ui.panels.time_bars import time_bars
+
+
+@pytest.mark.parametrize("sample", ["tp-transformer", "mlp-train"])
+def test_bars_of_all_runs_share_one_scale(sample: str) -> None:
+    compared = compare(load_experiment(Path("sample_traces") / sample))
+    steps = [run.where.step_ns for run in compared.runs if not isinstance(run.where, Missing)]
+    bars = re.findall(r'<div class="bar".*?</div>', time_bars(compared, "light"))
+    widths = [sum(map(float, re.findall(r"width:([\d.]+)%", bar))) for bar in bars]
+    assert len(bars) == len(steps) > 1
+    for width, step in zip(widths, steps, strict=True):
+        assert width == pytest.approx(100 * step / max(steps), abs=0.02)
