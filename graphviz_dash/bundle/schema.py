@@ -15,6 +15,9 @@ READABLE: Final = (1, 2, 3)
 
 MANIFEST: Final = "manifest.json"
 
+ABOUT: Final = "about.txt"
+"""Beside the bundles of an experiment: a line that says what it is."""
+
 MAX_MANIFEST_BYTES: Final = 16 << 20
 """A manifest above this is refused unread: real ones have a few kilobytes."""
 

@@ -17,7 +17,7 @@ from typing import IO, Final
 
 from graphviz_dash.bundle.parts import FIXED_PATHS
 from graphviz_dash.bundle.read import read_bundle, read_manifest
-from graphviz_dash.bundle.schema import MANIFEST, MAX_MANIFEST_BYTES
+from graphviz_dash.bundle.schema import ABOUT, MANIFEST, MAX_MANIFEST_BYTES
 from graphviz_dash.errors import GraphvizDashError, InputError
 
 MAX_MEMBERS: Final = 2_000
@@ -25,6 +25,7 @@ MAX_UNPACKED_BYTES: Final = 4 << 30
 """Of one archive."""
 
 _CHUNK: Final = 1 << 20
+_MOST_ABOUT_BYTES: Final = 4_096
 _FIXED: Final = frozenset(FIXED_PATHS.values())
 _GRAPH: Final = re.compile(r"graphs/[^/\\]+\.json")
 _EXPECTED: Final = "a zip file of an experiment: folders of runs, each with a manifest.json"
@@ -50,7 +51,7 @@ def unpack_experiment(archive: IO[bytes], folder: Path, label: str) -> str:
         raise InputError(label, f"not a readable zip file ({error})", _EXPECTED) from error
     except RuntimeError as error:  # zipfile's word for an encrypted member
         raise InputError(label, str(error), "a zip file without a password") from error
-    for bundle in sorted(folder.iterdir()):
+    for bundle in sorted(path for path in folder.iterdir() if path.is_dir()):
         read_bundle(bundle)
     return title
 
@@ -84,7 +85,11 @@ def _unpack(archive: zipfile.ZipFile, folder: Path, label: str) -> str:
             for member in by_path.get(run / inside, []):
                 (target / inside).parent.mkdir(parents=True, exist_ok=True)
                 left -= _copy(archive, member, target / inside, min(left, size), label)
-    return experiments.pop().name
+    experiment = experiments.pop()
+    for member in by_path.get(experiment / ABOUT, [])[:1]:
+        if member.file_size <= _MOST_ABOUT_BYTES:
+            _copy(archive, member, folder / ABOUT, min(left, _MOST_ABOUT_BYTES), label)
+    return experiment.name
 
 
 def _listed_files(run: Path) -> Iterator[tuple[str, int]]:

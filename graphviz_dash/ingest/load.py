@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from graphviz_dash.bundle.read import BundleContents, is_bundle, read_bundle
+from graphviz_dash.bundle.schema import ABOUT
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.run import ExecutionMode, Experiment, Run, RunParts
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.progress import subtask
+
+_MOST_ABOUT = 300
+"""Characters that are read of the line which says what an experiment is."""
 
 _COLLECT = "Record one with: graphviz-dash collect --workload NAME --modes eager,graph -o FOLDER."
 _ORDER = {mode: rank for rank, mode in enumerate(ExecutionMode)}
@@ -83,7 +87,37 @@ def load_experiment(
         with subtask(index, len(bundles)):
             runs.append(load_run(bundle, limits, traces=traces, checked=traces))
     runs.sort(key=lambda run: (_ORDER[run.mode], run.manifest.rank or 0, run.name))
-    return Experiment(path=folder, runs=tuple(runs))
+    return Experiment(path=folder, runs=tuple(runs), about=_about(folder))
+
+
+def load_pair(
+    paths: tuple[Path, Path], limits: Limits = DEFAULT_LIMITS, *, traces: bool = True
+) -> Experiment:
+    """Two run bundles of any experiments as one, the first the baseline: each is called after
+    itself and its experiment.
+
+    Raises:
+        InputError: a run that cannot be loaded.
+    """
+    labels = [f"{path.name}@{path.parent.name}" for path in paths]
+    if labels[0] == labels[1]:
+        labels[1] += " (2)"
+    runs = []
+    for index, path in enumerate(paths):
+        with subtask(index, len(paths)):
+            run = load_run(path, limits, traces=traces, checked=traces)
+        runs.append(replace(run, label=labels[index]))
+    return Experiment(Path(" vs ".join(labels)), tuple(runs), baseline=labels[0])
+
+
+def _about(folder: Path) -> str | None:
+    """The first line of its ``about.txt``, as far as it is shown; None where there is none."""
+    try:
+        with (folder / ABOUT).open(encoding="utf-8", errors="replace") as file:
+            line = file.readline(_MOST_ABOUT).strip()
+    except OSError:
+        return None
+    return line or None
 
 
 def find_experiments(root: Path, depth: int = 3) -> list[Path]:
@@ -109,6 +143,11 @@ def _experiments(folder: Path, depth: int) -> Iterator[Path]:
     for child in children:
         if not child.is_symlink() and not is_bundle(child):
             yield from _experiments(child, depth - 1)
+
+
+def run_folders(experiment: Path) -> list[Path]:
+    """The bundles directly in the folder of an experiment, by name; nothing of them is read."""
+    return _bundles_in(experiment)
 
 
 def _bundles_in(folder: Path) -> list[Path]:

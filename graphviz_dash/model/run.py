@@ -408,6 +408,8 @@ class Run(RunParts):
     """The trace of its captures; None where there is none, or traces were not read."""
     replay_trace: Trace | None = None
     """The trace of its steps; None where there is none, or traces were not read."""
+    label: str | None = None
+    """What it is called beside a run of another experiment; None in its own."""
 
     @property
     def mode(self) -> ExecutionMode:
@@ -417,7 +419,7 @@ class Run(RunParts):
     @property
     def name(self) -> str:
         """The run's name within its experiment: the folder it was read from."""
-        return self.path.name
+        return self.label or self.path.name
 
     @property
     def problems(self) -> tuple[TraceProblem, ...]:
@@ -441,7 +443,13 @@ class Experiment:
     """The runs that are compared, in the order of ExecutionMode, then rank, and their folder."""
 
     path: Path
+    """Where they lie."""
     runs: tuple[Run, ...]
+    """The runs."""
+    about: str | None = None
+    """What it is, as whoever made it says on a line of ``about.txt``; None where he does not."""
+    baseline: str | None = None
+    """Name of the run that others are compared with unless another is named; None: the usual."""
 
     @property
     def name(self) -> str:

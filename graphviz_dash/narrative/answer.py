@@ -96,7 +96,11 @@ def answer(comparison: Comparison) -> tuple[Piece, ...]:
 def _predicted(run: RunComparison, prediction: Prediction) -> Iterator[Piece]:
     """What the trace of ``run`` says of a graph of its step, what stops it first, and where the
     time of the step goes."""
-    yield Piece(prediction_verdict(prediction), Evidence.PREDICTED)
+    before, gain, after = prediction_verdict(prediction).partition(predicted_gain(prediction))
+    yield Piece(before)
+    if gain:
+        yield Piece(gain, Evidence.PREDICTED)
+        yield Piece(after)
     stops = [blocker for blocker in prediction.blockers if blocker.certain]
     if prediction.recommendation is Recommendation.BLOCKED:
         yield Piece(" What stops it: ")

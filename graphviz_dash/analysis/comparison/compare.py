@@ -50,7 +50,7 @@ def compare(
     examined = [(run.name, run.doctor) for run in experiment.runs if run.doctor]
     replays_match = not any(replays_differ(report) for _, report in examined)
     experiment = run_selection.measured(experiment)
-    chosen = _choose(experiment, baseline)
+    chosen = _choose(experiment, baseline or experiment.baseline)
     work = traced_work(experiment, replays, traced_steps, compared=chosen is not None)
     predictions = EagerPredictions(work.steps)
     runs = []

@@ -24,13 +24,27 @@ _PACKAGES: Final = Path(__file__).parents[3]
 """Where the package lies, which need not be installed."""
 
 
+KINDS: Final = ("Collected", "Recorded", "Imported", "With failures", "Several ranks")
+"""What experiments are filtered by."""
+
+
 class Card(msgspec.Struct, frozen=True):
-    """What the overview tells of an experiment, as markup: ``where`` beside its name, ``facts``
-    below it. ``pages`` are the names of those that have something to show of it."""
+    """What the overview tells of an experiment."""
 
     where: str
+    """Markup beside its name."""
     facts: str
+    """Markup below it."""
     pages: tuple[str, ...]
+    """Names of the pages that have something to show of it."""
+    about: str
+    """What it is, in plain text; searched too."""
+    created: str
+    """When its newest run was made, ISO 8601."""
+    speedup: float | None
+    """Of the fastest run over the baseline, or as predicted; None without either."""
+    kinds: tuple[str, ...]
+    """Those of KINDS that it is of."""
 
 
 class CardMessage(msgspec.Struct, frozen=True):

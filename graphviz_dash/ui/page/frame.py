@@ -97,11 +97,14 @@ def _variables(seen: Theme) -> str:
 
 
 def _experiment_picker() -> None:
-    names = list(listing().entries)
+    listed = listing()
+    names = list(listed.entries)
     if not names:
         return
     st.space("stretch")
     asked = url_state.experiment() or names[0]
+    if asked not in names and listed.entry(asked) is not None:
+        names.append(asked)
     st.session_state["choice-experiment"] = asked if asked in names else None
     st.selectbox(
         "Experiment",
@@ -131,9 +134,9 @@ def tab_title(page: str) -> str:
 def chosen_entry() -> Entry | None:
     """The experiment that the address names, else the one seen last, else the first; None where
     there is none, or none of that name."""
-    entries = listing().entries
-    name = url_state.experiment() or next(iter(entries), None)
-    return None if name is None else entries.get(name)
+    listed = listing()
+    name = url_state.experiment() or next(iter(listed.entries), None)
+    return None if name is None else listed.entry(name)
 
 
 def chosen_experiment(*, warned: bool = False) -> Chosen:
@@ -153,7 +156,7 @@ def chosen_experiment(*, warned: bool = False) -> Chosen:
         no_experiments(listed)
         st.stop()
     name = url_state.experiment() or next(iter(listed.entries))
-    entry = listed.entries.get(name)
+    entry = listed.entry(name)
     if entry is None:
         empty(
             "This experiment is not here",

@@ -102,6 +102,7 @@ def _lead(container: DeltaGenerator, name: str, reason: str | None = None) -> No
     container.page_link(page(name), label=title, icon=icon, query_params=query, help=reason)
 
 
-def link(name: str, label: str, query: Mapping[str, str | list[str]]) -> None:
-    """A link to the page called ``name``; ``label`` is Markdown."""
-    st.page_link(page(name), label=label, query_params=dict(query), icon=_PAGES[name][1])
+def link(name: str, label: str, query: Mapping[str, str | list[str]], *, icon: bool = True) -> None:
+    """A link to the page called ``name``, with its ``icon`` or without; ``label`` is Markdown."""
+    shown = _PAGES[name][1] if icon else None
+    st.page_link(page(name), label=label, query_params=dict(query), icon=shown)

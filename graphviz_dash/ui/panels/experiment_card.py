@@ -9,13 +9,15 @@ from typing import Final
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.charts.shades import Theme
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.run import Run
+from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.narrative.answer import answer, answer_text
-from graphviz_dash.ui.hosting.cards_client import Card, CardMessage
+from graphviz_dash.narrative.experiment import about
+from graphviz_dash.ui.hosting.cards_client import KINDS, Card, CardMessage
 from graphviz_dash.ui.page.contents import empty_pages
 from graphviz_dash.ui.page.markup import element, text
 from graphviz_dash.ui.page.widgets import (
@@ -31,10 +33,10 @@ from graphviz_dash.ui.state.identity import identity_of
 from graphviz_dash.units import counted, format_count
 
 
-def card_of(result: Comparison, runs: Sequence[Run], theme: Theme | None) -> Card:
-    """The card of an experiment of ``runs``, drawn in ``theme``; None while their traces are being
-    read, which keeps the place of what they will tell."""
-    best = result.best
+def card_of(result: Comparison, experiment: Experiment, theme: Theme | None) -> Card:
+    """The card of ``experiment``, whose comparison is ``result``, drawn in ``theme``; None while
+    its traces are being read, which keeps the place of what they will tell."""
+    runs, best = experiment.runs, result.best
     manifest = result.runs[0].run.manifest
     where = f"{manifest.environment.gpu_name} · {manifest.measured[:10]}"
     facts = (
@@ -46,7 +48,34 @@ def card_of(result: Comparison, runs: Sequence[Run], theme: Theme | None) -> Car
         waiting_bars(result) if theme is None else time_bars(result, theme),
         why(result, best, reading=theme is None),
     )
-    return Card(element("span", text(where), "where"), "".join(facts), _pages(runs))
+    predicted = result.predicted
+    outlook = None if predicted is None else predicted.outlook
+    speedup = best.speedup.value if best is not None else None
+    if isinstance(outlook, Prediction):
+        speedup = outlook.speedup.value
+    told = about(experiment)
+    return Card(
+        where=element("span", text(where), "where"),
+        facts=element("p", text(told), "about") + "".join(facts),
+        pages=_pages(runs),
+        about=told,
+        created=max(run.manifest.created for run in runs),
+        speedup=speedup,
+        kinds=_kinds(runs),
+    )
+
+
+def _kinds(runs: Sequence[Run]) -> tuple[str, ...]:
+    imported = any(run.manifest.sources for run in runs)
+    recorded = any(run.mode.is_recorded for run in runs) and not imported
+    holds = (
+        not (imported or recorded),
+        recorded,
+        imported,
+        any(run.manifest.failures for run in runs),
+        any(run.manifest.rank is not None for run in runs),
+    )
+    return tuple(kind for kind, is_one in zip(KINDS, holds, strict=True) if is_one)
 
 
 _LINKED: Final = ("compare", "graph", "timeline", "ranks", "doctor", "export")
@@ -93,7 +122,7 @@ def first_card_message(path: Path) -> CardMessage:
     identity = identity_of(path)
     try:
         experiment = load_experiment(path, traces=False)
-        card = card_of(compare(experiment), experiment.runs, None)
+        card = card_of(compare(experiment), experiment, None)
     except InputError:
         card = None  # the page says what is wrong, if it still is
     return CardMessage(str(path), identity, card)

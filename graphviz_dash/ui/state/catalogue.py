@@ -12,12 +12,14 @@ from typing import Final
 from graphviz_dash.bundle.launch import find_launches
 from graphviz_dash.bundle.references import reference_launches
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.load import find_experiments
+from graphviz_dash.ingest.load import find_experiments, run_folders
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.ui.state.uploads import UPLOADS
 
 PATHS_VARIABLE: Final = "GRAPHVIZ_DASH_PATHS"
 """Folders to look in, separated as PATH is; used when none are given after ``--``."""
+
+_VERSUS: Final = " vs "
 
 _SAMPLES: Final = "sample_traces"
 
@@ -30,11 +32,13 @@ class Entry:
     path: Path
     is_upload: bool = False
     """Whether the visitor uploaded it."""
+    pair: tuple[Path, Path] | None = None
+    """The two runs that it is made of, of any experiments; None for a folder of runs."""
 
     @cached_property
     def key(self) -> str:
         """The key in the store of what is in the folder when it is first asked for."""
-        return STORE.register(self.path)
+        return STORE.register(self.path) if self.pair is None else STORE.register_pair(self.pair)
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,40 @@ class Catalogue:
     entries: dict[str, Entry]
     roots: tuple[Path, ...]
     problems: tuple[str, ...]
+
+    def entry(self, name: str) -> Entry | None:
+        """The experiment called ``name``, or the pair of runs that :func:`pair_name` calls so; None
+        where there is neither."""
+        if name in self.entries:
+            return self.entries[name]
+        parts = name.split(_VERSUS)
+        for split in range(1, len(parts)):
+            first = self._run(_VERSUS.join(parts[:split]))
+            second = self._run(_VERSUS.join(parts[split:]))
+            if first is not None and second is not None:
+                return Entry(name, first.parent, pair=(first, second))
+        return None
+
+    def runs(self) -> dict[str, Path]:
+        """All runs as ``experiment/run``; nothing of them is read."""
+        return {
+            f"{entry.name}/{folder.name}": folder
+            for entry in self.entries.values()
+            for folder in run_folders(entry.path)
+        }
+
+    def _run(self, name: str) -> Path | None:
+        """The folder of the run ``experiment/run``; only names that were listed lead anywhere."""
+        experiment, _, run = name.rpartition("/")
+        entry = self.entries.get(experiment)
+        if entry is None:
+            return None
+        return next((folder for folder in run_folders(entry.path) if folder.name == run), None)
+
+
+def pair_name(first: str, second: str) -> str:
+    """The name of a pair of runs, each ``experiment/run``, the baseline first."""
+    return f"{first}{_VERSUS}{second}"
 
 
 @cache
@@ -65,7 +103,8 @@ def catalogue(visitor: str) -> Catalogue:
     entries: dict[str, Entry] = {}
     problems = []
     uploads = UPLOADS.folder(visitor)
-    for root in (*roots(), *([] if uploads is None else [uploads])):
+    # What the visitor brought stands first.
+    for root in (*([] if uploads is None else [uploads]), *roots()):
         try:
             folders = find_experiments(root)
         except InputError as error:

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
-from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.ingest.load import load_experiment, load_pair
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.ui.state.identity import identity_of
 from graphviz_dash.ui.state.scratch import SCRATCH
@@ -105,6 +105,7 @@ class Store:
         self._secret = secrets.token_bytes(_KEY_BYTES)
         self._paths: dict[str, Path] = {}
         self._keys: dict[Path, str] = {}
+        self._pairs: dict[str, tuple[Path, Path]] = {}
         self._values: dict[tuple[Hashable, ...], object] = {}
 
     def register(self, path: Path) -> str:
@@ -122,16 +123,42 @@ class Store:
             self._close(former)
         return key
 
-    def close(self, path: Path) -> None:
-        """Drops all that is in memory of the experiment at ``path``, and its key."""
+    def register_pair(self, pair: tuple[Path, Path]) -> str:
+        """The key of two run bundles of any experiments as one of their own."""
+        first, second = (path.resolve() for path in pair)
+        # No folder is called so: it stands for both.
+        name = Path(f"{first} vs {second}")
+        versions = [identity_of(path.parent) for path in (first, second)]
+        named = repr((str(first), str(second), versions)).encode()
+        key = hashlib.blake2b(named, key=self._secret, digest_size=_KEY_BYTES).hexdigest()
         with self._lock:
-            key = self._keys.pop(path.resolve(), None)
-        if key is not None:
-            self._close(key)
+            former = self._keys.get(name)
+            self._keys[name] = key
+            self._paths[key] = name
+            self._pairs[key] = (first, second)
+        if former not in (None, key):
+            self._close(former)
+        return key
+
+    def close(self, path: Path) -> None:
+        """Drops all that is in memory of the experiment at ``path`` and of pairs of its runs, and
+        their keys."""
+        folder = path.resolve()
+        with self._lock:
+            key = self._keys.pop(folder, None)
+            pairs = [
+                pair_key
+                for pair_key, runs in self._pairs.items()
+                if folder in (run.parent for run in runs)
+            ]
+        for closed in (key, *pairs):
+            if closed is not None:
+                self._close(closed)
 
     def _close(self, key: str) -> None:
         with self._lock:
             self._paths.pop(key, None)
+            self._pairs.pop(key, None)
         self._drop((key,))
         SCRATCH.remove_subfolder(key)
 
@@ -153,13 +180,20 @@ class Store:
             runs = [replace(run, capture_trace=None, replay_trace=None) for run in whole.runs]
             return replace(whole, runs=tuple(runs))
         path = self._path(key)
-        return self._once((key, "bare"), lambda: load_experiment(path, traces=False))
+        return self._once((key, "bare"), lambda: self._load(key, path, traces=False))
 
     def _whole(self, key: str, path: Path) -> Experiment:
-        whole = load_experiment(path)
+        whole = self._load(key, path, traces=True)
         # What was read without the traces holds the graphs a second time.
         self._drop((key, "bare"))
         return whole
+
+    def _load(self, key: str, path: Path, *, traces: bool) -> Experiment:
+        with self._lock:
+            pair = self._pairs.get(key)
+        if pair is not None:
+            return load_pair(pair, traces=traces)
+        return load_experiment(path, traces=traces)
 
     def _path(self, key: str) -> Path:
         with self._lock:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ui.hosting.cards_client import FIRST_CARDS, Card
+from graphviz_dash.ui.hosting.cards_client import FIRST_CARDS, KINDS, Card
 from graphviz_dash.ui.hosting.preload import preload_all
+from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.changes import tell_arrivals, tell_changes
-from graphviz_dash.ui.page.frame import no_experiments, theme, trouble
-from graphviz_dash.ui.page.markup import element, show, text
+from graphviz_dash.ui.page.frame import empty, no_experiments, theme, trouble
+from graphviz_dash.ui.page.markup import element, plain, show, text
 from graphviz_dash.ui.page.navigation import link, title_of
 from graphviz_dash.ui.page.visitor import listing
+from graphviz_dash.ui.panels.pair import pair_panel
 from graphviz_dash.ui.panels.uploads import remove_button, upload_panel
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.identity import identity_of
@@ -33,6 +37,7 @@ def render() -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         show(_title(listed))
         st.space("stretch")
+        pair_panel(listed)
         upload_panel(listed)
     for problem in listed.problems:
         trouble("A folder could not be searched", problem)
@@ -41,7 +46,14 @@ def render() -> None:
         return
     tell_arrivals(listed)
     tell_changes(list(listed.entries.values()))
-    cells: list[Entry | None] = [*listed.entries.values(), None]
+    entries = (
+        _arranged(list(listed.entries.values()))
+        if len(listed.entries) > 1
+        else [*listed.entries.values()]
+    )
+    if not entries:
+        empty("No experiment is like that", "Search for something else, or show all.")
+    cells: list[Entry | None] = [*entries, None]
     unread: list[tuple[Entry, DeltaGenerator]] = []
     for first in range(0, len(cells), _COLUMNS):
         columns = st.columns(_COLUMNS, gap="medium")
@@ -60,6 +72,55 @@ def render() -> None:
     for entry, traces_slot in unread:
         with traces_slot:
             _read(entry)
+
+
+def _arranged(entries: list[Entry]) -> list[Entry]:
+    """Those of ``entries`` that are searched for, in the order that is chosen; the cards of all are
+    looked at only where something is."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="arrange"):
+        wanted = url_state.search("find", "Search experiments", "Search by name or what it is")
+        bare: dict[str, Any] = {"label_visibility": "collapsed", "width": 180}
+        kind = url_state.choose("kind", "Show", (_ALL, *KINDS), **bare)
+        order = url_state.choose("sort", "Sort by", tuple(_ORDERS), **bare)
+    if not wanted and kind == _ALL and order == _AS_LISTED:
+        return entries
+    cards = [(entry, _card_to_sort(entry)) for entry in entries]
+    kept = [
+        (entry, card)
+        for entry, card in cards
+        if wanted in f"{entry.name} {card.about if card else ''}".lower()
+        and (kind == _ALL or (card is not None and kind in card.kinds))
+    ]
+    key = _ORDERS[order]
+    if key is not None:
+        kept.sort(key=lambda pair: (pair[1] is None, key(pair[1]) if pair[1] else ()))
+    return [entry for entry, _ in kept]
+
+
+def _card_to_sort(entry: Entry) -> Card | None:
+    try:
+        return _known(entry) if STORE.has(entry.key, COMPARISON) else _first_card(entry)
+    except InputError:
+        return None
+
+
+def _by_age(card: Card) -> tuple[float, ...]:
+    """The newest first."""
+    return (-datetime.fromisoformat(card.created).timestamp(),)
+
+
+def _by_speedup(card: Card) -> tuple[float, ...]:
+    """The largest first, those without one last."""
+    return (1.0,) if card.speedup is None else (0.0, -card.speedup)
+
+
+_ALL: Final = "All kinds"
+_AS_LISTED: Final = "By name"
+_ORDERS: Final[dict[str, Callable[[Card], tuple[float, ...]] | None]] = {
+    _AS_LISTED: None,
+    "Largest speedup": _by_speedup,
+    "Newest": _by_age,
+}
 
 
 def _own() -> str:
@@ -110,10 +171,13 @@ def _card(entry: Entry) -> DeltaGenerator | None:
         if entry.is_upload:
             remove_button(entry)
         return None
+    query = {"experiment": entry.name}
+    with st.container(horizontal=True, vertical_alignment="center", key=f"title-{entry.key}"):
+        link("compare", plain(entry.name), query, icon=False)
+        st.html(card.where, width="content")
     facts_slot = st.empty()
     with facts_slot:
-        show(_card_markup(entry, card))
-    query = {"experiment": entry.name}
+        show(card.facts)
     with st.container(horizontal=True, gap="small", key=f"links-{entry.key}"):
         for page in card.pages:
             link(page, title_of(page), query)
@@ -129,7 +193,7 @@ def _first_card(entry: Entry) -> Card:
     from graphviz_dash.ui.panels.experiment_card import card_of
     from graphviz_dash.ui.state.results import outcome
 
-    return card_of(outcome(entry.key), STORE.bare(entry.key).runs, None)
+    return card_of(outcome(entry.key), STORE.bare(entry.key), None)
 
 
 def _known(entry: Entry) -> Card:
@@ -138,20 +202,15 @@ def _known(entry: Entry) -> Card:
     from graphviz_dash.ui.panels.experiment_card import card_of
     from graphviz_dash.ui.state.results import comparison
 
-    return card_of(comparison(entry.key), STORE.experiment(entry.key).runs, theme())
+    return card_of(comparison(entry.key), STORE.experiment(entry.key), theme())
 
 
 def _read(entry: Entry) -> None:
     """Draws an experiment anew with what its traces tell."""
     try:
-        show(_card_markup(entry, _known(entry)))
+        show(_known(entry).facts)
     except InputError as error:
         _unreadable(entry, str(error))
-
-
-def _card_markup(entry: Entry, card: Card) -> str:
-    title = element("h2", text(entry.name)) + card.where
-    return element("div", title, "card-title") + card.facts
 
 
 def _unreadable(entry: Entry, problem: str) -> None:

@@ -55,7 +55,7 @@ def test_a_process_tells_the_cards_of_the_overview(tmp_path: Path, cards: FirstC
     told = cards.of(path, identity_of(path))
     assert told is not None
     key = STORE.register(path)
-    assert told == card_of(outcome(key), STORE.bare(key).runs, None)
+    assert told == card_of(outcome(key), STORE.bare(key), None)
     assert told.pages == ("compare", "graph", "timeline", "export")
     assert not STORE.is_loaded(key)
     assert cards.of(broken, identity_of(broken)) is None

@@ -28,6 +28,7 @@ from graphviz_dash.narrative.answer import Piece, answer, run_answer
 from graphviz_dash.narrative.prediction import predicted_times, prediction_verdict, scored_text
 from graphviz_dash.ui.hosting import server
 from graphviz_dash.ui.state import catalogue
+from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import format_ratio
 from tests.analysis.memory_passes import EAGER, GRAPHED
 from tests.builders import STEP, Work, make_experiment, make_run, replay_trace
@@ -675,3 +676,58 @@ def test_the_tab_and_the_hidden_title_name_experiment_and_page(roots: Path) -> N
         "toy · Timeline · graphviz-dash",
         "Overview · graphviz-dash",
     ]
+
+
+def _titles(page: AppTest) -> list[str]:
+    """The experiments of the overview, in its order."""
+    return [
+        link.value
+        for link in page.get("page_link")
+        if link.proto.page.endswith("compare") and link.value not in ("Compare", "Compare them")
+    ]
+
+
+def _three(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    make_run(roots / "alone", "eager", work=STEP)
+    make_run(roots / "sync", "eager")
+    make_run(roots / "sync", "graph", failure=FAILURE)
+    (roots / "toy" / "about.txt").write_text("A toy of <b>two</b> runs\nand more", encoding="utf-8")
+
+
+def test_the_overview_says_what_each_is_and_its_titles_lead_there(roots: Path) -> None:
+    _three(roots)
+    page = shown("overview")
+    assert _titles(page) == ["alone", "sync", "toy"]
+    told = markup(page)
+    assert "A toy of &lt;b&gt;two&lt;/b&gt; runs" in told
+    assert "and more" not in told
+    assert told.count('class="about"') == 3
+    title = next(link for link in page.get("page_link") if link.value == "toy")
+    assert title.proto.query_string == "experiment=toy"
+
+
+def test_the_overview_is_searched_filtered_and_sorted(roots: Path) -> None:
+    _three(roots)
+    assert _titles(shown("overview", find="a toy of")) == ["toy"]
+    assert _titles(shown("overview", find="nothing")) == []
+    assert _titles(shown("overview", kind="With failures")) == ["sync"]
+    assert _titles(shown("overview", kind="Several ranks")) == []
+    for path in ("alone", "sync", "toy"):
+        STORE.experiment(STORE.register(roots / path))
+    by_gain = _titles(shown("overview", sort="Largest speedup"))
+    # 4x was measured of it, and more is predicted of the others.
+    assert by_gain[-1] == "toy"
+    assert sorted(by_gain) == ["alone", "sync", "toy"]
+
+
+def test_any_two_runs_are_compared(roots: Path) -> None:
+    make_experiment(roots / "one")
+    make_run(roots / "two", "graph", wall_ns=50_000)
+    name = catalogue.pair_name("one/graph", "two/graph")
+    told = markup(shown("compare", experiment=name))
+    assert "graph@two makes a step" in told
+    assert "than graph@one" in unescape(told)
+    assert chosen(shown("timeline", experiment=name), "runs").value
+    lost = markup(shown("compare", experiment=catalogue.pair_name("one/graph", "two/../one/eager")))
+    assert "This experiment is not here" in lost
