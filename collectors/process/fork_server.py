@@ -147,7 +147,9 @@ def serve(descriptor: int) -> list[str] | None:
             connection.close()
             os.dup2(descriptors[0], sys.stderr.fileno())
             os.close(descriptors[0])
-            return msgspec.json.decode(content, type=list[str])
+            # As in a process that was started for the pass.
+            sys.argv[1:] = msgspec.json.decode(content, type=list[str])
+            return sys.argv[1:]
         os.close(descriptors[0])
         connection.send(str(pid).encode())
         _, status = os.waitpid(pid, 0)

@@ -28,6 +28,8 @@ die_with_parent()
 what, *rest = arguments
 if what == "ids":
     print(os.getpid(), os.getppid(), id(made_once), file=sys.stderr)
+if what == "argv":
+    print(*sys.argv[1:], file=sys.stderr)
 if what == "raise":
     raise ValueError(rest[0])
 if what == "signal":
@@ -67,6 +69,10 @@ def test_each_pass_is_a_process_of_its_own_of_one_parent(server: ForkServer) -> 
     assert len(processes) == 3
     assert len(parents) == len(objects) == 1
     assert parents.isdisjoint(processes)
+
+
+def test_what_a_pass_runs_sees_the_arguments_of_its_own_process(server: ForkServer) -> None:
+    assert run(server, "argv", "request.json") == (0, "argv request.json\n")
 
 
 def test_it_ends_as_it_would_by_itself(server: ForkServer) -> None:
