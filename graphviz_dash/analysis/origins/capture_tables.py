@@ -31,6 +31,7 @@ _LIBRARY_FRAME: Final = re.compile(
 )
 _MODULE: Final = "nn.Module: "
 _MODULE_FRAME: Final = re.compile(f"^{_MODULE}")
+_FORWARD: Final = re.compile(r"\): forward\w*$")
 _FRAME: Final = re.compile(r"(.+)\((\d+)\): ")
 
 
@@ -173,6 +174,7 @@ class Frames:
         self.is_own = ~library & self._names.which(_FRAME)
         self.is_backward = self._names.which(_BACKWARD_FRAME)
         self.is_module = self._names.which(_MODULE_FRAME)
+        self.is_model = self._model_frames()
         self._lines: dict[int, str | None] = {}
 
     def modules(self, row: int) -> tuple[str, ...]:
@@ -184,6 +186,27 @@ class Frames:
             row = int(self.nesting.parent[row])
         return tuple(reversed(calls))
 
+    def _model_frames(self) -> Flags:
+        """Which frames are the model's own: inside a module, and of a file that holds the forward
+        of one that calls other modules. What else they call, such as layers of a library and
+        wrappers of kernels, is written once for many models."""
+        if not self.is_module.any():
+            return np.zeros(len(self.is_own), dtype=np.bool_)
+        parent, depth = self.nesting.parent, self.nesting.depth
+        module = self.nesting.nearest(self.is_module)
+        above = np.where(self.is_module, values_at(module, parent), NONE)
+        callers = above[above != NONE]
+        classes = np.array([_class_name(text) for text in self._names.texts], dtype=np.str_)
+        calls_modules = np.isin(classes, np.unique(classes[self._names.codes[callers]]))
+        # The forward of a module is the first of the program's frames inside it.
+        own_above = values_at(self.nesting.nearest(self.is_own), parent)
+        first = self._names.which(_FORWARD) & self.is_own & (module != NONE)
+        forwards = np.flatnonzero(first & (values_at(depth, own_above) < depth[module]))
+        forwards = forwards[calls_modules[self._names.codes[module[forwards]]]]
+        files = np.array([text.rpartition("(")[0] for text in self._names.texts], dtype=np.str_)
+        in_model = np.isin(files, np.unique(files[self._names.codes[forwards]]))
+        return np.asarray(self.is_own & (module != NONE) & in_model[self._names.codes])
+
     def line(self, row: int) -> str | None:
         """``file:line`` of the function's first line."""
         code = int(self._names.codes[row])
@@ -191,6 +214,11 @@ class Frames:
             named = _FRAME.match(self._names.texts[code])
             self._lines[code] = f"{named[1]}:{named[2]}" if named else None
         return self._lines[code]
+
+
+def _class_name(frame: str) -> str:
+    """``Linear`` of ``nn.Module: Linear_3``; other frames as they are."""
+    return frame.rpartition("_")[0] if frame.startswith(_MODULE) else frame
 
 
 def _nesting(table: pl.DataFrame) -> Nesting:

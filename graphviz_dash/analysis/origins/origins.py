@@ -47,12 +47,14 @@ class NodeOrigin(msgspec.Struct, frozen=True, gc=False):
     inside it), backward (inside a Python call of backward or grad), forward (inside a module's
     forward, or in an operator that autograd numbered), other."""
     module: str | None = None
-    """Dotted path of the innermost module; for backward, that of the forward operator."""
+    """Dotted path of the innermost module; for backward, that of the forward operator. Without
+    ranges of the collector the calls of modules in the Python stack (``Block_0.Linear_3``)."""
     source: str | None = None
     """``file:line`` that the launch comes from."""
     source_method: str | None = None
     """How the line was found: "range" (the line that called into torch), "forward op" (the line of
-    the forward operator), "python stack" (the first line of the innermost function outside torch),
+    the forward operator), "python stack" (the first line of the innermost function of the model, as
+    far as frames of modules tell it, or else of the innermost one outside torch),
     "enclosing call" (the call that another thread was in, such as backward())."""
     reason: str | None = None
     """Why there is no operator or line; None when there is one."""
@@ -95,6 +97,7 @@ class Origins:
         self._forward = values_at(self._ops.forward(), self._op)
         self._engine = values_at(self._ops.nesting.nearest(self._ops.backward), self._op)
         self._module = self._modules()
+        self._module_frame = self._module_frames()
         self._phase = self._phases()
         self._sources = self._find_sources()
         self._inputs = self._ops.inputs(self._op)
@@ -126,7 +129,7 @@ class Origins:
             input_dims=dims,
             input_types=types,
             phase=self._phase[launch],
-            module=None if module == NONE else self._marks.name(module, MODULE),
+            module=self._module_name(module, int(self._module_frame[launch])),
             source=source,
             source_method=source_method,
             reason=reason,
@@ -152,6 +155,18 @@ class Origins:
             own != NONE, own, self._of_forward(self._marks.nesting, self._marks.is_module)
         )
 
+    def _module_frames(self) -> Ints:
+        """The innermost frame of a module's call around each launch or its forward operator."""
+        wanted = self._frames.is_module
+        own = self._frames.nesting.nearest_around(wanted, self._at, self._on)
+        forward = self._of_forward(self._frames.nesting, wanted)
+        return np.where(forward != NONE, forward, own)
+
+    def _module_name(self, mark: int, frame: int) -> str | None:
+        if mark != NONE:
+            return self._marks.name(mark, MODULE)
+        return ".".join(self._frames.modules(frame)) or None
+
     def _of_forward(self, nesting: Nesting, wanted: Flags) -> Ints:
         """The innermost wanted interval around the forward operator of each launch."""
         has_forward = self._forward != NONE
@@ -171,7 +186,8 @@ class Origins:
             != NONE
         )
         numbered = values_at(self._ops.nesting.nearest(self._ops.sequence >= 0), self._op) != NONE
-        rules = [self._engine != NONE, in_optimizer, in_backward_call, in_role | numbered]
+        in_forward = in_role | numbered | (self._module_frame != NONE)
+        rules = [self._engine != NONE, in_optimizer, in_backward_call, in_forward]
         chosen = np.select(rules, [0, 1, 2, 3], default=4)
         words = ("backward", "optimizer", "backward", "forward", "other")
         return [words[rule] for rule in chosen.tolist()]
@@ -182,10 +198,14 @@ class Origins:
         own_frame = frames.nesting.nearest_around(frames.is_own, self._at, self._on)
         # Beside a forward operator the line that called backward says little.
         own_frame = np.where(self._forward != NONE, NONE, own_frame)
+        model_frame = frames.nesting.nearest_around(frames.is_model, self._at, self._on)
+        model_frame = np.where(self._forward != NONE, NONE, model_frame)
         methods: list[tuple[Ints, bool, str]] = [
             (self._inside_engine(own), True, "range"),
             (self._of_forward(marks.nesting, marks.is_source), True, "forward op"),
+            (self._of_forward(frames.nesting, frames.is_model), False, "forward op"),
             (self._of_forward(frames.nesting, frames.is_own), False, "forward op"),
+            (model_frame, False, "python stack"),
             (own_frame, False, "python stack"),
             (_on_other_threads(marks.nesting, marks.is_source, self._at), True, "enclosing call"),
             (_on_other_threads(frames.nesting, frames.is_own, self._at), False, "enclosing call"),

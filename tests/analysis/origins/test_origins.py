@@ -114,6 +114,41 @@ class TestSource:
             "python stack",
         )
 
+    def test_modules_and_the_model_s_line_of_python_stacks(self) -> None:
+        # As serving engines call kernels: layers and wrappers are written once for many models.
+        scene = Scene()
+        scene.capture(100, 1000)
+        calls = [
+            ("runner.py(9): execute_model", 110, 900),
+            ("nn.Module: Decoder_0", 120, 880),
+            ("models/qwen3.py(222): forward", 125, 870),
+            ("nn.Module: Attention_0", 130, 200),
+            ("models/qwen3.py(167): forward", 135, 190),
+            ("nn.Module: QKVLinear_0", 140, 100),
+            ("layers/linear.py(395): forward", 145, 90),
+            ("aiter/tuned_gemm.py(395): mm", 150, 80),
+            ("nn.Module: MLP_0", 400, 100),
+            ("models/qwen2.py(94): forward", 405, 90),
+            ("nn.Module: UpLinear_0", 410, 80),
+            ("layers/linear.py(395): forward", 415, 70),
+            ("aiter/tuned_gemm.py(395): mm", 420, 60),
+            ("nn.Module: RMSNorm_0", 600, 100),
+            ("layers/layernorm.py(281): forward_aiter", 605, 90),
+            ("sampler.py(5): sample", 1500, 50),
+        ]
+        for name, start, length in calls:
+            scene.frame(name, start, start + length)
+        for at in (160, 430, 610):
+            scene.launch(at, external=scene.op("aten::mm", at - 2, at + 5))
+        graph = graph_of([kernel(0), kernel(1), kernel(2)])
+        found = attribute(graph, scene.trace()).origins
+        assert [(origin.module, origin.source) for origin in found] == [
+            ("Decoder_0.Attention_0.QKVLinear_0", "models/qwen3.py:167"),
+            ("Decoder_0.MLP_0.UpLinear_0", "models/qwen2.py:94"),
+            ("Decoder_0.RMSNorm_0", "models/qwen3.py:222"),
+        ]
+        assert {origin.phase for origin in found} == {"forward"}
+
     def test_no_line_has_a_reason(self) -> None:
         scene = Scene()
         scene.capture(100, 1000)

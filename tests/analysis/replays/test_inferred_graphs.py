@@ -144,6 +144,22 @@ class TestByArguments:
         assert ops[3] == ["aten::norm", "aten::gemm"]
         assert [attribute(one, capture).capture_launches for one in graphs] == [1, 2, 2, 2]
 
+    def test_replays_that_lack_the_last_kernel_of_the_capture(self, tmp_path: Path) -> None:
+        kernels = [f"kernel {place % 7}" for place in range(30)]
+        capture = captures(tmp_path, kernels, told=True)
+        replay = replays(tmp_path, kernels[:-1], kernels[:-1], shapes=False)
+        (graph,) = infer_graphs(capture, replay, self._kernels(capture)).graphs
+        assert len(graph.nodes) == 30
+        matched = match_replays((graph,), replay)
+        assert matched.node.tolist() == [*range(29), *range(29)]
+        assert 0.5 < matched.confidence.min() <= matched.confidence.max() < 1
+
+    def test_replays_of_another_graph(self, tmp_path: Path) -> None:
+        kernels = [f"kernel {place % 7}" for place in range(30)]
+        capture = captures(tmp_path, kernels, told=True)
+        replay = replays(tmp_path, kernels[::-1][:-1], shapes=False)
+        assert infer_graphs(capture, replay, self._kernels(capture)).graphs == ()
+
     def test_a_plain_file_too(self, tmp_path: Path) -> None:
         capture = captures(tmp_path, ["fill", "gemm"], told=True)
         assert [kernel.name for kernel in self._kernels(capture).values()] == ["fill", "gemm"]
