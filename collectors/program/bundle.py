@@ -56,12 +56,16 @@ ONCE: Final = "the program ran once, as it is, and not in passes"
 
 @dataclass(frozen=True)
 class Program:
-    """What ran: the command line that goes into the manifest, the program's name, and how it ended
-    (exit code, or the negative number of a signal; None where it goes on)."""
+    """What ran."""
 
     command: tuple[str, ...]
+    """The command line that goes into the manifest."""
     name: str
+    """The program's name."""
     returncode: int | None
+    """How it ended: its exit code, or the negative number of a signal; None where it goes on."""
+    unhooked: str | None = None
+    """Which of its processes could not be recorded, as words; None where all were."""
 
 
 def check_free(output: Path, name: str) -> Path:
@@ -154,7 +158,7 @@ def write_run(folder: Path, target: Path, program: Program) -> None:
                     group=identity.group,
                     status="failed" if failures else "complete",
                     failures=failures,
-                    absent=_absent(state, folder, traced),
+                    absent=_absent(state, folder, traced, program.unhooked),
                     environment=_environment(folder, identity),
                     files=(),
                 )
@@ -201,7 +205,9 @@ def _failures(folder: Path, returncode: int | None) -> tuple[Failure, ...]:
     return ()
 
 
-def _absent(state: Recording, folder: Path, traced: bool) -> tuple[Absent, ...]:
+def _absent(
+    state: Recording, folder: Path, traced: bool, unhooked: str | None
+) -> tuple[Absent, ...]:
     facts = [Absent(fact, ONCE) for fact in (Fact.CLEAN_PASS, Fact.MEMORY_PASS)]
     if not state.graphs:
         facts.append(Absent(Fact.CAPTURE_PASS, "the program captured no graph"))
@@ -213,10 +219,14 @@ def _absent(state: Recording, folder: Path, traced: bool) -> tuple[Absent, ...]:
     if not (folder / MEMORY_FILE).exists():
         reason = "its recording has no end: the process was ended, or nothing more could be written"
         facts.append(Absent(Fact.MEMORY, reason))
+    reasons = []
     if (folder / PROBLEMS_FILE).exists():
         problems = _read(folder / PROBLEMS_FILE, Problems)
-        reason = f"the recorder failed {problems.errors} times, first: {problems.first}"
-        facts.append(Absent(Fact.WHOLE_RECORDING, reason))
+        reasons.append(f"the recorder failed {problems.errors} times, first: {problems.first}")
+    if unhooked is not None:
+        reasons.append(f"of the program's Pythons that imported torch, {unhooked}")
+    if reasons:
+        facts.append(Absent(Fact.WHOLE_RECORDING, "; ".join(reasons)))
     return tuple(facts)
 
 

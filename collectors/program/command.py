@@ -10,7 +10,13 @@ import msgspec
 
 from collectors.program.bundle import Program, check_free, write_runs
 from collectors.program.files import Settings
-from collectors.program.launcher import end_like, require_hook, run_program, why_unwatched
+from collectors.program.launcher import (
+    end_like,
+    require_hook,
+    run_program,
+    unhooked,
+    why_unwatched,
+)
 from collectors.program.session import HOOK
 from graphviz_dash.bundle.staging import Staging, remove_leftovers
 from graphviz_dash.errors import GraphvizDashError
@@ -62,7 +68,8 @@ def record_program(
         text = msgspec.json.encode(settings).decode()
         ended = run_program(request.program, HOOK, text, staging.path)
         refusal = _refusal(staging.path)
-        program = Program(request.typed, program_name(request.program), ended.returncode)
+        name, refused = program_name(request.program), unhooked(ended)
+        program = Program(request.typed, name, ended.returncode, refused)
         written = write_runs(staging.path, request.output, request.name, program)
     if not written:
         report(f"Nothing was recorded: {refusal or why_unwatched(ended) or _NOTHING_SEEN}.")

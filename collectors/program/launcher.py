@@ -23,6 +23,7 @@ from types import FrameType
 import msgspec
 
 from graphviz_dash.errors import InputError, MissingRequirementError
+from graphviz_dash.units import counted
 
 HOOK = "GRAPHVIZ_DASH_HOOK"
 """``module:function``, called without arguments in each process of the program."""
@@ -124,6 +125,15 @@ def why_unwatched(ended: ProgramExit) -> str | None:
     if ended.processes:
         return "the program did not import torch"
     return "it started no Python that reads PYTHONPATH (-I, -E and -S turn that off)"
+
+
+def unhooked(ended: ProgramExit) -> str | None:
+    """Which processes that imported torch could not be recorded, as words; None where all were."""
+    torch = [process for process in ended.processes if process.torch]
+    errors = [process.error for process in torch if process.error is not None]
+    if not errors:
+        return None
+    return f"{len(errors)} of {counted(len(torch), 'process')} could not be, first: {errors[0]}"
 
 
 def end_like(returncode: int) -> int:

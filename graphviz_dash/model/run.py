@@ -67,7 +67,7 @@ class ExecutionMode(StrEnum):
 
     @property
     def captures_layers(self) -> bool:
-        """Each layer has graphs of its own, as Megatron makes them."""
+        """Each layer has graphs of its own, as with megatron-core's ``local``."""
         return self is ExecutionMode.PARTIAL
 
     @property

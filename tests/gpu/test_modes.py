@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -183,3 +184,25 @@ def test_modules_on_several_streams_are_not_compiled() -> None:
 
     with pytest.raises(GraphvizDashError, match="on 3 streams"):
         compile_modules(fork_join(), GRAPHED)
+
+
+@pytest.mark.timeout(400)
+def test_compiled_without_graphs_it_launches_none(tmp_path: Path) -> None:
+    from collectors.cli import collect
+
+    options = ["--iterations=6", "--processes=1", "--traced-iterations=3", f"--output={tmp_path}"]
+    arguments = ["--workload=mlp-train", "--modes=eager,compile-default", *options]
+    result = CliRunner().invoke(collect, arguments)
+    assert result.exit_code == 0, result.output
+    eager, compiled = (read_bundle(tmp_path / name) for name in ("eager", "compile-default"))
+    assert compiled.manifest.status == "complete"
+    assert compiled.clean is not None
+    assert (compiled.graphs, compiled.clean.graphs) == ((), ())
+    names = [[event.get("name") for event in events(run.replay_trace)] for run in (eager, compiled)]
+    assert "cudaGraphLaunch" not in names[1]
+    # Fused: fewer kernels do the step.
+    assert 0 < _launches(names[1]) < _launches(names[0])
+
+
+def _launches(names: list[object]) -> int:
+    return sum(name in LAUNCHES for name in names)

@@ -433,6 +433,20 @@ def test_what_the_recorder_failed_at_is_told_in_the_bundle(tmp_path: Path) -> No
     assert recording.graphs[1].problem == "it could not be written"
 
 
+def test_processes_that_could_not_be_recorded_are_told_in_the_bundle(tmp_path: Path) -> None:
+    program = """
+        import os, subprocess, sys
+        captured()
+        refused = os.environ | {"GRAPHVIZ_DASH_SETTINGS": "no JSON"}
+        subprocess.run([sys.executable, "-c", "import torch"], env=refused, check=True)
+    """
+    done = run(tmp_path, CAPTURE + textwrap.dedent(program))
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    contents, _ = seen(tmp_path)
+    (reason,) = [fact.reason for fact in contents.manifest.absent if fact.fact == "whole recording"]
+    assert "1 of 2 processes could not be, first: DecodeError" in reason
+
+
 def test_a_child_that_outlives_the_program_goes_on_alone(tmp_path: Path) -> None:
     program = """
         import os
