@@ -26,8 +26,8 @@ from graphviz_dash.ingest import cache
 from graphviz_dash.ingest.cache import TraceCache, open_trace
 from graphviz_dash.ingest.formats import debug_dot, graph_data
 from graphviz_dash.ingest.formats.registry import read_foreign
-from graphviz_dash.ingest.kineto.workers import VARIABLE as PROCESSES
 from graphviz_dash.ingest.load import load_experiment, load_run
+from graphviz_dash.ingest.processes import PROCESSES_VARIABLE as PROCESSES
 from graphviz_dash.model.trace import Trace
 from tests.analysis.launches import lines, recording
 from tests.builders import TraceBuilder, make_experiment

@@ -16,9 +16,11 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from graphviz_dash.bundle.parts import FIXED_PATHS
-from graphviz_dash.bundle.read import read_bundle, read_manifest
+from graphviz_dash.bundle.read import read_manifest
 from graphviz_dash.bundle.schema import ABOUT, MANIFEST, MAX_MANIFEST_BYTES
 from graphviz_dash.errors import GraphvizDashError, InputError
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.ingest.load import load_run
 
 MAX_MEMBERS: Final = 2_000
 MAX_UNPACKED_BYTES: Final = 4 << 30
@@ -36,12 +38,16 @@ _UNREADABLE: Final = (
 """What zipfile raises, itself or by the modules behind it, for damaged archives."""
 
 
-def unpack_experiment(archive: IO[bytes], folder: Path, label: str) -> str:
-    """Unpacks every run of ``archive`` into ``folder``, each checked, and returns the name of the
-    folder around them, empty if there is none. Errors call the archive ``label``.
+def unpack_experiment(
+    archive: IO[bytes], folder: Path, label: str, limits: Limits = DEFAULT_LIMITS
+) -> str:
+    """Unpacks every run of ``archive`` into ``folder``, reads each as whoever shows it will, its
+    traces too, and returns the name of the folder around them, empty if there is none. Errors call
+    the archive ``label``.
 
     Raises:
-        InputError: no zip file, no run bundle in it, a damaged one, or more than the limits.
+        InputError: no zip file, no run bundle in it, one that cannot be read, or more than the
+            limits.
         GraphvizDashError: the disk refuses; whoever made ``folder`` removes what is in it.
     """
     try:
@@ -51,8 +57,11 @@ def unpack_experiment(archive: IO[bytes], folder: Path, label: str) -> str:
         raise InputError(label, f"not a readable zip file ({error})", _EXPECTED) from error
     except RuntimeError as error:  # zipfile's word for an encrypted member
         raise InputError(label, str(error), "a zip file without a password") from error
+    nodes = 0
     for bundle in sorted(path for path in folder.iterdir() if path.is_dir()):
-        read_bundle(bundle)
+        nodes += sum(len(graph.nodes) for graph in load_run(bundle, limits).graphs)
+        if nodes > limits.nodes:
+            raise limits.refuse(label, "nodes", f"graphs of {nodes:,} nodes or more")
     return title
 
 

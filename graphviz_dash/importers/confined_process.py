@@ -109,14 +109,17 @@ def smaller(request: Request) -> str:
 
 
 def _read(request: Request) -> str:
-    folder = Path(request.folder)
-    if request.archive is not None:
-        with Path(request.files[0]).open("rb") as archive:
-            return unpack_experiment(archive, folder, request.archive)
-    from graphviz_dash.importers.bundles import import_files
+    from graphviz_dash.ingest.cache import VARIABLE
 
+    os.environ[VARIABLE] = "off"  # an upload leaves nothing behind
+    folder = Path(request.folder)
     most = min(DEFAULT_LIMITS.memory_bytes, request.memory_bytes // 2)
     limits = replace(DEFAULT_LIMITS, memory_bytes=most)
+    if request.archive is not None:
+        with Path(request.files[0]).open("rb") as archive:
+            return unpack_experiment(archive, folder, request.archive, limits)
+    from graphviz_dash.importers.bundles import import_files
+
     return import_files([Path(file) for file in request.files], folder, limits=limits)[0].path.name
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import io
+import json
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +16,7 @@ import pytest
 from graphviz_dash.errors import InputError
 from graphviz_dash.importers import archives
 from graphviz_dash.importers.archives import unpack_experiment
+from graphviz_dash.ingest.limits import Limits
 from tests.builders import make_experiment
 from tests.ui.state.test_uploads import files, packed
 
@@ -173,3 +178,27 @@ def test_damage_anywhere_in_an_archive_is_one_error(experiment: Path, tmp_path: 
             unpack_experiment(io.BytesIO(bytes(broken)), tmp_path / str(number), "x.zip")
         except InputError:
             continue
+
+
+def test_nodes_of_all_graphs_are_limited(experiment: Path, tmp_path: Path) -> None:
+    archive = packed(experiment)
+    with pytest.raises(InputError, match=r"toy.zip: graphs of 11 nodes or more;.*limit nodes"):
+        unpack_experiment(archive, tmp_path / "out", "toy.zip", Limits(nodes=2))
+
+
+def test_traces_are_read_before_anybody_is_shown_them(experiment: Path, tmp_path: Path) -> None:
+    """A manifest can vouch for any bytes: whoever opens the experiment would be the first to read
+    them."""
+    bad = Path(shutil.copytree(experiment, tmp_path / "toy"))
+    trace = bad / "eager" / "traces" / "replay.json.gz"
+    trace.write_bytes(gzip.compress(b'{"traceEvents": 5}'))
+    manifest = json.loads((bad / "eager" / "manifest.json").read_bytes())
+    for entry in manifest["files"]:
+        if entry["path"] == "traces/replay.json.gz":
+            entry["bytes"] = trace.stat().st_size
+            entry["sha256"] = hashlib.sha256(trace.read_bytes()).hexdigest()
+    (bad / "eager" / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=r"replay.json.gz: traceEvents is not an array"):
+        unpack_experiment(packed(bad), tmp_path / "out", "toy.zip")
+    with pytest.raises(InputError, match="limit events"):
+        unpack_experiment(packed(experiment), tmp_path / "more", "toy.zip", Limits(events=3))

@@ -16,7 +16,7 @@ from graphviz_dash.importers import confined_process
 from graphviz_dash.importers.confined import Bounds, import_confined, unpack_confined
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.progress import CancelledError, watched
-from tests.builders import make_experiment
+from tests.builders import chain, make_experiment
 from tests.importers.test_bundles import capture, replay
 from tests.ui.state.test_uploads import files, packed
 
@@ -71,6 +71,17 @@ def test_an_archive(tmp_path: Path, folder: Path) -> None:
     archive.write_bytes(packed(experiment).getvalue())
     assert unpack_confined(archive, folder, "toy.zip") == "toy"
     assert files(folder) == files(experiment)
+
+
+def test_an_archive_leaves_nothing_in_the_cache(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHVIZ_DASH_CACHE", str(tmp_path / "cache"))
+    experiment = make_experiment(tmp_path / "toy", work=chain(400), traced=20)
+    archive = tmp_path / "toy.zip"
+    archive.write_bytes(packed(experiment).getvalue())
+    assert unpack_confined(archive, folder, "toy.zip") == "toy"
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_bad_file_is_the_same_error_without_its_folder(tmp_path: Path, folder: Path) -> None:
