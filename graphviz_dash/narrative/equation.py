@@ -42,9 +42,9 @@ def compile_parts_text(run: RunComparison) -> str:
     compiling, graphs = run["compile_saving"], run["graph_saving"]
     between = run.compile_parts.without_graphs
     return (
-        f"{printable(run.name)}: compiling alone ({printable(between)}) saves "
-        f"{_saved(compiling)} of a step of {printable(run.baseline or '')}, graphs "
-        f"{_saved(graphs)} more."
+        f"{printable(run.name)}, saved of a step of {printable(run.baseline or '')}: "
+        f"{_saved(compiling)} by compiling alone, as {printable(between)} does, and "
+        f"{_saved(graphs)} by graphs on top of it."
     )
 
 

@@ -139,7 +139,7 @@ def _unlike_hosts(reason: UnlikeHosts) -> tuple[str, str, str]:
         "the host's processor was not as fast: a fixed loop of Python took "
         f"{format_ns(reason.own_ns)} here and {format_ns(reason.other_ns)} beside "
         f"{reason.baseline}",
-        "Collect both modes with one command, which times them in turns.",
+        f"{_QUIET}, all modes with one command, which times them in turns.",
     )
 
 
