@@ -28,7 +28,7 @@ def render() -> None:
     """The page."""
     chosen = chosen_experiment(warned=True)
     result = comparison(chosen.key)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="bottom", key="compare-head"):
         title = st.container()
         run = _run(result)
     with title:
