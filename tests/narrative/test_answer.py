@@ -57,8 +57,8 @@ def test_where_there_is_nothing_to_compare_the_answer_says_why_and_what_a_step_t
     assert answer_text(alone) == "No baseline: this experiment has one run. A step takes 125 µs."
     untraced = answer(compare(make_experiment(eager(trace=None))))
     assert answer_text(untraced) == (
-        "No baseline: this experiment has one run, and a graph cannot be predicted from it: eager "
-        "has no trace of its steps. A step takes 1.00 ms."
+        "No baseline: this experiment has one run, and a graph cannot be predicted from it: the "
+        "bundle has no traced pass. A step takes 1.00 ms."
     )
     traces = make_experiment(graphed(clean=None), replace(graphed(clean=None), path=Path("other")))
     untimed = answer(compare(traces, "graph"))
@@ -69,7 +69,7 @@ def test_where_there_is_nothing_to_compare_the_answer_says_why_and_what_a_step_t
     evidence = [(piece.evidence, piece.metric) for piece in untimed if piece.evidence]
     assert evidence == [(Evidence.FIGURES, "traced_step_time")] * 2
     lost = answer(compare(make_experiment(eager(clean=None, trace=None))))
-    assert answer_text(lost).endswith("eager has no trace of its steps.")
+    assert answer_text(lost).endswith("the bundle has no traced pass.")
 
 
 def test_an_eager_run_alone_is_answered_by_what_its_trace_predicts() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
 from graphviz_dash.analysis.metrics.registry import SLIGHT_SPEEDUP
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
@@ -197,7 +198,7 @@ def predict_run(
     ``traced_steps`` are the steps of its trace, where they are known already."""
     trace = run.replay_trace
     if trace is None:
-        return Missing(Fact.PREDICTION, f"{run.name} has no trace of its steps")
+        return Missing(Fact.PREDICTION, why_missing(run, Fact.TRACED_PASS).reason)
     loop_ns = recorded_step_ns(run.recording) if run.recording is not None else None
     if isinstance(loop_ns, Missing):
         loop_ns = None

@@ -14,6 +14,7 @@ from graphviz_dash.cli.text.figures import (
     print_absent,
     print_failures,
     print_figures,
+    print_remedies,
     print_weaknesses,
 )
 from graphviz_dash.cli.text.kernels import print_kernels
@@ -55,3 +56,4 @@ def print_comparison(
         print_kernels(kernels, count)
     print_not_captured(result)
     print_absent([(run.name, run.figures) for run in result.runs])
+    print_remedies([run.run for run in result.runs])

@@ -18,6 +18,7 @@ from graphviz_dash.exports.documents.values import shown
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from graphviz_dash.narrative.numbers import spread_text
+from graphviz_dash.narrative.remedies import remedy_texts
 from graphviz_dash.narrative.summary import metric_title
 
 Column: TypeAlias = tuple[str, Sequence[Figure]]
@@ -92,6 +93,15 @@ def print_weaknesses(runs: Sequence[RunComparison]) -> None:
     print_heading("Low-confidence metrics")
     for name, note in notes:
         click.echo(printable(f"  {name}: {note.sentence}"))
+
+
+def print_remedies(runs: Sequence[Run]) -> None:
+    """How to get what ``runs`` lack, each with the command to run."""
+    lines = remedy_texts(runs)
+    if lines:
+        print_heading("How to get what is missing")
+    for line in lines:
+        click.echo(f"  {line}")
 
 
 def print_absent(columns: Sequence[Column]) -> None:

@@ -15,6 +15,7 @@ from graphviz_dash.cli.text.figures import (
     print_absent,
     print_failures,
     print_figures,
+    print_remedies,
     print_tracebacks,
     print_weaknesses,
 )
@@ -49,4 +50,5 @@ def print_run(
     print_absent([(result.name, figures)])
     for fact in result.run.manifest.absent:
         click.echo(printable(f"  {result.name}: {fact.fact}: {fact.reason}"))
+    print_remedies([result.run])
     print_tracebacks(result.run)

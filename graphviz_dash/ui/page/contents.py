@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager
-from graphviz_dash.model.run import FileRole, Run
+from graphviz_dash.analysis.remedies import has_trace
+from graphviz_dash.model.run import Run
 
 
 def empty_pages(runs: Sequence[Run]) -> dict[str, str]:
@@ -29,8 +30,3 @@ def empty_pages(runs: Sequence[Run]) -> dict[str, str]:
         ),
     }
     return {page: reason for page, (is_there, reason) in reasons.items() if not is_there}
-
-
-def has_trace(run: Run) -> bool:
-    """Whether the bundle of ``run`` has a traced pass, be it read or not."""
-    return any(file.role is FileRole.REPLAY_TRACE for file in run.manifest.files)

@@ -7,6 +7,7 @@ import streamlit as st
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import Evidence, answer, run_answer
+from graphviz_dash.narrative.remedies import remedy_texts
 from graphviz_dash.narrative.summary import summary_tiles
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import chosen_experiment
@@ -71,6 +72,9 @@ def render() -> None:
     if recorded := recorded_section(result):
         st.header("What the recorder saw", anchor=False)
         show(recorded)
+    if lines := remedy_texts(runs):
+        st.header("How to get what is missing", anchor=False)
+        show(element("ul", "".join(element("li", text(line)) for line in lines), "notes"))
     st.header("Kernels per traced step", anchor=False)
     kernels_panel(kernels(chosen.key), run)
     if run is not None:

@@ -6,12 +6,15 @@ from typing import Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.ranks.shared_steps import shared_steps
 from graphviz_dash.analysis.trace.steps import StepMethod
 from graphviz_dash.charts.timeline.run import choose
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.graphs import order_sentence
+from graphviz_dash.narrative.remedies import remedy_texts
 from graphviz_dash.ui.components.perfetto import TracePart, perfetto_button
 from graphviz_dash.ui.components.timeline import timeline_view
 from graphviz_dash.ui.components.timeline.api import make_ready, timeline_of
@@ -135,9 +138,11 @@ def _step_count(chosen: Chosen, run_name: str) -> int:
 
 def _reasons(chosen: Chosen) -> list[str]:
     return [
-        f"{run.name}: {absent.fact}: {absent.reason}"
-        for run in chosen.experiment.runs
-        for absent in run.manifest.absent
+        *(
+            f"{run.name}: {why_missing(run, Fact.TRACED_PASS).reason}"
+            for run in chosen.experiment.runs
+        ),
+        *remedy_texts(chosen.experiment.runs),
     ]
 
 

@@ -1,0 +1,128 @@
+"""What to run to get what a run lacks: its own command, with values that fit the program as it was
+seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from graphviz_dash.model.run import FileRole, Run
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.recording import Recording
+
+_SETTLING: Final = 3
+"""Steps under the profiler before the window's own, as the recorder leaves them."""
+_ENOUGH: Final = 20
+"""Steps that are timed in the program's loop, where there are so many."""
+_PROGRAM: Final = "--"
+
+
+class Lack(Enum):
+    """What a run lacks that its own command, changed, gets."""
+
+    WINDOW = auto()
+    """The trace of its steps."""
+    TIMED_STEPS = auto()
+    """Steps of its own loop, timed without a profiler."""
+    ATTRIBUTION = auto()
+    """Where the nodes of its graphs come from."""
+    STEPS = auto()
+    """A boundary between steps: the program must say where one ends."""
+    REPLAY_TRACE = auto()
+    """Of an imported run: a trace of its steps."""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """How to get what a run lacks."""
+
+    lack: Lack
+    """What it lacks."""
+    command: tuple[str, ...] | None
+    """What to run; None where no command alone helps."""
+    longer_by: int = 0
+    """How many more steps the program must run for it."""
+
+
+def remedies(run: Run, beside: Iterable[Run] = ()) -> tuple[Remedy, ...]:
+    """What gets ``run`` that which it lacks, of a recorded or an imported one; empty where it lacks
+    nothing of the kind, or a run ``beside`` it has it. Decided by manifests and recordings, so that
+    traces need not be read.
+    """
+    recording = run.recording
+    if run.manifest.sources:
+        return () if has_trace(run) else (Remedy(Lack.REPLAY_TRACE, None),)
+    if recording is None:
+        return ()
+    if recording.boundary_kind is None:
+        return (Remedy(Lack.STEPS, None),)
+    lacking: list[Remedy] = []
+    if not has_trace(run):
+        lacking.append(_window(run, recording))
+    elif not recording.step_ns:
+        lacking.append(_timed(run, recording))
+    if recording.graphs and not any(map(_is_attributed, (run, *beside))):
+        # Its steps are timed no more where its captures are profiled: a run of its own.
+        named = {"--name": f"{run.name}-attributed", "--attribute": None}
+        lacking.append(Remedy(Lack.ATTRIBUTION, _with(run, named)))
+    return tuple(lacking)
+
+
+def has_trace(run: Run) -> bool:
+    """Whether the bundle of ``run`` has a trace of its steps, be it read or not."""
+    return any(file.role is FileRole.REPLAY_TRACE for file in run.manifest.files)
+
+
+def _is_attributed(run: Run) -> bool:
+    return run.recording is not None and any(graph.profiled for graph in run.recording.graphs)
+
+
+def _steps_after_captures(recording: Recording) -> int:
+    """Steps that ended since the last capture."""
+    return recording.steps - max((graph.step for graph in recording.graphs), default=0)
+
+
+def _window(run: Run, recording: Recording) -> Remedy:
+    """A window that ends before the program does."""
+    left = _steps_after_captures(recording) - _SETTLING - 1
+    steps = max(1, min(recording.window or 1, left // 2))
+    skip = max(0, min(recording.skip, left - steps))
+    longer_by = max(0, steps + skip - left)
+    command = _with(run, {"--skip": str(skip), "--steps": str(steps)})
+    return Remedy(Lack.WINDOW, command, longer_by)
+
+
+def _timed(run: Run, recording: Recording) -> Remedy:
+    """As many steps before the window as the program has left."""
+    left = _steps_after_captures(recording) - _SETTLING - 1
+    steps = max(1, recording.window)
+    skip = max(1, min(_ENOUGH, left - steps))
+    command = _with(run, {"--skip": str(skip), "--steps": str(steps)})
+    return Remedy(Lack.TIMED_STEPS, command, max(0, steps + skip - left))
+
+
+def _with(run: Run, options: dict[str, str | None]) -> tuple[str, ...] | None:
+    """The command that made ``run`` with ``options`` set, None for a flag; None where it was not
+    recorded by a command that names the program."""
+    command = run.manifest.command
+    if _PROGRAM not in command:
+        return None
+    split = command.index(_PROGRAM)
+    kept: list[str] = []
+    words = iter(command[:split])
+    for word in words:
+        name = word.partition("=")[0]
+        if name in options:
+            if options[name] is not None and name == word:
+                next(words, None)
+            continue
+        kept.append(word)
+    added = [
+        word
+        for name, value in options.items()
+        for word in ((name,) if value is None else (name, value))
+    ]
+    return (*kept, *added, *command[split:])

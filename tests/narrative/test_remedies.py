@@ -1,0 +1,19 @@
+"""How to get what is missing, in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from graphviz_dash.ingest.load import load_run
+from graphviz_dash.narrative.remedies import remedy_texts
+
+RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded-resnet"
+
+
+def test_the_command_is_whole() -> None:
+    (line,) = remedy_texts([load_run(RECORDED / "graphed", traces=False, checked=False)])
+    assert line == (
+        "graphed: For the lines that its nodes come from record it again: graphviz-dash collect "
+        "-o sample_traces/recorded-resnet --skip 200 --steps 5 --name graphed-attributed "
+        "--attribute -- python3 tests/gpu/programs/torchvision_train.py --steps 300 --graph"
+    )
