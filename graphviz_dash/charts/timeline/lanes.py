@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.trace.lanes import LaneSet, idle_periods
+from graphviz_dash.analysis.trace.ranges import LEVELS
 from graphviz_dash.analysis.trace.steps import Step
 from graphviz_dash.charts.timeline.model import Lane, RunView, StepMark
 from graphviz_dash.charts.timeline.run import ChosenRun
@@ -19,6 +20,11 @@ from graphviz_dash.units import format_ns, format_percent, format_ratio
 
 IDLE_PX: Final = 3.0
 IDLE_MIN_NS: Final = 1_000
+RANGE_PX: Final = 2.0
+MAX_RANGES: Final = 500
+MAX_THREADS: Final = 2
+"""Ranges of CPU threads: how wide they must be, how many one view has, of how many threads of a
+run."""
 MAX_IDLE: Final = 240
 MAX_BOUNDARIES: Final = 80
 """Idle periods and steps that one view marks, over all its runs: the longest, and the nearest."""
@@ -172,6 +178,52 @@ def slices_lane(
 def _deltas(values: npt.NDArray[np.integer]) -> list[int]:
     deltas: list[int] = np.diff(values.astype(np.int64), prepend=0).tolist()
     return deltas
+
+
+def range_lanes(chosen: ChosenRun, frame: Frame, names: dict[tuple[str, int], int]) -> list[Lane]:
+    """What the busiest CPU threads are in, lane by lane: of all ranges that are wide enough to be
+    seen the longest; ``names`` is the view's table and grows."""
+    ranges, labels = chosen.timeline.ranges, chosen.timeline.range_labels
+    begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
+    threads = busiest_threads(ranges)
+    lanes = []
+    for lane in range(len(ranges)):
+        thread = (int(ranges.owner[lane]), int(ranges.track[lane]))
+        if thread not in threads or ranges.sub[lane] >= LEVELS:
+            continue
+        inside = ranges.window(lane, begin, stop)
+        at = np.arange(inside.start, inside.stop)
+        long = ranges.end[at] - ranges.start[at] >= RANGE_PX * frame.ns_per_pixel
+        at = at[long]
+        most = MAX_RANGES // frame.runs // len(threads)
+        longest = np.argsort(ranges.start[at] - ranges.end[at], kind="stable")[:most]
+        at = np.sort(at[longest])
+        start, end, rows = ranges.start[at], ranges.end[at], ranges.row[at]
+        lanes.append(
+            Lane(
+                "range",
+                *thread,
+                int(ranges.sub[lane]),
+                "" if ranges.sub[lane] else f"thread {thread[1]}: ops",
+                gap=(start - np.concatenate(([begin], end[:-1]))).tolist() if len(at) else [],
+                dur=(end - start).tolist(),
+                name=[
+                    names.setdefault(labels.texts[code], len(names))
+                    for code in labels.codes[rows].tolist()
+                ],
+                row=_deltas(rows),
+            )
+        )
+    return lanes
+
+
+def busiest_threads(ranges: LaneSet) -> set[tuple[int, int]]:
+    """Process and thread of the MAX_THREADS that are longest in any range."""
+    totals: dict[tuple[int, int], int] = {}
+    for lane in np.flatnonzero(ranges.sub == 0).tolist():
+        busy = int(ranges.busy[ranges.bounds[lane + 1]] - ranges.busy[ranges.bounds[lane]])
+        totals[int(ranges.owner[lane]), int(ranges.track[lane])] = busy
+    return set(sorted(totals, key=lambda thread: -totals[thread])[:MAX_THREADS])
 
 
 def busy_lane(

@@ -9,10 +9,10 @@ import msgspec
 
 class Lane(msgspec.Struct, frozen=True, omit_defaults=True):
     """One lane. At level ``slices`` it has the columns from ``gap`` to ``node``, an entry a slice;
-    at level ``busy`` it has ``busy``."""
+    at level ``busy`` it has ``busy``; one of ranges always has columns."""
 
-    kind: Literal["gpu", "cpu"]
-    """What runs on it: GPU work, or API calls of a CPU thread."""
+    kind: Literal["gpu", "cpu", "range"]
+    """What runs on it: GPU work, API calls of a CPU thread, or what that thread is in."""
     owner: int
     """The device of a GPU lane, the process of a CPU lane."""
     track: int

@@ -13,11 +13,13 @@ from graphviz_dash.analysis.arrays import encode
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
 from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.analysis.trace.lanes import TraceLanes, no_lanes, trace_lanes
+from graphviz_dash.analysis.trace.lanes import LaneSet, TraceLanes, no_lanes, trace_lanes
+from graphviz_dash.analysis.trace.ranges import CpuRanges, cpu_ranges
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
 from graphviz_dash.charts.palette import is_light
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.marks import MODULE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 
 CATEGORIES: Final = tuple(Category)
 CALLS: Final = tuple(CallClass)
+ANNOTATION: Final = len(CATEGORIES) + len(CALLS)
+OPERATOR: Final = ANNOTATION + 1
+"""Categories of the ranges that CPU threads are in."""
+
 _LABEL_CHARS = 64
 
 
@@ -62,6 +68,10 @@ class RunTimeline:
     """Of the GPU rows."""
     call_labels: Labels
     """Of the API calls."""
+    ranges: LaneSet
+    """What CPU threads are in: operators and annotations."""
+    range_labels: Labels
+    """Of the ranges; categories are OPERATOR and ANNOTATION."""
     replays: ReplayMatch | None = None
     """How GPU rows were matched to nodes; None when none was, or not yet."""
     matched: npt.NDArray[np.int32] | None = None
@@ -87,6 +97,7 @@ def run_timeline(
     if trace is None:
         return _without_trace(run)
     lanes = trace_lanes(trace)
+    ranges = cpu_ranges(trace)
     traced_steps = steps(trace, lanes.links) if traced_steps is None else traced_steps
     shown = [each for each in (lanes.gpu, lanes.cpu) if len(each.start)]
     return RunTimeline(
@@ -99,6 +110,8 @@ def run_timeline(
         end=max((int(each.end.max()) for each in shown), default=0),
         gpu_labels=_gpu_labels(trace.gpu),
         call_labels=_call_labels(trace.runtime),
+        ranges=ranges.lanes,
+        range_labels=_range_labels(ranges),
         shared=shared,
     )
 
@@ -171,6 +184,8 @@ def _without_trace(run: Run) -> RunTimeline:
         end=0,
         gpu_labels=none,
         call_labels=none,
+        ranges=no_lanes().cpu,
+        range_labels=none,
     )
 
 
@@ -185,6 +200,16 @@ def _gpu_labels(gpu: pl.DataFrame) -> Labels:
         shown = short_name(name) if kind == "kernel" else name
         texts.append((label(shown), CATEGORIES.index(categorise(kind, name))))
     return Labels(codes.astype(np.int32), texts)
+
+
+def _range_labels(ranges: CpuRanges) -> Labels:
+    # An operator and an annotation may have one name.
+    texts = [
+        (label(name.removeprefix(MODULE)), category)
+        for name in ranges.names
+        for category in (ANNOTATION, OPERATOR)
+    ]
+    return Labels((2 * ranges.name + ranges.is_op).astype(np.int32), texts)
 
 
 def _call_labels(runtime: pl.DataFrame) -> Labels:

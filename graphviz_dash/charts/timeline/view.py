@@ -19,7 +19,14 @@ import numpy as np
 
 from graphviz_dash.analysis.trace.lanes import LaneSet
 from graphviz_dash.charts.timeline.difference import RunDifference, difference
-from graphviz_dash.charts.timeline.lanes import Frame, busy_lane, count, run_view, slices_lane
+from graphviz_dash.charts.timeline.lanes import (
+    Frame,
+    busy_lane,
+    count,
+    range_lanes,
+    run_view,
+    slices_lane,
+)
 from graphviz_dash.charts.timeline.model import TimelineView
 from graphviz_dash.charts.timeline.run import ChosenRun
 
@@ -73,7 +80,7 @@ def timeline_view(
             return msgspec.structs.replace(view, complete=complete)
     bins = round(pixels * (1 + 2 * MARGIN))
     empty = _build(runs, shown, frame, "busy", 0, differences)
-    lanes = sum(len(run.lanes) for run in empty.runs)
+    lanes = sum(lane.kind != "range" for run in empty.runs for lane in run.lanes)
     lanes += sum(len(chosen.timeline.lanes.device) for chosen in runs)
     # A bin is a byte, four thirds of one in base64; each lane may need padding and its own quotes.
     room = (MAX_VIEW_BYTES - _size(empty) - 64) * 3 // (4 * max(1, lanes)) - 16
@@ -174,6 +181,7 @@ def _build(
             else busy_lane(chosen, lane_set, lane, is_gpu, frame, bins)
             for lane_set, lane, is_gpu in _each(chosen, lanes)
         ]
+        drawn = range_lanes(chosen, frame, names) + drawn
         views.append(run_view(chosen, drawn, lanes.hidden, frame, runs[0], bins))
     return TimelineView(
         level=level,

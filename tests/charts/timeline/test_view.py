@@ -14,12 +14,21 @@ import pytest
 from graphviz_dash.analysis.replays.replays import ReplayMatch
 from graphviz_dash.charts.timeline.lanes import bin_edges
 from graphviz_dash.charts.timeline.model import Lane, StepMark, TimelineView
-from graphviz_dash.charts.timeline.run import ChosenRun, choose, run_timeline, with_nodes
+from graphviz_dash.charts.timeline.run import (
+    ANNOTATION,
+    OPERATOR,
+    ChosenRun,
+    choose,
+    run_timeline,
+    with_nodes,
+)
 from graphviz_dash.charts.timeline.slice_card import node_slice, parse_slice, slice_card
 from graphviz_dash.charts.timeline.view import MAX_LANES, MAX_VIEW_BYTES, timeline_view
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import ExecutionMode, Run
 from graphviz_dash.model.trace import Trace
+from tests.analysis.scenes import Scene
+from tests.analysis.scenes import kernel as node
 from tests.charts.frames import call, kernel, step, trace
 
 
@@ -190,6 +199,29 @@ def test_gaps_too_short_to_be_told_one_by_one_are_told_as_shares() -> None:
     near = timeline_view([chosen], (0, 20_000), 800)
     assert near.level == "slices"
     assert near.runs[0].device_busy == {}
+
+
+def test_idle_has_its_cause_above_it_at_either_level() -> None:
+    """What the CPU is in while the GPU waits: named and placed, however the slices are drawn."""
+    scene = Scene()
+    scene.mark("graphviz_dash.step#0", 0, 20_000_000)
+    scene.mark("Torch-Compiled Region: 0/0", 2_000_000, 9_000_000)
+    scene.op("aten::mm", 12_000_000, 15_000_000)
+    scene.op("aten::tiny", 16_000_000, 16_000_100)
+    for at in range(20_000):
+        scene.work(node(0), at * 1_000, scene.launch(at * 1_000), dur=600)
+    chosen = _chosen(scene.trace())
+    for window, level in ((None, "busy"), ((2_000_000, 2_020_000), "slices")):
+        view = timeline_view([chosen], window, 800)
+        assert view.level == level
+        lane = view.runs[0].lanes[0]
+        assert lane.kind == "range"
+        assert lane.name is not None
+        words = [view.names[name] for name in lane.name]
+        assert ("Torch-Compiled Region: 0/0", ANNOTATION) in words
+        assert (("aten::mm", OPERATOR) in words) == (level == "busy")
+        assert "aten::tiny" not in {text for text, _ in words}
+        assert _decoded(view, lane)[0][:2] == (2_000_000, 9_000_000)
 
 
 def test_a_run_without_a_trace_says_why() -> None:

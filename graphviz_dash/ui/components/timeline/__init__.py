@@ -204,8 +204,12 @@ def _palette() -> dict[str, Any]:
         }
         for category in CALLS
     ]
+    ranges = [
+        {"label": f"CPU: {what}", "shade": _pair(other), "call": what}
+        for what in ("annotation", "operator")
+    ]
     return {
-        "categories": gpu + calls,
+        "categories": gpu + calls + ranges,
         "run": _pair(RUN),
         "light": _pair(BASELINE),
         "saved": _pair(SAVED),

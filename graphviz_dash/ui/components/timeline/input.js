@@ -184,8 +184,9 @@ function endDrag(t, drag, point) {
     if (drag.moved) t.ruler.keep();
   } else if (!drag.moved) {
     const hover = t.hit(point.x, point.y);
-    if (hover?.kind === "slice") t.select(hover.run.run, tokenOf(hover.lane, hover.i));
-    else if (t.selected) t.select(null, null);
+    if (hover?.kind === "slice" && hover.lane.kind !== "range") {
+      t.select(hover.run.run, tokenOf(hover.lane, hover.i));
+    } else if (t.selected) t.select(null, null);
   }
   t.paint();
 }

@@ -33,6 +33,7 @@ const BELOW_CPU = 3;
 const EMPTY_RUN = 40;
 const LEAST_LANE = 22;
 const MOST_LANE = 92;
+const RANGE_LANE = 14;
 const CPU_LANE = 14;
 const CPU_SUB_LANE = 8;
 const GPU_SUB_LANE = 14;
@@ -113,12 +114,14 @@ function flexibleHeight(view, height) {
  * @param {Lane} lane
  */
 function fixedHeight(lane) {
+  if (lane.kind === "range") return RANGE_LANE;
   if (lane.kind === "cpu") return lane.sub ? CPU_SUB_LANE : CPU_LANE;
   return lane.sub ? GPU_SUB_LANE : null;
 }
 
 /** @param {Lane} lane */
 function below(lane) {
+  if (lane.kind === "range") return 1;
   return lane.kind === "cpu" ? BELOW_CPU : BELOW_GPU;
 }
 

@@ -44,6 +44,7 @@ function rowOf(block, lane) {
  */
 function drawLinks(t, layout, slice, opacity) {
   const block = layout.blocks.find(({ run }) => run === slice.run);
+  if (slice.lane.kind === "range") return;
   const isCall = slice.lane.kind === "cpu";
   const call = isCall ? slice : launchOf(slice);
   const row = block && call && rowOf(block, call.lane);

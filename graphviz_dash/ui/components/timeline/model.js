@@ -6,7 +6,7 @@
  * A lane. At level "slices" its columns have an entry a slice, in ns since the run's origin; at
  * level "busy" they are empty and `busy` has the share of each bin, 0 to 255.
  * @typedef {object} Lane
- * @property {"gpu" | "cpu"} kind
+ * @property {"gpu" | "cpu" | "range"} kind
  * @property {number} owner
  * @property {number} track
  * @property {number} sub

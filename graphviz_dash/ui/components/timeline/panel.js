@@ -224,7 +224,7 @@ function sliceLines(view, { lane, i }) {
 /** @param {Hover & {kind: "gap"}} hover */
 function gapLines({ run, lane, at, open, length }) {
   const isGpu = lane.kind === "gpu";
-  const text = isGpu ? "idle" : "no call shown";
+  const text = isGpu ? "idle" : lane.kind === "cpu" ? "no call shown" : "in no operator shown";
   const lines = [
     open ? `${text}, for longer than the view` : `${text} for ${formatTime(length)}`,
     isGpu ? `stream ${lane.track}` : `CPU thread ${lane.track}`,

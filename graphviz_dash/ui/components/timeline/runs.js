@@ -40,6 +40,8 @@ export function inkOf({ theme }, { light }) {
 export function sliceColour(t, category) {
   const { call } = t.palette.categories[category];
   if (call === "synchronise") return mix(t.theme.background, t.theme.text, 0.2);
+  if (call === "annotation") return mix(t.theme.background, t.theme.text, 0.13);
+  if (call === "operator") return mix(t.theme.background, t.theme.text, 0.3);
   if (call === "kernel launch") return mix(t.theme.background, t.theme.text, 0.5);
   return t.theme.categories[category];
 }
@@ -53,7 +55,7 @@ export function drawRun(t, block) {
   const { run } = block;
   const shade = inkOf(t, run);
   for (const row of block.lanes) {
-    ctx.fillStyle = row.lane.kind === "cpu" ? theme.cpuLane : theme.lane;
+    ctx.fillStyle = row.lane.kind === "gpu" ? theme.lane : theme.cpuLane;
     ctx.fillRect(GUTTER, row.y, t.plot, row.h);
   }
   ctx.save();

@@ -713,7 +713,7 @@ export class Timeline {
     const now = this.selectedSlice();
     if (!now || !this.layout) return this.selectFirst();
     const lanes = this.layout.blocks.flatMap(({ run, lanes: rows }) =>
-      rows.map(({ lane }) => ({ run, lane }))
+      rows.filter(({ lane }) => lane.kind !== "range").map(({ lane }) => ({ run, lane }))
     );
     let at = lanes.findIndex(({ lane }) => lane === now.lane) + by;
     while (lanes[at] && !lanes[at].lane.count) at += by;

@@ -12,9 +12,10 @@
 
 /**
  * One lane. At level ``slices`` it has the columns from ``gap`` to ``node``, an entry a slice; at
- *   level ``busy`` it has ``busy``.
+ *   level ``busy`` it has ``busy``; one of ranges always has columns.
  * @typedef {object} Lane
- * @property {"gpu" | "cpu"} kind - What runs on it: GPU work, or API calls of a CPU thread.
+ * @property {"gpu" | "cpu" | "range"} kind - What runs on it: GPU work, API calls of a CPU thread,
+ *   or what that thread is in.
  * @property {number} owner - The device of a GPU lane, the process of a CPU lane.
  * @property {number} track - The stream of a GPU lane, the thread of a CPU lane.
  * @property {number} sub - Number among the lanes of one track, whose slices overlap.

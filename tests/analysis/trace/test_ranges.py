@@ -1,0 +1,48 @@
+"""What CPU threads are in: the outermost ranges, two deep."""
+
+from __future__ import annotations
+
+from graphviz_dash.analysis.trace.ranges import CpuRanges, cpu_ranges
+from graphviz_dash.model.marks import SOURCE, STEP
+from tests.analysis.scenes import Scene
+
+
+def listed(ranges: CpuRanges) -> list[tuple[int, int, str, bool, int]]:
+    """Thread, sub-lane, name, whether it is an operator, and begin of each slice."""
+    lanes = ranges.lanes
+    return [
+        (
+            int(lanes.track[lane]),
+            int(lanes.sub[lane]),
+            ranges.names[ranges.name[row]],
+            bool(ranges.is_op[row]),
+            int(start),
+        )
+        for lane in range(len(lanes))
+        for row, start in zip(
+            lanes.row[lanes.span(lane)].tolist(), lanes.start[lanes.span(lane)], strict=True
+        )
+    ]
+
+
+def test_regions_of_the_compiler_and_their_operators_are_seen_and_no_deeper() -> None:
+    scene = Scene()
+    scene.mark(f"{STEP}0", 0, 1_000)
+    scene.mark("TorchDynamo Cache Lookup", 10, 60)
+    scene.mark("Torch-Compiled Region: 0/0", 100, 400)
+    scene.mark(f"{SOURCE}train.py:3", 500, 700)
+    scene.op("aten::mm", 150, 200)
+    scene.op("aten::inner", 160, 180)
+    scene.op("aten::add", 520, 600)
+    scene.op("aten::backward", 130, 140, tid=20)
+    assert listed(cpu_ranges(scene.trace())) == [
+        (10, 0, "TorchDynamo Cache Lookup", False, 10),
+        (10, 0, "Torch-Compiled Region: 0/0", False, 100),
+        (10, 0, "aten::add", True, 520),
+        (10, 1, "aten::mm", True, 150),
+        (20, 0, "aten::backward", True, 130),
+    ]
+
+
+def test_a_trace_without_ranges_has_none() -> None:
+    assert listed(cpu_ranges(Scene().trace())) == []
