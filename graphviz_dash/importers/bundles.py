@@ -20,6 +20,7 @@ from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import is_bundle, read_manifest
 from graphviz_dash.bundle.write import BundleWriter, sha256_of
 from graphviz_dash.errors import GraphvizDashError, InputError
+from graphviz_dash.importers.captures import with_fitting_capture
 from graphviz_dash.importers.environment import (
     job_name,
     recorded_at,
@@ -93,10 +94,11 @@ def import_files(
         if join and has_duplicates(groups[0].parts):
             raise InputError(
                 groups[0].name,
-                "two traces of captures, two of replays, or two memory snapshots",
+                "two traces of replays, two of captures without replays, or two memory snapshots",
                 "at most one of each for one run",
                 "Import them without --join.",
             )
+        groups = [with_fitting_capture(group, limits) for group in groups]
         if prefix:
             groups = [replace(group, name=run_name(prefix + group.name)) for group in groups]
         done = {group.name: _finished_import(group, folder) if again else None for group in groups}
@@ -122,17 +124,19 @@ def _read_parts(
         converted.mkdir()
         announce(f"Reading {file.name}")
         contents = read_foreign(file, converted, limits)
-        parts += [SourcePart(file, content, _trace_role(content)) for content in contents]
+        parts += [_part(file, content) for content in contents]
     return parts
 
 
-def _trace_role(content: ForeignContent) -> FileRole | None:
+def _part(file: Path, content: ForeignContent) -> SourcePart:
     if content.trace is None:
-        return None
+        return SourcePart(file, content)
     launched = content.trace.runtime["name"].cast(str).str.contains("GraphLaunch").any()
-    captures = captured_launches(content.trace)
+    captures = bool(captured_launches(content.trace))
     # What a capture's trace runs besides is warm-up; graph launches are what replays are made of.
-    return FileRole.CAPTURE_TRACE if captures and not launched else FileRole.REPLAY_TRACE
+    is_capture = captures and not launched
+    role = FileRole.CAPTURE_TRACE if is_capture else FileRole.REPLAY_TRACE
+    return SourcePart(file, content, role, captures)
 
 
 def _check_names(targets: list[Path]) -> None:

@@ -2,7 +2,8 @@
 replays, a debug DOT, a memory snapshot.
 
 Files whose names differ only in words such as "capture" and "replay" belong together, if at most
-one of them is a trace of each kind; whoever knows better says so.
+one of them is a trace of replays; whoever knows better says so. Traces in a folder that is called
+``capture_traces`` are captures for the replays beside that folder, of the same rank.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,10 @@ _ROLE_WORD: Final = re.compile(
     r"|memory|mem|snapshot|profile|nsys|report)(?=$|[-_. ])",
     re.I,
 )
+CAPTURES: Final = "capture_traces"
+"""The folder in which vLLM, SGLang and xDiT put the traces of their captures."""
+
+_RANK: Final = re.compile(r"rank[-_]?(\d+)|TP-?(\d+)", re.I)
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST: Final = 80
 
@@ -39,6 +44,8 @@ class SourcePart:
     """What it holds."""
     role: FileRole | None = None
     """What its trace shows, captures or replays; None without a trace."""
+    captures: bool = False
+    """Whether its trace shows captures, whatever else it does."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,11 @@ class SourceGroup:
     """The parts of one run and its name."""
 
     name: str
+    """The name of the run."""
     parts: tuple[SourcePart, ...]
+    """Its files, or processes of them."""
+    other_captures: tuple[str, ...] = ()
+    """Names of files with captures of which its replays are none."""
 
     def trace(self, role: FileRole) -> SourcePart | None:
         """The part with the trace in that role."""
@@ -88,20 +99,59 @@ def grouped(parts: Sequence[SourcePart], *, join: bool = False) -> list[SourceGr
     """The runs that ``parts`` make. With ``join`` all of them are one run, as long as no two are
     the same thing."""
     if join:
-        return [SourceGroup(run_name(_name(parts)), tuple(parts))]
+        return [SourceGroup(run_name(_name(parts)), _with_roles(parts))]
+    beside = [part for part in parts if part.captures and part.source.parent.name == CAPTURES]
+    groups = _by_name([part for part in parts if part not in beside])
+    joined = [_with_captures(group, beside) for group in groups]
+    used = {part.source for group in joined for part in group.parts}
+    return [*joined, *_by_name([part for part in beside if part.source not in used])]
+
+
+def _with_captures(group: SourceGroup, captures: Sequence[SourcePart]) -> SourceGroup:
+    """``group`` with the captures in the folder beside its replays."""
+    replays = group.trace(FileRole.REPLAY_TRACE)
+    if replays is None or replays.captures or group.trace(FileRole.CAPTURE_TRACE) is not None:
+        return group
+    own = [
+        part
+        for part in captures
+        if part.source.parent.parent == replays.source.parent
+        and not _of_other_ranks(part.source, replays.source)
+    ]
+    return replace(group, parts=_with_roles((*group.parts, *own)))
+
+
+def _of_other_ranks(first: Path, second: Path) -> bool:
+    """Whether the names of both tell a rank, and not the same."""
+    ranks = [match.group() for path in (first, second) if (match := _RANK.search(path.name))]
+    return len(ranks) == 2 and len({re.sub(r"\D", "", rank) for rank in ranks}) == 2
+
+
+def _with_roles(parts: Sequence[SourcePart]) -> tuple[SourcePart, ...]:
+    """``parts``; beside a trace of replays alone one that also captures is that of the capture."""
+    replays = [part for part in parts if part.role is FileRole.REPLAY_TRACE]
+    if len(replays) < 2 or all(part.captures for part in replays):
+        return tuple(parts)
+    return tuple(
+        replace(part, role=FileRole.CAPTURE_TRACE) if part.captures else part for part in parts
+    )
+
+
+def _by_name(parts: Sequence[SourcePart]) -> list[SourceGroup]:
     by_name: dict[tuple[str, str, str], list[SourcePart]] = {}
     for part in parts:
         key = (str(part.source.parent), common_name(part.source), part.content.label)
         by_name.setdefault(key, []).append(part)
     groups = []
-    for (_, _, label), members in by_name.items():
+    for (_, _, label), named in by_name.items():
+        members = _with_roles(named)
         if has_duplicates(members):
             groups += [
                 SourceGroup(run_name(stem(part.source) + part.content.label), (part,))
                 for part in members
             ]
         else:
-            groups.append(SourceGroup(run_name(_name(members) + label), tuple(members)))
+            groups.append(SourceGroup(run_name(_name(members) + label), members))
     return groups
 
 
@@ -118,7 +168,9 @@ def _name(parts: Sequence[SourcePart]) -> str:
 
 
 def has_duplicates(parts: Sequence[SourcePart]) -> bool:
-    """Whether two of the parts cannot be of one run: two traces in one role, two snapshots."""
-    roles = [part.role for part in parts if part.role is not None]
+    """Whether two of the parts cannot be of one run: two traces of replays, two of captures without
+    replays that tell which is theirs, two snapshots."""
+    roles = [part.role for part in parts]
+    replays, captures = roles.count(FileRole.REPLAY_TRACE), roles.count(FileRole.CAPTURE_TRACE)
     snapshots = sum(part.content.memory is not None for part in parts)
-    return len(roles) != len(set(roles)) or snapshots > 1
+    return replays > 1 or (captures > 1 and not replays) or snapshots > 1

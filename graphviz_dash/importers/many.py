@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -12,7 +12,7 @@ from typing import Any
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.importers.bundles import Imported, import_files
-from graphviz_dash.importers.group import common_name, digest, run_name, stem
+from graphviz_dash.importers.group import CAPTURES, common_name, digest, run_name, stem
 from graphviz_dash.importers.locations import Location, local_copy
 from graphviz_dash.importers.tasks import run_all
 from graphviz_dash.ingest.formats.registry import foreign_format
@@ -74,11 +74,11 @@ def import_many(
 def _runs(locations: Sequence[Location]) -> list[tuple[str, list[Location]]]:
     """The files of each run, and what must stand before its name to be unlike the others."""
     by_run: dict[tuple[str, str], list[Location]] = {}
+    folders = {location.folder for location in locations}
+    beside = {f"{folder}/{CAPTURES}" for folder in folders} & folders
     for location in locations:
         if not location.bundle:
-            by_run.setdefault((location.folder, common_name(Path(location.name))), []).append(
-                location
-            )
+            by_run.setdefault(_run_key(location, beside), []).append(location)
     names = {key: run_name(key[1] or stem(Path(of[0].name))) for key, of in by_run.items()}
     prefixes = dict.fromkeys(by_run, "")
     # Told apart by their folders, or else by all of the address: names that differ may be alike
@@ -88,6 +88,17 @@ def _runs(locations: Sequence[Location]) -> list[tuple[str, list[Location]]]:
         alike = [key for key, name in names.items() if several[prefixes[key] + name] > 1]
         prefixes |= {key: unlike(*key) for key in alike}
     return [(prefixes[key], members) for key, members in by_run.items()]
+
+
+def _run_key(location: Location, beside: Collection[str]) -> tuple[str, str]:
+    """Folder and name of the run that a file is of. Captures in a folder of their own are for any
+    of the replays beside it, so that all of these are read together: ``beside`` are such folders.
+    """
+    if location.folder in beside:
+        return location.folder.rpartition("/")[0], ""
+    if f"{location.folder}/{CAPTURES}" in beside:
+        return location.folder, ""
+    return location.folder, common_name(Path(location.name))
 
 
 def _folder_prefix(folder: str, _: str) -> str:

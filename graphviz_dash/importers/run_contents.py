@@ -63,6 +63,9 @@ def run_contents(group: SourceGroup, limits: Limits) -> RunContents:
         inferred, reasons = _inferred_graphs(_trace(capture), _trace(replay), limits)
         graphs += inferred
         absent += reasons
+    if group.other_captures:
+        reason = f"no replay of them is in the trace: {', '.join(group.other_captures)}"
+        absent.append(Absent("other captures", reason))
     if capture is None:
         absent.append(Absent(Fact.CAPTURE_PASS, "no trace of a capture was imported"))
     if replay is None:

@@ -140,9 +140,24 @@ class TestJoined:
         (found,) = import_files(files, tmp_path / "out")
         assert found.path.name == "mlp"
 
+    def test_of_several_captures_the_one_that_is_replayed(self, tmp_path: Path) -> None:
+        folder = tmp_path / "capture_traces"
+        folder.mkdir()
+        files = [
+            replay(tmp_path / "decode.json.gz", ("fill", "gemm")),
+            capture(folder / "bs_16.json.gz", ("fill", "gemm", "more")),
+            capture(folder / "bs_32.json.gz", ("fill", "gemm")),
+        ]
+        (found,) = import_files(files, tmp_path / "out")
+        assert [source.name for source in found.sources] == ["decode.json.gz", "bs_32.json.gz"]
+        assert reasons(found)["other captures"].endswith(": bs_16.json.gz")
+        assert "capture pass" not in reasons(found)
+        table = node_table(load_run(found.path), "graph-0")
+        assert [row.origin.op for row in table.rows] == ["fill", "gemm"]
+
     def test_two_of_the_same_cannot_be_joined(self, tmp_path: Path) -> None:
         files = [replay(tmp_path / "a.json.gz"), replay(tmp_path / "b.json.gz")]
-        with pytest.raises(InputError, match="two of replays"):
+        with pytest.raises(InputError, match="two traces of replays"):
             import_files(files, tmp_path / "out", join=True)
 
     def test_ranks_are_a_group_whatever_their_files_are_called(self, tmp_path: Path) -> None:

@@ -20,8 +20,11 @@ from graphviz_dash.model.run import FileRole, MemoryUse
 CAPTURE, REPLAY = FileRole.CAPTURE_TRACE, FileRole.REPLAY_TRACE
 
 
-def part(path: str, role: FileRole | None = None, label: str = "") -> SourcePart:
-    return SourcePart(Path(path), ForeignContent(SourceKind.KINETO, label=label), role)
+def part(
+    path: str, role: FileRole | None = None, label: str = "", *, captures: bool = False
+) -> SourcePart:
+    content = ForeignContent(SourceKind.KINETO, label=label)
+    return SourcePart(Path(path), content, role, captures or role is CAPTURE)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +61,37 @@ def test_files_whose_names_differ_in_words_of_parts_are_one_run() -> None:
     assert groups_of(*parts) == {"m": 3}
     assert groups_of(*parts, part("a/n-replay.json", REPLAY)) == {"m": 3, "n": 1}
     assert groups_of(*parts, part("b/m-replay.json", REPLAY)) == {"m": 1}  # of two folders
+
+
+def test_captures_in_a_folder_beside_their_replays() -> None:
+    parts = (
+        part("a/profile_rank_0.json", REPLAY),
+        part("a/profile_rank_1.json", REPLAY),
+        part("a/capture_traces/bs_16_rank0.json", CAPTURE),
+        part("a/capture_traces/bs_32_rank0.json", REPLAY, captures=True),
+        part("a/capture_traces/bs_32_rank1.json", CAPTURE),
+    )
+    groups = {group.name: [part.source.name for part in group.parts] for group in grouped(parts)}
+    assert groups == {
+        "rank_0": ["profile_rank_0.json", "bs_16_rank0.json", "bs_32_rank0.json"],
+        "rank_1": ["profile_rank_1.json", "bs_32_rank1.json"],
+    }
+    assert groups_of(*parts[2:]) == {"bs_16_rank0": 1, "bs_32_rank0": 1, "bs_32_rank1": 1}
+
+
+def test_a_trace_that_captures_and_replays_is_the_capture_of_one_that_replays() -> None:
+    both = part("a/m-capture.json", REPLAY, captures=True)
+    (group,) = grouped([both, part("a/m-replay.json", REPLAY)])
+    assert [member.role for member in group.parts] == [CAPTURE, REPLAY]
+    assert not has_duplicates(group.parts)
+    (alone,) = grouped([both])
+    assert alone.parts == (both,)
+
+
+def test_several_captures_are_of_one_run_where_replays_tell_which_is_theirs() -> None:
+    captures = [part("a.json", CAPTURE), part("b.json", CAPTURE)]
+    assert has_duplicates(captures)
+    assert not has_duplicates([*captures, part("c.json", REPLAY)])
 
 
 def test_two_of_a_kind_are_runs_of_their_own() -> None:

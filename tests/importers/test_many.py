@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from graphviz_dash.importers.bundles import Imported
 from graphviz_dash.importers.locations import find_locations
 from graphviz_dash.importers.many import NotImported, import_many
 from tests.importers.fleets import rank, threads
@@ -59,6 +60,16 @@ class TestMany:
         again = list(import_many(find_locations([str(folder)]), tmp_path / "out", threads))
         assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
         assert not [one for one in again if isinstance(one, NotImported)]
+
+    def test_captures_in_a_folder_beside_their_replays(self, tmp_path: Path) -> None:
+        captures = tmp_path / "in" / "capture_traces"
+        captures.mkdir(parents=True)
+        replay(tmp_path / "in" / "execution.json.gz")
+        capture(captures / "rank_0.json.gz")
+        places = find_locations([str(tmp_path / "in")])
+        (found,) = import_many(places, tmp_path / "out", threads)
+        assert isinstance(found, Imported)
+        assert [source.name for source in found.sources] == ["execution.json.gz", "rank_0.json.gz"]
 
     def test_files_of_one_name_in_two_folders(self, tmp_path: Path) -> None:
         for node in ("n0", "n1"):

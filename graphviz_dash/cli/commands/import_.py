@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from graphviz_dash.importers.bundles import Imported, import_files
 from graphviz_dash.importers.locations import find_locations, is_address
 from graphviz_dash.importers.many import NotImported, import_many
 from graphviz_dash.importers.tasks import executor_for
+from graphviz_dash.ingest.formats.registry import recognised_format
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_bytes
 
@@ -77,7 +79,7 @@ def import_command(
 
 def _together(files: tuple[str, ...], output: Path, mode: str, join: bool) -> tuple[Imported, ...]:
     """All files in this process: nothing is written if one of them is bad."""
-    paths = [Path(file) for file in files]
+    paths = list(_files(files)) if join else [Path(file) for file in files]
     with progress_shown(paths[0].name if len(paths) == 1 else f"{len(paths)} files"):
         return import_files(
             paths,
@@ -91,6 +93,20 @@ def _together(files: tuple[str, ...], output: Path, mode: str, join: bool) -> tu
             ),
             announce=lambda line: click.echo(line, err=True),
         )
+
+
+def _files(given: tuple[str, ...]) -> Iterator[Path]:
+    """The files that are given, and those of a known kind in folders that are."""
+    for text in given:
+        if not Path(text).is_dir():
+            yield Path(text)
+            continue
+        for location in find_locations([text]):
+            file = Path(location.address)
+            if location.unreadable or location.bundle or not file.stat().st_size:
+                continue
+            if recognised_format(file) is not None:
+                yield file
 
 
 def _each(

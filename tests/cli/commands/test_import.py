@@ -48,3 +48,17 @@ def test_a_bad_file_is_one_line(invoke: Invoke, tmp_path: Path) -> None:
     result = invoke("import", str(tmp_path / "a.txt"), "-o", str(tmp_path / "out"))
     assert result.code == 2
     assert "a file of no kind that is known" in result.err
+
+
+def test_a_folder_is_joined(invoke: Invoke, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    replay(folder / "one.json.gz")
+    capture(folder / "two.json.gz")
+    (folder / "notes.txt").write_text("of another kind")
+    (folder / "empty").touch()
+    result = invoke("import", "--join", str(folder), "-o", str(tmp_path / "out"))
+    assert result.code == 0
+    assert "one.json.gz: Kineto trace" in result.out
+    assert "two.json.gz: Kineto trace" in result.out
+    assert len(list((tmp_path / "out").iterdir())) == 1
