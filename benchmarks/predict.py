@@ -1,8 +1,10 @@
-"""How far predictions are off: the table of docs/predict.md, computed anew from recorded data.
+"""How far predictions are off: the tables of docs/predict.md, computed anew from recorded data.
 
-``python -m benchmarks.predict`` calibrates with benchmarks/data/predict/calibration, predicts each
-workload of benchmarks/data/predict/test from its eager trace alone, and prints both beside what was
-measured clean. No workload of one side is on the other. Recorded, on a GPU, with::
+``python -m benchmarks.predict`` predicts each workload of benchmarks/data/predict/test, and each
+shipped experiment with one graph, from its eager trace alone, and prints both beside what was
+measured clean. The terms are from benchmarks/data/predict/calibration, and no workload of one side
+is on the other. The width of a workload's interval is from the errors of all others, its own left
+out. ``--calibration FILE`` writes the calibration that is shipped. Recorded, on a GPU, with::
 
     graphviz-dash bench predict -o runs/predict-calibration
     graphviz-dash bench predict --suite benchmarks.predict_workloads -o runs/predict-test
@@ -11,24 +13,31 @@ measured clean. No workload of one side is on the other. Recorded, on a GPU, wit
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from graphviz_dash import __version__
 from graphviz_dash.analysis.prediction.calibration import (
     CalibrationSource,
     RecordedWorkload,
     calibrate,
-    predicted_times,
     recorded_workload,
+    sample_errors,
 )
+from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.analysis.prediction.uncertainty import conformal_quantile, error_scale
+from graphviz_dash.bundle.calibration import write_calibration
 from graphviz_dash.ingest.load import find_experiments, load_experiment
-from graphviz_dash.model.calibration import Calibration
-from graphviz_dash.units import format_ns
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.calibration import Calibration, CalibrationSample
+from graphviz_dash.units import format_ns, format_percent
 
 HERE: Final = Path(__file__).parent
 DATA: Final = HERE / "data" / "predict"
@@ -42,82 +51,111 @@ ONE_GRAPH: Final = (
 
 @dataclass(frozen=True)
 class Scored:
-    """One workload: what was predicted from its eager trace, and what was measured, in ns."""
+    """One workload: what was predicted from its eager trace, and what was measured."""
 
     recorded: RecordedWorkload
-    predicted: float
-    interval: float
-    error: float
+    """The eager step, and what was measured clean."""
+    sample: CalibrationSample
+    """The prediction."""
+    half: float
+    """Half its interval of the step time, as a part of the prediction."""
+    interval_half: float
+    """The same back to back."""
 
     @property
-    def off(self) -> float:
-        """Of the step time."""
-        return self.predicted / self.recorded.step_ns - 1
-
-    @property
-    def interval_off(self) -> float:
-        """Of the back-to-back interval."""
-        return self.interval / self.recorded.interval_ns - 1
+    def inside(self) -> tuple[bool, bool]:
+        """Whether step time and time back to back lie in their intervals."""
+        step, interval = sample_errors(self.sample)
+        return step <= self.half, interval <= self.interval_half
 
 
 def calibration() -> Calibration:
-    """Of the recorded suite of calibration."""
+    """What is shipped."""
     recorded = list(read(DATA / "calibration"))
-    environment = load_experiment(DATA / "calibration" / recorded[0].name).runs[0].manifest
-    gpu = environment.environment.gpu
+    manifest = load_experiment(DATA / "calibration" / recorded[0].name).runs[0].manifest
+    gpu = manifest.environment.gpu
     assert gpu is not None
-    return calibrate(
-        recorded, CalibrationSource(gpu, environment.environment, environment.created, "", "")
-    )
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    source = CalibrationSource(gpu, manifest.environment, manifest.created, __version__, now)
+    return calibrate(recorded, source, [*checked()])
+
+
+def checked() -> Iterator[RecordedWorkload]:
+    """The workloads that play no part in the terms."""
+    yield from read(DATA / "test")
+    yield from read(SAMPLES, ONE_GRAPH)
 
 
 def read(folder: Path, names: Sequence[str] = ()) -> Iterator[RecordedWorkload]:
     """The workloads under ``folder``, those of ``names`` or all."""
     paths = [folder / name for name in names] or find_experiments(folder)
     for path in paths:
-        found = recorded_workload(load_experiment(path))
-        if isinstance(found, str):
-            sys.exit(f"{path}: {found}")
-        yield found
+        workload = recorded_workload(load_experiment(path))
+        if isinstance(workload, Missing):
+            sys.exit(f"{path}: {workload.reason}")
+        yield workload
 
 
-def scored(recorded: RecordedWorkload, found: Calibration) -> Scored:
-    return Scored(recorded, *predicted_times(recorded, found), found.error)
+def scored(recorded: RecordedWorkload, shipped: Calibration) -> Scored:
+    """The prediction of a checked workload, its interval from the errors of the others."""
+    sample = next(check for check in shipped.checks if check.name == recorded.name)
+    weights = shipped.errors.weights
+    others = [
+        (error_scale(check.sources, weights), sample_errors(check))
+        for check in shipped.checks
+        if check is not sample
+    ]
+    scale = error_scale(sample.sources, weights)
+    half, interval_half = (
+        scale * conformal_quantile([errors[which] / other for other, errors in others])
+        for which in range(2)
+    )
+    return Scored(recorded, sample, half, interval_half)
 
 
 def table(rows: Sequence[Scored]) -> Iterator[str]:
+    """The rows as Markdown."""
     yield (
         "| workload | nodes | streams | GPU busy of the eager step | eager | graphed | predicted | "
-        "off by | back to back off by |"
+        "interval | off by | back to back off by |"
     )
-    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     for row in rows:
-        one = row.recorded
+        workload, sample = row.recorded, row.sample
+        outside = "" if row.inside[0] else ", outside"
         yield (
-            f"| `{one.name}` | {one.nodes} | {one.step.streams} | "
-            f"{one.step.busy_ns / one.eager_ns:.0%} | {format_ns(one.eager_ns)} | "
-            f"{format_ns(one.step_ns)} | {format_ns(round(row.predicted))} | {row.off:+.1%} | "
-            f"{row.interval_off:+.1%} |"
+            f"| `{workload.name}` | {workload.nodes} | {workload.step.streams} | "
+            f"{workload.step.busy_ns / workload.eager_ns:.0%} | {format_ns(workload.eager_ns)} | "
+            f"{format_ns(workload.step_ns)} | {format_ns(round(sample.predicted_ns))} | "
+            f"±{format_percent(row.half)} | {sample.predicted_ns / sample.step_ns - 1:+.1%}"
+            f"{outside} | {sample.predicted_interval_ns / sample.interval_ns - 1:+.1%} |"
         )
 
 
 def summary(rows: Sequence[Scored]) -> str:
-    off = np.abs([row.off for row in rows])
-    between = np.abs([row.interval_off for row in rows])
-    inside = sum(abs(row.recorded.step_ns / row.predicted - 1) <= row.error for row in rows)
+    """Errors and coverage in a sentence."""
+    off = np.abs([row.sample.predicted_ns / row.sample.step_ns - 1 for row in rows])
+    between = np.abs(
+        [row.sample.predicted_interval_ns / row.sample.interval_ns - 1 for row in rows]
+    )
+    inside, inside_between = np.sum([row.inside for row in rows], axis=0)
     return (
         f"{len(rows)} workloads: median error {np.median(off):.1%}, worst {off.max():.1%}; back to "
-        f"back {np.median(between):.1%} and {between.max():.1%}; {inside} of {len(rows)} measured "
-        "step times lie inside their intervals."
+        f"back {np.median(between):.1%} and {between.max():.1%}. Inside their intervals: {inside} "
+        f"step times, {inside_between} back to back; median half width "
+        f"{np.median([row.half for row in rows]):.1%}."
     )
 
 
-def lines(found: Calibration) -> Iterator[str]:
+def lines(shipped: Calibration) -> Iterator[str]:
     """All that is printed."""
-    for title, rows in (
-        ("Test workloads", [scored(one, found) for one in read(DATA / "test")]),
-        ("Shipped experiments", [scored(one, found) for one in read(SAMPLES, ONE_GRAPH)]),
+    every: list[Scored] = []
+    for title, workloads in (
+        ("Test workloads", read(DATA / "test")),
+        ("Shipped experiments", read(SAMPLES, ONE_GRAPH)),
     ):
+        rows = [scored(workload, shipped) for workload in workloads]
+        every += rows
         by_busy = sorted(rows, key=lambda row: row.recorded.step.busy_ns / row.recorded.eager_ns)
         yield f"### {title}"
         yield ""
@@ -125,12 +163,31 @@ def lines(found: Calibration) -> Iterator[str]:
         yield ""
         yield summary(rows)
         yield ""
-    left = [abs(one.predicted_ns / one.step_ns - 1) for one in found.samples]
+    inside = sum(row.inside[0] for row in every)
+    width = np.median([row.half for row in every])
+    yield (
+        f"All {len(every)} together: {inside} ({inside / len(every):.1%}) lie inside their "
+        f"intervals, median half width {width:.1%}."
+    )
+    left = [abs(sample.predicted_ns / sample.step_ns - 1) for sample in shipped.samples]
+    yield ""
     yield (
         f"The {len(left)} workloads of calibration, each predicted from the others: median error "
-        f"{np.median(left):.1%}, nine of ten at most {found.error:.1%}, worst {max(left):.1%}."
+        f"{np.median(left):.1%}, nine of ten at most {np.quantile(left, 0.9):.1%}, worst "
+        f"{max(left):.1%}."
     )
 
 
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calibration", type=Path, help="write what is shipped to this file")
+    given = parser.parse_args()
+    if given.calibration:
+        write_calibration(given.calibration, calibration())
+    else:
+        print("\n".join(lines(shipped_calibration())))
+
+
 if __name__ == "__main__":
-    print("\n".join(lines(calibration())))
+    main()

@@ -15,7 +15,19 @@ from graphviz_dash.model.run import Environment, Gpu
 from graphviz_dash.model.timings import Nanoseconds
 
 CALIBRATION_FORMAT: Final = "graphviz-dash-calibration"
-CALIBRATION_VERSION: Final = 1
+CALIBRATION_VERSION: Final = 2
+
+
+class ErrorScale(Struct, frozen=True, forbid_unknown_fields=True):
+    """How far predictions are off (analysis/prediction/uncertainty.py)."""
+
+    weights: dict[str, float]
+    """The share of the step that each source of errors makes uncertain, by its name."""
+    step: float
+    """The score below which nine of ten checked workloads lie: half an interval of the step time
+    over its scale."""
+    interval: float
+    """The same back to back."""
 
 
 class CalibrationSample(Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,6 +43,8 @@ class CalibrationSample(Struct, frozen=True, forbid_unknown_fields=True):
     """The time of its kernels along the longest way through the step, in ns."""
     features: dict[str, float]
     """The factors of the terms (analysis/prediction/replay_model.py), by name."""
+    sources: dict[str, float]
+    """How much there is of each source of errors (analysis/prediction/uncertainty.py), by name."""
     step_ns: Nanoseconds
     """Median of the synchronised graphed step, in ns."""
     interval_ns: Nanoseconds
@@ -38,7 +52,7 @@ class CalibrationSample(Struct, frozen=True, forbid_unknown_fields=True):
     replay_cpu_ns: Nanoseconds
     """Median launch CPU time of the replay, in ns."""
     predicted_ns: float
-    """The step time predicted by a calibration that was made without this workload, in ns."""
+    """The step time predicted by terms that were found without this workload, in ns."""
     predicted_interval_ns: float
     """The same back to back, in ns."""
     eager_cpu_ns: Nanoseconds
@@ -56,7 +70,7 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["graphviz-dash-calibration"]
     """The name of the format."""
-    version: Literal[1]
+    version: Literal[2]
     """The version of the format."""
     tool_version: str
     """The graphviz-dash that wrote it."""
@@ -72,11 +86,8 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
     """Times in ns (or factors) of the step time, by the name of their term."""
     interval_fixed_ns: float
     """Takes the place of the term ``fixed`` back to back, in ns."""
-    error: float
-    """The share of the prediction by which nine of ten samples were missed at most, predicted
-    without them."""
-    interval_error: float
-    """The same back to back."""
+    errors: ErrorScale
+    """How far predictions are off."""
     replay_cpu_ns: tuple[float, float]
     """Launch CPU time of a replay: a fixed time and one for each node, in ns."""
     capture: tuple[float, float]
@@ -87,3 +98,6 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
     """Beyond a replay: a fixed time and one for each node, in ns."""
     samples: tuple[CalibrationSample, ...]
     """What all this was fitted to."""
+    checks: tuple[CalibrationSample, ...]
+    """What no term was fitted to: how far these were off gives the width of intervals; none where
+    the samples give it, each predicted from the others."""

@@ -96,11 +96,14 @@ def answer(comparison: Comparison) -> tuple[Piece, ...]:
 def _predicted(run: RunComparison, prediction: Prediction) -> Iterator[Piece]:
     """What the trace of ``run`` says of a graph of its step, what stops it first, and where the
     time of the step goes."""
-    before, gain, after = prediction_verdict(prediction).partition(predicted_gain(prediction))
-    yield Piece(before)
-    if gain:
+    verdict, gain = printable(prediction_verdict(prediction)), predicted_gain(prediction)
+    if gain and gain in verdict:
+        before, gain, after = verdict.partition(gain)
+        yield Piece(before)
         yield Piece(gain, Evidence.PREDICTED)
         yield Piece(after)
+    else:
+        yield Piece(verdict, Evidence.PREDICTED)
     stops = [blocker for blocker in prediction.blockers if blocker.certain]
     if prediction.recommendation is Recommendation.BLOCKED:
         yield Piece(" What stops it: ")
@@ -109,7 +112,8 @@ def _predicted(run: RunComparison, prediction: Prediction) -> Iterator[Piece]:
     idle = prediction.idle_ns / prediction.eager_ns if prediction.eager_ns else 0.0
     yield Piece(" The GPU is idle in ")
     evidence = Evidence.FIGURES if isinstance(run.where, Missing) else Evidence.WHERE
-    yield Piece(f"{format_percent(idle)} of that step", evidence)
+    what = "time" if prediction.recommendation is Recommendation.NO_STEPS else "step"
+    yield Piece(f"{format_percent(idle)} of that {what}", evidence)
     yield Piece(f". Predicted from the trace of {printable(run.name)}; no graph was measured.")
 
 
@@ -174,7 +178,7 @@ def _failed(run: RunComparison, base: RunComparison, step_ns: float) -> Iterator
         yield Piece(idle, Evidence.WHERE)
         yield Piece(", which is what graphs could save")
     yield Piece(".")
-    if not isinstance(base.outlook, Missing):
+    if not isinstance(base.outlook, Missing) and predicted_gain(base.outlook):
         yield Piece(" As one graph it is predicted to be ")
         yield Piece(predicted_gain(base.outlook), Evidence.PREDICTED)
         yield Piece(".")

@@ -38,7 +38,8 @@ def headline(comparison: Comparison) -> str:
     predicted = comparison.predicted
     if shown is None and predicted is not None and not isinstance(predicted.outlook, Missing):
         gain = predicted_gain(predicted.outlook)
-        return f"{_step_sentence(predicted)}; as one graph it is predicted to be {gain}"
+        told = f"; as one graph it is predicted to be {gain}" if gain else ""
+        return f"{_step_sentence(predicted)}{told}"
     shown = shown or (runs[0] if runs else None)
     return "no runs" if shown is None else run_sentence(shown)
 

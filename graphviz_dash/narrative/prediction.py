@@ -13,6 +13,7 @@ from graphviz_dash.analysis.prediction.capture_blockers import (
     SeenCalls,
     StepDifference,
 )
+from graphviz_dash.analysis.prediction.idle_time import IdleCause, IdleTime
 from graphviz_dash.analysis.prediction.predict import (
     EagerSide,
     NotChecked,
@@ -21,20 +22,38 @@ from graphviz_dash.analysis.prediction.predict import (
     Recommendation,
 )
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
+from graphviz_dash.analysis.prediction.uncertainty import OTHER_GPU, Estimate
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
 
 _SHOWN_NAME: Final = 60
 """Characters of a kernel's name in a sentence."""
 
 
+_NOTABLE: Final = 0.05
+"""The part of the eager step from which idle time that a graph does not remove is named."""
+
+
 def prediction_verdict(prediction: Prediction) -> str:
-    """The prediction in a sentence."""
-    ratio, low = format_ratio(prediction.speedup.value), format_ratio(prediction.speedup.low)
-    high = format_ratio(prediction.speedup.high)
-    graphed = prediction.graphed
-    times = f"{format_ns(graphed.value)} instead of {format_ns(prediction.eager_ns)}"
+    """The prediction in a sentence, and what of the idle time a graph does not remove in another
+    one, where that is much."""
+    kept = _kept(prediction)
+    return f"{_verdict(prediction)} {kept}" if kept else _verdict(prediction)
+
+
+def _verdict(prediction: Prediction) -> str:
+    times = f"{format_ns(round(prediction.graphed.value))} instead of "
+    times += format_ns(round(prediction.eager_ns))
     side = "" if prediction.eager_side is EagerSide.CLEAN else f" ({prediction.eager_side.value})"
-    gain = f"{ratio} faster ({low} to {high}), {times}{side} per step"
+    if isinstance(prediction.speedup, Missing):
+        return (
+            f"No verdict on a step: the trace marks none. All of it together is "
+            f"{_work(prediction)}; the GPU works {format_ns(prediction.step.busy_ns)} of "
+            f"{format_ns(round(prediction.eager_ns))}, and idles "
+            f"{format_ns(round(prediction.idle_ns - prediction.kept_ns))} while the CPU launches."
+        )
+    interval = _interval(prediction.speedup)
+    gain = f"{format_ratio(prediction.speedup.value)} faster{interval}, {times}{side} per step"
     match prediction.recommendation:
         case Recommendation.YES:
             lead = "Yes" if prediction.speedup.value >= MODEST_SPEEDUP else "A little"
@@ -48,12 +67,69 @@ def prediction_verdict(prediction: Prediction) -> str:
     return f"No: as one graph the step would take {times}{side}."
 
 
+def _interval(speedup: Estimate) -> str:
+    if speedup.low is None:
+        return ""
+    return f" ({format_ratio(speedup.low)} to {format_ratio(speedup.high)})"
+
+
+_DOES: Final = {
+    IdleCause.LAUNCHING: "while the CPU launches",
+    IdleCause.DATA: "waiting for data",
+    IdleCause.WAITING: "for copies and synchronisation",
+    IdleCause.LOADING: "for allocations and the loading of code",
+    IdleCause.PROFILER: "for the profiler",
+    IdleCause.OTHER: "for other Python and CPU operators",
+}
+
+
+def _kept(prediction: Prediction) -> str:
+    """The largest part of the idle time that a graph does not remove, and who causes it."""
+    if prediction.kept_ns < _NOTABLE * prediction.eager_ns:
+        return ""
+    part = prediction.idle.kept[0]
+    ns = prediction.idle_ns * part.ns / prediction.idle.total_ns
+    by = f" ({part.by[:_SHOWN_NAME]})" if part.by else ""
+    return (
+        f"A graph does not remove {format_ns(round(prediction.kept_ns))} in which the GPU idles, "
+        f"{format_ns(round(ns))} of them {_DOES[part.cause]}{by}."
+    )
+
+
+IDLE_HEADINGS: Final = ("while the CPU is", "idle", "share", "as a graph", "mostly in")
+
+
+def idle_rows(idle: IdleTime) -> tuple[tuple[str, str, str, str, str], ...]:
+    """The idle time by its causes, under IDLE_HEADINGS."""
+    return tuple(
+        (
+            part.cause.value,
+            format_ns(round(part.ns)),
+            format_percent(part.ns / idle.total_ns),
+            "removed" if part.cause is IdleCause.LAUNCHING else "remains",
+            part.by or "",
+        )
+        for part in idle.parts
+    )
+
+
+IDLE_METHOD: Final = (
+    "By what the threads that launch did until the next launch: of launches within 1 ms of each "
+    "other all between them is launching, of others the operators that launch, and the rest is "
+    "laid on what ran. Means of the traced steps."
+)
+"""How idle time is divided."""
+
+
 def predicted_gain(prediction: Prediction) -> str:
-    """The speedup with its interval: ``3.10x faster (2.80x to 3.40x)``, or how much slower."""
-    low, high = format_ratio(prediction.speedup.low), format_ratio(prediction.speedup.high)
-    ratio = prediction.speedup.value
-    gain = f"{format_ratio(ratio)} faster" if ratio >= 1 else f"{format_ratio(1 / ratio)} slower"
-    return f"{gain} ({low} to {high})" if ratio >= 1 else gain
+    """The speedup with its interval: ``3.10x faster (2.80x to 3.40x)``, or how much slower; ""
+    where the trace marks no steps."""
+    speedup = prediction.speedup
+    if isinstance(speedup, Missing):
+        return ""
+    if speedup.value < 1:
+        return f"{format_ratio(1 / speedup.value)} slower"
+    return f"{format_ratio(speedup.value)} faster{_interval(speedup)}"
 
 
 def predicted_times(prediction: Prediction) -> str:
@@ -111,20 +187,16 @@ def prediction_reasons(prediction: Prediction) -> tuple[str, ...]:
     """The prediction's reasons, in numbers."""
     step, replay = prediction.step, prediction.replay
     side = "" if prediction.eager_side is EagerSide.CLEAN else " under the profiler"
-    kinds = [
-        (step.count("kernel"), "kernel"),
-        (step.count("memcpy"), "copy"),
-        (step.count("memset"), "set"),
-    ]
-    pieces = ", ".join(
-        f"{format_count(count)} {_plural(word, count)}" for count, word in kinds if count
-    )
     share = min(step.busy_ns / prediction.eager_ns, 1.0) if prediction.eager_ns else 0.0
     texts = [
-        f"{pieces} per step on {step.streams} {_plural('stream', step.streams)}; the GPU works "
-        f"{format_ns(step.busy_ns)} of the {format_ns(round(prediction.eager_ns))} that the eager "
-        f"step takes{side} ({format_percent(share)}) and waits for launches or the CPU "
-        f"{format_ns(round(prediction.idle_ns))}",
+        f"{_work(prediction)}; the GPU works {format_ns(step.busy_ns)} of the "
+        f"{format_ns(round(prediction.eager_ns))} that the eager step takes{side} "
+        f"({format_percent(share)}) and idles {format_ns(round(prediction.idle_ns))}"
+        + (
+            f", of which {format_ns(round(prediction.kept_ns))} would remain"
+            if prediction.kept_ns >= 1
+            else ""
+        ),
         f"a replay has the same work, {format_ns(round(replay.work_ns))} along its longest way",
     ]
     if replay.slowed_ns >= 1:
@@ -149,6 +221,21 @@ def prediction_reasons(prediction: Prediction) -> tuple[str, ...]:
         once += f", and {format_ns(round(replay.random_ns))} to seed random numbers"
     texts.append(once)
     return tuple(texts)
+
+
+def _work(prediction: Prediction) -> str:
+    """The work of the step, counted."""
+    step = prediction.step
+    kinds = [
+        (step.count("kernel"), "kernel"),
+        (step.count("memcpy"), "copy"),
+        (step.count("memset"), "set"),
+    ]
+    pieces = ", ".join(
+        f"{format_count(count)} {_plural(word, count)}" for count, word in kinds if count
+    )
+    each = "" if isinstance(prediction.speedup, Missing) else " per step"
+    return f"{pieces}{each} on {counted(step.streams, 'stream')}"
 
 
 def _plural(word: str, count: int) -> str:
@@ -183,13 +270,12 @@ def _warning(prediction: Prediction, warning: PredictionWarning) -> str:
         case PredictionWarning.UNKNOWN_GPU:
             return (
                 f"the trace does not name its GPU, the calibration is of {own}: if it is another, "
-                "gaps between nodes differ, and the intervals are too narrow"
+                f"gaps between nodes differ; {_WIDER}"
             )
         case PredictionWarning.OTHER_GPU:
             return (
                 f"the trace is of {prediction.gpu}, the calibration of {own}: gaps between nodes "
-                "differ, and the intervals are too narrow; make one there with "
-                "`graphviz-dash bench predict`"
+                f"differ; {_WIDER}, make one there with `graphviz-dash bench predict`"
             )
         case PredictionWarning.FEW_STEPS:
             steps = counted(len(prediction.step.matching), "traced step")
@@ -199,14 +285,22 @@ def _warning(prediction: Prediction, warning: PredictionWarning) -> str:
     return _WARNINGS[warning]
 
 
+_WIDER: Final = (
+    f"intervals are {OTHER_GPU:g} times as wide, which was tried on an H100 with an H200's "
+    "calibration alone"
+)
+
 _WARNINGS: Final = {
-    PredictionWarning.UNMARKED_STEPS: "the trace marks no steps: all of it is treated as one",
+    PredictionWarning.UNMARKED_STEPS: (
+        "the trace marks no steps: all of it is counted together, so that there is no speedup of a "
+        "step and no interval"
+    ),
     PredictionWarning.COLLECTIVES: (
         "collectives hold the time in which they wait for other ranks, as traced"
     ),
     PredictionWarning.PROFILED_EAGER_STEP: (
         "the eager side is the step under the profiler, which lengthens launches: the speedup is "
-        "against that step, and against the step without a profiler it is smaller"
+        "against that step, has no interval, and is smaller against the step without a profiler"
     ),
 }
 
@@ -242,13 +336,13 @@ def _difference(seen: StepDifference) -> str:
 def scored_text(prediction: Prediction, measured: float | None) -> str:
     """The prediction beside the measurement, in words."""
     step = prediction.step_ns
-    predicted = (
-        f"Predicted from the eager trace alone: {format_ns(round(step.value))} per step "
-        f"({format_ns(round(step.low))} to {format_ns(round(step.high or step.value))})"
-    )
+    predicted = f"Predicted from the eager trace alone: {format_ns(round(step.value))} per step"
+    if step.low is None or step.high is None:
+        return f"{predicted}."
+    predicted += f" ({format_ns(round(step.low))} to {format_ns(round(step.high))})"
     if not measured:
         return f"{predicted}."
-    inside = step.low <= measured <= (step.high or step.value)
+    inside = step.low <= measured <= step.high
     return (
         f"{predicted}; measured: {format_ns(measured)}, so it was off by "
         f"{step.value / measured - 1:+.1%}, {'inside' if inside else 'outside'} its interval."

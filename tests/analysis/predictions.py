@@ -8,11 +8,13 @@ import msgspec
 
 from graphviz_dash.analysis.prediction.predict import Prediction, predict
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
+from graphviz_dash.analysis.prediction.uncertainty import LEAST_SCALE
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.calibration import (
     CALIBRATION_FORMAT,
     CALIBRATION_VERSION,
     Calibration,
+    ErrorScale,
 )
 from graphviz_dash.model.marks import MODULE, STEP
 from graphviz_dash.model.run import Gpu
@@ -46,13 +48,13 @@ CALIBRATION = Calibration(
     environment=ENVIRONMENT,
     terms={term.value: value for term, value in TERMS.items()},
     interval_fixed_ns=1_000.0,
-    error=0.1,
-    interval_error=0.1,
+    errors=ErrorScale({}, 0.1 / LEAST_SCALE, 0.1 / LEAST_SCALE),
     replay_cpu_ns=(4_000.0, 5.0),
     capture=(500_000.0, 1.0),
     instantiate_ns=(50_000.0, 3_000.0),
     first_launch_ns=(20_000.0, 100.0),
     samples=(),
+    checks=(),
 )
 
 
@@ -70,9 +72,10 @@ def line_trace(
     modules: int = 0,
     name: str = "gemm",
     device: str = "NVIDIA H200",
+    marked: bool = True,
 ) -> Trace:
     """``steps`` marked steps of equal kernels on one stream, one every ``gap`` ns; with ``modules``
-    they are divided equally over so many."""
+    they are divided equally over so many, and without ``marked`` no step is marked."""
     trace = TraceBuilder(device_names=(device,))
     at = 0
     for step in range(steps):
@@ -87,7 +90,8 @@ def line_trace(
             trace.kernel(name, begin + 6_000, duration, correlation=correlation)
         end = at + 1_000 + kernels * gap + duration
         trace.runtime("cudaDeviceSynchronize", end, 2_000)
-        trace.annotation(f"{STEP}{step}", at, end + 3_000 - at)
+        if marked:
+            trace.annotation(f"{STEP}{step}", at, end + 3_000 - at)
         at = end + 10_000
     return read_trace(trace.write(folder / "trace.json"))
 

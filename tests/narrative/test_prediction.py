@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.prediction.idle_time import IdleCause, IdlePart, IdleTime
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import ExecutionMode
-from graphviz_dash.narrative.prediction import scored_text
+from graphviz_dash.narrative.prediction import idle_rows, scored_text
 from tests.experiments import make_experiment
 
 
@@ -26,3 +28,15 @@ def test_the_words_say_by_how_much_and_whether_inside(toy: Path) -> None:
     assert "off by -50.0%, outside its interval" in told
     assert "off by +0.0%, inside its interval" in scored_text(found, found.step_ns.value)
     assert "measured" not in scored_text(found, None)
+
+
+def test_rows_of_idle_time_say_what_a_graph_removes() -> None:
+    parts = (
+        IdlePart(IdleCause.DATA, 3_000_000, "DataLoader.__next__"),
+        IdlePart(IdleCause.LAUNCHING, 1_000_000, None),
+    )
+    rows = idle_rows(IdleTime(parts, np.zeros(0)))
+    assert rows == (
+        ("waiting for data", "3.00 ms", "75.0%", "remains", "DataLoader.__next__"),
+        ("launching", "1.00 ms", "25.0%", "removed", ""),
+    )

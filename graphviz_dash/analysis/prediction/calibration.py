@@ -1,8 +1,9 @@
 """A calibration from recordings: what passes between nodes, found from workloads of which both the
 eager trace and the clean time of the graphed step are known.
 
-The terms are those with the least absolute relative errors, none below zero. How far predictions
-may be off is told by leaving out each workload in turn, and predicting it from the others.
+The terms are those with the least absolute relative errors, none below zero. What makes errors is
+told by leaving out each workload in turn, and predicting it from the others; how large they are by
+further workloads that the terms were not found from.
 """
 
 from __future__ import annotations
@@ -11,12 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
-from graphviz_dash.analysis.prediction.predict import CONFIDENCE, back_to_back_ns
+from graphviz_dash.analysis.prediction.predict import back_to_back_ns
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, replay_time
+from graphviz_dash.analysis.prediction.uncertainty import (
+    ErrorSource,
+    conformal_quantile,
+    error_scale,
+    error_sources,
+)
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.calibration import (
@@ -24,6 +32,7 @@ from graphviz_dash.model.calibration import (
     CALIBRATION_VERSION,
     Calibration,
     CalibrationSample,
+    ErrorScale,
 )
 
 if TYPE_CHECKING:
@@ -133,8 +142,14 @@ class CalibrationSource:
     """When the calibration is made, ISO 8601."""
 
 
-def calibrate(recorded: Sequence[RecordedWorkload], source: CalibrationSource) -> Calibration:
-    """The calibration that ``recorded`` workloads of one machine give.
+def calibrate(
+    recorded: Sequence[RecordedWorkload],
+    source: CalibrationSource,
+    checks: Sequence[RecordedWorkload] = (),
+) -> Calibration:
+    """The calibration that ``recorded`` workloads of one machine give. The width of intervals is
+    from ``checks``, workloads like those that will be predicted; without any from ``recorded``,
+    each predicted from the others.
 
     Raises:
         InputError: too few workloads to find the terms.
@@ -154,7 +169,13 @@ def calibrate(recorded: Sequence[RecordedWorkload], source: CalibrationSource) -
         others = [*recorded[:index], *recorded[index + 1 :]]
         without = _assembled(others, _fit(others, multiprocessors, terms[ReplayTerm.WARPS]), source)
         samples.append(_sample(workload, rough, without))
-    return _with_errors(rough, tuple(samples))
+    checked = tuple(_sample(workload, rough, rough) for workload in checks)
+    return msgspec.structs.replace(
+        rough,
+        samples=tuple(samples),
+        checks=checked,
+        errors=_errors(samples, checked or tuple(samples)),
+    )
 
 
 def predicted_times(workload: RecordedWorkload, calibration: Calibration) -> tuple[float, float]:
@@ -263,8 +284,7 @@ def _assembled(
         environment=source.environment,
         terms=terms,
         interval_fixed_ns=max(float(np.median(between)), 0.0),
-        error=0.0,
-        interval_error=0.0,
+        errors=ErrorScale({}, 0.0, 0.0),
         replay_cpu_ns=_line(nodes, [workload.replay_cpu_ns for workload in recorded]),
         capture=_line(
             [workload.eager_cpu_ns for workload in recorded],
@@ -275,6 +295,7 @@ def _assembled(
             nodes, [max(workload.first_launch_ns - workload.step_ns, 0) for workload in recorded]
         ),
         samples=(),
+        checks=(),
     )
 
 
@@ -289,6 +310,7 @@ def _sample(
         streams=workload.step.streams,
         work_ns=replay.work_ns + replay.slowed_ns,
         features=dict(replay.features),
+        sources=error_sources(workload.step, predicted),
         step_ns=workload.step_ns,
         interval_ns=workload.interval_ns,
         replay_cpu_ns=workload.replay_cpu_ns,
@@ -301,14 +323,25 @@ def _sample(
     )
 
 
-def _with_errors(calibration: Calibration, samples: tuple[CalibrationSample, ...]) -> Calibration:
-    steps = [abs(sample.predicted_ns / sample.step_ns - 1) for sample in samples]
-    intervals = [abs(sample.predicted_interval_ns / sample.interval_ns - 1) for sample in samples]
-    return Calibration(
-        **{name: getattr(calibration, name) for name in calibration.__struct_fields__}
-        | {
-            "samples": samples,
-            "error": float(np.quantile(steps, CONFIDENCE)),
-            "interval_error": float(np.quantile(intervals, CONFIDENCE)),
-        }
+def _errors(
+    samples: Sequence[CalibrationSample], checks: Sequence[CalibrationSample]
+) -> ErrorScale:
+    """Weights from the errors of ``samples``, scores from those of ``checks``."""
+    matrix = np.array([[sample.sources[source] for source in ErrorSource] for sample in samples])
+    found = _not_negative(matrix, np.array([sample_errors(sample)[0] for sample in samples]))
+    weights = dict(zip((source.value for source in ErrorSource), found.tolist(), strict=True))
+    scales = [error_scale(check.sources, weights) for check in checks]
+    step, interval = (
+        conformal_quantile([error / scale for error, scale in zip(errors, scales, strict=True)])
+        for errors in zip(*map(sample_errors, checks), strict=True)
+    )
+    return ErrorScale(weights, step, interval)
+
+
+def sample_errors(sample: CalibrationSample) -> tuple[float, float]:
+    """By how much a sample's prediction is off, as a part of the prediction: step time, and back to
+    back."""
+    return (
+        abs(1 - sample.step_ns / sample.predicted_ns),
+        abs(1 - sample.interval_ns / sample.predicted_interval_ns),
     )

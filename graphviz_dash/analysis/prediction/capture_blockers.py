@@ -139,11 +139,14 @@ def _calls(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     if not calls:
         return
     duration = column(trace.runtime, "dur")
-    last = _last_submits(trace, step)
+    bounds = _submits(trace, step)
     groups: dict[_Key, list[_Call]] = {}
     for call, origin in _with_origins(trace, step, calls):
-        # Waiting at the end of a step, outside any operator, is what loops and profilers do.
-        if call.kind is CallClass.SYNCHRONISE and origin.op is None and call.row > last[call.step]:
+        # Waiting before the first launch of a step or behind its last, outside any operator, is
+        # what loops and profilers do: no capture has begun then, or it has ended.
+        first, last = bounds[call.step]
+        waits = call.kind is CallClass.SYNCHRONISE and origin.op is None
+        if waits and not first < call.row < last:
             continue
         rule = _rule(call, origin)
         if rule is RuleId.FORBIDDEN_CALL and origin.op is not None:
@@ -231,8 +234,9 @@ def _copies(trace: Trace) -> dict[int, str]:
     return {call: name or "" for call, name in zip(links[rows].tolist(), names, strict=True)}
 
 
-def _last_submits(trace: Trace, step: EagerStep) -> list[int]:
-    """For each step the row of its last call that submits work, -1 for none."""
+def _submits(trace: Trace, step: EagerStep) -> list[tuple[int, int]]:
+    """For each step the rows of its first and its last call that submit work; no row lies between
+    those of a step without any."""
     start = column(trace.runtime, "ts")
     codes, names = encode(trace.runtime["name"])
     submits = (CallClass.KERNEL_LAUNCH, CallClass.COPY, CallClass.GRAPH_LAUNCH)
@@ -244,7 +248,7 @@ def _last_submits(trace: Trace, step: EagerStep) -> list[int]:
     ).reshape(-1, 2)
     first, stop = np.searchsorted(start[rows], spans).T
     return [
-        int(rows[last - 1]) if last > begin else -1
+        (int(rows[begin]), int(rows[last - 1])) if last > begin else (-1, -1)
         for begin, last in zip(first.tolist(), stop.tolist(), strict=True)
     ]
 

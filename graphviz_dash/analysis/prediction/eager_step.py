@@ -25,7 +25,7 @@ from graphviz_dash.analysis.prediction.stream_order import (
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.collectives import collective_kind
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting
-from graphviz_dash.analysis.trace.lanes import link_launches
+from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy
 from graphviz_dash.analysis.trace.signatures import distinct_rows
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, exclusive_ns, steps
 from graphviz_dash.model.absence import Fact, Missing
@@ -63,6 +63,9 @@ class EagerStep:
     """Names, as the profiler writes them."""
     duration: Ints
     """Median durations, in ns."""
+    alone: Ints
+    """The same with nothing on other streams beside it, where the trace shows the same work so:
+    streams that the eager step ran at once lengthened each other's work already."""
     lane: Ints
     """Dense number of the stream: 0 the default stream, or else the first to be used."""
     blocks: Ints
@@ -222,11 +225,12 @@ class _Read:
         self.launched = launched[order]
         self.begin = begin[order] - step.start
         self.duration = np.maximum(work.duration[self.rows], 0)
+        self.looks = work.looks[self.rows]
         stream = work.stream[self.rows]
         self.lane = _by_first_use(stream)
         self.has_default = bool(((stream & 0xFFFFFFFF) == _DEFAULT_STREAM).any())
         # All of it told apart by 16 bytes: a trace may have thousands of steps.
-        looks = np.stack((work.looks[self.rows], self.lane))
+        looks = np.stack((self.looks, self.lane))
         self.signature = blake2b(looks.tobytes(), digest_size=16).digest()
 
     def items(self, calls: _Calls) -> LaunchedItems:
@@ -267,6 +271,7 @@ def _typical(
         kind=tuple(gpu["kind"].gather(rows).to_list()),
         name=names,
         duration=duration,
+        alone=_alone(reads, duration),
         lane=first.lane,
         blocks=blocks,
         threads=threads,
@@ -296,6 +301,40 @@ def _talks(read: _Read, names: Sequence[str]) -> Flags:
 
 def _medians(series: list[Ints]) -> Ints:
     return np.asarray(np.rint(np.median(np.stack(series), axis=0)), dtype=np.int64)
+
+
+_BESIDE: Final = 0.05
+"""The share of an item's time in which others run beside it, up to which it counts as alone."""
+
+
+def _alone(reads: Sequence[_Read], duration: Ints) -> Ints:
+    """Durations without work of other streams beside it: of the item itself in the steps in which
+    it had none, else of others that look like it; never more than its own."""
+    if not reads[0].lane.max():
+        return duration
+    durations = np.stack([read.duration for read in reads])
+    beside = np.stack([_beside(read) for read in reads])
+    free = beside <= _BESIDE * durations
+    alone = duration.copy()
+    looks = reads[0].looks
+    for crowded in np.flatnonzero(~free.all(axis=0)).tolist():
+        like = np.flatnonzero(looks == looks[crowded])
+        own = free[:, crowded]
+        seen = durations[own, crowded] if own.any() else durations[:, like][free[:, like]]
+        if len(seen):
+            alone[crowded] = min(alone[crowded], round(float(np.median(seen))))
+    return alone
+
+
+def _beside(read: _Read) -> Ints:
+    """How long work of other streams ran beside each item, in ns."""
+    beside = np.zeros(len(read.rows), dtype=np.int64)
+    end = read.begin + read.duration
+    for lane in np.unique(read.lane):
+        mine, others = read.lane == lane, read.lane != lane
+        busy = merge_busy(np.zeros(int(others.sum()), np.int64), read.begin[others], end[others])
+        beside[mine] = busy.busy_before(0, end[mine]) - busy.busy_before(0, read.begin[mine])
+    return beside
 
 
 def _launch_cpu(read: _Read, calls: _Calls) -> int:

@@ -61,8 +61,10 @@ def prediction_figures(prediction: Prediction | Missing, measured: Figure) -> It
         yield absent("prediction_error", prediction)
         return
     step = prediction.step_ns
-    samples = len(prediction.calibration.samples)
-    spread = Spread(step.low, step.high, SpreadKind.PREDICTION, samples)
+    samples = len(prediction.calibration.checks or prediction.calibration.samples)
+    spread = (
+        None if step.low is None else Spread(step.low, step.high, SpreadKind.PREDICTION, samples)
+    )
     yield present("predicted_step_time", step.value, spread)
     if not measured.value:
         yield absent(

@@ -5,14 +5,20 @@ eager step, its work, and what a graph of it alone would take.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker
-from graphviz_dash.analysis.prediction.eager_step import EagerStep
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, exclusive_busy_ns
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, item_features
-from graphviz_dash.analysis.prediction.step_modules import ItemModules
+from graphviz_dash.analysis.prediction.step_modules import item_modules
+from graphviz_dash.model.absence import Missing
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.calibration import Calibration
+    from graphviz_dash.model.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -26,8 +32,9 @@ class ModulePrediction:
     kernels: int
     """How many of these are kernels."""
     eager_ns: float
-    """Its share of the eager step: its work, and the idle time of the GPU before each piece of it.
-    The shares add up to the step."""
+    """Its share of the eager step: its work, and the launching before each piece of it in which the
+    GPU is idle. The shares add up to the step, without the idle time that a graph does not
+    remove."""
     busy_ns: float
     """Its work alone."""
     graphs: int
@@ -51,26 +58,36 @@ class ModulePredictions:
     modules: tuple[ModulePrediction, ...]
 
 
-def predict_modules(
-    step: EagerStep,
-    parts: ItemModules,
-    exclusive: Floats,
-    eager_ns: float,
-    terms: dict[str, float],
-    multiprocessors: int,
-    blockers: tuple[Blocker, ...],
-) -> ModulePredictions:
-    """The parts of ``step``, the largest saving first; what lies in none comes last.
+@dataclass(frozen=True)
+class EagerSpan:
+    """What of the eager step the modules divide: ``ns``, and how it is spread, ``launching`` before
+    each item, shape (items,), in ns."""
 
-    ``exclusive`` (items,) is what each item adds to the busy time. Idle time is scaled so that all
-    adds up to ``eager_ns``: where that is a clean step, the profiler's share of it goes.
+    ns: float
+    launching: Floats
+
+
+def predict_modules(
+    trace: Trace,
+    step: EagerStep,
+    eager: EagerSpan,
+    calibration: Calibration,
+    blockers: tuple[Blocker, ...],
+) -> ModulePredictions | Missing:
+    """The parts of ``step``, the largest saving first, or why there are none; what lies in none
+    comes last.
+
+    The launching is scaled so that all adds up to the eager step: where that is a clean one, the
+    profiler's share of it goes.
     """
-    order = np.argsort(step.begin, kind="stable")
-    reach = np.concatenate(([0], np.maximum.accumulate((step.begin + step.duration)[order])[:-1]))
-    idle = np.zeros(len(step))
-    idle[order] = np.maximum(step.begin[order] - np.maximum(reach, 0), 0)
-    left = max(eager_ns - float(exclusive.sum()), 0.0)
-    idle *= left / idle.sum() if idle.sum() else 0.0
+    parts = item_modules(trace, step)
+    if isinstance(parts, Missing):
+        return parts
+    exclusive = exclusive_busy_ns(step).astype(np.float64)
+    terms, multiprocessors = calibration.terms, calibration.gpu.multiprocessors
+    left = max(eager.ns - float(exclusive.sum()), 0.0)
+    launching = eager.launching.sum()
+    idle = eager.launching * (left / launching if launching else 0.0)
     cost = np.zeros(len(step))
     for term, counts in item_features(step, multiprocessors).items():
         cost += counts * terms[term]

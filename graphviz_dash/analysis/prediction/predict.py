@@ -18,10 +18,15 @@ from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
 from graphviz_dash.analysis.metrics.registry import SLIGHT_SPEEDUP
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step, exclusive_busy_ns
-from graphviz_dash.analysis.prediction.module_prediction import ModulePredictions, predict_modules
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
+from graphviz_dash.analysis.prediction.idle_time import IdleTime, idle_time
+from graphviz_dash.analysis.prediction.module_prediction import (
+    EagerSpan,
+    ModulePredictions,
+    predict_modules,
+)
 from graphviz_dash.analysis.prediction.replay_model import ReplayTime, replay_time
-from graphviz_dash.analysis.prediction.step_modules import item_modules
+from graphviz_dash.analysis.prediction.uncertainty import Estimate, half_widths
 from graphviz_dash.analysis.sample_statistics import summarise
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
@@ -32,9 +37,6 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
     from graphviz_dash.model.timings import CleanTimings
     from graphviz_dash.model.trace import Trace
-
-CONFIDENCE: Final = 0.9
-"""The share of cases that an interval is to hold."""
 
 _FEW: Final = 3
 
@@ -57,6 +59,8 @@ class Recommendation(StrEnum):
     HARDLY = "hardly"
     NO = "no"
     BLOCKED = "not as it is"
+    NO_STEPS = "no steps"
+    """The trace marks no steps, so that there is none to judge."""
 
 
 class PredictionWarning(StrEnum):
@@ -67,7 +71,7 @@ class PredictionWarning(StrEnum):
     OTHER_GPU = "other GPU"
     """The trace is of another GPU than the calibration."""
     UNMARKED_STEPS = "unmarked steps"
-    """The trace marks no steps: all of it is one."""
+    """The trace marks no steps: all of it is counted together."""
     FEW_STEPS = "few steps"
     """Less than three traced steps ran the same work."""
     COLLECTIVES = "collectives"
@@ -91,16 +95,6 @@ class NotChecked(StrEnum):
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A value with the interval that is to hold it in nine of ten cases. ``high`` is None where the
-    interval is open upwards: replays that may never come."""
-
-    value: float
-    low: float
-    high: float | None
-
-
-@dataclass(frozen=True)
 class Prediction:
     """What is predicted for the step of a trace; times in ns."""
 
@@ -120,10 +114,16 @@ class Prediction:
     """The eager step, as ``eager_side`` says."""
     eager_side: EagerSide
     """What the eager step is measured by."""
-    speedup: Estimate
-    """Eager step over graphed step."""
-    saving_ns: Estimate
-    """What a replay saves."""
+    idle: IdleTime
+    """What the CPU did while the GPU was idle in the traced steps."""
+    kept_ns: float
+    """Idle time of the eager step that a graph does not remove: its share of the traced steps' idle
+    time, of the eager step's."""
+    speedup: Estimate | Missing
+    """Eager step over graphed step and what remains of the idle time; without an interval against a
+    step under the profiler, missing where no steps are marked."""
+    saving_ns: Estimate | Missing
+    """What a replay saves, as ``speedup``."""
     one_off: tuple[tuple[str, int], ...]
     """What a graph costs once, by name."""
     break_even: Estimate | Missing
@@ -145,8 +145,9 @@ class Prediction:
 
     @property
     def graphed(self) -> Estimate:
-        """The graphed step that the speedup is of: back to back where the eager side is a loop."""
-        return self.interval_ns if self.looped else self.step_ns
+        """The graphed step that the speedup is of, with what remains of the idle time: back to back
+        where the eager side is a loop."""
+        return _later(self.interval_ns if self.looped else self.step_ns, self.kept_ns)
 
     @property
     def looped(self) -> bool:
@@ -221,18 +222,24 @@ def predict_step(
     """As :func:`predict`, for a typical step that is known already."""
     terms, multiprocessors = calibration.terms, calibration.gpu.multiprocessors
     replay = replay_time(step, terms, multiprocessors)
-    step_ns = _around(replay.total_ns, calibration.error)
-    interval_ns = _around(
-        back_to_back_ns(replay, calibration, len(step)), calibration.interval_error
-    )
-    eager, side = _eager_side(step, clean, loop_ns)
     names = trace.info.device_names
     gpu = gpu or (names[0] if names else None)
-    graphed = interval_ns if _looped(side, step) else step_ns
-    speedup = _ratio(eager, graphed)
-    saving = _saving(eager, graphed)
+    marked = step.method is not StepMethod.WHOLE
+    half, interval_half = half_widths(
+        step, replay.total_ns, calibration.errors, other_gpu=gpu != calibration.gpu.name
+    )
+    step_ns = _around(replay.total_ns, half if marked else None)
+    interval_ns = _around(
+        back_to_back_ns(replay, calibration, len(step)), interval_half if marked else None
+    )
+    eager, side = _eager_side(step, clean, loop_ns)
+    idle = idle_time(trace, step)
+    kept = idle.kept_share * max(eager.value - step.busy_ns, 0.0)
+    graphed = _later(interval_ns if _looped(side, step) else step_ns, kept)
+    speedup, saving = _ratio(eager, graphed), _saving(eager, graphed)
     blockers = capture_blockers(trace, step)
     one_off = _one_off(step, calibration, clean)
+    no_steps = Missing(Fact.TRACED_STEPS, "the trace marks no steps: it has no time of a step")
     return Prediction(
         source=trace.info.source,
         calibration=calibration,
@@ -242,33 +249,24 @@ def predict_step(
         interval_ns=interval_ns,
         eager_ns=eager.value,
         eager_side=side,
-        speedup=speedup,
-        saving_ns=saving,
+        idle=idle,
+        kept_ns=kept,
+        speedup=speedup if marked else no_steps,
+        saving_ns=saving if marked else no_steps,
         one_off=one_off,
-        break_even=_break_even(sum(ns for _, ns in one_off), saving),
-        recommendation=_recommendation(speedup, blockers),
+        break_even=_break_even(sum(ns for _, ns in one_off), saving) if marked else no_steps,
+        recommendation=(
+            _recommendation(eager.value, graphed, blockers) if marked else Recommendation.NO_STEPS
+        ),
         blockers=blockers,
         not_checked=_not_checked(trace, step),
-        modules=_modules(trace, step, calibration, eager.value, blockers),
+        modules=predict_modules(
+            trace, step, EagerSpan(eager.value - kept, idle.launching), calibration, blockers
+        ),
         warnings=_warnings(trace, step, calibration, gpu, side),
         gpu=gpu,
         incomplete=trace.info.incomplete[0].text if trace.info.incomplete else None,
     )
-
-
-def _modules(
-    trace: Trace,
-    step: EagerStep,
-    calibration: Calibration,
-    eager_ns: float,
-    blockers: tuple[Blocker, ...],
-) -> ModulePredictions | Missing:
-    modules = item_modules(trace, step)
-    if isinstance(modules, Missing):
-        return modules
-    exclusive = exclusive_busy_ns(step).astype(np.float64)
-    terms, multiprocessors = calibration.terms, calibration.gpu.multiprocessors
-    return predict_modules(step, modules, exclusive, eager_ns, terms, multiprocessors, blockers)
 
 
 def back_to_back_ns(replay: ReplayTime, calibration: Calibration, nodes: int) -> float:
@@ -278,33 +276,45 @@ def back_to_back_ns(replay: ReplayTime, calibration: Calibration, nodes: int) ->
     return max(device + replay.random_ns, fixed + each * nodes)
 
 
-def _around(value: float, error: float) -> Estimate:
-    return Estimate(round(value), round(value * (1 - error)), round(value * (1 + error)))
+def _around(value: float, half: float | None) -> Estimate:
+    if half is None:
+        return Estimate(round(value))
+    return Estimate(round(value), round(value * (1 - half)), round(value * (1 + half)))
+
+
+def _later(estimate: Estimate, by: float) -> Estimate:
+    low, high = estimate.low, estimate.high
+    return Estimate(
+        estimate.value + by,
+        None if low is None else low + by,
+        None if high is None else high + by,
+    )
 
 
 def _looped(side: EagerSide, step: EagerStep) -> bool:
+    synchronised = (StepMethod.MARKED, StepMethod.WHOLE)
     return side is EagerSide.RECORDED or (
-        side is EagerSide.TRACED and step.method is StepMethod.PROFILER
+        side is EagerSide.TRACED and step.method not in synchronised
     )
 
 
 def _eager_side(
     step: EagerStep, clean: CleanTimings | None, loop_ns: float | None
 ) -> tuple[Estimate, EagerSide]:
-    """The eager step with its quartiles: clean where there are clean timings, never a mixture. A
-    loop was timed as a whole, and has none."""
-    if loop_ns is not None and (clean is None or not clean.steps):
-        return Estimate(loop_ns, loop_ns, loop_ns), EagerSide.RECORDED
+    """The eager step: clean with its quartiles where there are clean timings, never a mixture. A
+    loop was timed as a whole, and has none. One under the profiler has no interval: what the
+    profiler adds is in it, and is not known."""
     if clean is not None and clean.steps:
-        summary, side = summarise([timing.wall_ns for timing in clean.steps]), EagerSide.CLEAN
-    else:
-        summary = summarise([step.steps[index].duration_ns for index in step.matching])
-        side = EagerSide.TRACED
-        if step.method is StepMethod.WHOLE:
-            summary = summarise([_extent(step)])
-    assert summary is not None
-    low, high = summary.spread.low, summary.spread.high or summary.median
-    return Estimate(summary.median, low, high), side
+        summary = summarise([timing.wall_ns for timing in clean.steps])
+        assert summary is not None
+        low, high = summary.spread.low, summary.spread.high or summary.median
+        return Estimate(summary.median, low, high), EagerSide.CLEAN
+    if loop_ns is not None:
+        return Estimate(loop_ns, loop_ns, loop_ns), EagerSide.RECORDED
+    if step.method is StepMethod.WHOLE:
+        return Estimate(_extent(step)), EagerSide.TRACED
+    traced = [step.steps[index].duration_ns for index in step.matching]
+    return Estimate(float(np.median(traced))), EagerSide.TRACED
 
 
 def _extent(step: EagerStep) -> int:
@@ -313,22 +323,23 @@ def _extent(step: EagerStep) -> int:
 
 
 def _saving(eager: Estimate, graphed: Estimate) -> Estimate:
-    return Estimate(
-        eager.value - graphed.value,
-        eager.low - (graphed.high or graphed.value),
-        (eager.high or eager.value) - graphed.low,
-    )
+    value = eager.value - graphed.value
+    bounds = (eager.low, eager.high, graphed.low, graphed.high)
+    if None in bounds:
+        return Estimate(value)
+    eager_low, eager_high, low, high = (bound or 0.0 for bound in bounds)
+    return Estimate(value, eager_low - high, eager_high - low)
 
 
 def _ratio(eager: Estimate, graphed: Estimate) -> Estimate:
     """A ratio with its interval: relative uncertainties of both sides, added in quadrature."""
     value = eager.value / graphed.value
-    above = math.hypot(
-        (eager.high or eager.value) / eager.value - 1, 1 - graphed.low / graphed.value
-    )
-    below = math.hypot(
-        1 - eager.low / eager.value, (graphed.high or graphed.value) / graphed.value - 1
-    )
+    bounds = (eager.low, eager.high, graphed.low, graphed.high)
+    if None in bounds:
+        return Estimate(value)
+    eager_low, eager_high, low, high = (bound or 0.0 for bound in bounds)
+    above = math.hypot(eager_high / eager.value - 1, 1 - low / graphed.value)
+    below = math.hypot(1 - eager_low / eager.value, high / graphed.value - 1)
     return Estimate(value, value * max(1 - below, 0.0), value * (1 + above))
 
 
@@ -356,18 +367,20 @@ def _one_off(
 def _break_even(cost: float, saving: Estimate) -> Estimate | Missing:
     if saving.value <= 0:
         return Missing(Fact.PREDICTED_BREAK_EVEN, "a replay would save nothing")
-    most = cost / saving.low if saving.low > 0 else None
-    return Estimate(
-        max(math.ceil(cost / saving.value), 1),
-        max(math.ceil(cost / (saving.high or saving.value)), 1),
-        None if most is None else max(math.ceil(most), 1),
-    )
+    replays = max(math.ceil(cost / saving.value), 1)
+    if saving.low is None:
+        return Estimate(replays)
+    most = max(math.ceil(cost / saving.low), 1) if saving.low > 0 else None
+    return Estimate(replays, max(math.ceil(cost / (saving.high or saving.value)), 1), most)
 
 
-def _recommendation(speedup: Estimate, blockers: tuple[Blocker, ...]) -> Recommendation:
-    if speedup.value < 1:
+def _recommendation(
+    eager_ns: float, graphed: Estimate, blockers: tuple[Blocker, ...]
+) -> Recommendation:
+    """By the eager step against the interval of the graphed one."""
+    if eager_ns < graphed.value:
         return Recommendation.NO
-    if speedup.value < SLIGHT_SPEEDUP or speedup.low < 1:
+    if eager_ns < SLIGHT_SPEEDUP * graphed.value or eager_ns < (graphed.high or graphed.value):
         return Recommendation.HARDLY
     stops = any(
         blocker.certain and blocker.rule.severity is Severity.ILLEGAL for blocker in blockers

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Floats
+from graphviz_dash.analysis.arrays import Flags, Floats
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
 from graphviz_dash.analysis.prediction.replay_schedule import replay_schedule
 
@@ -53,7 +53,13 @@ _RANDOM: Final = re.compile(
 )
 _HOT: Final = re.compile(r"nvjet|bf16|f16|hgemm|1688|16816|tensorop|tf32|sdpa|flash|fmha")
 _HOT_NS: Final = 20_000
+_PRODUCT: Final = re.compile(r"gemm|xmma|cutlass|nvjet|conv|wgrad|dgrad|flash|fmha", re.I)
+"""Kernels whose every warp has something to compute at each instant."""
 _WARP: Final = 32
+
+_PRODUCT_WARPS: Final = 5.0
+"""Warps of products that fill a multiprocessor: each of its four schedulers issues for one warp at
+a time, and a warp stalls now and then."""
 
 
 @dataclass(frozen=True)
@@ -99,22 +105,27 @@ def item_features(step: EagerStep, multiprocessors: int) -> dict[ReplayTerm, Flo
         ReplayTerm.COPY: ((kind == "memcpy") & ~host).astype(np.float64),
         ReplayTerm.HOST_COPY: ((kind == "memcpy") & host).astype(np.float64),
         ReplayTerm.JOIN: other.astype(np.float64),
-        ReplayTerm.HEAT: np.where(kernel & _hot(step), step.duration, 0).astype(np.float64),
+        ReplayTerm.HEAT: np.where(is_hot(step), step.duration, 0).astype(np.float64),
     }
 
 
-def _hot(step: EagerStep) -> np.typing.NDArray[np.bool_]:
-    """Kernels that keep the tensor cores busy for long, by which a GPU reaches its power limit."""
+def is_hot(step: EagerStep) -> Flags:
+    """Which items are kernels that keep the tensor cores busy for long, by which a GPU reaches its
+    power limit, shape (items,)."""
     named = np.array([bool(_HOT.search(name)) for name in step.name], dtype=np.bool_)
-    return named & (step.duration >= _HOT_NS)
+    kernel = np.array([kind == "kernel" for kind in step.kind], dtype=np.bool_)
+    return np.asarray(named & kernel & (step.duration >= _HOT_NS), dtype=np.bool_)
 
 
 def gpu_demand(step: EagerStep, multiprocessors: int, warps: float) -> Floats:
     """The share of the GPU that each item asks for: its warps over ``warps`` on each of the
     multiprocessors, 1 at most. A copy to or from the host asks for its whole engine, other copies
     and sets for nothing."""
-    each = np.ceil(step.threads / _WARP) * step.blocks
-    share = each / max(warps * multiprocessors, 1.0)
+    product = np.array([bool(_PRODUCT.search(name)) for name in step.name], dtype=np.bool_)
+    filling = np.where(product, min(_PRODUCT_WARPS, warps), warps)
+    # A block runs on one multiprocessor, whatever it asks of it.
+    block = np.minimum(np.ceil(step.threads / _WARP) / filling, 1.0)
+    share = block * step.blocks / max(multiprocessors, 1)
     to_or_from_host = np.array([engine > 0 for engine in item_engines(step)], dtype=np.bool_)
     kernel = np.array(step.kind) == "kernel"
     return np.where(kernel, np.minimum(share, 1.0), np.where(to_or_from_host, 1.0, 0.0))
@@ -155,7 +166,7 @@ def replay_time(step: EagerStep, terms: Mapping[str, float], multiprocessors: in
         cost += counts * terms[term]
     random = float(draws_random(step))
     # What is launched programmatically begins before the end of what is ahead of it.
-    alone = np.maximum(step.duration - step.overlapped, 0).astype(np.float64)
+    alone = np.maximum(step.alone - step.overlapped, 0).astype(np.float64)
     demand = gpu_demand(step, multiprocessors, terms[ReplayTerm.WARPS])
     timeline = replay_schedule(alone, cost, item_dependencies(step), demand, item_engines(step))
     on_path = {term: counts[timeline.path] for term, counts in features.items()}

@@ -20,7 +20,7 @@ from graphviz_dash.errors import InputError, printable
 from graphviz_dash.ingest.load import find_experiments, load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.calibration import Calibration
-from graphviz_dash.units import format_ns
+from graphviz_dash.units import counted, format_ns
 
 
 @click.command("calibrate")
@@ -32,12 +32,32 @@ from graphviz_dash.units import format_ns
     type=click.Path(path_type=Path, dir_okay=False),
     help="File for the calibration, JSON.",
 )
-def calibrate_command(folder: Path, output: Path) -> None:
+@click.option(
+    "--checks",
+    type=click.Path(path_type=Path),
+    help="Folder of further experiments, of programs like those that will be predicted: they give "
+    "the width of intervals.  [default: FOLDER's own]",
+)
+def calibrate_command(folder: Path, output: Path, checks: Path | None) -> None:
     """Make a calibration for `predict` of the experiments under FOLDER.
 
     FOLDER is what `graphviz-dash bench predict -o FOLDER` recorded, or any experiments with an
     eager and a graph run of one machine. Prints how far each workload is off when it is predicted
     from the others.
+    """
+    recorded, source = _recordings(folder)
+    checked = _recordings(checks)[0] if checks else []
+    calibration = calibrate(recorded, source, checked)
+    write_calibration(output, calibration)
+    _print(calibration)
+    click.echo(f"Written to {output}", err=True)
+
+
+def _recordings(folder: Path) -> tuple[list[RecordedWorkload], CalibrationSource]:
+    """The workloads under a folder that can be used, and where they are from.
+
+    Raises:
+        InputError: none, or of several GPUs, or of one that is not named.
     """
     recorded: list[RecordedWorkload] = []
     machines, dates = [], []
@@ -63,16 +83,10 @@ def calibrate_command(folder: Path, output: Path) -> None:
     if gpu is None:
         raise InputError(folder, "recordings that do not say of which GPU", "ones that do")
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    calibration = calibrate(
-        recorded, CalibrationSource(gpu, machines[0], max(dates), __version__, now)
-    )
-    write_calibration(output, calibration)
-    _print(calibration)
-    click.echo(f"Written to {output}", err=True)
+    return recorded, CalibrationSource(gpu, machines[0], max(dates), __version__, now)
 
 
-def _print(calibration: object) -> None:
-    assert isinstance(calibration, Calibration)
+def _print(calibration: Calibration) -> None:
     print_heading("Each workload predicted from the others")
     table = plain_table(
         "workload", "nodes", "streams", "measured", "predicted", "off by", right=range(1, 6)
@@ -88,4 +102,5 @@ def _print(calibration: object) -> None:
         )
     print_table(table)
     click.echo()
-    click.echo(f"Nine of ten are off by at most {calibration.error:.1%}.")
+    scored = calibration.checks or calibration.samples
+    click.echo(f"Nine of ten of {counted(len(scored), 'workload')} lie inside their intervals.")

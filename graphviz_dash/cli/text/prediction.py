@@ -5,13 +5,17 @@ from __future__ import annotations
 import click
 
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.analysis.prediction.predict import Estimate, Prediction
+from graphviz_dash.analysis.prediction.predict import Prediction
+from graphviz_dash.analysis.prediction.uncertainty import Estimate
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.prediction import (
+    IDLE_HEADINGS,
+    IDLE_METHOD,
     blocker_certainty,
     blocker_facts,
+    idle_rows,
     not_checked_texts,
     one_off_text,
     prediction_reasons,
@@ -25,10 +29,11 @@ from graphviz_dash.units import format_count, format_ns, format_ratio
 def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> None:
     """Prints a prediction with ``modules`` of its modules; ``shipped`` says whose calibration it
     rests on."""
-    click.echo(prediction_verdict(prediction))
+    click.echo(printable(prediction_verdict(prediction)))
     click.echo(_used(prediction, shipped))
     _print_figures(prediction)
     _print_notes(prediction)
+    _print_idle(prediction)
     _print_reasons(prediction)
     print_blockers(prediction)
     if modules:
@@ -59,10 +64,10 @@ def _print_figures(prediction: Prediction) -> None:
 
     def row(title: str, value: Estimate, show: object) -> None:
         assert callable(show)
-        high = "never" if value.high is None else show(value.high)
-        table.add_row(
-            cell(title), *(cell(text) for text in (show(value.value), show(value.low), high))
-        )
+        interval = ("", "")
+        if value.low is not None:
+            interval = show(value.low), "never" if value.high is None else show(value.high)
+        table.add_row(cell(title), cell(show(value.value)), *map(cell, interval))
 
     table.add_row(
         cell(f"Eager step, {prediction.eager_side.value}"),
@@ -72,8 +77,14 @@ def _print_figures(prediction: Prediction) -> None:
     )
     row("Graphed step", prediction.step_ns, format_ns)
     row("Graphed step, back to back", prediction.interval_ns, format_ns)
-    row("Speedup", prediction.speedup, format_ratio)
-    row("Saved per step", prediction.saving_ns, format_ns)
+    if prediction.kept_ns >= 1:
+        table.add_row(
+            cell("Idle time that remains"), cell(format_ns(round(prediction.kept_ns))), "", ""
+        )
+    if not isinstance(prediction.speedup, Missing):
+        row("Speedup", prediction.speedup, format_ratio)
+    if not isinstance(prediction.saving_ns, Missing):
+        row("Saved per step", prediction.saving_ns, format_ns)
     if not isinstance(prediction.break_even, Missing):
         row("Break-even replays", prediction.break_even, format_count)
     print_table(table)
@@ -81,6 +92,18 @@ def _print_figures(prediction: Prediction) -> None:
     click.echo(f"  Once it costs {one_off_text(prediction)}.")
     if isinstance(prediction.break_even, Missing):
         click.echo(f"  No break-even: {prediction.break_even.reason}.")
+
+
+def _print_idle(prediction: Prediction) -> None:
+    idle = prediction.idle
+    if not idle.parts:
+        return
+    print_heading(f"Idle time of the GPU, {format_ns(round(idle.total_ns))} of a traced step")
+    table = plain_table(*IDLE_HEADINGS, right=(1, 2))
+    for row in idle_rows(idle):
+        table.add_row(*map(cell, row))
+    print_table(table)
+    click.echo(f"  {IDLE_METHOD}")
 
 
 def _print_reasons(prediction: Prediction) -> None:

@@ -200,7 +200,7 @@ class ScoredPredictionDocument(TypedDict):
     """The prediction from the eager run alone, beside the measurement."""
 
     predicted: Ns
-    low: Ns
+    low: Ns | None
     high: Ns | None
     measured: Ns | None
     error: Fraction | None

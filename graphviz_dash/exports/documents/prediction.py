@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import TypedDict
 
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker
+from graphviz_dash.analysis.prediction.idle_time import IdleCause
 from graphviz_dash.analysis.prediction.module_prediction import ModulePrediction
-from graphviz_dash.analysis.prediction.predict import Estimate, Prediction
-from graphviz_dash.exports.documents.values import Count, Fraction, Ns, Sentence, number
+from graphviz_dash.analysis.prediction.predict import Prediction
+from graphviz_dash.analysis.prediction.uncertainty import Estimate
+from graphviz_dash.exports.documents.values import (
+    Count,
+    Fraction,
+    Ns,
+    Sentence,
+    number,
+    reason_of,
+)
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.prediction import (
     not_checked_texts,
@@ -18,10 +27,11 @@ from graphviz_dash.narrative.prediction import (
 
 
 class EstimateDocument(TypedDict):
-    """A value with its 90% interval; no ``high`` where it may be endless."""
+    """A value with its 90% interval; no ``low`` and ``high`` where there is none, no ``high`` where
+    it may be endless."""
 
     value: float
-    low: float
+    low: float | None
     high: float | None
 
 
@@ -34,7 +44,7 @@ class CalibrationDocument(TypedDict):
     torch: str | None
     recorded: str
     workloads: Count
-    error: Fraction
+    checks: Count
 
 
 class EagerStepDocument(TypedDict):
@@ -56,6 +66,26 @@ class OneOffDocument(TypedDict):
 
     total: Ns
     parts: list[CostPartDocument]
+
+
+class IdlePartDocument(TypedDict):
+    """A cause of idle time of the GPU; ``removed`` says whether a graph removes it, ``by`` what
+    most of it lies in."""
+
+    cause: str
+    ns: Ns
+    share: Fraction
+    removed: bool
+    by: str | None
+
+
+class IdleDocument(TypedDict):
+    """The idle time of the GPU in a traced step by its causes; ``kept`` is what of the eager step
+    would remain."""
+
+    total: Ns
+    kept: Ns
+    parts: list[IdlePartDocument]
 
 
 class GapTermDocument(TypedDict):
@@ -134,8 +164,10 @@ class PredictionDocument(TypedDict):
     eager_step: EagerStepDocument
     graphed_step: EstimateDocument
     graphed_interval: EstimateDocument
-    speedup: EstimateDocument
-    saving: EstimateDocument
+    speedup: EstimateDocument | None
+    saving: EstimateDocument | None
+    speedup_reason: Sentence | None
+    idle: IdleDocument
     one_off: OneOffDocument
     break_even: EstimateDocument | None
     break_even_reason: Sentence | None
@@ -151,7 +183,7 @@ class PredictionDocument(TypedDict):
 def prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocument:
     """A prediction with its reasons; ``shipped`` says whose calibration it rests on."""
     machine = prediction.calibration.environment
-    break_even, modules = prediction.break_even, prediction.modules
+    modules = prediction.modules
     return {
         "trace": prediction.source,
         "verdict": prediction_verdict(prediction),
@@ -163,19 +195,21 @@ def prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocu
             "torch": machine.torch,
             "recorded": prediction.calibration.recorded,
             "workloads": len(prediction.calibration.samples),
-            "error": prediction.calibration.error,
+            "checks": len(prediction.calibration.checks),
         },
         "eager_step": {"value": number(prediction.eager_ns), "side": prediction.eager_side.value},
         "graphed_step": _estimate_document(prediction.step_ns),
         "graphed_interval": _estimate_document(prediction.interval_ns),
-        "speedup": _estimate_document(prediction.speedup),
-        "saving": _estimate_document(prediction.saving_ns),
+        "speedup": _optional(prediction.speedup),
+        "saving": _optional(prediction.saving_ns),
+        "speedup_reason": reason_of(prediction.speedup),
+        "idle": _idle_document(prediction),
         "one_off": {
             "total": number(prediction.one_off_ns),
             "parts": [{"part": name, "ns": number(ns)} for name, ns in prediction.one_off],
         },
-        "break_even": None if isinstance(break_even, Missing) else _estimate_document(break_even),
-        "break_even_reason": break_even.reason if isinstance(break_even, Missing) else None,
+        "break_even": _optional(prediction.break_even),
+        "break_even_reason": reason_of(prediction.break_even),
         "reasons": _reasons_document(prediction),
         "blockers": [_blocker_document(blocker) for blocker in prediction.blockers],
         "not_told": list(not_checked_texts(prediction)),
@@ -185,6 +219,24 @@ def prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocu
         "modules_by": None if isinstance(modules, Missing) else modules.by,
         "modules_reason": modules.reason if isinstance(modules, Missing) else None,
         "warnings": list(warning_texts(prediction)),
+    }
+
+
+def _idle_document(prediction: Prediction) -> IdleDocument:
+    idle = prediction.idle
+    return {
+        "total": round(idle.total_ns),
+        "kept": round(prediction.kept_ns),
+        "parts": [
+            {
+                "cause": part.cause.value,
+                "ns": round(part.ns),
+                "share": part.ns / idle.total_ns,
+                "removed": part.cause is IdleCause.LAUNCHING,
+                "by": part.by,
+            }
+            for part in idle.parts
+        ],
     }
 
 
@@ -244,6 +296,10 @@ def _module_document(module: ModulePrediction) -> ModuleDocument:
         "saving": round(module.saving_ns),
         "blockers": module.blockers,
     }
+
+
+def _optional(value: Estimate | Missing) -> EstimateDocument | None:
+    return None if isinstance(value, Missing) else _estimate_document(value)
 
 
 def _estimate_document(value: Estimate) -> EstimateDocument:

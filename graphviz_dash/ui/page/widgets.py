@@ -13,7 +13,12 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.doctor import report_verdict
 from graphviz_dash.narrative.headline import names_in_common, outcome_text
-from graphviz_dash.narrative.prediction import blocker_text, predicted_times
+from graphviz_dash.narrative.prediction import (
+    blocker_text,
+    predicted_gain,
+    predicted_times,
+    prediction_verdict,
+)
 from graphviz_dash.narrative.summary import signed_text
 from graphviz_dash.ui.page.markup import element, text
 from graphviz_dash.units import format_ns, format_percent, format_ratio
@@ -128,11 +133,13 @@ def predicted_hero(prediction: Prediction) -> str:
     stops = [blocker for blocker in prediction.blockers if blocker.certain]
     more = f", and {len(stops) - 1} more" if len(stops) > 1 else ""
     stopping = element("small", text(f"Stopped by {blocker_text(stops[0])}{more}")) if stops else ""
-    low, high = format_ratio(prediction.speedup.low), format_ratio(prediction.speedup.high or 0.0)
-    what = f"predicted as one graph: {low} to {high}"
+    speedup = prediction.speedup
+    if isinstance(speedup, Missing):
+        return element("p", text(prediction_verdict(prediction)), "uncompared")
+    what = f"predicted as one graph: {predicted_gain(prediction)}"
     return element(
         "div",
-        element("span", text(format_ratio(prediction.speedup.value)), "big predicted")
+        element("span", text(format_ratio(speedup.value)), "big predicted")
         + element(
             "span",
             element("b", text(what))

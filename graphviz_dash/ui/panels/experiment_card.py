@@ -51,7 +51,7 @@ def card_of(result: Comparison, experiment: Experiment, theme: Theme | None) -> 
     predicted = result.predicted
     outlook = None if predicted is None else predicted.outlook
     speedup = best.speedup.value if best is not None else None
-    if isinstance(outlook, Prediction):
+    if isinstance(outlook, Prediction) and not isinstance(outlook.speedup, Missing):
         speedup = outlook.speedup.value
     told = about(experiment)
     return Card(

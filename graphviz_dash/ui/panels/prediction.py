@@ -7,19 +7,24 @@ import re
 import streamlit as st
 
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker
-from graphviz_dash.analysis.prediction.predict import Estimate, Prediction
+from graphviz_dash.analysis.prediction.idle_time import IdleTime
+from graphviz_dash.analysis.prediction.predict import Prediction
+from graphviz_dash.analysis.prediction.uncertainty import Estimate
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.doctor import Severity
 from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.narrative.prediction import (
+    IDLE_HEADINGS,
+    IDLE_METHOD,
     blocker_certainty,
     blocker_facts,
+    idle_rows,
     not_checked_texts,
     one_off_text,
     prediction_reasons,
     warning_texts,
 )
-from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.ui.page.markup import element, plain, show, table, text
 from graphviz_dash.ui.page.widgets import tiles
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
 
@@ -28,6 +33,7 @@ def prediction_panel(name: str, prediction: Prediction) -> None:
     """What is predicted from the trace of the run ``name``: figures, blockers and reasons."""
     st.header(f"Predicted from the trace of {plain(name)}", anchor=Evidence.PREDICTED.value)
     show(tiles(_tiles(prediction)))
+    show(idle_markup(prediction.idle))
     show(blockers_markup(prediction))
     with st.expander("Why, in numbers", icon=":material/calculate:"):
         lines = [*prediction_reasons(prediction), f"once it costs {one_off_text(prediction)}"]
@@ -51,28 +57,48 @@ def blockers_markup(prediction: Prediction) -> str:
     return element("h3", "What would stop a capture") + body + unseen
 
 
+def idle_markup(idle: IdleTime) -> str:
+    """What the CPU did while the GPU was idle, and what of it a graph removes."""
+    if not idle.parts:
+        return ""
+    rows = [[text(value) for value in row] for row in idle_rows(idle)]
+    title = f"{format_ns(round(idle.total_ns))} of a traced step"
+    return (
+        element("h3", "Idle time of the GPU")
+        + element("div", table(IDLE_HEADINGS, [(title, rows)], "figures"), "scroll")
+        + element("p", text(IDLE_METHOD), "muted")
+    )
+
+
 def _tiles(prediction: Prediction) -> list[tuple[str, str, str]]:
     idle = prediction.idle_ns / prediction.eager_ns if prediction.eager_ns else 0.0
-    break_even = prediction.break_even
+    break_even, speedup = prediction.break_even, prediction.speedup
     cells = [
-        ("Speedup", format_ratio(prediction.speedup.value), _ratios(prediction.speedup)),
         ("Step as a graph", format_ns(prediction.graphed.value), _times(prediction.graphed)),
         ("Eager step", format_ns(prediction.eager_ns), prediction.eager_side.value),
-        ("GPU idle", format_percent(idle), f"{format_ns(prediction.idle_ns)} of that step"),
+        ("GPU idle", format_percent(idle), f"{format_ns(prediction.idle_ns)} of that"),
     ]
+    if isinstance(speedup, Missing):
+        # Without marked steps it is no step that was counted.
+        titles = ("All work as graphs", "Whole trace", "GPU idle")
+        cells = [(title, *cell[1:]) for title, cell in zip(titles, cells, strict=True)]
+    else:
+        cells.insert(0, ("Speedup", format_ratio(speedup.value), _ratios(speedup)))
     if not isinstance(break_even, Missing):
-        most = "never" if break_even.high is None else format_count(break_even.high)
-        interval = f"{format_count(break_even.low)} to {most}"
+        interval = ""
+        if break_even.low is not None:
+            most = "never" if break_even.high is None else format_count(break_even.high)
+            interval = f"{format_count(break_even.low)} to {most}"
         cells.append(("Break-even replays", format_count(break_even.value), interval))
     return cells
 
 
 def _ratios(value: Estimate) -> str:
-    return f"{format_ratio(value.low)} to {format_ratio(value.high or value.value)}"
+    return "" if value.low is None else f"{format_ratio(value.low)} to {format_ratio(value.high)}"
 
 
 def _times(value: Estimate) -> str:
-    return f"{format_ns(value.low)} to {format_ns(value.high or value.value)}"
+    return "" if value.low is None else f"{format_ns(value.low)} to {format_ns(value.high)}"
 
 
 def _blocker(blocker: Blocker) -> str:

@@ -204,3 +204,19 @@ def test_a_step_on_another_stream_is_the_same_work(
     assert isinstance(step, EagerStep)
     assert step.matching == (0, 2)
     assert capture_blockers(read, step) == ()
+
+
+def test_waiting_before_the_first_launch_and_behind_the_last_blocks_nothing(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for step in range(3):
+        at = step * STEP_NS
+        trace.runtime("cudaDeviceSynchronize", at + 1_000, 3_000)
+        for begin in (at + 10_000, at + 30_000):
+            correlation = trace.runtime("cudaLaunchKernel", begin, 4_000)
+            trace.kernel("gemm", begin + 6_000, 2_000, correlation=correlation)
+        trace.runtime("cudaDeviceSynchronize", at + 60_000, 3_000)
+        trace.annotation(f"ProfilerStep#{step}", at, 100_000)
+    read = read_trace(trace.write(tmp_path / "trace.json"))
+    step = eager_step(read)
+    assert isinstance(step, EagerStep)
+    assert capture_blockers(read, step) == ()

@@ -118,6 +118,38 @@ class TestStreams:
         assert step_of(tmp_path, work).after == ((), (0,), ())
 
 
+class TestAlone:
+    """Durations without work of other streams beside it."""
+
+    @staticmethod
+    def crowded(folder: Path, names: tuple[str, ...]) -> EagerStep:
+        """Kernels on one stream, each 4 us alone and 8 us long beside a kernel on another one,
+        which the first of them has."""
+        trace = TraceBuilder()
+        begin = 10_000
+        for place, name in enumerate(names):
+            duration = 4_000 if place else 8_000
+            correlation = trace.runtime("cudaLaunchKernel", begin - 9_000, 1_000)
+            trace.kernel(name, begin, duration, correlation=correlation, stream=20)
+            if not place:
+                correlation = trace.runtime("cudaLaunchKernel", begin - 7_000, 1_000)
+                trace.kernel("other", begin + 1_000, 6_000, correlation=correlation, stream=30)
+            begin += 20_000
+        trace.annotation(f"{STEP}0", 0, begin)
+        step = eager_step(read_trace(trace.write(folder / "t.json")))
+        assert isinstance(step, EagerStep)
+        return step
+
+    def test_it_is_that_of_equal_work_that_ran_by_itself(self, tmp_path: Path) -> None:
+        step = self.crowded(tmp_path, ("gemm", "gemm", "gemm"))
+        assert step.duration.tolist() == [8_000, 6_000, 4_000, 4_000]
+        assert step.alone.tolist() == [4_000, 6_000, 4_000, 4_000]
+
+    def test_without_equal_work_it_is_its_own(self, tmp_path: Path) -> None:
+        step = self.crowded(tmp_path, ("gemm", "relu"))
+        assert step.alone.tolist() == step.duration.tolist()
+
+
 class TestNoStep:
     def test_a_trace_without_gpu_work_says_so(self, tmp_path: Path) -> None:
         trace = TraceBuilder()

@@ -8,6 +8,7 @@ from graphviz_dash.analysis.prediction.predict import EagerSide, Recommendation,
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.prediction import (
     not_checked_texts,
+    predicted_gain,
     prediction_reasons,
     prediction_verdict,
     warning_texts,
@@ -23,6 +24,31 @@ class TestEagerSide:
         assert found.eager_ns == found.step.step_ns
         assert any("under the profiler" in text for text in warning_texts(found))
         assert "under the profiler" in prediction_verdict(found)
+
+    def test_against_a_step_under_the_profiler_there_is_no_interval(self, tmp_path: Path) -> None:
+        found = predicted(line_trace(tmp_path, gap=20_000))
+        assert not isinstance(found.speedup, Missing)
+        assert found.speedup.value > 1
+        assert (found.speedup.low, found.speedup.high) == (None, None)
+        assert not isinstance(found.saving_ns, Missing)
+        assert found.saving_ns.low is None
+        assert not isinstance(found.break_even, Missing)
+        assert found.break_even.low is None
+        assert " to " not in prediction_verdict(found)
+        # The graphed step is predicted as ever.
+        assert found.step_ns.low is not None
+
+    def test_without_marked_steps_no_speedup_is_of_a_step(self, tmp_path: Path) -> None:
+        found = predicted(line_trace(tmp_path, marked=False))
+        assert found.recommendation is Recommendation.NO_STEPS
+        assert isinstance(found.speedup, Missing)
+        assert isinstance(found.saving_ns, Missing)
+        assert isinstance(found.break_even, Missing)
+        assert (found.step_ns.low, found.step_ns.high) == (None, None)
+        verdict = prediction_verdict(found)
+        assert verdict.startswith("No verdict on a step: the trace marks none.")
+        assert "40 kernels on 1 stream" in verdict
+        assert predicted_gain(found) == ""
 
     def test_with_clean_timings_it_is_theirs_alone(self, tmp_path: Path) -> None:
         clean = clean_timings([60_000] * 20, 50_000, None)

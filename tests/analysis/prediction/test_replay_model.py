@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
+from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, gpu_demand
+from graphviz_dash.ingest.kineto.reader import read_trace
+from graphviz_dash.model.marks import STEP
 from tests.analysis.predictions import TERMS, line_trace, predicted, with_terms
+from tests.trace_builder import TraceBuilder
 
 
 class TestReplay:
@@ -41,3 +45,29 @@ class TestReplay:
         short = predicted(line_trace(tmp_path, name="nvjet_tst_128x64"), hot).replay
         plain = predicted(line_trace(tmp_path, duration=30_000, gap=40_000), hot).replay
         assert (short.heat_ns, plain.heat_ns) == (0, 0)
+
+
+class TestDemand:
+    """The share of the GPU that a kernel asks for."""
+
+    @staticmethod
+    def of(folder: Path, name: str, blocks: int, threads: int) -> float:
+        trace = TraceBuilder()
+        correlation = trace.runtime("cudaLaunchKernel", 1_000, 1_000)
+        shape = {"grid": (blocks, 1, 1), "block": (threads, 1, 1)}
+        trace.kernel(name, 5_000, 2_000, correlation=correlation, **shape)
+        trace.annotation(f"{STEP}0", 0, 10_000)
+        step = eager_step(read_trace(trace.write(folder / "t.json")))
+        assert isinstance(step, EagerStep)
+        return float(gpu_demand(step, 132, 10.0)[0])
+
+    def test_a_block_asks_for_one_multiprocessor_at_most(self, tmp_path: Path) -> None:
+        assert self.of(tmp_path, "relu", 33, 1_024) == 33 / 132
+        assert self.of(tmp_path, "relu", 33, 160) == 33 / 132 / 2
+
+    def test_products_fill_the_gpu_with_fewer_warps(self, tmp_path: Path) -> None:
+        gemm = self.of(tmp_path, "sm80_xmma_gemm_f32f32", 132, 64)
+        assert gemm == 2 * self.of(tmp_path, "vectorized_elementwise", 132, 64)
+
+    def test_it_is_never_more_than_the_gpu(self, tmp_path: Path) -> None:
+        assert self.of(tmp_path, "relu", 5_000, 256) == 1

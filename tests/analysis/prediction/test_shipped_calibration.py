@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from graphviz_dash.analysis.prediction.calibration import sample_errors
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.analysis.prediction.uncertainty import error_scale
 from graphviz_dash.model.calibration import CALIBRATION_VERSION
 
 
@@ -14,8 +16,18 @@ def test_it_is_of_the_version_that_is_read_and_names_every_term() -> None:
     assert set(calibration.terms) == set(ReplayTerm)
 
 
-def test_its_error_holds_nine_of_ten_of_its_samples() -> None:
+def test_intervals_hold_nine_of_ten_of_its_checks() -> None:
     calibration = shipped_calibration()
-    errors = [abs(one.predicted_ns / one.step_ns - 1) for one in calibration.samples]
-    inside = sum(error <= calibration.error * (1 + 1e-9) for error in errors)
-    assert inside >= 0.9 * len(errors) - 1
+    weights = calibration.errors.weights
+    inside = [
+        sample_errors(check)[0] <= error_scale(check.sources, weights) * calibration.errors.step
+        for check in calibration.checks
+    ]
+    assert len(inside) > 30
+    assert 0.9 <= sum(inside) / len(inside) <= 0.97
+
+
+def test_what_is_checked_plays_no_part_in_the_terms() -> None:
+    calibration = shipped_calibration()
+    names = {sample.name for sample in calibration.samples}
+    assert not names.intersection(check.name for check in calibration.checks)

@@ -95,8 +95,11 @@ def test_calibrate_makes_what_predict_reads(folder: Path, invoke: Invoke) -> Non
         make_experiment(folder / "runs" / f"w{number}")
     result = invoke("calibrate", "runs", "-o", "mine.json")
     assert result.code == 0, result.err
-    assert "Nine of ten are off by at most" in result.out
+    assert "Nine of ten of 12 workloads lie inside their intervals" in result.out
     assert invoke("predict", "runs/w0", "--calibration", "mine.json").code == 0
+    make_experiment(folder / "more" / "w")
+    result = invoke("calibrate", "runs", "--checks", "more", "-o", "mine.json")
+    assert "Nine of ten of 1 workload lie" in result.out
 
 
 def test_calibrate_wants_enough_of_one_gpu(folder: Path, invoke: Invoke) -> None:

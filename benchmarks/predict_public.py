@@ -1,0 +1,88 @@
+"""Predictions for eager traces of other people: none may be below what the GPU must do in the order
+in which it must be done.
+
+``python -m benchmarks.predict_public FOLDER`` prints a Markdown row for each trace in it (plain or
+gzip) that has a step: its work, the predicted graph, the least that it can take, what remains of
+the idle time, and the verdict. The least is told from the intervals of the GPU alone: the most that
+one stream has to do, and all work together where no two streams ever worked at once. Ends with 1
+where a prediction is below it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from graphviz_dash.analysis.prediction.eager_step import EagerStep
+from graphviz_dash.analysis.prediction.predict import Prediction, predict
+from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.kineto.reader import read_trace
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.units import format_ns, format_percent, format_ratio
+
+_AT_ONCE: Final = 0.001
+"""The part of the work that may overlap by the clocks of the trace alone."""
+
+
+def least_ns(step: EagerStep) -> int:
+    """What the work of ``step`` takes at least, by its intervals."""
+    alone = step.alone - step.overlapped
+    longest = max(int(alone[step.lane == lane].sum()) for lane in range(step.streams))
+    begin, end = step.begin, step.begin + step.duration
+    order = np.argsort(begin, kind="stable")
+    reach = np.maximum.accumulate(end[order])
+    union = int(np.diff(np.concatenate(([int(begin.min())], np.maximum(reach, 0)))).sum())
+    gaps = int(np.maximum(begin[order][1:] - reach[:-1], 0).sum())
+    work = int(step.duration.sum())
+    at_once = work - (union - gaps)
+    return int(alone.sum()) if at_once <= _AT_ONCE * work else longest
+
+
+def row(source: str, prediction: Prediction, least: int) -> str:
+    """One trace."""
+    step = prediction.step
+    speedup = prediction.speedup
+    gain = "" if isinstance(speedup, Missing) else format_ratio(speedup.value)
+    kept = prediction.idle.kept
+    return (
+        f"| `{source}` | {step.method.value} | {len(step)} | {step.streams} | "
+        f"{format_ns(round(prediction.eager_ns))} | {format_ns(step.busy_ns)} | "
+        f"{format_ns(least)} | {format_ns(round(prediction.replay.total_ns))} | "
+        f"{format_percent(prediction.idle.kept_share)} | {kept[0].cause.value if kept else ''} | "
+        f"{prediction.recommendation.value} | {gain} |"
+    )
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    below = 0
+    print(
+        "| trace | steps | work | streams | eager step | GPU busy | at least | predicted graph | "
+        "idle that remains | mostly | verdict | speedup |"
+    )
+    print("| --- " * 2 + "| ---: " * 7 + "| --- | --- | ---: |")
+    for path in sorted(parser.parse_args().folder.glob("*.json*")):
+        try:
+            prediction = predict(read_trace(path), shipped_calibration())
+        except InputError as error:
+            print(f"{path.name}: {error}", file=sys.stderr)
+            continue
+        if isinstance(prediction, Missing):
+            print(f"{path.name}: {prediction.reason}", file=sys.stderr)
+            continue
+        least = least_ns(prediction.step)
+        below += prediction.replay.total_ns < least
+        print(row(path.name, prediction, least), flush=True)
+    print(f"{below} predictions are below what the GPU must do", file=sys.stderr)
+    return int(below > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

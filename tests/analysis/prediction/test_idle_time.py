@@ -1,0 +1,179 @@
+"""What the CPU did while the GPU was idle, in traces in which one thing takes all the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
+from graphviz_dash.analysis.prediction.idle_time import IdleCause, IdleTime, idle_time
+from graphviz_dash.analysis.prediction.predict import Recommendation
+from graphviz_dash.ingest.kineto.reader import read_trace
+from graphviz_dash.model.trace import Trace
+from graphviz_dash.narrative.prediction import prediction_verdict
+from tests.analysis.predictions import predicted
+from tests.trace_builder import TraceBuilder
+
+LONG_NS = 50_000_000
+Between = Callable[[TraceBuilder, int], None]
+
+
+def nothing(trace: TraceBuilder, at: int) -> None:
+    """Python that no event tells of."""
+
+
+def loader(trace: TraceBuilder, at: int) -> None:
+    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    trace.annotation(name, at, LONG_NS)
+
+
+def frames(trace: TraceBuilder, at: int) -> None:
+    trace.frame("transformers/pipelines/video_classification.py(129): preprocess", at, LONG_NS)
+    trace.op("aten::copy_", at + 1_000, 40_000_000)
+
+
+def blocking_copy(trace: TraceBuilder, at: int) -> None:
+    correlation = trace.runtime("cudaMemcpyAsync", at, LONG_NS)
+    copy = "Memcpy HtoD (Pageable -> Device)"
+    trace.memcpy(copy, at + LONG_NS - 2_000, 1_000, bytes=4, correlation=correlation)
+
+
+def waits(trace: TraceBuilder, at: int) -> None:
+    trace.runtime("cudaDeviceSynchronize", at, LONG_NS)
+
+
+def allocates(trace: TraceBuilder, at: int) -> None:
+    trace.runtime("cudaMalloc", at, LONG_NS)
+
+
+def profiles(trace: TraceBuilder, at: int) -> None:
+    trace.frame("torch/profiler/profiler.py(811): step", at, LONG_NS)
+
+
+def on_the_cpu(trace: TraceBuilder, at: int) -> None:
+    trace.op("aten::sort", at, LONG_NS)
+
+
+def many_launches(trace: TraceBuilder, at: int) -> None:
+    for begin in range(at, at + LONG_NS, 900_000):
+        correlation = trace.runtime("cudaLaunchKernel", begin, 4_000)
+        trace.kernel("tiny", begin + 6_000, 1_000, correlation=correlation)
+
+
+def slow_launches(trace: TraceBuilder, at: int) -> None:
+    """Operators that launch, each after long on the CPU."""
+    for begin in range(at, at + LONG_NS, 5_000_000):
+        external = trace.op("aten::conv2d", begin, 5_000_000)
+        call = begin + 4_900_000
+        correlation = trace.runtime("cudaLaunchKernel", call, 4_000, external_id=external)
+        trace.kernel("conv", call + 6_000, 1_000, correlation=correlation)
+
+
+def a_trace(folder: Path, between: Between) -> Trace:
+    """Two steps of two kernels each, and ``between`` them LONG_NS."""
+    trace = TraceBuilder()
+    for step in range(2):
+        at = step * 2 * LONG_NS
+        for begin in (at + 1_000, at + LONG_NS + 20_000):
+            correlation = trace.runtime("cudaLaunchKernel", begin, 4_000)
+            trace.kernel("gemm", begin + 6_000, 2_000, correlation=correlation)
+        between(trace, at + 15_000)
+        trace.annotation(f"ProfilerStep#{step}", at, LONG_NS + 40_000)
+    return read_trace(trace.write(folder / "trace.json"))
+
+
+def divided(trace: Trace) -> tuple[EagerStep, IdleTime]:
+    step = eager_step(trace)
+    assert isinstance(step, EagerStep)
+    return step, idle_time(trace, step)
+
+
+@pytest.mark.parametrize(
+    ("between", "cause", "by"),
+    [
+        (nothing, IdleCause.OTHER, None),
+        (loader, IdleCause.DATA, "DataLoader"),
+        (frames, IdleCause.DATA, "preprocess"),
+        (blocking_copy, IdleCause.WAITING, "cudaMemcpyAsync"),
+        (waits, IdleCause.WAITING, "cudaDeviceSynchronize"),
+        (allocates, IdleCause.LOADING, "cudaMalloc"),
+        (profiles, IdleCause.PROFILER, "profiler.py"),
+        (on_the_cpu, IdleCause.OTHER, "aten::sort"),
+        (many_launches, IdleCause.LAUNCHING, None),
+        (slow_launches, IdleCause.LAUNCHING, None),
+    ],
+)
+def test_the_cause_of_a_long_gap(
+    tmp_path: Path, between: Between, cause: IdleCause, by: str | None
+) -> None:
+    _, idle = divided(a_trace(tmp_path, between))
+    largest = idle.parts[0]
+    assert largest.cause is cause
+    assert largest.ns > 0.95 * LONG_NS
+    assert (largest.by is None) if by is None else (by in (largest.by or ""))
+
+
+@pytest.mark.parametrize("between", [loader, blocking_copy, on_the_cpu])
+def test_what_a_graph_does_not_remove_bounds_the_speedup(tmp_path: Path, between: Between) -> None:
+    found = predicted(a_trace(tmp_path, between))
+    assert found.recommendation is not Recommendation.YES
+    assert found.kept_ns > 0.95 * LONG_NS
+    assert "A graph does not remove" in prediction_verdict(found)
+
+
+def test_launching_alone_bounds_nothing(tmp_path: Path) -> None:
+    found = predicted(a_trace(tmp_path, many_launches))
+    assert found.recommendation is Recommendation.YES
+    assert found.kept_ns < 0.01 * LONG_NS
+    assert "A graph does not remove" not in prediction_verdict(found)
+
+
+def test_an_operator_that_loads_its_library_is_no_launching(tmp_path: Path) -> None:
+    def first_call(trace: TraceBuilder, at: int) -> None:
+        external = trace.op("aten::conv2d", at, LONG_NS)
+        call = at + LONG_NS - 9_000
+        correlation = trace.runtime("cudaLaunchKernel", call, 4_000, external_id=external)
+        trace.kernel("conv", call + 5_000, 1_000, correlation=correlation)
+
+    _, idle = divided(a_trace(tmp_path, first_call))
+    assert (idle.parts[0].cause, idle.parts[0].by) == (IdleCause.LOADING, "aten::conv2d")
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    events=st.lists(
+        st.tuples(
+            st.sampled_from([loader, frames, blocking_copy, waits, allocates, many_launches]),
+            st.integers(0, 3 * LONG_NS),
+        ),
+        max_size=4,
+    )
+)
+def test_the_causes_add_up_to_the_idle_time(
+    events: list[tuple[Between, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    def some(trace: TraceBuilder, at: int) -> None:
+        if at < LONG_NS:
+            for event, shift in events:
+                event(trace, at + shift)
+
+    trace = a_trace(tmp_path_factory.mktemp("trace"), some)
+    step, idle = divided(trace)
+    idle_ns = [
+        idle_in(trace, step.steps[at].span_start, step.steps[at].span_end) for at in step.matching
+    ]
+    assert idle.total_ns == pytest.approx(sum(idle_ns) / len(idle_ns), rel=1e-9)
+    assert all(part.ns > 0 for part in idle.parts)
+
+
+def idle_in(trace: Trace, begin: int, end: int) -> int:
+    """How long the GPU has nothing to do between two instants, row by row."""
+    idle, free = 0, begin
+    for start, duration in trace.gpu.select("ts", "dur").rows():
+        idle += max(min(start, end) - free, 0)
+        free = max(free, start + duration)
+    return idle + max(end - free, 0)
