@@ -68,11 +68,11 @@ def test_from_the_overview_to_a_node_a_kernel_and_a_trace(
 ) -> None:
     page.goto(dashboard)
     for name in ("decode", "fork-join", "mlp-train", "sync-in-step", "transformer-train"):
-        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+        expect(page.get_by_role("link", name=name, exact=True)).to_be_visible()
     expect(page.get_by_text("sync_in_step.py:15").first).to_be_visible()
 
     card = page.locator('[data-testid="stVerticalBlock"]').filter(
-        has=page.get_by_role("heading", name="mlp-train", exact=True)
+        has=page.get_by_role("link", name="mlp-train", exact=True)
     )
     card.last.get_by_role("link", name="Compare").click()
     expect(page).to_have_url(re.compile(r"/compare\?.*experiment=mlp-train"))
@@ -124,7 +124,9 @@ def test_a_deep_link_restores_what_was_seen(page: Page, dashboard: str) -> None:
     expect(page.locator(".dag canvas")).to_be_visible()
 
 
-def test_a_damaged_upload_is_one_line_and_a_good_one_opens(page: Page, dashboard: str) -> None:
+def test_a_damaged_upload_is_one_line_and_a_good_one_opens_until_it_is_removed(
+    page: Page, browser: Browser, dashboard: str
+) -> None:
     page.goto(dashboard)
     page.get_by_text("Open files from this computer").click()
     chooser = page.locator('input[type="file"]')
@@ -141,13 +143,21 @@ def test_a_damaged_upload_is_one_line_and_a_good_one_opens(page: Page, dashboard
     chooser.set_input_files(
         files=[{"name": "x.zip", "mimeType": "application/zip", "buffer": packed.getvalue()}]
     )
-    expect(page.get_by_role("heading", name="from-elsewhere", exact=True)).to_be_visible(
+    expect(page.get_by_role("link", name="from-elsewhere", exact=True)).to_be_visible(
         timeout=60_000
     )
     expect(page.get_by_text(re.compile(r"\d opened here"))).to_be_visible()
     idle(page)
     page.get_by_role("link", name="Look at it").click()
     expect(page).to_have_url(re.compile(r"/compare\?experiment=from-elsewhere$"))
+    with browser.new_context() as other:
+        beside = other.new_page()
+        beside.goto(f"{dashboard}/compare?experiment=from-elsewhere")
+        expect(beside.get_by_text("This experiment is not here")).to_be_visible()
+    page.goto(dashboard)
+    page.get_by_role("button", name="Remove").click()
+    expect(page.get_by_role("link", name="from-elsewhere", exact=True)).to_have_count(0)
+    expect(page.get_by_text("opened here")).to_have_count(0)
 
 
 def test_traces_of_other_programs_open_by_upload(
@@ -160,7 +170,7 @@ def test_traces_of_other_programs_open_by_upload(
         replay(tmp_path / "dropped-replay.json.gz"),
     ]
     page.locator('input[type="file"]').set_input_files([str(file) for file in files])
-    expect(page.get_by_role("heading", name="dropped", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="dropped", exact=True)).to_be_visible()
     note = "Imported from 2 × Kineto trace; 1 graph of 2 nodes; 6 kernels"
     expect(page.get_by_text(note)).to_be_visible()
     page.goto(f"{dashboard}/graph?experiment=dropped")

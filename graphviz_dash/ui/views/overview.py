@@ -178,7 +178,8 @@ def _card(entry: Entry) -> DeltaGenerator | None:
     facts_slot = st.empty()
     with facts_slot:
         show(card.facts)
-    with st.container(horizontal=True, gap="small", key=f"links-{entry.key}"):
+    place = f"links-{entry.key}"
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=place):
         for page in card.pages:
             link(page, title_of(page), query)
         if entry.is_upload:
