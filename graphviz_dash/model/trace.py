@@ -93,6 +93,9 @@ class TraceProblem:
     text: str
 
 
+STITCHED = "stitched-replays"
+"""The problem of replays whose kernels have no times of their own."""
+
 _INCOMPLETE = ("cut-off", "damaged", "text-damaged")
 
 
@@ -130,6 +133,11 @@ class TraceInfo:
     def incomplete(self) -> tuple[TraceProblem, ...]:
         """Those problems that say that events are missing from the trace, or may be."""
         return tuple(problem for problem in self.problems if problem.code in _INCOMPLETE)
+
+    @property
+    def stitched(self) -> bool:
+        """Whether durations of replayed kernels hold the gaps between them."""
+        return any(problem.code == STITCHED for problem in self.problems)
 
 
 @dataclass(frozen=True)

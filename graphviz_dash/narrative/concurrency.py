@@ -26,10 +26,22 @@ def concurrency_sentences(concurrency: Concurrency) -> tuple[str, ...]:
         f"of {counted(shown, 'node')} that the trace shows: with these kernels and dependencies "
         f"the graph cannot be faster on any number of streams. {took}",
         _streams(measured),
-        f"Between dependent nodes of the critical path {format_ns(measured.lost_ns)} are lost, "
-        f"{format_percent(measured.lost_ns / measured.span_ns) if measured.span_ns else '0%'} of "
-        "the replay: a node could begin and had not yet. The profiler lengthens these gaps.",
+        _about_gaps(measured),
         _about_edges(measured, needless),
+    )
+
+
+def _about_gaps(measured: MeasuredGraph) -> str:
+    if measured.stitched:
+        return (
+            "What is lost between nodes is unknown: the trace stitches the times of replays "
+            "together, so that durations hold the gaps."
+        )
+    share = format_percent(measured.lost_ns / measured.span_ns) if measured.span_ns else "0%"
+    return (
+        f"Between dependent nodes of the critical path {format_ns(measured.lost_ns)} are lost, "
+        f"{share} of the replay: a node could begin and had not yet. The profiler lengthens these "
+        "gaps."
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from graphviz_dash.analysis.nodes.concurrency import graph_concurrency
 from graphviz_dash.analysis.nodes.node_table import node_table
 from graphviz_dash.narrative.concurrency import concurrency_sentences
@@ -34,3 +36,10 @@ def test_sentences() -> None:
     assert "reaches the critical path on 2 streams; it takes 80 ns on 1" in said[1]
     assert "12 ns are lost" in said[2]
     assert "shows no edge that is without need" in said[3]
+
+
+def test_gaps_of_stitched_replays_are_unknown() -> None:
+    measured = replace(measured_fork(), stitched=True)
+    run = make_run("graph", graphs=(FORK,))
+    found = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")})
+    assert concurrency_sentences(found)[2].startswith("What is lost between nodes is unknown")

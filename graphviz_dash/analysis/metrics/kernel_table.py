@@ -20,7 +20,7 @@ from graphviz_dash.analysis.trace.lanes import distinct_values
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.run import Experiment
+    from graphviz_dash.model.run import Experiment, Run
     from graphviz_dash.model.trace import Trace
 
 
@@ -68,7 +68,7 @@ class KernelTable:
     """The column of the comparison's baseline; None if it has none."""
     against: tuple[int | None, ...]
     """The column that each run's ``changes`` refer to: the baseline, with several ranks its run of
-    the same rank."""
+    the same rank. None where the kernels of one of the two have no times of their own."""
     rows: tuple[KernelRow, ...]
     """A row for each kernel."""
     without: dict[str, str]
@@ -112,7 +112,14 @@ def _against(experiment: Experiment, baseline: int | None) -> tuple[int | None, 
     indices = {run.name: index for index, run in enumerate(experiment.runs)}
     chosen = experiment.runs[baseline]
     partners = [partner(run, chosen, experiment) for run in experiment.runs]
-    return tuple(None if other is None else indices[other.name] for other in partners)
+    return tuple(
+        None if other is None or _stitched(run) != _stitched(other) else indices[other.name]
+        for run, other in zip(experiment.runs, partners, strict=True)
+    )
+
+
+def _stitched(run: Run) -> bool:
+    return run.replay_trace is not None and run.replay_trace.info.stitched
 
 
 def kernel_uses(trace: Trace, traced_steps: tuple[Step, ...]) -> dict[tuple[str, str], KernelUse]:

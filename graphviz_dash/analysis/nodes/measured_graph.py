@@ -93,6 +93,8 @@ class MeasuredGraph:
     """On how many streams the last replay ran."""
     edges: tuple[EdgeGap, ...]
     """Dependencies between visible nodes."""
+    stitched: bool
+    """Whether durations hold the gaps between nodes, so that no gap is known."""
     schedules: tuple[StreamSchedule, ...]
     """List scheduling, from one stream to the fewest that reach the critical path."""
 
@@ -185,6 +187,7 @@ def measure_graph(
         streams=len(
             np.unique(matched.stream[rows[matched.replay[rows] == matched.replay[rows[-1]]]])
         ),
+        stitched=matched.stitched,
         edges=_gaps(start, duration, pairs, shown),
         schedules=stream_schedules(depend, p50, path),
     )

@@ -88,6 +88,8 @@ class ReplayMatch:
     """Number of the stream."""
     source: str = TRACED_PASS
     """The pass that the trace is of."""
+    stitched: bool = False
+    """Whether durations hold the gaps between rows, which were not measured one by one."""
 
     @property
     def matched(self) -> int:
@@ -217,6 +219,7 @@ def match_replays(
         start=start,
         duration=column(trace.gpu, "dur")[row],
         stream=stream[row],
+        stitched=trace.info.stitched,
     )
 
 

@@ -14,6 +14,7 @@ import polars as pl
 from graphviz_dash.ingest.byte_stream import Damage
 from graphviz_dash.ingest.kineto.correlations import Calls, among, repeated
 from graphviz_dash.ingest.kineto.events import ABSENT
+from graphviz_dash.ingest.kineto.stitched import stitched_replays
 from graphviz_dash.ingest.kineto.stray_work import work_without_launches
 from graphviz_dash.model.trace import TraceProblem
 from graphviz_dash.units import counted, format_ns
@@ -62,6 +63,7 @@ def find_problems(
     problems.extend(_shared_correlations(launches, gpu))
     graphs = _named(missing, _GRAPH)
     problems.extend(work_without_launches(gpu, runtime, missing, graphs, cupti_version))
+    problems.extend(stitched_replays(gpu, _named(real, _GRAPH)))
     calls = Calls(runtime, gpu)
     problems.extend(_early_starts(calls, gpu, slack))
     problems.extend(_late_ends(calls, runtime, gpu, slack))

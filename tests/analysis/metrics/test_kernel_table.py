@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable, kernel_table
 from graphviz_dash.analysis.trace.kernel_categories import Category
+from graphviz_dash.model.trace import STITCHED, TraceProblem
 from tests.analysis.frames import Frames, make_experiment, make_run, steps_trace
 
 EAGER = steps_trace(4, 10_000, [("gemm", 100), ("tanh", 30), ("gemm", 100)], graph=False)
@@ -83,6 +86,17 @@ class TestChanges:
         assert found.baseline is None
         assert [one.name for one in found.rows] == ["gemm", "tanh", "other"]
         assert all(one.changes == (None,) for one in found.rows)
+
+    def test_stitched_replays_are_not_compared_with_eager_work(self) -> None:
+        trace = steps_trace(2, 1_000, [("gemm", 100)], graph=True)
+        stitched = replace(trace.info, problems=(TraceProblem(STITCHED, "made up"),))
+        runs = [
+            make_run("eager", trace=steps_trace(2, 1_000, [("gemm", 100)], graph=False)),
+            make_run("graph", trace=replace(trace, info=stitched)),
+        ]
+        table = kernel_table(make_experiment(*runs), "eager")
+        assert table.against == (0, None)
+        assert not table.changes(1)
 
     def test_a_run_without_a_trace_has_a_reason_and_no_changes(self) -> None:
         runs = make_experiment(make_run("eager", trace=EAGER), make_run("graph"))

@@ -146,3 +146,19 @@ def test_steps_that_are_marked_twice(tmp_path: Path) -> None:
     (problem,) = problems(trace, tmp_path).values()
     assert problem.code == "repeated-step"
     assert "(1 of 3 numbers, up to 2 marks each)" in problem.text
+
+
+@pytest.mark.parametrize(("gap", "codes"), [(3, ["stitched-replays"]), (4, [])])
+def test_replays_whose_times_are_stitched_together(
+    tmp_path: Path, gap: int, codes: list[str]
+) -> None:
+    trace = TraceBuilder()
+    for replay in range(2):
+        at = replay * 100_000
+        correlation = trace.runtime("hipGraphLaunch", at, 1_000)
+        for place in range(8):
+            start = at + 2_000 + place * (500 + gap)
+            trace.kernel("k", start, 500, correlation=correlation)
+    found = read_trace(trace.write(tmp_path / "t.json.gz"))
+    assert [problem.code for problem in found.info.problems] == codes
+    assert found.info.stitched == bool(codes)
