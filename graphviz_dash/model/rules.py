@@ -128,9 +128,11 @@ _ALL: Final = (
         RuleId.TWO_CAPTURES,
         "Two captures at once",
         Severity.ILLEGAL,
-        "A process can have one capture under way at a time.",
+        "A process can have one capture under way at a time in mode `global`, torch's default.",
         "End one capture before the next begins; let both share memory with `pool=g1.pool()`. In "
-        "threads, guard captures with a lock.",
+        "threads, guard captures with a lock, or capture in each with "
+        "`capture_error_mode='thread_local'`: newer versions of torch allow captures at the same "
+        "time in that mode, and NCCL in several threads needs it.",
         "with torch.cuda.graph(g1):\n    with torch.cuda.graph(g2):\n        ...",
         "with torch.cuda.graph(g1):\n    ...\nwith torch.cuda.graph(g2, pool=g1.pool()):\n    ...",
     ),

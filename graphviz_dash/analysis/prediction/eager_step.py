@@ -271,7 +271,7 @@ def _typical(
         kind=tuple(gpu["kind"].gather(rows).to_list()),
         name=names,
         duration=duration,
-        alone=_alone(reads, duration),
+        alone=_alone(reads, duration, names),
         lane=first.lane,
         blocks=blocks,
         threads=threads,
@@ -307,9 +307,10 @@ _BESIDE: Final = 0.05
 """The share of an item's time in which others run beside it, up to which it counts as alone."""
 
 
-def _alone(reads: Sequence[_Read], duration: Ints) -> Ints:
+def _alone(reads: Sequence[_Read], duration: Ints, names: Sequence[str]) -> Ints:
     """Durations without work of other streams beside it: of the item itself in the steps in which
-    it had none, else of others that look like it; never more than its own."""
+    it had none, else of others that look like it. Never more than its own, nor less than what of it
+    ran alone. Collectives keep their own: they look alike whatever their sizes."""
     if not reads[0].lane.max():
         return duration
     durations = np.stack([read.duration for read in reads])
@@ -321,8 +322,9 @@ def _alone(reads: Sequence[_Read], duration: Ints) -> Ints:
         like = np.flatnonzero(looks == looks[crowded])
         own = free[:, crowded]
         seen = durations[own, crowded] if own.any() else durations[:, like][free[:, like]]
-        if len(seen):
-            alone[crowded] = min(alone[crowded], round(float(np.median(seen))))
+        if len(seen) and collective_kind(names[crowded]) is None:
+            least = int(np.median(durations[:, crowded] - beside[:, crowded]))
+            alone[crowded] = min(alone[crowded], max(round(float(np.median(seen))), least))
     return alone
 
 

@@ -145,6 +145,11 @@ class TestAlone:
         assert step.duration.tolist() == [8_000, 6_000, 4_000, 4_000]
         assert step.alone.tolist() == [4_000, 6_000, 4_000, 4_000]
 
+    def test_collectives_keep_their_own(self, tmp_path: Path) -> None:
+        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+        step = self.crowded(tmp_path, (name, name, name))
+        assert step.alone.tolist() == step.duration.tolist()
+
     def test_without_equal_work_it_is_its_own(self, tmp_path: Path) -> None:
         step = self.crowded(tmp_path, ("gemm", "relu"))
         assert step.alone.tolist() == step.duration.tolist()
