@@ -1,0 +1,74 @@
+"""The process that reads uploads: its messages, and the bounds that it sets itself."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from graphviz_dash.importers.confined_process import Message, Request, smaller
+from tests.importers.test_bundles import replay
+
+MODULE = "graphviz_dash.importers.confined_process"
+
+
+def messages(request: Request, module: str = MODULE) -> list[dict[str, Any]]:
+    """What the process answers ``request``, decoded and as plain JSON."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", module],
+        input=msgspec.json.encode(request),
+        capture_output=True,
+        check=True,
+        env={"POLARS_MAX_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PATH": ""},
+        cwd=Path(__file__).parents[2],
+    )
+    lines = done.stdout.splitlines()
+    for line in lines:
+        msgspec.json.decode(line, type=Message)  # type: ignore[call-overload]
+    return [json.loads(line) for line in lines]
+
+
+def request(file: Path, memory_bytes: int = 2 << 30) -> Request:
+    return Request([str(file)], str(file.parent / "made"), None, 60, memory_bytes)
+
+
+def test_progress_and_then_what_was_made(tmp_path: Path) -> None:
+    *before, last = messages(request(replay(tmp_path / "m.json.gz")))
+    assert last == {"type": "finished", "name": "m"}
+    shares = [message["share"] for message in before]
+    assert shares == sorted(shares)
+    assert {message["type"] for message in before} <= {"progress"}
+
+
+def test_a_bad_file_is_refused_in_its_parts(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    *_, refused = messages(request(tmp_path / "notes.txt"))
+    assert refused["type"] == "refused"
+    assert refused["where"] == str(tmp_path / "notes.txt")
+    assert refused["found"] == "a file of no kind that is known"
+
+
+def test_what_would_have_been_small_enough_is_told(tmp_path: Path) -> None:
+    assert smaller(request(tmp_path / "x")) == "one that is read within 2.0 GiB and 60 s"
+
+
+def test_the_bounds_are_those_of_the_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graphviz_dash.importers import confined_process
+
+    limits: dict[int, tuple[int, int]] = {}
+    monkeypatch.setattr(resource, "setrlimit", limits.__setitem__)
+    monkeypatch.setattr(sys, "platform", "other")  # no prctl for the tests' own process
+    confined_process._confine(request(tmp_path / "x"))
+    assert limits == {
+        resource.RLIMIT_AS: (2 << 30, 2 << 30),
+        resource.RLIMIT_CPU: (60, 60),
+        resource.RLIMIT_CORE: (0, 0),
+    }
