@@ -8,6 +8,9 @@ that the first has more of, plus the busy time that it has more of; both may be 
 gains. The parts add up to the difference of the steps' lengths exactly. Which work is which is what
 analysis/step/work_pairs.py found; work without a partner counts as busy time of its run.
 
+Of several ranks the time in which collectives only wait for others is neither: it is lost to
+waiting, a third part.
+
 Within such an interval the idle loss is laid on the time in which the first run's GPUs idle, and
 the busy loss on the time in which they work; over the whole interval where it has none of that.
 """
@@ -21,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Floats, Ints
-from graphviz_dash.analysis.trace.lanes import merge_busy
+from graphviz_dash.analysis.trace.lanes import LaneSet, merge_busy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +42,8 @@ class TracedStep:
     trace: Trace
     step: Step
     rows: Ints
+    waited: Ints | None = None
+    """How long each of the rows waited for other ranks, in ns; None for a run of one process."""
 
 
 @dataclass(frozen=True)
@@ -52,22 +57,28 @@ class TimeLost:
     other: Ints
     """When the other run had ended all shared work that ends by then, shape (n,)."""
     idle: Ints
-    """What was lost up to each instant in idle time; with ``busy`` it adds up to ``at - other``,
-    shape (n,)."""
+    """What was lost up to each instant in idle time; with ``busy`` and ``waiting`` it adds up to
+    ``at - other``, shape (n,)."""
     busy: Ints
     """What was lost up to each instant in busy time, shape (n,)."""
+    waiting: Ints
+    """What was lost up to each instant by waiting for other ranks, shape (n,)."""
     curve: Floats
-    """Instants with the idle and the busy loss up to them, straight in between, shape (3, m)."""
+    """Instants with the idle, the busy and the waiting loss up to them, straight in between, shape
+    (4, m)."""
     methods: Mapping[str, int]
     """Pairs of work by how they were matched."""
     alone: tuple[int, int]
     """How many pieces of work have no partner, of the first run and of the other."""
 
-    def lost_before(self, instants: Ints) -> tuple[Ints, Ints]:
-        """Idle and busy loss up to each of ``instants``, in whole ns; before the step nothing."""
-        at, idle, busy = self.curve
-        losses = [np.rint(np.interp(instants, at, loss)).astype(np.int64) for loss in (idle, busy)]
-        return losses[0], losses[1]
+    def lost_before(self, instants: Ints) -> tuple[Ints, Ints, Ints]:
+        """Idle, busy and waiting loss up to each of ``instants``, in whole ns; before the step
+        nothing."""
+        at, *losses = self.curve
+        idle, busy, waiting = (
+            np.rint(np.interp(instants, at, loss)).astype(np.int64) for loss in losses
+        )
+        return idle, busy, waiting
 
 
 def time_lost(pairs: WorkPairs, first: TracedStep, second: TracedStep) -> TimeLost:
@@ -87,13 +98,15 @@ def time_lost(pairs: WorkPairs, first: TracedStep, second: TracedStep) -> TimeLo
     other = np.maximum.accumulate(np.maximum(other, 0))
     worked = [_Worked(side) for side in (first, second)]
     busy = worked[0].before(at) - worked[1].before(other)
-    idle = (at - other) - busy
+    waiting = worked[0].waited_before(at) - worked[1].waited_before(other)
+    idle = (at - other) - busy - waiting
     return TimeLost(
         at=at,
         other=other,
         idle=idle,
         busy=busy,
-        curve=_curve(at, idle, busy, worked[0]),
+        waiting=waiting,
+        curve=_curve(at, (idle, busy, waiting), worked[0]),
         methods=dict(Counter(row.method for row in shared).most_common()),
         alone=(
             sum(len(row.before) for row in pairs.rows if not row.after),
@@ -114,20 +127,36 @@ class _Worked:
     def __init__(self, side: TracedStep) -> None:
         end = _ends(side)
         start = side.trace.gpu["ts"].gather(side.rows).to_numpy() - side.step.start
-        self.periods = merge_busy(np.zeros(len(end), dtype=np.int64), start.astype(np.int64), end)
+        start = start.astype(np.int64)
+        lanes = np.zeros(len(end), dtype=np.int64)
+        self.occupied = merge_busy(lanes, start, end)
+        self.periods = self.occupied
+        if side.waited is not None:
+            self.periods = merge_busy(lanes, np.minimum(start + side.waited, end), end)
 
     def before(self, instants: Ints) -> Ints:
-        if not len(self.periods):
-            return np.zeros(len(instants), dtype=np.int64)
-        busy = self.periods.busy_before(0, instants)
-        # What ran before the step's begin by its clock belongs to no interval.
-        return np.asarray(busy - self.periods.busy_before(0, np.zeros(1, np.int64)), dtype=np.int64)
+        return _within(self.periods, instants)
+
+    def waited_before(self, instants: Ints) -> Ints:
+        """How long collectives have only waited before each of ``instants``."""
+        return _within(self.occupied, instants) - _within(self.periods, instants)
 
     def edges(self) -> Ints:
-        return np.concatenate((self.periods.start, self.periods.end))
+        return np.concatenate(
+            [edge for each in (self.periods, self.occupied) for edge in (each.start, each.end)]
+        )
 
 
-def _curve(at: Ints, idle: Ints, busy: Ints, worked: _Worked) -> Floats:
+def _within(periods: LaneSet, instants: Ints) -> Ints:
+    """How much of ``periods`` lies before each of ``instants``, from the step's begin on."""
+    if not len(periods):
+        return np.zeros(len(instants), dtype=np.int64)
+    busy = periods.busy_before(0, instants)
+    # What ran before the step's begin by its clock belongs to no interval.
+    return np.asarray(busy - periods.busy_before(0, np.zeros(1, np.int64)), dtype=np.int64)
+
+
+def _curve(at: Ints, losses: tuple[Ints, Ints, Ints], worked: _Worked) -> Floats:
     """The losses at every instant where one of them bends."""
     edges = worked.edges()
     instants = np.unique(np.concatenate((at, edges[(edges > 0) & (edges < at[-1])])))
@@ -138,9 +167,14 @@ def _curve(at: Ints, idle: Ints, busy: Ints, worked: _Worked) -> Floats:
     work_then, work_all = (
         worked.before(instant) - worked.before(begin) for instant in (instants, end)
     )
-    idle_then, idle_all = instants - begin - work_then, end - begin - work_all
+    wait_then, wait_all = (
+        worked.waited_before(instant) - worked.waited_before(begin) for instant in (instants, end)
+    )
+    idle_then = instants - begin - work_then - wait_then
+    idle_all = end - begin - work_all - wait_all
     curve = [instants.astype(np.float64)]
-    for lost, then, whole in ((idle, idle_then, idle_all), (busy, work_then, work_all)):
+    spent = ((idle_then, idle_all), (work_then, work_all), (wait_then, wait_all))
+    for lost, (then, whole) in zip(losses, spent, strict=True):
         share = np.where(whole > 0, then / np.maximum(whole, 1), passed)
         step = lost[np.minimum(interval + 1, len(at) - 1)] - lost[interval]
         bent = lost[interval] + step * share

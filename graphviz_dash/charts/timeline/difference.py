@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.ranks.waits import RankWaits
 from graphviz_dash.analysis.step.time_lost import TimeLost, TracedStep, time_lost
 from graphviz_dash.analysis.step.typical_step import TypicalStep
 from graphviz_dash.analysis.step.work_pairs import WorkPairs
@@ -37,26 +40,33 @@ class RunDifference:
     """When the first run's step begins, in ns since its origin: 0 but for ranks that begin later.
     """
 
-    def lost_before(self, instants: Ints) -> tuple[Ints, Ints]:
-        """Idle and busy loss up to each of ``instants``, in ns since the first run's origin."""
+    def lost_before(self, instants: Ints) -> tuple[Ints, Ints, Ints]:
+        """Idle, busy and waiting loss up to each of ``instants``, in ns since the first run's
+        origin."""
         if isinstance(self.lost, Missing):
-            return np.zeros_like(instants), np.zeros_like(instants)
+            nothing = np.zeros_like(instants)
+            return nothing, nothing, nothing
         return self.lost.lost_before(instants - self.begin)
 
 
 def time_lost_between(
-    pairs: WorkPairs, first: tuple[Run, ChosenRun], second: tuple[Run, ChosenRun]
+    pairs: WorkPairs,
+    first: tuple[Run, ChosenRun],
+    second: tuple[Run, ChosenRun],
+    waits: Mapping[str, RankWaits] = MappingProxyType({}),
 ) -> TimeLost | Missing:
     """What the chosen step of the first of two runs loses against that of the second; ``pairs`` is
-    their work, paired."""
-    before = _traced_step(pairs.before, *first)
-    after = _traced_step(pairs.after, *second)
+    their work, paired, and ``waits`` by run how long its collectives waited for other ranks."""
+    before = _traced_step(pairs.before, *first, waits)
+    after = _traced_step(pairs.after, *second, waits)
     if isinstance(before, Missing):
         return before
     return after if isinstance(after, Missing) else time_lost(pairs, before, after)
 
 
-def _traced_step(work: TypicalStep, run: Run, chosen: ChosenRun) -> TracedStep | Missing:
+def _traced_step(
+    work: TypicalStep, run: Run, chosen: ChosenRun, waits: Mapping[str, RankWaits]
+) -> TracedStep | Missing:
     step: Step | None = chosen.step
     if run.replay_trace is None or step is None:
         return Missing(Fact.TYPICAL_STEP, f"{run.name} marks no step")
@@ -64,7 +74,8 @@ def _traced_step(work: TypicalStep, run: Run, chosen: ChosenRun) -> TracedStep |
     if rows is None:
         reason = f"step {step.index} of {run.name} ran other work than its typical step"
         return Missing(Fact.TYPICAL_STEP, reason)
-    return TracedStep(run.replay_trace, step, rows)
+    waited = waits[run.name].waited[rows] if run.name in waits else None
+    return TracedStep(run.replay_trace, step, rows, waited)
 
 
 def difference(against: RunDifference, frame: Frame, lanes: int) -> Difference:
@@ -74,13 +85,16 @@ def difference(against: RunDifference, frame: Frame, lanes: int) -> Difference:
         return Difference(against.run, problem=lost.reason)
     loaded = (frame.loaded[1] - frame.loaded[0]) / max(1.0, frame.ns_per_pixel)
     bins = max(1, min(round(loaded / _BIN_PX), MOST_BINS // max(1, lanes)))
-    idle, busy = against.lost_before(bin_edges(frame.loaded, bins))
+    idle, busy, waiting = against.lost_before(bin_edges(frame.loaded, bins))
     return Difference(
         run=against.run,
         before=(int(idle[0]), int(busy[0])),
         idle=np.diff(idle).tolist(),
         busy=np.diff(busy).tolist(),
         total=(int(lost.idle[-1]), int(lost.busy[-1])),
+        waiting=np.diff(waiting).tolist() if lost.waiting.any() else [],
+        waiting_before=int(waiting[0]),
+        waiting_total=int(lost.waiting[-1]),
         most=int(np.abs(lost.at - lost.other).max()),
         text=_how_paired(lost),
     )

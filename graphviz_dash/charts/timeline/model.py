@@ -93,6 +93,12 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
     """Busy loss in each bin."""
     total: tuple[int, int] = (0, 0)
     """Idle and busy loss in the whole step."""
+    waiting: list[int] = []
+    """What is lost in each bin by waiting for other ranks; empty where neither run waits."""
+    waiting_before: int = 0
+    """The same before the loaded window."""
+    waiting_total: int = 0
+    """The same in the whole step."""
     most: int = 0
     """The largest difference at any instant."""
     text: str = ""

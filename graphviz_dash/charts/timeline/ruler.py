@@ -30,14 +30,15 @@ def measure(
     for difference in differences:
         if isinstance(difference.lost, Missing):
             continue
-        idle, busy = difference.lost_before(np.array(span, dtype=np.int64))
-        idle_ns, busy_ns = int(idle[1] - idle[0]), int(busy[1] - busy[0])
+        losses = difference.lost_before(np.array(span, dtype=np.int64))
+        idle_ns, busy_ns, waiting_ns = (int(loss[1] - loss[0]) for loss in losses)
+        ranks = f", {_signed(waiting_ns)} waiting for ranks" if waiting_ns else ""
         first = runs[0].timeline.run
         lines.append(
             (
                 f"{first} against {difference.run}",
-                f"{_signed(idle_ns + busy_ns)} lost: {_signed(idle_ns)} GPU idle, "
-                f"{_signed(busy_ns)} work",
+                f"{_signed(idle_ns + busy_ns + waiting_ns)} lost: {_signed(idle_ns)} GPU idle, "
+                f"{_signed(busy_ns)} work{ranks}",
             )
         )
     return Measured(lines)

@@ -180,20 +180,24 @@ class Store:
             runs = [replace(run, capture_trace=None, replay_trace=None) for run in whole.runs]
             return replace(whole, runs=tuple(runs))
         path = self._path(key)
-        return self._once((key, "bare"), lambda: self._load(key, path, traces=False))
+        return self._once((key, "bare"), lambda: self._without_traces(key, path))
+
+    def _without_traces(self, key: str, path: Path) -> Experiment:
+        pair = self._pair(key)
+        if pair is not None:
+            return load_pair(pair, traces=False)
+        return load_experiment(path, traces=False)
 
     def _whole(self, key: str, path: Path) -> Experiment:
-        whole = self._load(key, path, traces=True)
+        pair = self._pair(key)
+        whole = load_experiment(path) if pair is None else load_pair(pair)
         # What was read without the traces holds the graphs a second time.
         self._drop((key, "bare"))
         return whole
 
-    def _load(self, key: str, path: Path, *, traces: bool) -> Experiment:
+    def _pair(self, key: str) -> tuple[Path, Path] | None:
         with self._lock:
-            pair = self._pairs.get(key)
-        if pair is not None:
-            return load_pair(pair, traces=traces)
-        return load_experiment(path, traces=traces)
+            return self._pairs.get(key)
 
     def _path(self, key: str) -> Path:
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -47,7 +48,8 @@ def test_a_step_by_hand() -> None:
     assert lead.busy.tolist() == [0, 0, 20, 20, 20]
     assert lead.idle.tolist() == [0, 50, 250, 650, 780]
     # Lost while idle: within the idle time before a kernel; lost at work: within the kernel.
-    idle, busy = lead.lost_before(np.array([-50, 50, 100, 150, 300, 450, 1300]))
+    idle, busy, waiting = lead.lost_before(np.array([-50, 50, 100, 150, 300, 450, 1300]))
+    assert not waiting.any()
     assert idle.tolist() == [0, 25, 50, 50, 150, 250, 780]
     assert busy.tolist() == [0, 0, 0, 0, 0, 10, 20]
     assert lead.methods == {"order": 3}
@@ -61,6 +63,18 @@ def test_a_run_that_is_faster_gains() -> None:
     assert int(forth.idle[-1] + forth.busy[-1]) == 150
     assert int(back.idle[-1] + back.busy[-1]) == -150
     assert int(forth.busy[-1]) == 70 == -int(back.busy[-1])
+
+
+def test_waiting_for_other_ranks_is_no_work() -> None:
+    # A collective of 300 ns, of which it waits 260, against one that waits 10 of 50.
+    early = replace(_side([(0, 100), (100, 400)], 400), waited=np.array([0, 260]))
+    late = replace(_side([(0, 100), (150, 200)], 200), waited=np.array([0, 10]))
+    lead = _lead(early, late)
+    last = (int(each[-1]) for each in (lead.idle, lead.busy, lead.waiting))
+    assert tuple(last) == (-50, 0, 250)
+    idle, busy, waiting = lead.lost_before(np.array([100, 230, 360, 400]))
+    assert (idle + busy + waiting)[-1] == 200
+    assert waiting.tolist() == [0, 125, 250, 250]
 
 
 def test_what_only_one_run_does_is_its_work() -> None:
@@ -101,7 +115,7 @@ def test_against_counting_each_nanosecond(seed: int) -> None:
             assert other == max(done)
         assert int(lead.busy[place]) == _worked(own, at) - _worked(others, other)
     # Between two instants nothing of either loss goes astray.
-    idle, busy = lead.lost_before(np.arange(length + 1))
+    idle, busy, _ = lead.lost_before(np.arange(length + 1))
     last = {at: place for place, at in enumerate(lead.at.tolist())}
     for at, place in last.items():
         assert (int(idle[at]), int(busy[at])) == (int(lead.idle[place]), int(lead.busy[place]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,8 @@ LEAD = TimeLost(
     other=np.array([0, 150, 230]),
     idle=np.array([0, 50, 250]),
     busy=np.array([0, 0, 20]),
-    curve=np.array([[0.0, 200.0, 500.0], [0.0, 50.0, 250.0], [0.0, 0.0, 20.0]]),
+    waiting=np.array([0, 0, 0]),
+    curve=np.array([[0.0, 200.0, 500.0], [0.0, 50.0, 250.0], [0.0, 0.0, 20.0], [0.0, 0.0, 0.0]]),
     methods={"order": 2},
     alone=(0, 1),
 )
@@ -37,6 +40,14 @@ def test_bins_add_up_to_what_is_lost_in_the_window(begin: int, window: tuple[int
     assert lane.total == (250, 20)
     assert lane.most == 270
     assert lane.text == "2 pieces of work paired (2 by order); 1 only in the other run"
+
+
+def test_waiting_for_other_ranks_is_a_loss_of_its_own() -> None:
+    curve = np.array([*LEAD.curve[:3], [0.0, 0.0, 30.0]])
+    waiting = replace(LEAD, waiting=np.array([0, 0, 30]), curve=curve)
+    lane = difference(RunDifference("graph", waiting), _frame(300, 500), 1)
+    assert (lane.waiting_before, sum(lane.waiting), lane.waiting_total) == (10, 20, 30)
+    assert difference(RunDifference("graph", LEAD), _frame(300, 500), 1).waiting == []
 
 
 def test_lanes_share_a_bounded_number_of_bins() -> None:

@@ -52,6 +52,7 @@ from graphviz_dash.ui.state.graphs import nodes
 from graphviz_dash.ui.state.jobs import JOBS, Task
 from graphviz_dash.ui.state.results import (
     comparison,
+    rank_waits,
     replays,
     replays_known,
     traced_steps,
@@ -251,7 +252,9 @@ def _time_lost(key: str, first: ChosenRun, other: ChosenRun) -> TimeLost | Missi
     steps = [side.step.index if side.step else None for side in (first, other)]
     sides = [(STORE.run(key, name), side) for name, side in zip(names, (first, other), strict=True)]
     return STORE.derived(
-        key, ("time lost", *names, *steps), lambda _: time_lost_between(pairs, sides[0], sides[1])
+        key,
+        ("time lost", *names, *steps),
+        lambda _: time_lost_between(pairs, sides[0], sides[1], rank_waits(key)),
     )
 
 

@@ -9,17 +9,28 @@ import { GUTTER } from "./layout.js";
 /** @import { Timeline } from "./timeline.js" */
 
 /** What the colours of a difference lane mean, in the order of `lossColours`. */
-export const LOSSES = ["lost: GPU idle", "lost: longer work", "caught up"];
+export const LOSSES = [
+  "slower: GPU idle",
+  "slower: longer kernels",
+  "faster",
+  "slower: waiting for ranks",
+];
 
 /** Share of a lane's height above its zero. */
 const ABOVE = 0.72;
 
 /**
- * Colours of what is lost while idle, of what is lost at work, and of what is gained.
+ * Colours of what is lost while idle, of what is lost at work, of what is gained, and of what is
+ * lost by waiting for other ranks.
  * @param {Timeline} t
  */
 export function lossColours({ theme }) {
-  return [theme.idle, mix(theme.background, theme.text, 0.86), theme.saved];
+  return [
+    theme.idle,
+    mix(theme.background, theme.text, 0.86),
+    theme.saved,
+    mix(theme.background, theme.text, 0.42),
+  ];
 }
 
 /**
@@ -86,7 +97,7 @@ export function notCompared({ run, problem }) {
 function drawBars(t, difference, { zero, up, down }) {
   const { ctx } = t;
   const { first, last, together, perBin, xOf } = binRange(t, difference.bins);
-  const [idleColour, busyColour, gainColour] = lossColours(t);
+  const [idleColour, busyColour, gainColour, waitColour] = lossColours(t);
   ctx.globalAlpha = 0.6;
   for (let bin = first; bin < last; bin += together) {
     const next = Math.min(last, bin + together);
@@ -104,6 +115,11 @@ function drawBars(t, difference, { zero, up, down }) {
     const busy = lost(difference.busyAt);
     if (idle) bar(0, idle, idleColour);
     if (busy) bar(busy > 0 === idle > 0 ? idle : 0, busy, busyColour);
+    const waiting = difference.waitingAt ? lost(difference.waitingAt) : 0;
+    if (waiting) {
+      const below = [idle, busy].filter((part) => part > 0 === waiting > 0);
+      bar(below.reduce((sum, part) => sum + part, 0), waiting, waitColour);
+    }
   }
   ctx.globalAlpha = 1;
 }
@@ -121,7 +137,8 @@ function drawTotal(t, difference, { zero, up, down }) {
   ctx.beginPath();
   for (let bin = first; bin < last + together; bin += together) {
     const edge = Math.min(bin, last);
-    const y = tall(difference.idleAt[edge] + difference.busyAt[edge]);
+    const waited = difference.waitingAt?.[edge] ?? 0;
+    const y = tall(difference.idleAt[edge] + difference.busyAt[edge] + waited);
     if (edge === first) ctx.moveTo(xOf(edge), y);
     else ctx.lineTo(xOf(edge), y);
   }
@@ -141,7 +158,8 @@ export function drawDifferenceTitle(t, row) {
   const { ctx, theme } = t;
   const { difference, y, h } = row;
   const [idle, busy] = difference.total;
-  const lost = idle + busy;
+  const waited = difference.waitingTotal ?? 0;
+  const lost = idle + busy + waited;
   const middle = y + Math.min(h / 2, 10);
   ctx.textAlign = "left";
   ctx.fillStyle = theme.muted;
@@ -155,9 +173,11 @@ export function drawDifferenceTitle(t, row) {
   ctx.fillText(time, 23, y + 25);
   const room = textWidth(ctx, time) + 5;
   ctx.font = `11px ${theme.font}`;
-  if (room < GUTTER - 58) ctx.fillText(lost < 0 ? "gained" : "lost", 23 + room, y + 25);
+  if (room < GUTTER - 58) ctx.fillText(lost < 0 ? "faster" : "slower", 23 + room, y + 25);
   ctx.fillStyle = theme.muted;
-  ctx.fillText(`work: ${formatTimeChange(busy)}`, 23, y + 40);
+  const ranks = difference.waitingAt ? `, ranks: ${formatTimeChange(waited)}` : "";
+  const parts = `work: ${formatTimeChange(busy)}${ranks}`;
+  ctx.fillText(fitText(ctx, parts, GUTTER - 30), 23, y + 40);
 }
 
 /**
@@ -174,18 +194,21 @@ export function differenceLines(difference, at, loaded, first) {
   const bin = Math.floor((at - loaded[0]) / perBin);
   if (bin < 0 || bin >= difference.bins) return null;
   const share = (at - loaded[0]) / perBin - bin;
-  const { idleAt, busyAt } = difference;
+  const { idleAt, busyAt, waitingAt } = difference;
   /** @type {(sums: Float64Array) => number} */
   const here = (sums) => sums[bin + 1] - sums[bin];
   const idle = idleAt[bin] + here(idleAt) * share;
   const busy = busyAt[bin] + here(busyAt) * share;
-  const percent = (100 * (here(idleAt) + here(busyAt))) / perBin;
-  const lost = idle + busy;
+  const waiting = waitingAt ? waitingAt[bin] + here(waitingAt) * share : 0;
+  const lostHere = here(idleAt) + here(busyAt) + (waitingAt ? here(waitingAt) : 0);
+  const percent = (100 * lostHere) / perBin;
+  const lost = idle + busy + waiting;
   return [
     `${first} is ${formatTime(Math.abs(lost))} ${
       lost < 0 ? "ahead of" : "behind"
     } ${difference.run}`,
     `${formatTimeChange(idle)} from its GPU idling longer, ${formatTimeChange(busy)} from its work`,
+    ...(waitingAt ? [`${formatTimeChange(waiting)} from waiting for other ranks`] : []),
     `here it ${percent < 0 ? "catches up" : "loses"} ${Math.abs(percent).toFixed(0)}% of the time`,
     difference.text,
     "both steps traced, under the profiler",

@@ -45,8 +45,10 @@
  * @property {string} problem empty where there is none
  * @property {Float64Array} idleAt ns
  * @property {Float64Array} busyAt ns
+ * @property {Float64Array | null} [waitingAt] ns lost by waiting for other ranks; none where none waits
  * @property {number} bins
  * @property {[idle: number, busy: number]} total ns
+ * @property {number} [waitingTotal] ns
  * @property {number} most ns
  * @property {string} text
  */
@@ -154,8 +156,10 @@ function decodeDifference(sent) {
     problem: sent.problem ?? "",
     idleAt,
     busyAt: summed(sent.busy ?? [], busy),
+    waitingAt: sent.waiting?.length ? summed(sent.waiting, sent.waiting_before ?? 0) : null,
     bins: idleAt.length - 1,
     total: sent.total ?? [0, 0],
+    waitingTotal: sent.waiting_total ?? 0,
     most: sent.most ?? 0,
     text: sent.text ?? "",
   };

@@ -85,9 +85,12 @@ function busyEntries(t, view) {
  * @returns {[text: string, colour: string][]}
  */
 function lossEntries(t, view) {
-  const difference = view.differences.find(({ problem }) => !problem);
-  if (!difference) return [];
-  return lossColours(t).map((fill, i) => [LOSSES[i], fill]);
+  const compared = view.differences.filter(({ problem }) => !problem);
+  if (!compared.length) return [];
+  const waits = compared.some(({ waitingAt }) => waitingAt);
+  /** @type {[text: string, colour: string][]} */
+  const entries = lossColours(t).map((fill, i) => [LOSSES[i], fill]);
+  return waits ? entries : entries.slice(0, -1);
 }
 
 /**

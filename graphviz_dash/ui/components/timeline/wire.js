@@ -63,6 +63,10 @@
  * @property {number[]} [idle] - Idle loss in each of as many even bins of the loaded window.
  * @property {number[]} [busy] - Busy loss in each bin.
  * @property {[number, number]} [total] - Idle and busy loss in the whole step.
+ * @property {number[]} [waiting] - What is lost in each bin by waiting for other ranks; empty where
+ *   neither run waits.
+ * @property {number} [waiting_before] - The same before the loaded window.
+ * @property {number} [waiting_total] - The same in the whole step.
  * @property {number} [most] - The largest difference at any instant.
  * @property {string} [text] - How the work was paired, in words.
  */

@@ -91,6 +91,10 @@ test("losses are told at an instant, between the edges of its bin", () => {
   const late = differenceLines(difference, 20_000 - 1e-6, [0, 20_000], "eager");
   assert.equal(late?.[0], "eager is 2.000 µs ahead of graph");
   assert.equal(differenceLines(difference, 30_000, [0, 20_000], "eager"), null);
+  const waitingAt = Float64Array.of(0, 0, 3000);
+  const waits = differenceLines({ ...difference, waitingAt }, 20_000 - 1e-6, [0, 20_000], "eager");
+  assert.equal(waits?.[0], "eager is 1.000 µs behind graph");
+  assert.equal(waits?.[2], "+3.000 µs from waiting for other ranks");
 });
 
 test("what Python sends back is known for an echo, and only once", () => {
