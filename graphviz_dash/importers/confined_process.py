@@ -23,6 +23,8 @@ from graphviz_dash.ingest.limits import DEFAULT_LIMITS
 from graphviz_dash.progress import watched
 
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG of prctl(2)
+_NICE: Final = 10
+"""So that whoever looks at pages comes first."""
 _STEPS: Final = 100
 """Of progress, from nothing to all: more are not worth a message."""
 
@@ -124,11 +126,12 @@ def _read(request: Request) -> str:
 
 
 def _confine(request: Request) -> None:
-    """Sets the bounds, as far as this system has them."""
+    """Sets the bounds, as far as this system has them, and steps back behind others."""
     if sys.platform == "win32":
         return
     import resource
 
+    os.nice(_NICE)
     for bound, most in (
         (resource.RLIMIT_AS, request.memory_bytes),
         (resource.RLIMIT_CPU, request.seconds),

@@ -124,6 +124,15 @@ def test_whatever_it_does_is_one_line(
         assert "unforeseen" in caplog.text
 
 
+def test_it_steps_back_behind_who_looks_at_pages(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    misbehaving(monkeypatch, tmp_path, "os._exit(40 + os.nice(0))")
+    with pytest.raises(InputError):
+        import_confined([replay(tmp_path / "trace.json.gz")], folder)
+    assert f"exit code {40 + min(os.nice(0) + 10, 19)}" in caplog.text
+
+
 def _sleepers(marker: str) -> list[int]:
     """The processes that stand still under this name."""
     return [

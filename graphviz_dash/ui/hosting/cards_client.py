@@ -19,6 +19,8 @@ from typing import IO, Final
 
 import msgspec
 
+from graphviz_dash.ui.state.identity import identity_of
+
 _PROGRAM: Final = "graphviz_dash.ui.hosting.cards_process"
 _PACKAGES: Final = Path(__file__).parents[3]
 """Where the package lies, which need not be installed."""
@@ -89,14 +91,16 @@ class FirstCards:
             daemon=True,
         ).start()
 
-    def of(self, path: Path, identity: bytes) -> Card | None:
+    def of(self, path: Path) -> Card | None:
         """The card of the experiment at ``path``, waiting for it while the process runs; None if
-        the experiment could not be read or had another ``identity``, or the process ends, or has
-        ended, without a word of it."""
+        the experiment could not be read or has changed since, or the process ends, or has ended,
+        without a word of it."""
         with self._changed:
             self._changed.wait_for(lambda: str(path) in self._cards or self._process is None)
             message = self._cards.get(str(path))
-        return message.card if message is not None and message.identity == identity else None
+        if message is None or message.identity != identity_of(path):
+            return None
+        return message.card
 
     def end(self) -> None:
         """Ends the process, if it still runs."""

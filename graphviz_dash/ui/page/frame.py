@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import streamlit as st
 
-from graphviz_dash.analysis.absence import why_missing
-from graphviz_dash.analysis.failures import failure_text
 from graphviz_dash.charts.shades import ACCENT, IDLE, PAGE, WARNING, Theme, shade
 from graphviz_dash.errors import InputError, WorkerError, printable
-from graphviz_dash.model.absence import Fact
-from graphviz_dash.model.run import Experiment, Pass, Run
+from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.changes import tell_changes
 from graphviz_dash.ui.page.guide import help_panel
+from graphviz_dash.ui.page.listing import listing, tell_changes
 from graphviz_dash.ui.page.loading import experiment_read, read_button
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import dim, links, title_of
-from graphviz_dash.ui.page.visitor import listing
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.store import STORE
 
@@ -31,9 +27,6 @@ _OF_ONE_EXPERIMENT: Final = ("graph", "node", "against", "select", "step", "runs
 
 _UNTITLED: Final = ("graph", "timeline", "doctor", "export")
 """Pages whose views begin at once: only who hears them needs a title."""
-
-_MAKE_GRAPHS: Final = (Pass.CLEAN, Pass.CAPTURE, Pass.RECORDED)
-"""The passes without which a run has no graph."""
 
 _OF_NO_EXPERIMENT: Final = ("overview",)
 """Pages that show no single experiment."""
@@ -236,16 +229,3 @@ def trouble(title: str, message: str) -> None:
             role="alert",
         )
     )
-
-
-def why_no_graph(runs: Iterable[Run]) -> list[str]:
-    """Why each of ``runs``, none of which holds a graph, has none."""
-    reasons = []
-    for run in runs:
-        failed = [
-            failure_text(run.name, failure)
-            for failure in run.manifest.failures
-            if failure.during in _MAKE_GRAPHS
-        ]
-        reasons += failed or [f"{run.name}: {why_missing(run, Fact.GRAPHS).reason}"]
-    return reasons

@@ -10,9 +10,9 @@ import streamlit as st
 from graphviz_dash.errors import InputError
 from graphviz_dash.progress import watched
 from graphviz_dash.ui.page.frame import trouble
+from graphviz_dash.ui.page.listing import visitor
 from graphviz_dash.ui.page.markup import plain
 from graphviz_dash.ui.page.navigation import link
-from graphviz_dash.ui.page.visitor import visitor
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.uploads import UPLOADS
 

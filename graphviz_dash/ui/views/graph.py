@@ -11,13 +11,14 @@ from graphviz_dash.analysis.fold.fold import FoldBy
 from graphviz_dash.ui.components.dag import dag_view
 from graphviz_dash.ui.components.dag.preparing import LARGE, begin, is_ready, nodes_of
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, empty, why_no_graph
+from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, empty
 from graphviz_dash.ui.page.markup import element, show
 from graphviz_dash.ui.panels.graph_choice import GraphChoice, asked_node, choose_graph
 from graphviz_dash.ui.panels.graph_comparison import outcome
 from graphviz_dash.ui.panels.graph_details import PANEL_PX, find_in_graph, graph_details
 from graphviz_dash.ui.panels.graph_summary import graph_summary
 from graphviz_dash.ui.panels.graph_tables import FIND
+from graphviz_dash.ui.panels.not_captured import why_no_graph
 from graphviz_dash.ui.state.graphs import GraphAddress, graph_pair, graph_union, whole
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import counted

@@ -15,15 +15,13 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ui.hosting.cards_client import FIRST_CARDS, KINDS, Card
 from graphviz_dash.ui.hosting.preload import preload_all
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.changes import tell_arrivals, tell_changes
 from graphviz_dash.ui.page.frame import empty, no_experiments, theme, trouble
+from graphviz_dash.ui.page.listing import listing, tell_arrivals, tell_changes
 from graphviz_dash.ui.page.markup import element, plain, show, text
 from graphviz_dash.ui.page.navigation import link, title_of
-from graphviz_dash.ui.page.visitor import listing
 from graphviz_dash.ui.panels.pair import pair_panel
 from graphviz_dash.ui.panels.uploads import remove_button, upload_panel
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
-from graphviz_dash.ui.state.identity import identity_of
 from graphviz_dash.ui.state.store import COMPARISON, STORE
 
 _COLUMNS: Final = 2
@@ -189,7 +187,7 @@ def _card(entry: Entry) -> DeltaGenerator | None:
 
 def _first_card(entry: Entry) -> Card:
     """The card as it is before the traces are read."""
-    if (card := FIRST_CARDS.of(entry.path, identity_of(entry.path))) is not None:
+    if (card := FIRST_CARDS.of(entry.path)) is not None:
         return card
     from graphviz_dash.ui.panels.experiment_card import card_of
     from graphviz_dash.ui.state.results import outcome

@@ -20,11 +20,10 @@ from graphviz_dash.ui.page.widgets import hero, why
 from graphviz_dash.ui.panels.experiment_card import card_of
 from graphviz_dash.ui.panels.time_bars import time_bars, waiting_bars
 from graphviz_dash.ui.state import catalogue
-from graphviz_dash.ui.state.identity import identity_of
 from graphviz_dash.ui.state.results import comparison, outcome
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.ui.views import overview
-from tests.builders import STEP, make_experiment
+from tests.builders import STEP, make_experiment, make_run
 from tests.ingest.test_load import replace_trace
 
 FIRST_PAGE = """
@@ -52,13 +51,15 @@ def test_a_process_tells_the_cards_of_the_overview(tmp_path: Path, cards: FirstC
     shutil.rmtree(broken / "graph" / "graphs")
     path = make_experiment(tmp_path / "toy")
     cards.begin([str(tmp_path)])
-    told = cards.of(path, identity_of(path))
+    told = cards.of(path)
     assert told is not None
     key = STORE.register(path)
     assert told == card_of(outcome(key), STORE.bare(key), None)
     assert told.pages == ("compare", "graph", "timeline", "export")
     assert not STORE.is_loaded(key)
-    assert cards.of(broken, identity_of(broken)) is None
+    assert cards.of(broken) is None
+    make_run(path, "compile")
+    assert cards.of(path) is None
 
 
 def test_what_could_not_be_read_at_the_start_is_looked_at_anew(
@@ -68,7 +69,7 @@ def test_what_could_not_be_read_at_the_start_is_looked_at_anew(
     graphs = path / "graph" / "graphs"
     graphs.rename(tmp_path / "aside")
     cards.begin([str(tmp_path)])
-    assert cards.of(path, identity_of(path)) is None
+    assert cards.of(path) is None
     monkeypatch.setattr(overview, "FIRST_CARDS", cards)
     entry = catalogue.Entry("toy", path)
     with pytest.raises(InputError, match="missing"):
@@ -81,10 +82,10 @@ def test_who_asks_for_what_the_process_does_not_tell_waits_for_its_end_only(
     tmp_path: Path, cards: FirstCards
 ) -> None:
     later = tmp_path / "uploaded"
-    assert cards.of(later, identity_of(later)) is None
+    assert cards.of(later) is None
     make_experiment(tmp_path / "toy")
     cards.begin([str(tmp_path)])
-    assert cards.of(later, identity_of(later)) is None
+    assert cards.of(later) is None
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_the_server_makes_the_cards_itself_where_the_process_fails(
     monkeypatch.setattr(cards_client, "_PROGRAM", "failing")
     path = make_experiment(tmp_path / "toy")
     cards.begin([str(tmp_path)])
-    assert cards.of(path, identity_of(path)) is None
+    assert cards.of(path) is None
     monkeypatch.setattr(overview, "FIRST_CARDS", cards)
     card = overview._first_card(catalogue.Entry("toy", path))
     assert 'class="hero"' in card.facts
@@ -113,7 +114,7 @@ def test_nothing_is_imported_from_the_folder_that_the_server_works_in(
     path = make_experiment(tmp_path / "toy")
     monkeypatch.chdir(tmp_path)
     cards.begin(["."])
-    assert cards.of(path, identity_of(path)) is not None
+    assert cards.of(path) is not None
 
 
 def test_the_first_page_waits_for_neither_analysis_nor_tables() -> None:

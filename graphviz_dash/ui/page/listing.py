@@ -1,20 +1,38 @@
-"""What a page says of experiments that changed on disk since this session last showed them."""
+"""Whose page it is, the experiments that he sees, and what changed of them on disk since this
+session last showed them."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import Final
 
 import streamlit as st
 
+from graphviz_dash.ui.hosting.guard import VISITOR_HEADER
 from graphviz_dash.ui.page.markup import plain
-from graphviz_dash.ui.state.catalogue import Catalogue, Entry
+from graphviz_dash.ui.state.catalogue import Catalogue, Entry, catalogue
 
 _VERSIONS: Final = "versions-shown"
 """Of each experiment that this session showed: its key, which is that of a version."""
 _LISTED: Final = "experiments-listed"
 """The experiments that were there when this session last listed them."""
 _MOST_NAMED: Final = 3
+
+
+def visitor() -> str:
+    """The visitor, known by a cookie that only his browser has; where there is none, by this
+    page's session."""
+    named = st.context.headers.get(VISITOR_HEADER)
+    if named is not None:
+        return named
+    session: str = st.session_state.setdefault("visitor", secrets.token_hex(16))
+    return session
+
+
+def listing() -> Catalogue:
+    """The experiments that the visitor sees: under the server's folders, and his uploads."""
+    return catalogue(visitor())
 
 
 def tell_changes(entries: Sequence[Entry]) -> None:
