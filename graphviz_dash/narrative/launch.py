@@ -16,6 +16,7 @@ from graphviz_dash.analysis.launch.own_graphs import OwnGraph
 from graphviz_dash.analysis.sample_statistics import Spread
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.launch import LaunchMeasure, Topology
+from graphviz_dash.model.run import Environment
 from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
 
 MEASURE_MEANINGS: Final = {
@@ -126,6 +127,27 @@ def costs_sentence(costs: LaunchCosts) -> str:
         "launches is a call through cuda-python, which a C++ program makes faster: there the graph "
         "saves less."
     )
+
+
+def machine_sentence(recorded: Environment, machines: Iterable[Environment]) -> str:
+    """Whose figures a recording has, and of what other GPUs the runs read beside it are."""
+    own = f"These figures are of {_machine(recorded)}"
+    others = dict.fromkeys(
+        _machine(machine)
+        for machine in machines
+        if (machine.gpu_name, machine.driver) != (recorded.gpu_name, recorded.driver)
+    )
+    if not others:
+        return f"{own}."
+    return (
+        f"{own}; the runs here are of {_listed(list(others))}, whose launches they do not "
+        "measure: graphviz-dash bench launch records them there."
+    )
+
+
+def _machine(machine: Environment) -> str:
+    article = "an " if machine.gpu else ""
+    return f"{article}{machine.gpu_name} with driver {machine.driver or 'unknown'}"
 
 
 def extra_sentences(costs: LaunchCosts) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from graphviz_dash.analysis.launch.launch_costs import ChainFamily, launch_costs
@@ -12,6 +13,7 @@ from graphviz_dash.narrative.launch import (
     costs_sentence,
     extra_sentences,
     family_name,
+    machine_sentence,
     metrics_chapter,
     topology_name,
 )
@@ -29,6 +31,19 @@ def test_names() -> None:
     assert topology_name(Topology(1, 100, False, "Host", 100)) == "chain of 100, one Host"
     assert family_name(ChainFamily(4, single_root=True)) == "4 parallel chains, one root"
     assert family_name(ChainFamily(8, single_root=False)) == "8 parallel chains"
+
+
+def test_the_gpu_of_the_figures_is_named_and_that_of_the_runs_where_it_is_another() -> None:
+    recorded = launch_costs(recording(*lines(lambda n: 2000))).recording.environment
+    alike = machine_sentence(recorded, [recorded, recorded])
+    assert alike == machine_sentence(recorded, [])
+    assert recorded.gpu_name in alike
+    assert recorded.gpu is not None
+    device = msgspec.structs.replace(recorded.gpu, name="NVIDIA H100")
+    other = msgspec.structs.replace(recorded, gpu=device)
+    said = machine_sentence(recorded, [recorded, other, other])
+    assert said.count("NVIDIA H100") == 1
+    assert "do not measure" in said
 
 
 def test_too_few_sizes_say_nothing_of_growth() -> None:

@@ -7,7 +7,11 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.launch.launch_comparison import beside_published, compare_launches
+from graphviz_dash.analysis.launch.launch_comparison import (
+    LaunchComparison,
+    beside_published,
+    compare_launches,
+)
 from graphviz_dash.analysis.launch.launch_costs import LaunchCosts
 from graphviz_dash.analysis.launch.own_graphs import OwnGraph
 from graphviz_dash.bundle.references import published_launch
@@ -20,14 +24,24 @@ _MOST_SENTENCES: Final = 3
 _TABLE_PX: Final = 420
 
 
-def own_panel(experiment: str, graphs: Sequence[OwnGraph]) -> None:
-    """The life of every captured graph of an experiment, beside a chain of its size."""
+def own_answer(experiment: str, graphs: Sequence[OwnGraph]) -> None:
+    """Whether the launches of an experiment's graphs are as they should be."""
     st.header(f"Your graphs: {plain(experiment)}", anchor=False)
     if not graphs:
         st.caption("No run of this experiment launched a graph in its clean pass.")
         return
     largest = sorted(graphs, key=lambda own: own.nodes, reverse=True)[:_MOST_SENTENCES]
     show("".join(element("p", text(words.own_graph_sentence(own)), "said") for own in largest))
+
+
+def own_table(graphs: Sequence[OwnGraph]) -> None:
+    """The life of every captured graph of an experiment, beside a chain of its size."""
+    if graphs:
+        with st.expander("Every graph of yours: shape, launches, a chain of its size"):
+            _own_table(graphs)
+
+
+def _own_table(graphs: Sequence[OwnGraph]) -> None:
     measures = [
         measure for measure in LaunchMeasure if any(measure in own.timings for own in graphs)
     ]
@@ -106,8 +120,12 @@ def comparison_panel(recordings: Mapping[str, LaunchCosts]) -> None:
     comparison = compare_launches(recordings)
     if comparison is None:
         return
-    st.header("Recordings compared", anchor=False)
-    show(element("p", text(words.comparison_sentence(comparison))))
+    with st.expander("Recordings compared"):
+        show(element("p", text(words.comparison_sentence(comparison))))
+        _comparison_table(comparison)
+
+
+def _comparison_table(comparison: LaunchComparison) -> None:
     differences = comparison.differences
     data: dict[str, list[Any]] = {
         "Measure": [words.MEASURE_TITLES[difference.measure] for difference in differences],

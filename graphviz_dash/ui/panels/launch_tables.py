@@ -53,8 +53,12 @@ def fits_table(name: str, costs: LaunchCosts) -> None:
 
 def medians_table(name: str, costs: LaunchCosts) -> None:
     """The median of every measure for every graph of the recording ``name``."""
+    with st.expander(f"Medians of {plain(name)}"):
+        _medians(costs)
+
+
+def _medians(costs: LaunchCosts) -> None:
     machine = costs.recording.environment
-    st.header(f"Medians of {plain(name)}", anchor=False)
     whole = "" if costs.recording.complete else "; interrupted"
     st.caption(
         plain(

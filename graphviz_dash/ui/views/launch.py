@@ -13,13 +13,15 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.narrative.launch import (
     costs_sentence,
     extra_sentences,
+    machine_sentence,
 )
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import chosen_entry, empty, trouble
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.panels.launch import (
     comparison_panel,
-    own_panel,
+    own_answer,
+    own_table,
     published_panel,
 )
 from graphviz_dash.ui.panels.launch_graph import launch_graph
@@ -47,18 +49,28 @@ def render() -> None:
     own = _own(entry, launch_paths, recordings) if entry is not None else ()
     if recordings:
         first = next(iter(recordings.values()))
-        show(element("h1", "Launch costs"), element("p", text(costs_sentence(first)), "sentence"))
-        show(launch_tiles(first))
+        show(
+            element("h1", "Launch costs"),
+            element("p", text(_machines(first, entry)), "sentence"),
+            element("p", text(costs_sentence(first)), "sentence"),
+        )
+        if entry is not None:
+            own_answer(entry.name, own)
         launch_graph(recordings, own)
-        show(element("p", text(" ".join(extra_sentences(first))), "said"))
+        with st.expander("What each node and root adds"):
+            show(launch_tiles(first))
+            show(element("p", text(" ".join(extra_sentences(first))), "said"))
+        own_table(own)
     else:
         empty(
             "No recording of launch costs yet",
             "Make one on a machine with a CUDA GPU; it takes less than two minutes:",
             "graphviz-dash bench launch -o experiments/launch",
         )
+        if entry is not None:
+            own_answer(entry.name, own)
+            own_table(own)
     if entry is not None:
-        own_panel(entry.name, own)
         observer_panel(entry)
     if not recordings:
         return
@@ -73,6 +85,16 @@ def render() -> None:
         "are the middle 90% of all samples (5th to 95th percentile). Hover a heading for what "
         "it times."
     )
+
+
+def _machines(costs: LaunchCosts, entry: Entry | None) -> str:
+    """Whose figures these are, and whose the chosen experiment's runs."""
+    try:
+        runs = STORE.experiment(entry.key).runs if entry is not None else ()
+    except InputError:
+        runs = ()
+    machines = (run.manifest.environment for run in runs)
+    return machine_sentence(costs.recording.environment, machines)
 
 
 def _own(

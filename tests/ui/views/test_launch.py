@@ -82,7 +82,7 @@ def test_a_recording_alone(root: Path) -> None:
     write_launch(root / "mine", recording(*lines(lambda n: 2000 + n)))
     app, said = page()
     assert "constant time" in said
-    assert "Medians of mine" in said
+    assert "Medians of mine" in [expander.label for expander in app.expander]
     assert "Recordings compared" not in said
     assert len(app.get("plotly_chart")) == 1
 
@@ -90,8 +90,8 @@ def test_a_recording_alone(root: Path) -> None:
 def test_two_recordings_are_compared(root: Path) -> None:
     write_launch(root / "one", recording(*lines(lambda n: 2000 + n)))
     write_launch(root / "two", recording(*lines(lambda n: 9000 + n)))
-    _, said = page(recording=["one", "two"])
-    assert "Recordings compared" in said
+    app, said = page(recording=["one", "two"])
+    assert "Recordings compared" in [expander.label for expander in app.expander]
     assert "0 of 12 medians lie no further apart" in said
 
 
@@ -100,6 +100,11 @@ def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:
     write_launch(root / "mine", recording(*lines(lambda n: 2000 + n)))
     app, said = page(experiment="seen")
     assert "Your graphs: seen" in said
+    # The answer comes before the laboratory's tables, which are folded.
+    assert said.index("These figures are of ") < said.index("A repeat launch takes")
+    folded = [expander.label for expander in app.expander]
+    assert "Medians of mine" in folded
+    assert not any(expander.proto.expanded for expander in app.expander)
     assert "A repeat launch takes 3.00 µs of the CPU" in said
     assert "Profiler overhead" in said
     assert "torch.profiler" in said
