@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from graphviz_dash.analysis.memory.allocator import AllocatorUse
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryPart, MemoryReport
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.units import format_bytes, format_signed_bytes, format_signed_percent
+from graphviz_dash.units import (
+    counted,
+    format_bytes,
+    format_percent,
+    format_signed_bytes,
+    format_signed_percent,
+)
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.memory import MemoryComparison
@@ -94,3 +101,18 @@ def _cost(change: MemoryDifference) -> str:
         else f" (its activations {format_signed_percent(overhead)})"
     )
     return f"{format_signed_bytes(change.own)}{share}"
+
+
+def allocator_sentence(use: AllocatorUse) -> str:
+    """What the allocator's own statistics say of a run, its graphs' pools first."""
+    text = f"{printable(use.run)} ends with {format_bytes(use.reserved)} held from the device"
+    if use.pools:
+        text += (
+            f", {format_bytes(use.private)} of it "
+            f"({format_percent(use.private / use.reserved)}) in "
+            f"{counted(use.pools, 'private pool')} for {counted(use.graphs, 'graph')}, of which "
+            f"{format_bytes(use.pools_allocated)} are allocated between replays"
+        )
+    if use.peak_allocated is not None:
+        text += f"; at its peak {format_bytes(use.peak_allocated)} were allocated"
+    return f"{text}."

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import Final
 
 import plotly.graph_objects as go
 
 from graphviz_dash.analysis.comparison.memory import MemoryComparison
+from graphviz_dash.analysis.memory.allocator import AllocatorUse
 from graphviz_dash.analysis.memory.pools import ByteUse, PoolMap
 from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
 from graphviz_dash.charts.figures.theme import dress, dress_bars, label_end
@@ -54,19 +56,12 @@ def memory_chart(result: MemoryComparison, theme: Theme, *, outside: bool) -> go
         values = [report.parts[part] for report in reports]
         if not any(values):
             continue
-        colour = shade(MEMORY[part], theme)
-        shape = _PATTERN.get(part)
-        hatched = {"shape": shape, "size": 6, "solidity": 0.25, "fgcolor": colour}
         figure.add_bar(
             name=part.value,
             y=labels,
             x=[value / size for value in values],
             orientation="h",
-            marker={
-                "color": "rgba(0,0,0,0)" if shape else colour,
-                "line": {"width": 1 if shape else 0, "color": colour},
-                "pattern": hatched if shape else {},
-            },
+            marker=_marker(part, theme),
             hovertemplate=[_hover(part, report, result) for report in reports],
         )
     for report, label in zip(reports, labels, strict=True):
@@ -93,6 +88,58 @@ def _hover(part: MemoryPart, report: MemoryReport, result: MemoryComparison) -> 
         f"{part.value}<br>{format_bytes(report.parts[part])}, {share} of its device memory"
         f"{against}<extra>{escape(report.run)}</extra>"
     )
+
+
+_ALLOCATOR: Final[tuple[tuple[str, str, MemoryPart], ...]] = (
+    ("allocated, default pool", "default_allocated", MemoryPart.TENSORS),
+    ("allocated, private pools", "pools_allocated", MemoryPart.EXCLUSIVE),
+    ("free, private pools", "pools_free", MemoryPart.UNUSED),
+    ("free, default pool", "default_free", MemoryPart.CACHE),
+)
+"""What the allocator's statistics tell apart, and the part in whose colour it is drawn."""
+
+
+def allocator_chart(uses: Sequence[AllocatorUse], theme: Theme) -> go.Figure | None:
+    """A bar for each run, divided by what its allocator says; None without any."""
+    longest = max((use.reserved for use in uses), default=0)
+    if not longest:
+        return None
+    size, unit = (1 << 30, "GiB") if longest >= 4 << 30 else (1 << 20, "MiB")
+    labels = [escape(use.run) for use in uses]
+    figure = go.Figure()
+    for name, field, part in _ALLOCATOR:
+        values: list[int] = [getattr(use, field) for use in uses]
+        if not any(values):
+            continue
+        figure.add_bar(
+            name=name,
+            y=labels,
+            x=[value / size for value in values],
+            orientation="h",
+            marker=_marker(part, theme),
+            hovertemplate=[
+                f"{name}<br>{format_bytes(value)}<extra>{label}</extra>"
+                for value, label in zip(values, labels, strict=True)
+            ],
+        )
+    for use, label in zip(uses, labels, strict=True):
+        label_end(figure, use.reserved / size, label, format_bytes(use.reserved))
+    figure.update_layout(barmode="stack", bargap=0.34)
+    title = f"{unit} held from the device at the end"
+    return dress_bars(figure, theme, 130 + 44 * len(uses), title, longest / size * 1.1, labels)
+
+
+def _marker(part: MemoryPart, theme: Theme) -> dict[str, object]:
+    """How a part is drawn: what nothing uses is hatched."""
+    colour = shade(MEMORY[part], theme)
+    shape = _PATTERN.get(part)
+    return {
+        "color": "rgba(0,0,0,0)" if shape else colour,
+        "line": {"width": 1 if shape else 0, "color": colour},
+        "pattern": {"shape": shape, "size": 6, "solidity": 0.25, "fgcolor": colour}
+        if shape
+        else {},
+    }
 
 
 def pool_map_chart(pool: PoolMap, theme: Theme) -> go.Figure | None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.memory import MemoryComparison
+from graphviz_dash.analysis.memory.allocator import AllocatorUse, allocator_uses
 from graphviz_dash.analysis.memory.pools import PoolBreakdown, pool_map
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryPart, MemoryReport
-from graphviz_dash.charts.figures.memory import memory_chart, pool_map_chart
+from graphviz_dash.charts.figures.memory import allocator_chart, memory_chart, pool_map_chart
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import Stage
-from graphviz_dash.narrative.memory import PART_MEANINGS, PUBLISHED_OVERHEAD, memory_sentence
+from graphviz_dash.narrative.memory import (
+    PART_MEANINGS,
+    PUBLISHED_OVERHEAD,
+    allocator_sentence,
+    memory_sentence,
+)
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, empty, theme
 from graphviz_dash.ui.page.markup import element, plain, show, table, text
@@ -38,8 +45,10 @@ def render() -> None:
     if not result.reports:
         show(element("h1", text(chosen.entry.name)))
         show(failure_notes(comparison(chosen.key)))
+        uses = allocator_uses(chosen.experiment.runs)
+        _allocator(uses)
         _statistics(chosen)
-        _nothing(result)
+        _nothing(result, known=bool(uses))
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
         title = st.container()
@@ -62,6 +71,14 @@ def render() -> None:
     _pools(chosen, report)
     _stages(result)
     _terms(report)
+
+
+def _allocator(uses: Sequence[AllocatorUse]) -> None:
+    """What the allocator's own statistics come to, of runs that have no more."""
+    show("".join(element("p", text(allocator_sentence(use)), "sentence") for use in uses))
+    chart = allocator_chart(uses, theme())
+    if chart is not None:
+        draw(chart, "memory-allocator")
 
 
 def _statistics(chosen: Chosen) -> None:
@@ -97,11 +114,25 @@ def _statistics(chosen: Chosen) -> None:
     show(element("div", table(head, groups, "figures runs"), "scroll"))
 
 
-def _nothing(result: MemoryComparison) -> None:
+def _nothing(result: MemoryComparison, *, known: bool) -> None:
+    """Why no run has a memory pass, which ``known`` statistics make less of a loss."""
     by_reason: dict[str, list[str]] = {}
     for name, missing in result.without.items():
         by_reason.setdefault(missing.reason, []).append(name)
     reasons = [f"{', '.join(names)}: {reason}." for reason, names in by_reason.items()]
+    if known:
+        show(
+            element(
+                "p",
+                text(
+                    "What the memory is for, and which graph uses which part of a pool, a memory "
+                    f"pass tells. {' '.join(reasons)} graphviz-dash collect --workload takes a "
+                    "memory pass of each mode."
+                ),
+                "muted",
+            )
+        )
+        return
     empty(
         "No run of this experiment has a memory pass",
         "A memory pass says what each part of it is for, and what graphs use of their pools.",
