@@ -24,21 +24,28 @@ from graphviz_dash.charts.dag.view import DagView
 from graphviz_dash.charts.timeline.model import TimelineView
 from graphviz_dash.charts.timeline.ruler import Measured
 from graphviz_dash.charts.timeline.slice_card import SliceCard
+from graphviz_dash.ui.components.component_data import (
+    DagData,
+    Palette,
+    PerfettoData,
+    TimelineData,
+)
 from graphviz_dash.ui.components.dag.api import Drawing, Hits
 from graphviz_dash.ui.state.jobs import Standing
 
 COMPONENTS: Final = Path(__file__).parents[1] / "graphviz_dash" / "ui" / "components"
 ANSWERS: Final[dict[str, tuple[type[msgspec.Struct], ...]]] = {
-    "dag": (DagView, EdgeList, RepeatCard, Hits, Drawing),
-    "timeline": (TimelineView, SliceCard, Measured),
-    "shared": (Standing,),
+    "dag": (DagView, EdgeList, RepeatCard, Hits, Drawing, DagData),
+    "timeline": (TimelineView, SliceCard, Measured, TimelineData),
+    "perfetto": (PerfettoData,),
+    "shared": (Standing, Palette),
 }
-"""By folder of a component the answers of its routes."""
+"""By folder of a component the answers of its routes, and what its page hands it."""
 
 _HEAD: Final = """\
 // deno-fmt-ignore-file
-// What the server answers, as the component's scripts know it. Written by `make docs` from the
-// structs of the routes: change those.
+// What the server answers and the page hands over, as the component's scripts know it. Written by
+// `make docs` from the structs of routes and components: change those.
 """
 _WIDTH: Final = 100
 _SCALARS: Final = {int: "number", float: "number", str: "string", bool: "boolean", NoneType: "null"}

@@ -16,7 +16,8 @@ import streamlit as st
 
 from graphviz_dash.analysis.fold.fold import FoldBy
 from graphviz_dash.charts.palette import CRITICAL
-from graphviz_dash.charts.shades import IDLE, Shade
+from graphviz_dash.charts.shades import IDLE
+from graphviz_dash.ui.components.component_data import DagData, Palette, as_data, both_themes
 from graphviz_dash.ui.components.dag.api import routes
 from graphviz_dash.ui.components.scripts import one_script
 
@@ -94,18 +95,20 @@ def dag_view(
         key: of the widget.
     """
     state = _component()(
-        data={
-            "experiment": experiment_key,
-            "run": run_name,
-            "graph": graph_id,
-            "against": dict(zip(_AGAINST, against or (), strict=False)),
-            "colour": color_by,
-            "selected": selected,
-            "find": find,
-            "fold": fold,
-            "ready": ready,
-            "palette": _palette(),
-        },
+        data=as_data(
+            DagData(
+                experiment=experiment_key,
+                run=run_name,
+                graph=graph_id,
+                against=dict(zip(_AGAINST, against or (), strict=False)),
+                colour=color_by,
+                selected=selected,
+                find=find,
+                fold=fold,
+                ready=ready,
+                palette=Palette([], both_themes(IDLE), critical=both_themes(CRITICAL)),
+            )
+        ),
         key=key,
         on_selected_change=lambda: _clicked(key, on_select),
         on_found_change=lambda: _searched(key, on_find),
@@ -178,16 +181,3 @@ def _component() -> Any:
         css=(_FOLDER / "dag.css").read_text(encoding="utf-8"),
         js=one_script(_FOLDER / "dag.js"),
     )
-
-
-@cache
-def _palette() -> dict[str, Any]:
-    return {
-        "categories": [],
-        "idle": _pair(IDLE),
-        "critical": _pair(CRITICAL),
-    }
-
-
-def _pair(shade: Shade) -> list[str]:
-    return [shade.light, shade.dark]

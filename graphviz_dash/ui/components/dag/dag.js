@@ -33,22 +33,7 @@ import { Waiting } from "./waiting.js";
 /** @import { Rect } from "./geometry.js" */
 /** @import { Paths } from "./paths.js" */
 /** @import { View } from "./view.js" */
-/** @import { Box, DagView, Link } from "./wire.js" */
-
-/**
- * What Python says of a drawing.
- * @typedef {object} DagData
- * @property {string} experiment key of the experiment
- * @property {string} run
- * @property {string} graph
- * @property {Record<string, string>} against the parameters that name the earlier graph, or none
- * @property {string} colour what colours tell
- * @property {number | null} selected
- * @property {string} find what is searched for
- * @property {string} fold what the fold begins with
- * @property {boolean} ready whether the graph is prepared
- * @property {Palette} palette
- */
+/** @import { Box, DagData, DagView, Link } from "./wire.js" */
 
 /**
  * What is asked of a view.
@@ -122,6 +107,7 @@ export class Dag {
   width = 0;
   height = 0;
   dpr = 1;
+  /** @type {Palette} */
   palette = NO_PALETTE;
   /** @type {Theme} */
   theme;

@@ -1,6 +1,6 @@
 // deno-fmt-ignore-file
-// What the server answers, as the component's scripts know it. Written by `make docs` from the
-// structs of the routes: change those.
+// What the server answers and the page hands over, as the component's scripts know it. Written by
+// `make docs` from the structs of routes and components: change those.
 
 /**
  * A box of the drawing: a node (``node`` >= 0) or a group of nodes. Lengths are in pixels at full
@@ -153,4 +153,38 @@ export const REPEAT_BAR_FIELDS = /** @type {const} */ ([
  * @property {string} name
  * @property {string} type
  * @property {string} text
+ */
+
+/**
+ * A category of slices.
+ * @typedef {object} PaletteEntry
+ * @property {string} label - As the legend says it.
+ * @property {[string, string]} shade - In the light and in the dark theme.
+ * @property {string | null} [call] - What kind of thing on the CPU it is; None for GPU work.
+ */
+
+/**
+ * The colours of a drawing, each in the light and in the dark theme.
+ * @typedef {object} Palette
+ * @property {PaletteEntry[]} categories - By the categories that slices name.
+ * @property {[string, string]} idle - Of idle time.
+ * @property {[string, string] | null} [critical] - Of the critical path.
+ * @property {[string, string] | null} [run] - Ink of runs.
+ * @property {[string, string] | null} [light] - Ink of runs without graphs.
+ * @property {[string, string] | null} [saved] - Of time that is gained.
+ */
+
+/**
+ * What Python says of a drawing of a graph.
+ * @typedef {object} DagData
+ * @property {string} experiment - Key of the experiment.
+ * @property {string} run - Name of the run.
+ * @property {string} graph - Id of the graph.
+ * @property {Record<string, string>} against - The parameters that name the earlier graph, or none.
+ * @property {string} colour - What colours tell.
+ * @property {number | null} selected - The node that is selected from outside.
+ * @property {string} find - What is searched for.
+ * @property {string} fold - What the fold begins with.
+ * @property {boolean} ready - Whether the graph is prepared.
+ * @property {Palette} palette - The colours that the server does not send with a view.
  */

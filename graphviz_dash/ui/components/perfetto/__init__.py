@@ -18,6 +18,7 @@ import streamlit as st
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.trace.excerpt import WHOLE, TracePart, excerpt
 from graphviz_dash.exports.trace.run_alignment import align
+from graphviz_dash.ui.components.component_data import PerfettoData, as_data
 from graphviz_dash.ui.components.local_perfetto import LOCAL_UI_PATH, local_ui
 from graphviz_dash.ui.components.perfetto.api import TRACE_PATH, file_stem, routes
 from graphviz_dash.ui.components.scripts import one_script
@@ -77,21 +78,23 @@ def perfetto_button(
     public = public_ui()
     stem = file_stem(f"{experiment.name} {part.words}")
     _component()(
-        data={
-            "path": TRACE_PATH,
-            "trace": _query(experiment_key, part, "pftrace.gz"),
-            "native": _query(experiment_key, part, "pftrace"),
-            "chrome": _query(experiment_key, part, "json"),
-            "stem": stem,
-            "title": f"{experiment.name} {part.words}".strip(),
-            "label": label,
-            "small": small,
-            "public": f"{public}/#!/?{view}",
-            "host": urlsplit(public).netloc,
-            # The viewer's address: at the bare one this build looks for a trace of its own.
-            "local": f"{LOCAL_UI_PATH}/#!/viewer?{view}" if local_ui() else None,
-            "timeout": timeout_ms,
-        },
+        data=as_data(
+            PerfettoData(
+                path=TRACE_PATH,
+                trace=_query(experiment_key, part, "pftrace.gz"),
+                native=_query(experiment_key, part, "pftrace"),
+                chrome=_query(experiment_key, part, "json"),
+                stem=stem,
+                title=f"{experiment.name} {part.words}".strip(),
+                label=label,
+                small=small,
+                public=f"{public}/#!/?{view}",
+                host=urlsplit(public).netloc,
+                # The viewer's address: at the bare one this build looks for a trace of its own.
+                local=f"{LOCAL_UI_PATH}/#!/viewer?{view}" if local_ui() else None,
+                timeout=timeout_ms,
+            )
+        ),
         key=key,
     )
 

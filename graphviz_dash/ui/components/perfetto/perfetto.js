@@ -7,23 +7,7 @@ import { luminance } from "../shared/theme.js";
 
 /** @import { Component } from "../shared/mount.js" */
 /** @import { Standing } from "../shared/wire.js" */
-
-/**
- * What Python says of the buttons.
- * @typedef {object} PerfettoData
- * @property {string} path of the trace's route
- * @property {string} trace query of the trace that is handed over
- * @property {string} native query of the trace to download
- * @property {string} chrome query of the trace to download as JSON
- * @property {string} stem of file names
- * @property {string} title
- * @property {string} label of the main button
- * @property {boolean} small
- * @property {string} public address of the public UI
- * @property {string} host of that address
- * @property {string | null} local address of the UI that this server has, if it has one
- * @property {number} timeout ms
- */
+/** @import { PerfettoData } from "./wire.js" */
 
 const PING_MS = 100;
 const LOOK_MS = 150;

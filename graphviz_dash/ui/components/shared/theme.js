@@ -2,18 +2,7 @@
 
 import { contextOf } from "./elements.js";
 
-/** @typedef {[light: string, dark: string]} Shade */
-
-/**
- * The colours that Python hands over.
- * @typedef {object} Palette
- * @property {{label: string, shade: Shade, call?: string}[]} categories
- * @property {Shade} [run] ink of runs
- * @property {Shade} [light] ink of runs without graphs
- * @property {Shade} [saved] of time that is gained
- * @property {Shade} idle
- * @property {Shade} [critical]
- */
+/** @typedef {import("./wire.js").Palette} Palette */
 
 /**
  * What is there before Python has said anything.

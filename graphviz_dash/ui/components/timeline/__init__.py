@@ -17,10 +17,17 @@ import streamlit as st
 from graphviz_dash.analysis.trace.api_calls import CallClass
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import BASELINE, CATEGORY, GRAPH_LAUNCH, RUN, SAVED
-from graphviz_dash.charts.shades import IDLE, Shade
+from graphviz_dash.charts.shades import IDLE
 from graphviz_dash.charts.timeline.run import CALLS, CATEGORIES
 from graphviz_dash.charts.timeline.slice_card import SliceCard
 from graphviz_dash.errors import InputError
+from graphviz_dash.ui.components.component_data import (
+    Palette,
+    PaletteEntry,
+    TimelineData,
+    as_data,
+    both_themes,
+)
 from graphviz_dash.ui.components.scripts import one_script
 from graphviz_dash.ui.components.timeline.api import card, routes
 from graphviz_dash.ui.state.store import UnknownKeyError
@@ -104,15 +111,17 @@ def timeline_view(
     names = list(run_names)
     chosen = [step] * len(names) if step is None or isinstance(step, int) else list(step)
     state = _component()(
-        data={
-            "experiment": experiment_key,
-            "runs": names,
-            "steps": chosen,
-            "selected": selected,
-            "ruler": ruler,
-            "height": height,
-            "palette": _palette(),
-        },
+        data=as_data(
+            TimelineData(
+                experiment=experiment_key,
+                runs=names,
+                steps=chosen,
+                selected=selected,
+                ruler=ruler,
+                height=height,
+                palette=_palette(),
+            )
+        ),
         key=key,
         on_selected_change=lambda: _clicked(key, on_select),
         on_ruler_change=lambda: _measured(key, on_ruler),
@@ -193,29 +202,22 @@ def _component() -> Any:
 
 
 @cache
-def _palette() -> dict[str, Any]:
-    gpu = [{"label": category.value, "shade": _pair(CATEGORY[category])} for category in CATEGORIES]
-    other = CATEGORY[Category.OTHER]
+def _palette() -> Palette:
+    other = both_themes(CATEGORY[Category.OTHER])
+    gpu = [PaletteEntry(category.value, both_themes(CATEGORY[category])) for category in CATEGORIES]
     calls = [
-        {
-            "label": f"CPU: {category.value}",
-            "shade": _pair(_CALL_SHADES.get(category, other)),
-            "call": category.value,
-        }
-        for category in CALLS
+        PaletteEntry(
+            f"CPU: {call.value}",
+            both_themes(_CALL_SHADES[call]) if call in _CALL_SHADES else other,
+            call.value,
+        )
+        for call in CALLS
     ]
-    ranges = [
-        {"label": f"CPU: {what}", "shade": _pair(other), "call": what}
-        for what in ("annotation", "operator")
-    ]
-    return {
-        "categories": gpu + calls + ranges,
-        "run": _pair(RUN),
-        "light": _pair(BASELINE),
-        "saved": _pair(SAVED),
-        "idle": _pair(IDLE),
-    }
-
-
-def _pair(shade: Shade) -> list[str]:
-    return [shade.light, shade.dark]
+    ranges = [PaletteEntry(f"CPU: {what}", other, what) for what in ("annotation", "operator")]
+    return Palette(
+        gpu + calls + ranges,
+        both_themes(IDLE),
+        run=both_themes(RUN),
+        light=both_themes(BASELINE),
+        saved=both_themes(SAVED),
+    )

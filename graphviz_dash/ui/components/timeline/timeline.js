@@ -23,19 +23,7 @@ import { bounded, LEAST_SPAN, partWay, revealing, shifted, zoomedAbout } from ".
 /** @import { Layout } from "./layout.js" */
 /** @import { Slice, View } from "./model.js" */
 /** @import { Span } from "./span.js" */
-/** @import { SliceCard, TimelineView } from "./wire.js" */
-
-/**
- * What Python says of a timeline.
- * @typedef {object} TimelineData
- * @property {string} experiment key of the experiment
- * @property {string[]} runs
- * @property {(number | null)[]} steps of the runs; null: the typical one
- * @property {string | null} selected
- * @property {string | null} ruler
- * @property {number} height in pixels
- * @property {Palette} palette
- */
+/** @import { SliceCard, TimelineData, TimelineView } from "./wire.js" */
 
 const DEBOUNCE_MS = 60;
 const MAX_WAIT_MS = 180;
@@ -94,6 +82,7 @@ export class Timeline {
   width = 0;
   height = 0;
   dpr = 1;
+  /** @type {Palette} */
   palette = NO_PALETTE;
   /** @type {Theme} */
   theme;

@@ -1,6 +1,6 @@
 // deno-fmt-ignore-file
-// What the server answers, as the component's scripts know it. Written by `make docs` from the
-// structs of the routes: change those.
+// What the server answers and the page hands over, as the component's scripts know it. Written by
+// `make docs` from the structs of routes and components: change those.
 
 /**
  * A step of a run.
@@ -134,4 +134,35 @@
  * @typedef {object} Measured
  * @property {[string, string][]} lines - Pairs of what and how much, one for each run and each
  *   difference lane.
+ */
+
+/**
+ * A category of slices.
+ * @typedef {object} PaletteEntry
+ * @property {string} label - As the legend says it.
+ * @property {[string, string]} shade - In the light and in the dark theme.
+ * @property {string | null} [call] - What kind of thing on the CPU it is; None for GPU work.
+ */
+
+/**
+ * The colours of a drawing, each in the light and in the dark theme.
+ * @typedef {object} Palette
+ * @property {PaletteEntry[]} categories - By the categories that slices name.
+ * @property {[string, string]} idle - Of idle time.
+ * @property {[string, string] | null} [critical] - Of the critical path.
+ * @property {[string, string] | null} [run] - Ink of runs.
+ * @property {[string, string] | null} [light] - Ink of runs without graphs.
+ * @property {[string, string] | null} [saved] - Of time that is gained.
+ */
+
+/**
+ * What Python says of a timeline.
+ * @typedef {object} TimelineData
+ * @property {string} experiment - Key of the experiment.
+ * @property {string[]} runs - Names of the runs.
+ * @property {(number | null)[]} steps - Steps of the runs; None: the typical one.
+ * @property {string | null} selected - What is selected from outside.
+ * @property {string | null} ruler - Where the ruler lies.
+ * @property {number} height - In pixels.
+ * @property {Palette} palette - The colours.
  */
