@@ -16,7 +16,12 @@ from graphviz_dash.analysis.prediction.predict import Recommendation
 from graphviz_dash.analysis.step.waterfall import Basis, Cause
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.narrative.prediction import blocker_text, predicted_gain, prediction_verdict
+from graphviz_dash.narrative.prediction import (
+    blocker_text,
+    predicted_gain,
+    prediction_verdict,
+    verdict_figure,
+)
 from graphviz_dash.units import (
     counted,
     format_bytes,
@@ -96,14 +101,11 @@ def answer(comparison: Comparison) -> tuple[Piece, ...]:
 def _predicted(run: RunComparison, prediction: Prediction) -> Iterator[Piece]:
     """What the trace of ``run`` says of a graph of its step, what stops it first, and where the
     time of the step goes."""
-    verdict, gain = printable(prediction_verdict(prediction)), predicted_gain(prediction)
-    if gain and gain in verdict:
-        before, gain, after = verdict.partition(gain)
-        yield Piece(before)
-        yield Piece(gain, Evidence.PREDICTED)
-        yield Piece(after)
-    else:
-        yield Piece(verdict, Evidence.PREDICTED)
+    verdict = printable(prediction_verdict(prediction))
+    before, figure, after = verdict.partition(verdict_figure(prediction))
+    yield Piece(before)
+    yield Piece(figure, Evidence.PREDICTED)
+    yield Piece(after)
     stops = [blocker for blocker in prediction.blockers if blocker.certain]
     if prediction.recommendation is Recommendation.BLOCKED:
         yield Piece(" What stops it: ")

@@ -26,6 +26,8 @@ from graphviz_dash.analysis.prediction.uncertainty import OTHER_GPU, Estimate
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
 
+_SHOWN_CAUSE: Final = 80
+"""Characters of what causes idle time in a sentence: the last ones, as paths are long."""
 _SHOWN_NAME: Final = 60
 """Characters of a kernel's name in a sentence."""
 
@@ -42,15 +44,14 @@ def prediction_verdict(prediction: Prediction) -> str:
 
 
 def _verdict(prediction: Prediction) -> str:
-    times = f"{format_ns(round(prediction.graphed.value))} instead of "
-    times += format_ns(round(prediction.eager_ns))
+    times = _times(prediction)
     side = "" if prediction.eager_side is EagerSide.CLEAN else f" ({prediction.eager_side.value})"
     if isinstance(prediction.speedup, Missing):
         return (
             f"No verdict on a step: the trace marks none. All of it together is "
             f"{_work(prediction)}; the GPU works {format_ns(prediction.step.busy_ns)} of "
             f"{format_ns(round(prediction.eager_ns))}, and idles "
-            f"{format_ns(round(prediction.idle_ns - prediction.kept_ns))} while the CPU launches."
+            f"{verdict_figure(prediction)} while the CPU launches."
         )
     interval = _interval(prediction.speedup)
     gain = f"{format_ratio(prediction.speedup.value)} faster{interval}, {times}{side} per step"
@@ -65,6 +66,21 @@ def _verdict(prediction: Prediction) -> str:
         case Recommendation.HARDLY:
             return f"Hardly: as one graph the step would be {gain}."
     return f"No: as one graph the step would take {times}{side}."
+
+
+def verdict_figure(prediction: Prediction) -> str:
+    """The figure of the verdict, as it stands there: the gain, the times of a step that gains
+    nothing, or without marked steps the idle time that launching takes."""
+    if isinstance(prediction.speedup, Missing):
+        return format_ns(round(prediction.idle_ns - prediction.kept_ns))
+    if prediction.recommendation is Recommendation.NO:
+        return _times(prediction)
+    return predicted_gain(prediction)
+
+
+def _times(prediction: Prediction) -> str:
+    graphed, eager = round(prediction.graphed.value), round(prediction.eager_ns)
+    return f"{format_ns(graphed)} instead of {format_ns(eager)}"
 
 
 def _interval(speedup: Estimate) -> str:
@@ -89,7 +105,7 @@ def _kept(prediction: Prediction) -> str:
         return ""
     part = prediction.idle.kept[0]
     ns = prediction.idle_ns * part.ns / prediction.idle.total_ns
-    by = f" ({part.by[:_SHOWN_NAME]})" if part.by else ""
+    by = f" ({part.by[-_SHOWN_CAUSE:]})" if part.by else ""
     return (
         f"A graph does not remove {format_ns(round(prediction.kept_ns))} in which the GPU idles, "
         f"{format_ns(round(ns))} of them {_DOES[part.cause]}{by}."
@@ -111,6 +127,12 @@ def idle_rows(idle: IdleTime) -> tuple[tuple[str, str, str, str, str], ...]:
         )
         for part in idle.parts
     )
+
+
+def idle_text(prediction: Prediction) -> str:
+    """How long the GPU idles, and in what."""
+    what = "the trace" if isinstance(prediction.speedup, Missing) else "a traced step"
+    return f"{format_ns(round(prediction.idle.total_ns))} of {what}"
 
 
 IDLE_METHOD: Final = (

@@ -16,6 +16,7 @@ from graphviz_dash.narrative.prediction import (
     blocker_certainty,
     blocker_facts,
     idle_rows,
+    idle_text,
     not_checked_texts,
     one_off_text,
     prediction_reasons,
@@ -98,7 +99,7 @@ def _print_idle(prediction: Prediction) -> None:
     idle = prediction.idle
     if not idle.parts:
         return
-    print_heading(f"Idle time of the GPU, {format_ns(round(idle.total_ns))} of a traced step")
+    print_heading(f"Idle time of the GPU, {idle_text(prediction)}")
     table = plain_table(*IDLE_HEADINGS, right=(1, 2))
     for row in idle_rows(idle):
         table.add_row(*map(cell, row))

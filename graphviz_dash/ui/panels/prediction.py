@@ -7,7 +7,6 @@ import re
 import streamlit as st
 
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker
-from graphviz_dash.analysis.prediction.idle_time import IdleTime
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.prediction.uncertainty import Estimate
 from graphviz_dash.model.absence import Missing
@@ -19,6 +18,7 @@ from graphviz_dash.narrative.prediction import (
     blocker_certainty,
     blocker_facts,
     idle_rows,
+    idle_text,
     not_checked_texts,
     one_off_text,
     prediction_reasons,
@@ -33,7 +33,7 @@ def prediction_panel(name: str, prediction: Prediction) -> None:
     """What is predicted from the trace of the run ``name``: figures, blockers and reasons."""
     st.header(f"Predicted from the trace of {plain(name)}", anchor=Evidence.PREDICTED.value)
     show(tiles(_tiles(prediction)))
-    show(idle_markup(prediction.idle))
+    show(idle_markup(prediction))
     show(blockers_markup(prediction))
     with st.expander("Why, in numbers", icon=":material/calculate:"):
         lines = [*prediction_reasons(prediction), f"once it costs {one_off_text(prediction)}"]
@@ -57,12 +57,12 @@ def blockers_markup(prediction: Prediction) -> str:
     return element("h3", "What would stop a capture") + body + unseen
 
 
-def idle_markup(idle: IdleTime) -> str:
+def idle_markup(prediction: Prediction) -> str:
     """What the CPU did while the GPU was idle, and what of it a graph removes."""
-    if not idle.parts:
+    if not prediction.idle.parts:
         return ""
-    rows = [[text(value) for value in row] for row in idle_rows(idle)]
-    title = f"{format_ns(round(idle.total_ns))} of a traced step"
+    rows = [[text(value) for value in row] for row in idle_rows(prediction.idle)]
+    title = idle_text(prediction)
     return (
         element("h3", "Idle time of the GPU")
         + element("div", table(IDLE_HEADINGS, [(title, rows)], "figures"), "scroll")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from graphviz_dash.analysis.prediction.predict import EagerSide, Recommendation, predict
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.prediction import (
@@ -11,6 +13,7 @@ from graphviz_dash.narrative.prediction import (
     predicted_gain,
     prediction_reasons,
     prediction_verdict,
+    verdict_figure,
     warning_texts,
 )
 from tests.analysis.predictions import CALIBRATION, line_trace, predicted, with_terms
@@ -107,3 +110,18 @@ class TestWarnings:
     def test_a_trace_without_work_is_refused_with_a_reason(self, tmp_path: Path) -> None:
         found = predict(line_trace(tmp_path, kernels=0), CALIBRATION)
         assert isinstance(found, Missing)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"gap": 20_000}, {"duration": 9_600}, {"marked": False}, {"duration": 9_600, "gap": 9_700}],
+)
+def test_the_figure_of_a_verdict_stands_in_it(tmp_path: Path, change: dict[str, int]) -> None:
+    found = predicted(line_trace(tmp_path, **change))
+    assert verdict_figure(found) in prediction_verdict(found)
+
+
+def test_the_figure_of_a_verdict_that_refuses_stands_in_it(tmp_path: Path) -> None:
+    found = predicted(line_trace(tmp_path, duration=9_600), with_terms(kernel=3_000.0))
+    assert found.recommendation is Recommendation.NO
+    assert verdict_figure(found) in prediction_verdict(found)
