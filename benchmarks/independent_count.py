@@ -185,6 +185,10 @@ def count(path: Path) -> dict[str, Any]:
     own = [length(union(row["work"])) for row in rows]
     ends = [max((end for _, end in row["work"]), default=0) for row in rows]
     ahead = not whole and any(end > limits[1] for end, limits in zip(ends, ranges, strict=True))
+    spans = [
+        (max(start, done), max(end, last, done)) if ahead else (start, end)
+        for (start, end), done, last in zip(ranges, before, ends, strict=True)
+    ]
     busy = [
         length(without(union(row["work"]), [(0, end)])) if ahead else spent
         for row, end, spent in zip(rows, before, own, strict=True)
@@ -203,7 +207,7 @@ def count(path: Path) -> dict[str, Any]:
         "own_ns": statistics.median(own) if own else 0,
         "range_ns": statistics.median(end - start for start, end in ranges) if ranges else 0,
         "all_busy_ns": length(union([(event["ts"], event["end"]) for event in work])),
-        "idle_ns": idle(events, work, calls, ranges),
+        "idle_ns": idle(events, work, calls, spans),
     }
 
 
@@ -211,13 +215,13 @@ def idle(
     events: list[dict[str, Any]],
     work: list[dict[str, Any]],
     calls: list[dict[str, Any]],
-    ranges: list[Interval],
+    spans: list[Interval],
 ) -> dict[str, int]:
-    """All idle time within the ranges: while data was fetched, while a call waited, while a call
-    submitted work, and the rest."""
-    if not work or not ranges:
+    """Idle time of a step in the mean: while data was fetched, while a call waited, and the rest.
+    ``spans`` are when steps began and ended."""
+    if not work or not spans:
         return {}
-    gaps = without(union(ranges), union([(event["ts"], event["end"]) for event in work]))
+    gaps = without(union(spans), union([(event["ts"], event["end"]) for event in work]))
     causes = {
         "data": [e for e in events if e["cat"] not in GPU and DATA.search(e["name"])],
         "waiting": [
@@ -226,14 +230,13 @@ def idle(
             if WAIT.search(call["name"])
             or ("Memcpy" in call["name"] and call["end"] - call["ts"] > BLOCKED_COPY_NS)
         ],
-        "launching": [call for call in calls if LAUNCH.match(call["name"])],
     }
     divided = {}
     for cause, members in causes.items():
         spent = union([(event["ts"], event["end"]) for event in members])
-        divided[cause] = length(overlap(gaps, spent))
+        divided[cause] = length(overlap(gaps, spent)) // len(spans)
         gaps = without(gaps, spent)
-    return divided | {"other": length(gaps)}
+    return divided | {"other": length(gaps) // len(spans)}
 
 
 if __name__ == "__main__":

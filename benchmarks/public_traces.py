@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from graphviz_dash.analysis.prediction.idle_time import IdleCause
 from graphviz_dash.analysis.prediction.predict import predict
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.analysis.ranks.fleet import summarise
@@ -52,16 +53,19 @@ def ours(path: Path) -> dict[str, Any]:
         for name, value in read.items()
     }
     prediction = predict(trace, shipped_calibration())
+    idle = None
     if isinstance(prediction, Missing):
         answer = prediction.reason
     else:
         answer = prediction_verdict(prediction)
+        idle = {part.cause.value: part.ns for part in prediction.idle.parts}
     return {
         "trace": path.name,
         "marks": traced_steps[0].method.value,
         "steps": 0 if whole else len(traced_steps),
         **medians,
         "share": _share(traced_steps),
+        "idle": idle,
         "above": _above(trace, traced_steps),
         "verdict": answer,
     }
@@ -98,7 +102,23 @@ def _row(own: dict[str, Any], other: dict[str, Any]) -> list[str]:
     ]
     busy = _pair(_milliseconds(own["busy_ns"]), _milliseconds(other["busy_ns"]))
     share = "-" if own["share"] is None else f"{100 * own['share']:.1f}"
-    return [own["trace"], own["marks"], *pairs, busy, share, own["verdict"]]
+    return [own["trace"], own["marks"], *pairs, busy, share, _idle(own, other), own["verdict"]]
+
+
+def _idle(own: dict[str, Any], other: dict[str, Any]) -> str:
+    """Idle time by cause, in percent of the step: data, waiting and the rest."""
+    if own["idle"] is None or not own["span_ns"] or not other["idle_ns"]:
+        return "-"
+    causes = (IdleCause.DATA.value, IdleCause.WAITING.value)
+    known = [own["idle"].get(cause, 0.0) for cause in causes]
+    ours_ns = [*known, sum(own["idle"].values()) - sum(known)]
+    theirs_ns = [other["idle_ns"][cause] for cause in ("data", "waiting", "other")]
+    return _pair(
+        *(
+            " / ".join(f"{100 * ns / own['span_ns']:.0f}" for ns in side)
+            for side in (ours_ns, theirs_ns)
+        )
+    )
 
 
 def _pair(own: str, other: str) -> str:

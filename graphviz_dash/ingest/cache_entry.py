@@ -26,7 +26,7 @@ from graphviz_dash.ingest.kineto.tables import TYPES
 from graphviz_dash.ingest.parquet import UNREADABLE
 from graphviz_dash.model.trace import EventOffsets, Trace, TraceInfo
 
-LAYOUT: Final = 3
+LAYOUT: Final = 4
 """Changes with what an entry's files hold."""
 
 _INFO: Final = "info.json"
