@@ -5,28 +5,19 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from isal import igzip
 
-from graphviz_dash import __version__
 from graphviz_dash.analysis.replays.inferred_graphs import captured_launches
-from graphviz_dash.analysis.trace.steps import StepMethod, steps
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import is_bundle, read_manifest
-from graphviz_dash.bundle.write import BundleWriter, sha256_of
+from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.importers.captures import with_fitting_capture
-from graphviz_dash.importers.environment import (
-    job_name,
-    recorded_at,
-    traced_environment,
-    work_device,
-)
 from graphviz_dash.importers.group import (
     SourceGroup,
     SourcePart,
@@ -34,25 +25,18 @@ from graphviz_dash.importers.group import (
     has_duplicates,
     run_name,
 )
+from graphviz_dash.importers.manifests import imported_manifest, sources_of, trace_head_of
 from graphviz_dash.importers.run_contents import RunContents, run_contents
 from graphviz_dash.ingest.byte_stream import ByteStream
-from graphviz_dash.ingest.formats.registry import ForeignContent, read_foreign, reading_method
-from graphviz_dash.ingest.kineto.trace_head import TraceHead, read_head
+from graphviz_dash.ingest.formats.registry import ForeignContent, read_foreign
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.run import (
-    FORMAT_NAME,
-    FORMAT_VERSION,
     Absent,
     ExecutionMode,
     FileRole,
-    Manifest,
-    RankGroup,
     Source,
-    WorkloadInfo,
 )
-from graphviz_dash.model.trace import Trace
 
-FACTORY: Final = "imported"
 _GZIP: Final = b"\x1f\x8b"
 
 
@@ -153,22 +137,13 @@ def _finished_import(group: SourceGroup, folder: Path) -> Imported | None:
         return None
     manifest = read_manifest(target)
     hashes = {source.sha256 for source in manifest.sources}
-    if not hashes or hashes != {source.sha256 for source in _sources(group)}:
+    if not hashes or hashes != {source.sha256 for source in sources_of(group)}:
         return None
     return Imported(target, manifest.sources, manifest.absent)
 
 
-def _main_part(group: SourceGroup) -> SourcePart | None:
-    """The part whose trace shows where and when the run was: that of replays, if there is one."""
-    return group.trace(FileRole.REPLAY_TRACE) or group.trace(FileRole.CAPTURE_TRACE)
-
-
-def _head(part: SourcePart | None) -> TraceHead | None:
-    return read_head(part.content.trace_file) if part and part.content.trace_file else None
-
-
 def _target(group: SourceGroup, folder: Path) -> Path:
-    head = _head(_main_part(group))
+    head = trace_head_of(group)
     name = group.name
     if head and head.rank and f"rank{head.rank.rank}" not in name:
         name += f"-rank{head.rank.rank}"
@@ -191,7 +166,7 @@ def _write(
     command: tuple[str, ...],
     scratch: Path,
 ) -> Imported:
-    sources = tuple(_sources(group))
+    sources = tuple(sources_of(group))
     replay = group.trace(FileRole.REPLAY_TRACE)
     try:
         with BundleWriter(target) as writer:
@@ -205,66 +180,12 @@ def _write(
                 writer.add(parts.REPLAY_IDS, contents.ids)
             if contents.memory is not None:
                 writer.add(parts.MEMORY, contents.memory)
-            writer.commit(_manifest(group, contents, sources, mode, command))
+            writer.commit(imported_manifest(group, contents, sources, mode, command))
     except OSError as error:
         raise GraphvizDashError(
             f"{target}: could not be written ({error.strerror or error}); nothing of it was kept."
         ) from error
     return Imported(target, sources, contents.absent)
-
-
-def _manifest(
-    group: SourceGroup,
-    contents: RunContents,
-    sources: tuple[Source, ...],
-    mode: ExecutionMode,
-    command: tuple[str, ...],
-) -> Manifest:
-    part = _main_part(group)
-    trace = part.content.trace if part else None
-    head = _head(part)
-    rank = head.rank if head else None
-    environment, recorded = traced_environment(trace, head), recorded_at(trace)
-    gpu = environment.gpu.name if environment.gpu else None
-    return Manifest(
-        format=FORMAT_NAME,
-        version=FORMAT_VERSION,
-        tool_version=__version__,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command,
-        workload=WorkloadInfo(
-            name=group.name,
-            factory=FACTORY,
-            seed=None,
-            warmup=0,
-            iterations=0,
-            traced_iterations=_marked_steps(trace) if trace else 0,
-        ),
-        mode=mode,
-        rank=rank.rank if rank else None,
-        group=RankGroup(
-            rank.world_size, work_device(trace), {}, job_name(rank.world_size, gpu, recorded)
-        )
-        if rank
-        else None,
-        status="complete",
-        failures=(),
-        absent=contents.absent,
-        environment=environment,
-        files=(),
-        sources=sources,
-        recorded=recorded,
-    )
-
-
-def _sources(group: SourceGroup) -> Iterator[Source]:
-    """Each file of ``group`` once."""
-    for part in {part.source: part for part in group.parts}.values():
-        kind = part.content.kind
-        size = part.source.stat().st_size
-        yield Source(
-            part.source.name, kind.value, size, sha256_of(part.source), reading_method(kind)
-        )
 
 
 def _as_gzip(file: Path, scratch: Path) -> Path:
@@ -281,9 +202,3 @@ def _as_gzip(file: Path, scratch: Path) -> Path:
         while data := stream.read():
             out.write(data)
     return target
-
-
-def _marked_steps(trace: Trace) -> int:
-    """How many steps the trace marks; 0 where it marks none."""
-    marked = steps(trace)
-    return 0 if not marked or marked[0].method is StepMethod.WHOLE else len(marked)
