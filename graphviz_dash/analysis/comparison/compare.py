@@ -4,9 +4,7 @@ it is absent. Pages, command line and exports all take this one result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from graphviz_dash import progress
 from graphviz_dash.analysis.comparison.break_even import break_even
@@ -16,7 +14,12 @@ from graphviz_dash.analysis.comparison.compile_parts import (
 )
 from graphviz_dash.analysis.comparison.families import MetricInputs, figures_of
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
-from graphviz_dash.analysis.comparison.traced_work import TracedWork, traced_work
+from graphviz_dash.analysis.comparison.traced_work import (
+    MatchedReplays,
+    TracedSteps,
+    TracedWork,
+    traced_work,
+)
 from graphviz_dash.analysis.comparison.verdict import outcome
 from graphviz_dash.analysis.doctor import replays_differ
 from graphviz_dash.analysis.metrics import run_selection
@@ -26,16 +29,12 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import BASELINE_MODE, Experiment, Run
 
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.replays.replays import ReplayMatch
-    from graphviz_dash.analysis.trace.steps import Step
-
 
 def compare(
     experiment: Experiment,
     baseline: str | None = None,
-    replays: Mapping[str, ReplayMatch | None] = MappingProxyType({}),
-    traced_steps: Mapping[str, tuple[Step, ...]] = MappingProxyType({}),
+    replays: MatchedReplays = MappingProxyType({}),
+    traced_steps: TracedSteps = MappingProxyType({}),
 ) -> Comparison:
     """Compares the runs of ``experiment``; ``baseline`` is a run's name or a mode (default: eager;
     of recorded programs the first that replayed no graph). ``replays`` are the matched replays and

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -31,14 +31,19 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.metrics.run_metrics import Figure
     from graphviz_dash.analysis.replays.replays import ReplayMatch
     from graphviz_dash.model.run import Experiment, Run
-    from graphviz_dash.model.trace import Trace
+
+TracedSteps: TypeAlias = Mapping[str, tuple[Step, ...]]
+"""All traced steps of runs, by their names."""
+
+MatchedReplays: TypeAlias = "Mapping[str, ReplayMatch | None]"
+"""The matched replays of runs, by their names; None for those without graphs or a trace."""
 
 
 @dataclass(frozen=True)
 class TracedWork:
     """The traced steps of an experiment's runs."""
 
-    steps: Mapping[str, tuple[Step, ...]]
+    steps: TracedSteps
     """All steps of each run, by its name; none without a trace."""
     typical: Mapping[str, TypicalStep | Missing]
     """The typical step of each run, by its name; none where nothing is compared."""
@@ -66,22 +71,23 @@ class TracedWork:
         whole = traced if untimed else step
         if whole.value is None or busy.value is None or run.replay_trace is None:
             return step.missing or busy.missing or why_missing(run, Fact.TRACED_PASS)
-        waiting = self._waiting(run, run.replay_trace)
+        waiting = self._waiting(run)
         return time_by_category(
             whole.value, run.replay_trace, self.steps[run.name], waiting, profiled=untimed
         )
 
-    def _waiting(self, run: Run, trace: Trace) -> Waiting | None:
+    def _waiting(self, run: Run) -> Waiting | None:
         """The run's waiting for other ranks: in a clean step as modelled, else as traced."""
         waits, work = self.waits.get(run.name), self.typical.get(run.name)
-        if waits is None:
+        if waits is None or run.replay_trace is None:
             return None
         last = self.last_arrivals.get(family(run))
         if isinstance(work, TypicalStep) and last is not None and run.clean is not None:
             launches = [step.launch_cpu_ns for step in run.clean.steps]
             model = model_step(work, float(np.median(launches)), 0, None, last)
             return Waiting(waits.waited, float(model.ranks.sum()))
-        return Waiting(waits.waited, traced_wait_ns(trace, self.steps[run.name], waits.waited))
+        traced = traced_wait_ns(run.replay_trace, self.steps[run.name], waits.waited)
+        return Waiting(waits.waited, traced)
 
     def equation(self, run: Run, against: Run | Missing) -> Waterfall | Missing:
         """Where the difference of ``run`` to its baseline ``against`` went."""
@@ -102,8 +108,8 @@ class TracedWork:
 
 def traced_work(
     experiment: Experiment,
-    replays: Mapping[str, ReplayMatch | None],
-    traced_steps: Mapping[str, tuple[Step, ...]],
+    replays: MatchedReplays,
+    traced_steps: TracedSteps,
     *,
     compared: bool,
 ) -> TracedWork:

@@ -18,10 +18,9 @@ from graphviz_dash.cli.text.figures import (
     print_weaknesses,
 )
 from graphviz_dash.cli.text.kernels import print_kernels
-from graphviz_dash.cli.text.prediction import print_blockers, print_scored_predictions
+from graphviz_dash.cli.text.prediction import print_blockers_of, print_scored_predictions
 from graphviz_dash.cli.text.ranks import print_ranks
 from graphviz_dash.errors import printable
-from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import answer, answer_text
 from graphviz_dash.narrative.doctor import report_verdict
 from graphviz_dash.narrative.headline import headline
@@ -48,8 +47,7 @@ def print_comparison(
     print_waterfalls(result.runs, result.best, parts)
     print_break_even(result.best)
     print_scored_predictions(result)
-    if result.predicted is not None and not isinstance(result.predicted.outlook, Missing):
-        print_blockers(result.predicted.outlook)
+    print_blockers_of(result)
     print_failures([run.run for run in result.runs])
     print_weaknesses(result.runs)
     if count:

@@ -113,6 +113,13 @@ def _print_reasons(prediction: Prediction) -> None:
         click.echo(f"  - {reason}")
 
 
+def print_blockers_of(result: Comparison) -> None:
+    """Prints what would stop a capture of the run that stands without a graph; nothing where there
+    is no such run, or no prediction of it."""
+    if result.predicted is not None and not isinstance(result.predicted.outlook, Missing):
+        print_blockers(result.predicted.outlook)
+
+
 def print_blockers(prediction: Prediction) -> None:
     """Prints what would stop a capture, and what to write instead."""
     if not prediction.blockers:

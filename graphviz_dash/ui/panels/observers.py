@@ -7,7 +7,11 @@ from collections.abc import Iterator
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.launch.observer_effect import ObserverEffect, StepMeasure
+from graphviz_dash.analysis.launch.observer_effect import (
+    ObserverEffect,
+    StepMeasure,
+    observer_effect,
+)
 from graphviz_dash.charts.figures.observers import observer_chart
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Missing
@@ -16,14 +20,23 @@ from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw, theme
 from graphviz_dash.ui.page.markup import element, plain, show, table, text
 from graphviz_dash.ui.state.catalogue import Entry
-from graphviz_dash.ui.state.results import observer_effects, outcome
+from graphviz_dash.ui.state.results import outcome
+from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
+
+
+def _effects(key: str) -> dict[str, ObserverEffect | Missing]:
+    return STORE.derived(
+        key,
+        "observers",
+        lambda experiment: {run.name: observer_effect(run) for run in experiment.runs},
+    )
 
 
 def observer_panel(entry: Entry) -> None:
     """What each profiler does to the steps of an experiment's runs."""
     try:
-        outcomes = observer_effects(entry.key)
+        outcomes = _effects(entry.key)
     except InputError:
         return
     st.header("Profiler overhead", anchor=False)

@@ -6,7 +6,6 @@ from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.memory import MemoryComparison, compare_memory
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.diff.creation_order import OrderEffect, order_effects
-from graphviz_dash.analysis.launch.observer_effect import ObserverEffect, observer_effect
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable, kernel_table
 from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns, traced_slowdown
 from graphviz_dash.analysis.ranks.ranks import ModeRanks, rank_comparison
@@ -89,15 +88,6 @@ def traced_steps(key: str, run_name: str) -> tuple[Step, ...]:
 
 def _all_steps(key: str, experiment: Experiment) -> dict[str, tuple[Step, ...]]:
     return {run.name: traced_steps(key, run.name) for run in experiment.runs}
-
-
-def observer_effects(key: str) -> dict[str, ObserverEffect | Missing]:
-    """The profiler overhead of each run of the experiment, or why it is not known."""
-    return STORE.derived(
-        key,
-        "observers",
-        lambda experiment: {run.name: observer_effect(run) for run in experiment.runs},
-    )
 
 
 def kernels(key: str) -> KernelTable:
