@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from statistics import median
+from typing import Final
 
+from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.diff.creation_order import OrderEffect
 from graphviz_dash.analysis.diff.graph_diff import Change, GraphDiff, NodeDiff
 from graphviz_dash.analysis.diff.update_prediction import UpdatePrediction, UpdateResult
+from graphviz_dash.analysis.failures import failure_text
 from graphviz_dash.analysis.graph.device_launch import DeviceLaunch, Launchable
 from graphviz_dash.analysis.origins.graph_identity import GraphIdentity
+from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.graph import DriverAnswer
-from graphviz_dash.model.run import GraphUpdate
+from graphviz_dash.model.run import GraphUpdate, Pass, Run
 from graphviz_dash.narrative.device_launch import finding_text
 from graphviz_dash.units import counted, format_count, format_ns, format_percent
+
+_MAKE_GRAPHS: Final = (Pass.CLEAN, Pass.CAPTURE, Pass.RECORDED)
+"""The passes without which a run has no graph."""
 
 
 def graph_title(graph: GraphIdentity) -> str:
@@ -129,3 +137,16 @@ def order_sentence(effect: OrderEffect) -> str:
         return f"{text}."
     least, most = (format_percent(share) for share in effect.hidden)
     return f"{text}, with {least} against {most} of the copies' time behind kernels (traced)."
+
+
+def why_no_graph(runs: Iterable[Run]) -> list[str]:
+    """Why each of ``runs``, none of which holds a graph, has none."""
+    reasons = []
+    for run in runs:
+        failed = [
+            failure_text(run.name, failure)
+            for failure in run.manifest.failures
+            if failure.during in _MAKE_GRAPHS
+        ]
+        reasons += failed or [f"{run.name}: {why_missing(run, Fact.GRAPHS).reason}"]
+    return reasons

@@ -8,6 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.analysis.fold.fold import FoldBy
+from graphviz_dash.narrative.graphs import why_no_graph
 from graphviz_dash.ui.components.dag import dag_view
 from graphviz_dash.ui.components.dag.preparing import LARGE, begin, is_ready, nodes_of
 from graphviz_dash.ui.page import url_state

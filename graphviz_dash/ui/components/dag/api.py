@@ -15,15 +15,14 @@ from starlette.routing import Route
 
 from graphviz_dash.analysis.fold.fold import FoldBy
 from graphviz_dash.charts.dag.colours import ColourBy
-from graphviz_dash.charts.dag.dot import view_dot
 from graphviz_dash.charts.dag.edges import EdgeList, edges_between
 from graphviz_dash.charts.dag.folded import FoldedGraph
 from graphviz_dash.charts.dag.layout import ALL
 from graphviz_dash.charts.dag.repeat_card import RepeatCard, repeat_card
 from graphviz_dash.charts.dag.unfolding import USUAL_WIDTH
 from graphviz_dash.charts.dag.view import DagView, dag_view, search
-from graphviz_dash.charts.static.dag import view_file
 from graphviz_dash.progress import CancelledError
+from graphviz_dash.ui.components.dag.drawing import Drawing, dot_drawing, svg_drawing
 from graphviz_dash.ui.components.dag.preparing import cancel, drawable, prepared, standing
 from graphviz_dash.ui.components.requests import (
     BadParameterError,
@@ -41,7 +40,6 @@ _GROUP: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}")
 _BOX: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}|n[0-9]{1,9}")
 _SHOWN: Final = re.compile(r"g(\.[0-9]{1,6}){1,64}:(-1|[0-9]{1,7})")
 _MAX_EXPANDED: Final = 400
-_MAX_STEM: Final = 80
 _MAX_GRAPH_ID: Final = 120
 _MAX_SEARCH: Final = 200
 _MOST_HITS: Final = 500
@@ -61,14 +59,6 @@ class Hits(msgspec.Struct, frozen=True):
     """The groups to unfold so that they are seen, by id."""
     leaves: list[int]
     """The numbers of ``nodes`` in the order of the fold, ascending."""
-
-
-class Drawing(msgspec.Struct, frozen=True):
-    """A file to save: its name, media type and text."""
-
-    name: str
-    type: str
-    text: str
 
 
 def routes() -> list[Route]:
@@ -148,10 +138,9 @@ def _drawing(request: Request) -> Drawing:
         raise BadParameterError(f"theme: {theme[:40]!r}, expected light or dark")
     view = _view(request)
     name = f"{one(request, 'run')}-{one(request, 'graph')}"
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:_MAX_STEM]
-    if kind == "svg":
-        return Drawing(f"{stem}.svg", "image/svg+xml", view_file(view, name, theme == "dark"))
-    return Drawing(f"{stem}.dot", "text/vnd.graphviz", view_dot(view, name))
+    return (
+        svg_drawing(view, name, dark=theme == "dark") if kind == "svg" else dot_drawing(view, name)
+    )
 
 
 def _progress(request: Request) -> Standing:
