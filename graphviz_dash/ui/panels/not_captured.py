@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
-
 import streamlit as st
 
-from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.failures import failure_text
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
-from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.run import Pass, Run
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page.markup import element, plain, show, table, text
 from graphviz_dash.units import format_count, format_ns, format_percent
-
-_MAKE_GRAPHS: Final = (Pass.CLEAN, Pass.CAPTURE, Pass.RECORDED)
-"""The passes without which a run has no graph."""
 
 
 def not_captured_panel(run: RunComparison) -> None:
@@ -48,16 +39,3 @@ def not_captured_panel(run: RunComparison) -> None:
         f"{run['graph_time_share'].text} of their time ran from graphs. By the operators and "
         "ranges around each launch of the traced pass."
     )
-
-
-def why_no_graph(runs: Iterable[Run]) -> list[str]:
-    """Why each of ``runs``, none of which holds a graph, has none."""
-    reasons = []
-    for run in runs:
-        failed = [
-            failure_text(run.name, failure)
-            for failure in run.manifest.failures
-            if failure.during in _MAKE_GRAPHS
-        ]
-        reasons += failed or [f"{run.name}: {why_missing(run, Fact.GRAPHS).reason}"]
-    return reasons

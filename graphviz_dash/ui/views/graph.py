@@ -19,7 +19,6 @@ from graphviz_dash.ui.panels.graph_comparison import outcome
 from graphviz_dash.ui.panels.graph_details import PANEL_PX, find_in_graph, graph_details
 from graphviz_dash.ui.panels.graph_summary import graph_summary
 from graphviz_dash.ui.panels.graph_tables import FIND
-from graphviz_dash.ui.panels.not_captured import why_no_graph
 from graphviz_dash.ui.state.graphs import GraphAddress, graph_pair, graph_union, whole
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import counted
