@@ -22,7 +22,7 @@ from timeline_traces import written
 
 from graphviz_dash.model.run import Experiment
 from graphviz_dash.ui.hosting.lifespan import lifespan
-from graphviz_dash.ui.hosting.server import MIDDLEWARE, PAGES, routes
+from graphviz_dash.ui.hosting.server import PAGES, middleware, routes
 from graphviz_dash.ui.state import store
 from graphviz_dash.ui.state.jobs import JOBS
 
@@ -62,6 +62,6 @@ def _forget(_: Request) -> PlainTextResponse:
 app = st.App(
     PAGES,
     routes=[Route("/forget", _forget), *routes()],
-    middleware=MIDDLEWARE,
+    middleware=middleware(),
     lifespan=lifespan,
 )
