@@ -64,7 +64,7 @@ def remedies(run: Run, beside: Iterable[Run] = ()) -> tuple[Remedy, ...]:
         lacking.append(_window(run, recording))
     elif not recording.step_ns:
         lacking.append(_timed(run, recording))
-    if recording.graphs and not any(map(_is_attributed, (run, *beside))):
+    if recording.graphs and not any(map(is_attributed, (run, *beside))):
         # Its steps are timed no more where its captures are profiled: a run of its own.
         named = {"--name": f"{run.name}-attributed", "--attribute": None}
         lacking.append(Remedy(Lack.ATTRIBUTION, _with(run, named)))
@@ -76,7 +76,8 @@ def has_trace(run: Run) -> bool:
     return any(file.role is FileRole.REPLAY_TRACE for file in run.manifest.files)
 
 
-def _is_attributed(run: Run) -> bool:
+def is_attributed(run: Run) -> bool:
+    """Whether captures of a recorded ``run`` were profiled, so that nodes lead to their lines."""
     return run.recording is not None and any(graph.profiled for graph in run.recording.graphs)
 
 

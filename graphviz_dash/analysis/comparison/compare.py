@@ -61,6 +61,7 @@ def compare(
                     run, chosen, experiment, (work, predictions), replays_match=replays_match
                 )
             )
+    runs.sort(key=lambda run: not run.is_baseline)
     return Comparison(
         experiment=experiment,
         baseline=chosen.name if chosen else None,

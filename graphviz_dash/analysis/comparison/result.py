@@ -100,14 +100,14 @@ class RunComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All runs of an experiment, in its order, against their baseline."""
+    """All runs of an experiment against their baseline."""
 
     experiment: Experiment
     """The experiment, without runs that are nothing but a doctor's examination."""
     baseline: str | None
     """Name of the baseline run (of the first rank, if there are several); None if there is none."""
     runs: tuple[RunComparison, ...]
-    """Its runs, in its order."""
+    """Its runs, the baseline first (of several ranks those of its mode), else in its order."""
     examinations: tuple[tuple[str, DoctorReport], ...]
     """The doctor's reports that found something, with the names of the runs that hold them."""
 

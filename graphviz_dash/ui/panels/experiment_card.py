@@ -20,6 +20,7 @@ from graphviz_dash.narrative.experiment import about
 from graphviz_dash.ui.hosting.cards_client import KINDS, Card, CardMessage
 from graphviz_dash.ui.page.contents import empty_pages
 from graphviz_dash.ui.page.markup import element, text
+from graphviz_dash.ui.page.time_bars import time_bars, waiting_bars
 from graphviz_dash.ui.page.widgets import (
     doctor_notes,
     failure_notes,
@@ -28,7 +29,6 @@ from graphviz_dash.ui.page.widgets import (
     predicted_hero,
     why,
 )
-from graphviz_dash.ui.panels.time_bars import time_bars, waiting_bars
 from graphviz_dash.ui.state.identity import identity_of
 from graphviz_dash.units import counted, format_count
 

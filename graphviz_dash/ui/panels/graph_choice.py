@@ -8,6 +8,7 @@ from typing import Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.remedies import is_attributed
 from graphviz_dash.errors import printable
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui.page import url_state
@@ -80,9 +81,14 @@ def _choose_id(key: str, run: Run) -> str:
 
 
 def _fastest(chosen: Chosen, runs: Sequence[Run]) -> str | None:
-    """The fastest run, if it has a graph."""
+    """The fastest run, if it has a graph; of recorded programs rather one whose captures lead to
+    lines."""
     best = comparison(chosen.key).best
-    return best.name if best and best.name in {run.name for run in runs} else None
+    if best is None or best.name not in {run.name for run in runs}:
+        return None
+    if best.run.recording is None or is_attributed(best.run):
+        return best.name
+    return next((run.name for run in runs if is_attributed(run)), best.name)
 
 
 def _colours(chosen: Chosen, other: GraphAddress | None) -> dict[str, str]:

@@ -13,6 +13,7 @@ from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import chosen_experiment
 from graphviz_dash.ui.page.markup import element, plain, show, text
 from graphviz_dash.ui.page.navigation import link
+from graphviz_dash.ui.page.prediction import prediction_panel
 from graphviz_dash.ui.page.widgets import doctor_notes, failure_notes, tiles
 from graphviz_dash.ui.panels.comparison_charts import comparison_charts
 from graphviz_dash.ui.panels.equation import answer_markup, equation_panel
@@ -20,7 +21,6 @@ from graphviz_dash.ui.panels.kernel_table import kernels_panel
 from graphviz_dash.ui.panels.metrics_table import metrics_table
 from graphviz_dash.ui.panels.not_captured import not_captured_panel
 from graphviz_dash.ui.panels.notes import low_confidence_panel, measured_prediction, tracebacks
-from graphviz_dash.ui.panels.prediction import prediction_panel
 from graphviz_dash.ui.panels.recorded import recorded_section
 from graphviz_dash.ui.state.results import comparison, kernels
 

@@ -23,8 +23,8 @@ from graphviz_dash.narrative.headline import names_in_common
 from graphviz_dash.narrative.prediction import prediction_verdict
 from graphviz_dash.ui.page.frame import Chosen, choose_run, chosen_experiment
 from graphviz_dash.ui.page.markup import element, show, text
+from graphviz_dash.ui.page.prediction import blockers_markup
 from graphviz_dash.ui.page.widgets import facts
-from graphviz_dash.ui.panels.prediction import blockers_markup
 from graphviz_dash.ui.state.results import comparison
 from graphviz_dash.units import format_count
 

@@ -19,7 +19,7 @@ from graphviz_dash.ui.page.frame import empty, no_experiments, theme, trouble
 from graphviz_dash.ui.page.listing import listing, tell_arrivals, tell_changes
 from graphviz_dash.ui.page.markup import element, plain, show, text
 from graphviz_dash.ui.page.navigation import link, title_of
-from graphviz_dash.ui.panels.pair import pair_panel
+from graphviz_dash.ui.page.pair import pair_panel
 from graphviz_dash.ui.panels.uploads import remove_button, upload_panel
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.store import COMPARISON, STORE

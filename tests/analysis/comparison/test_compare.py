@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.replays.replays import match_replays
 from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Absent, ExecutionMode, Experiment, Pass
 from tests.analysis.eager_and_graph import both, eager, graphed
@@ -29,7 +33,7 @@ class TestBaseline:
         assert other.baseline == "graph"
         assert other["eager"]["speedup"].value == 0.125
         assert other["graph"]["speedup"].missing.reason == "it is the baseline"
-        assert [run.is_baseline for run in other.runs] == [False, True]
+        assert [run.is_baseline for run in other.runs] == [True, False]
 
     def test_a_name_goes_before_a_mode(self) -> None:
         runs = make_experiment(eager(), make_run("eager-again", ExecutionMode.EAGER), graphed())
@@ -131,3 +135,12 @@ def test_of_all_steps_only_the_typical_one_is_kept() -> None:
     found = compare(make_experiment(eager(), graphed()))["graph"].waterfall
     for work in (found.pairs.before, found.pairs.after):
         assert work.each.start.shape == (0, len(work.items))
+
+
+def test_the_baseline_stands_first_whatever_it_is_called() -> None:
+    whole = load_experiment(Path("sample_traces/recorded-resnet"), traces=False)
+    renamed = {"eager": "with-nothing", "graphed": "a-graph"}
+    runs = [replace(run, path=Path(renamed.get(run.name, run.name))) for run in whole.runs]
+    runs.sort(key=lambda run: run.name)
+    found = compare(replace(whole, runs=tuple(runs)))
+    assert [run.name for run in found.runs] == ["with-nothing", "a-graph", "graphed-attributed"]

@@ -16,9 +16,9 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ui.hosting import cards_client
 from graphviz_dash.ui.hosting.cards_client import FirstCards
 from graphviz_dash.ui.hosting.server import ASSETS, routes
+from graphviz_dash.ui.page.time_bars import time_bars, waiting_bars
 from graphviz_dash.ui.page.widgets import hero, why
 from graphviz_dash.ui.panels.experiment_card import card_of
-from graphviz_dash.ui.panels.time_bars import time_bars, waiting_bars
 from graphviz_dash.ui.state import catalogue
 from graphviz_dash.ui.state.results import comparison, outcome
 from graphviz_dash.ui.state.store import STORE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphviz_dash.ui.panels.prediction import idle_markup
+from graphviz_dash.ui.page.prediction import idle_markup
 from tests.analysis.predictions import line_trace, predicted
 
 

@@ -10,7 +10,7 @@ import pytest
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.ui.panels.time_bars import time_bars
+from graphviz_dash.ui.page.time_bars import time_bars
 
 
 @pytest.mark.parametrize("sample", ["tp-transformer", "mlp-train"])

@@ -731,3 +731,10 @@ def test_any_two_runs_are_compared(roots: Path) -> None:
     assert chosen(shown("timeline", experiment=name), "runs").value
     lost = markup(shown("compare", experiment=catalogue.pair_name("one/graph", "two/../one/eager")))
     assert "This experiment is not here" in lost
+
+
+def test_the_graph_of_a_recorded_program_is_first_the_one_with_lines() -> None:
+    samples = Path(__file__).parents[3] / "sample_traces"
+    sys.argv = ["app.py", str(samples / "recorded-resnet")]
+    catalogue.roots.cache_clear()
+    assert chosen(shown("graph"), "run").value == "graphed-attributed"

@@ -175,8 +175,9 @@ export function drawDifferenceTitle(t, row) {
   ctx.font = `11px ${theme.font}`;
   if (room < GUTTER - 58) ctx.fillText(lost < 0 ? "faster" : "slower", 23 + room, y + 25);
   ctx.fillStyle = theme.muted;
-  const ranks = difference.waitingAt ? `, ranks: ${formatTimeChange(waited)}` : "";
-  const parts = `work: ${formatTimeChange(busy)}${ranks}`;
+  // There is room for one of the two: what weighs more.
+  const ranks = Math.abs(waited) > Math.abs(busy);
+  const parts = ranks ? `ranks: ${formatTimeChange(waited)}` : `work: ${formatTimeChange(busy)}`;
   ctx.fillText(fitText(ctx, parts, GUTTER - 30), 23, y + 40);
 }
 
