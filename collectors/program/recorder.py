@@ -7,34 +7,28 @@ writes that into a folder as it goes, so that a program that is killed leaves wh
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from types import FrameType
 from typing import Any, Final
 
 import torch
 
-from collectors.allocator.statistics import memory_use
 from collectors.driver.topology import DriverError
-from collectors.environment import read_environment
 from collectors.failures import describe
 from collectors.passes.annotate import caller_lines
 from collectors.program.files import (
     CAPTURE_TRACE_FILE,
-    ENVIRONMENT_FILE,
     FAILURE_FILE,
     GRAPHS_FOLDER,
     IDENTITY_FILE,
-    MEMORY_FILE,
     PROBLEMS_FILE,
     STATE_FILE,
     TRACE_FILE,
-    Identity,
     Problems,
     ProcessFolder,
     Settings,
@@ -42,14 +36,13 @@ from collectors.program.files import (
 from collectors.program.flusher import Flusher
 from collectors.program.guard import Guard
 from collectors.program.hooks import OutermostCalls, optimizer_steps
+from collectors.program.process_facts import process_identity, write_environment, write_memory
 from collectors.program.steps import StepClock
 from collectors.program.watch import ReplayCounter, attach, read_open_capture
 from collectors.program.window import CaptureSession, TracedWindow
-from collectors.ranks import kept_settings
-from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
-from graphviz_dash.model.run import Pass, RankGroup
+from graphviz_dash.model.run import Pass
 
 KEPT: Final = 1_000
 """Steps whose times are kept; when there are so many and no window is due, nothing ticks."""
@@ -124,7 +117,7 @@ class ProgramRecorder:
 
     def start(self, *, forked: bool = False) -> None:
         """Begins to count steps; ``forked``: in a child of a process that was recorded."""
-        self._folder.put(IDENTITY_FILE, _identity(os.environ, forked))
+        self._folder.put(IDENTITY_FILE, process_identity(os.environ, forked))
         self._ticking.callback(self._forwards.stop)
         self._ticking.enter_context(optimizer_steps(self._stepped, self._guard))
         self._forwards.start()
@@ -136,8 +129,8 @@ class ProgramRecorder:
             self._attributing.close,
             self._close_window,
             self._stop_ticking,
-            self._write_machine,
-            self._write_memory,
+            partial(write_environment, self._folder),
+            partial(write_memory, self._folder),
             self._write_state,
         ):
             # One that fails must not keep the others from what they have to do.
@@ -344,18 +337,6 @@ class ProgramRecorder:
             if not self._open:
                 self._write_state()
 
-    def _write_machine(self) -> None:
-        """The environment, if there is a CUDA context to ask about."""
-        if torch.cuda.is_initialized():
-            # A context that an error has broken answers nothing; the parent asks another then.
-            with suppress(GraphvizDashError, DriverError, RuntimeError):
-                self._folder.put(ENVIRONMENT_FILE, read_environment(start_processes=False))
-
-    def _write_memory(self) -> None:
-        if torch.cuda.is_initialized():
-            with suppress(RuntimeError):
-                self._folder.put(MEMORY_FILE, memory_use())
-
     def _write_state(self) -> None:
         with self._lock:
             state = self.state()
@@ -391,17 +372,6 @@ class ProgramRecorder:
                 for capture in tuple(self._captures.values())
             ),
         )
-
-
-def _identity(environment: Mapping[str, str], forked: bool) -> Identity:
-    """The rank of this process, if a launcher such as torchrun gave it one."""
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
-    numbers = [environment.get(name, "") for name in names]
-    if not all(number.isdecimal() for number in numbers):
-        return Identity(None, None, str(torch.__version__), platform.python_version(), forked)
-    rank, size, device = map(int, numbers)
-    group = RankGroup(size, device, kept_settings(environment))
-    return Identity(rank, group, str(torch.__version__), platform.python_version(), forked)
 
 
 def _holding(graph_id: str, name: str) -> str:
