@@ -121,7 +121,7 @@ def repeated(trace: Trace, rows: int) -> Trace:
         for name in SCHEMAS
     }
     end = trace.info.end_ns + (copies - 1) * period
-    return replace(trace, info=replace(trace.info, end_ns=end), places=None, **tables)
+    return replace(trace, info=replace(trace.info, end_ns=end), offsets=None, **tables)
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ def written(run: Run, folder: Path) -> Run:
     read = {name: pl.read_parquet(own / f"{name}.parquet").rechunk() for name in TABLES}
     ends = read["annotations"]["ts"] + read["annotations"]["dur"]
     info = replace(trace.info, end_ns=int(ends.to_numpy().max()))
-    return replace(run, replay_trace=replace(trace, info=info, places=None, **read))
+    return replace(run, replay_trace=replace(trace, info=info, offsets=None, **read))
 
 
 def main() -> None:

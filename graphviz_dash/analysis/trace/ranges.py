@@ -30,21 +30,45 @@ around each operator."""
 
 @dataclass(frozen=True)
 class CpuRanges:
-    """The outermost ranges of each thread, as lanes."""
+    """All ranges of a trace by their begin, those of equal begins as the trace has them; arrays of
+    shape (ranges,)."""
 
-    lanes: LaneSet
-    """By (process, thread); the sub-lane is how deep a range lies in others. A slice's row is a
-    place of ``name`` and ``is_op``."""
+    pid: Ints
+    """Process."""
+    tid: Ints
+    """Thread."""
+    start: Ints
+    """Begin, in ns."""
+    end: Ints
+    """End, in ns."""
     name: npt.NDArray[np.int32]
-    """Index into ``names``, shape (ranges,)."""
+    """Index into ``names``."""
     names: tuple[str, ...]
     """The names of all ranges."""
     is_op: npt.NDArray[np.bool_]
-    """Whether it is an operator, not an annotation, shape (ranges,)."""
+    """Whether it is an operator, not an annotation."""
+    longest: int
+    """The length of the longest, in ns."""
+
+    def outermost(self, begin: int, stop: int, least: float) -> LaneSet:
+        """Those of at least ``least`` ns that touch [begin, stop] and have fewer than LEVELS such
+        others around them, as lanes by (process, thread): the sub-lane is how deep a range lies in
+        others, a slice's row its place in the arrays here."""
+        first, last = np.searchsorted(self.start, [begin - self.longest, stop + 1])
+        part = slice(int(first), int(last))
+        seen = (self.end[part] >= begin) & (self.end[part] - self.start[part] >= least)
+        return _lanes(self, part.start + np.flatnonzero(seen))
+
+
+_NONE: Final = np.zeros(0, dtype=np.int64)
+NO_RANGES: Final = CpuRanges(
+    _NONE, _NONE, _NONE, _NONE, _NONE.astype(np.int32), (), _NONE.astype(np.bool_), 0
+)
+"""Of a trace without any."""
 
 
 def cpu_ranges(trace: Trace) -> CpuRanges:
-    """The ranges of ``trace``, LEVELS deep."""
+    """The ranges of ``trace``."""
     marks, ops = trace.annotations, trace.ops
     mark_codes, mark_names = _encoded(marks["name"].to_list())
     op_codes, op_names = encode(ops["name"])
@@ -56,7 +80,18 @@ def cpu_ranges(trace: Trace) -> CpuRanges:
     tid = np.concatenate((column(marks, "tid")[rows], column(ops, "tid")))
     name = np.concatenate((mark_codes[rows], op_codes + len(mark_names))).astype(np.int32)
     is_op = np.arange(len(start)) >= len(rows)
-    return CpuRanges(_lanes(pid, tid, start, end), name, (*mark_names, *op_names), is_op)
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    return CpuRanges(
+        pid=pid[order],
+        tid=tid[order],
+        start=start,
+        end=end,
+        name=name[order],
+        names=(*mark_names, *op_names),
+        is_op=is_op[order],
+        longest=int((end - start).max()) if len(start) else 0,
+    )
 
 
 def _encoded(texts: list[str]) -> tuple[npt.NDArray[np.int32], list[str]]:
@@ -66,17 +101,16 @@ def _encoded(texts: list[str]) -> tuple[npt.NDArray[np.int32], list[str]]:
     return np.array(codes, dtype=np.int32), list(places)
 
 
-def _lanes(pid: Ints, tid: Ints, start: Ints, end: Ints) -> LaneSet:
-    """The lanes of ranges with fewer than LEVELS others around them on their thread. Each of both
-    tables is sorted by time, outer ranges first."""
-    if not len(start):
+def _lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
+    """The lanes of ``rows``, ascending, as :meth:`CpuRanges.outermost` says."""
+    if not len(rows):
         return no_lanes().cpu
-    threads, code = distinct_values(tid)
-    # Sorting what is nearly sorted, and by few small numbers, takes a tenth of any sort.
-    by_time = np.argsort(start, kind="stable")
-    small = np.uint16 if len(threads) < 1 << 16 else np.int64
-    left = by_time[np.argsort(code[by_time].astype(small), kind="stable")]
-    longest = int(end.max()) + 1
+    start, end = ranges.start, ranges.end
+    _, places = distinct_values(ranges.tid[rows])
+    code = np.zeros(rows[-1] + 1, dtype=np.int64)
+    code[rows] = places
+    left = rows[np.argsort(places, kind="stable")]
+    longest = int(end[rows].max()) + 1
     parts = []
     for level in range(LEVELS):
         # As if threads followed one another in time: what reaches furthest so far is around.
@@ -94,8 +128,8 @@ def _lanes(pid: Ints, tid: Ints, start: Ints, end: Ints) -> LaneSet:
     packed = np.concatenate([rows for *_, rows in parts])
     first = np.array([rows[0] for *_, rows in parts], dtype=np.int64)
     return LaneSet(
-        owner=pid[first],
-        track=tid[first],
+        owner=ranges.pid[first],
+        track=ranges.tid[first],
         sub=np.array([level for _, level, _ in parts], dtype=np.int64),
         bounds=_sums(np.array([len(rows) for *_, rows in parts], dtype=np.int64)),
         row=packed,

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.trace.lanes import LaneSet, idle_periods
-from graphviz_dash.analysis.trace.ranges import LEVELS
 from graphviz_dash.analysis.trace.steps import Step
 from graphviz_dash.charts.timeline.model import Lane, RunView, StepMark
 from graphviz_dash.charts.timeline.run import ChosenRun
@@ -183,18 +182,18 @@ def _deltas(values: npt.NDArray[np.integer]) -> list[int]:
 def range_lanes(chosen: ChosenRun, frame: Frame, names: dict[tuple[str, int], int]) -> list[Lane]:
     """What the busiest CPU threads are in, lane by lane: of all ranges that are wide enough to be
     seen the longest; ``names`` is the view's table and grows."""
-    ranges, labels = chosen.timeline.ranges, chosen.timeline.range_labels
+    labels = chosen.timeline.range_labels
     begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
+    least = RANGE_PX * frame.ns_per_pixel
+    ranges = chosen.timeline.ranges.outermost(begin, stop, least)
     threads = busiest_threads(ranges)
     lanes = []
     for lane in range(len(ranges)):
         thread = (int(ranges.owner[lane]), int(ranges.track[lane]))
-        if thread not in threads or ranges.sub[lane] >= LEVELS:
+        if thread not in threads:
             continue
-        inside = ranges.window(lane, begin, stop)
+        inside = ranges.span(lane)
         at = np.arange(inside.start, inside.stop)
-        long = ranges.end[at] - ranges.start[at] >= RANGE_PX * frame.ns_per_pixel
-        at = at[long]
         most = MAX_RANGES // frame.runs // len(threads)
         longest = np.argsort(ranges.start[at] - ranges.end[at], kind="stable")[:most]
         at = np.sort(at[longest])

@@ -13,8 +13,8 @@ from graphviz_dash.analysis.arrays import encode
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
 from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.analysis.trace.lanes import LaneSet, TraceLanes, no_lanes, trace_lanes
-from graphviz_dash.analysis.trace.ranges import CpuRanges, cpu_ranges
+from graphviz_dash.analysis.trace.lanes import TraceLanes, no_lanes, trace_lanes
+from graphviz_dash.analysis.trace.ranges import NO_RANGES, CpuRanges, cpu_ranges
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
 from graphviz_dash.charts.palette import is_light
 from graphviz_dash.errors import printable
@@ -68,7 +68,7 @@ class RunTimeline:
     """Of the GPU rows."""
     call_labels: Labels
     """Of the API calls."""
-    ranges: LaneSet
+    ranges: CpuRanges
     """What CPU threads are in: operators and annotations."""
     range_labels: Labels
     """Of the ranges; categories are OPERATOR and ANNOTATION."""
@@ -110,7 +110,7 @@ def run_timeline(
         end=max((int(each.end.max()) for each in shown), default=0),
         gpu_labels=_gpu_labels(trace.gpu),
         call_labels=_call_labels(trace.runtime),
-        ranges=ranges.lanes,
+        ranges=ranges,
         range_labels=_range_labels(ranges),
         shared=shared,
     )
@@ -184,7 +184,7 @@ def _without_trace(run: Run) -> RunTimeline:
         end=0,
         gpu_labels=none,
         call_labels=none,
-        ranges=no_lanes().cpu,
+        ranges=NO_RANGES,
         range_labels=none,
     )
 

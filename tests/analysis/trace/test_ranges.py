@@ -9,7 +9,7 @@ from tests.analysis.scenes import Scene
 
 def listed(ranges: CpuRanges) -> list[tuple[int, int, str, bool, int]]:
     """Thread, sub-lane, name, whether it is an operator, and begin of each slice."""
-    lanes = ranges.lanes
+    lanes = ranges.outermost(0, 10_000, 0)
     return [
         (
             int(lanes.track[lane]),
@@ -42,6 +42,17 @@ def test_regions_of_the_compiler_and_their_operators_are_seen_and_no_deeper() ->
         (10, 1, "aten::mm", True, 150),
         (20, 0, "aten::backward", True, 130),
     ]
+
+
+def test_what_is_too_short_or_elsewhere_is_left_out_and_the_inner_ones_with_it() -> None:
+    scene = Scene()
+    scene.op("aten::long", 100, 5_000)
+    scene.op("aten::inner", 200, 2_000)
+    scene.op("aten::short", 6_000, 6_010)
+    ranges = cpu_ranges(scene.trace())
+    lanes = ranges.outermost(3_000, 7_000, 100)
+    assert lanes.start.tolist() == [100]
+    assert len(ranges.outermost(6_020, 7_000, 0)) == 0
 
 
 def test_a_trace_without_ranges_has_none() -> None:
