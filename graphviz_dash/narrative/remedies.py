@@ -6,8 +6,10 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
+from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.remedies import Lack, Remedy, remedies
 from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import Run
 from graphviz_dash.units import counted
 
@@ -27,6 +29,12 @@ def remedy_texts(runs: Sequence[Run]) -> tuple[str, ...]:
     """What gets the ``runs`` of an experiment that which they lack, a sentence for each with the
     whole command."""
     return tuple(_text(run, remedy) for run in runs for remedy in remedies(run, runs))
+
+
+def why_no_trace(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Why each of ``runs`` has no trace of its steps, and how to get one."""
+    reasons = (f"{run.name}: {why_missing(run, Fact.TRACED_PASS).reason}" for run in runs)
+    return (*reasons, *remedy_texts(runs))
 
 
 def _text(run: Run, remedy: Remedy) -> str:

@@ -126,6 +126,17 @@ class Comparison:
         return max(eager, key=lambda run: run.is_baseline, default=None)
 
     @property
+    def gain(self) -> float | None:
+        """The speedup of the best run, or where none was compared the one that is predicted; None
+        without either."""
+        if self.best is not None:
+            return self.best.speedup.value
+        outlook = None if self.predicted is None else self.predicted.outlook
+        if not isinstance(outlook, Prediction) or isinstance(outlook.speedup, Missing):
+            return None
+        return outlook.speedup.value
+
+    @property
     def best(self) -> RunComparison | None:
         """The run that is fastest against its baseline; None when none was compared. Of the ranks
         of one mode the slowest stands for them all: none is done before it."""

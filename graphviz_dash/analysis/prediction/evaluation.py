@@ -6,16 +6,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager
-from graphviz_dash.analysis.prediction.predict import Prediction, predict_run
+from graphviz_dash.analysis.prediction.predict import Prediction, predict
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
 from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.trace.steps import Step
+    from graphviz_dash.model.calibration import Calibration
     from graphviz_dash.model.run import Run
+
+
+def predict_run(
+    run: Run, calibration: Calibration, traced_steps: tuple[Step, ...] | None = None
+) -> Prediction | Missing:
+    """The prediction from an eager run of a bundle, its clean timings used where it has them, and
+    of a recorded program the steps of its own loop.
+    ``traced_steps`` are the steps of its trace, where they are known already."""
+    trace = run.replay_trace
+    if trace is None:
+        return Missing(Fact.PREDICTION, why_missing(run, Fact.TRACED_PASS).reason)
+    loop_ns = recorded_step_ns(run.recording) if run.recording is not None else None
+    if isinstance(loop_ns, Missing):
+        loop_ns = None
+    return predict(trace, calibration, run.clean, _gpu_of(run), traced_steps, loop_ns)
+
+
+def _gpu_of(run: Run) -> str | None:
+    gpu = run.manifest.environment.gpu
+    return gpu.name if gpu else None
 
 
 class EagerPredictions:

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from graphviz_dash.analysis.absence import why_missing
-from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
 from graphviz_dash.analysis.metrics.registry import SLIGHT_SPEEDUP
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
@@ -34,7 +32,6 @@ from graphviz_dash.model.doctor import Severity
 
 if TYPE_CHECKING:
     from graphviz_dash.model.calibration import Calibration
-    from graphviz_dash.model.run import Run
     from graphviz_dash.model.timings import CleanTimings
     from graphviz_dash.model.trace import Trace
 
@@ -189,26 +186,6 @@ def predict(
     if isinstance(step, Missing):
         return step
     return predict_step(trace, step, calibration, clean, gpu, loop_ns)
-
-
-def predict_run(
-    run: Run, calibration: Calibration, traced_steps: tuple[Step, ...] | None = None
-) -> Prediction | Missing:
-    """The prediction from an eager run of a bundle, its clean timings used where it has them, and
-    of a recorded program the steps of its own loop.
-    ``traced_steps`` are the steps of its trace, where they are known already."""
-    trace = run.replay_trace
-    if trace is None:
-        return Missing(Fact.PREDICTION, why_missing(run, Fact.TRACED_PASS).reason)
-    loop_ns = recorded_step_ns(run.recording) if run.recording is not None else None
-    if isinstance(loop_ns, Missing):
-        loop_ns = None
-    return predict(trace, calibration, run.clean, _gpu_of(run), traced_steps, loop_ns)
-
-
-def _gpu_of(run: Run) -> str | None:
-    gpu = run.manifest.environment.gpu
-    return gpu.name if gpu else None
 
 
 def predict_step(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.ranks.waits import RankWaits
+from graphviz_dash.analysis.ranks.waits import RankWaits, rank_waits
 from graphviz_dash.analysis.step.time_lost import TimeLost, TracedStep, time_lost
 from graphviz_dash.analysis.step.typical_step import TypicalStep
 from graphviz_dash.analysis.step.work_pairs import WorkPairs
@@ -19,7 +18,7 @@ from graphviz_dash.charts.timeline.lanes import Frame, bin_edges
 from graphviz_dash.charts.timeline.model import Difference
 from graphviz_dash.charts.timeline.run import ChosenRun
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.run import Run
+from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.units import format_count
 
 MOST_BINS: Final = 1_200
@@ -53,10 +52,11 @@ def time_lost_between(
     pairs: WorkPairs,
     first: tuple[Run, ChosenRun],
     second: tuple[Run, ChosenRun],
-    waits: Mapping[str, RankWaits] = MappingProxyType({}),
+    experiment: Experiment,
 ) -> TimeLost | Missing:
     """What the chosen step of the first of two runs loses against that of the second; ``pairs`` is
-    their work, paired, and ``waits`` by run how long its collectives waited for other ranks."""
+    their work, paired, and ``experiment`` that of both, whose ranks may wait for each other."""
+    waits = rank_waits(experiment)
     before = _traced_step(pairs.before, *first, waits)
     after = _traced_step(pairs.after, *second, waits)
     if isinstance(before, Missing):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager
-from graphviz_dash.analysis.prediction.predict import Prediction, predict, predict_run
+from graphviz_dash.analysis.prediction.evaluation import predict_run
+from graphviz_dash.analysis.prediction.predict import Prediction, predict
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.bundle.calibration import read_calibration
 from graphviz_dash.bundle.read import is_bundle
@@ -17,10 +17,10 @@ from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.cli.text.prediction import print_prediction
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.documents.prediction import prediction_document
-from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.calibration import Calibration
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.remedies import remedy_texts
+from graphviz_dash.narrative.remedies import why_no_trace
 
 
 @click.command("predict")
@@ -76,11 +76,10 @@ def _prediction(path: Path, calibration: Calibration) -> Prediction | Missing:
 
 def _traced(run: Run) -> Run:
     if run.replay_trace is None:
-        why = why_missing(run, Fact.TRACED_PASS).reason
         raise InputError(
             run.path,
-            f"no trace of its steps ({why})",
+            "no trace of its steps",
             "a run with a traced pass",
-            " ".join(remedy_texts([run])),
+            " ".join(why_no_trace([run])),
         )
     return run

@@ -11,6 +11,7 @@ from graphviz_dash.analysis.failures import cause_text, when
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.answer import answer, answer_text
 from graphviz_dash.narrative.doctor import report_verdict
 from graphviz_dash.narrative.headline import names_in_common, outcome_text
 from graphviz_dash.narrative.prediction import (
@@ -149,6 +150,18 @@ def predicted_hero(prediction: Prediction) -> str:
         ),
         "hero",
     )
+
+
+def uncompared(result: Comparison, *, reading: bool) -> str:
+    """What is predicted where nothing was compared, or why nothing is, which may hang on the
+    traces; what failed has its own note."""
+    predicted = result.predicted
+    if predicted is not None and not isinstance(predicted.outlook, Missing):
+        return predicted_hero(predicted.outlook)
+    if any(run.failures for run in result.runs):
+        return ""
+    reason = "Reading the traces…" if reading else answer_text(answer(result))
+    return element("p", text(reason), "uncompared")
 
 
 def why(result: Comparison, best: RunComparison | None, *, reading: bool = False) -> str:

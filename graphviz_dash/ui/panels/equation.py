@@ -43,6 +43,20 @@ def answer_markup(pieces: tuple[Piece, ...], there: frozenset[Evidence]) -> str:
     return element("p", "".join(parts), "answer")
 
 
+def shown_evidence(result: Comparison, run: RunComparison | None) -> frozenset[Evidence]:
+    """What the Compare page shows of the evidence of the answer for ``run``."""
+    lacking = set()
+    if run is None or isinstance(run.waterfall, Missing):
+        lacking.add(Evidence.WATERFALL)
+    if result.predicted is None:
+        lacking.add(Evidence.PREDICTED)
+    if all(isinstance(compared.where, Missing) for compared in result.runs):
+        lacking.add(Evidence.WHERE)
+    if run is None or run["break_even"].value is None:
+        lacking.add(Evidence.BREAK_EVEN)
+    return frozenset(Evidence) - lacking
+
+
 def figure_anchor(metric: str) -> str:
     """The anchor of a metric's row among the figures."""
     return f"figure-{metric}"

@@ -9,13 +9,10 @@ from typing import Final
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.charts.shades import Theme
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Experiment, Run
-from graphviz_dash.narrative.answer import answer, answer_text
 from graphviz_dash.narrative.experiment import about
 from graphviz_dash.ui.hosting.cards_client import KINDS, Card, CardMessage
 from graphviz_dash.ui.page.contents import empty_pages
@@ -26,7 +23,7 @@ from graphviz_dash.ui.page.widgets import (
     failure_notes,
     hero,
     incomplete_notes,
-    predicted_hero,
+    uncompared,
     why,
 )
 from graphviz_dash.ui.state.identity import identity_of
@@ -40,7 +37,7 @@ def card_of(result: Comparison, experiment: Experiment, theme: Theme | None) -> 
     manifest = result.runs[0].run.manifest
     where = f"{manifest.environment.gpu_name} · {manifest.measured[:10]}"
     facts = (
-        hero(best) if best else _uncompared(result, reading=theme is None),
+        hero(best) if best else uncompared(result, reading=theme is None),
         failure_notes(result),
         _imported(runs),
         doctor_notes(result),
@@ -48,11 +45,6 @@ def card_of(result: Comparison, experiment: Experiment, theme: Theme | None) -> 
         waiting_bars(result) if theme is None else time_bars(result, theme),
         why(result, best, reading=theme is None),
     )
-    predicted = result.predicted
-    outlook = None if predicted is None else predicted.outlook
-    speedup = best.speedup.value if best is not None else None
-    if isinstance(outlook, Prediction) and not isinstance(outlook.speedup, Missing):
-        speedup = outlook.speedup.value
     told = about(experiment)
     return Card(
         where=element("span", text(where), "where"),
@@ -60,7 +52,7 @@ def card_of(result: Comparison, experiment: Experiment, theme: Theme | None) -> 
         pages=_pages(runs),
         about=told,
         created=max(run.manifest.created for run in runs),
-        speedup=speedup,
+        speedup=result.gain,
         kinds=_kinds(runs),
     )
 
@@ -85,18 +77,6 @@ _LINKED: Final = ("compare", "graph", "timeline", "ranks", "doctor", "export")
 def _pages(runs: Sequence[Run]) -> tuple[str, ...]:
     empty = empty_pages(runs)
     return tuple(page for page in _LINKED if page not in empty)
-
-
-def _uncompared(result: Comparison, *, reading: bool) -> str:
-    """What is predicted where nothing was compared, or why nothing is, which may hang on the
-    traces; what failed has its own note."""
-    predicted = result.predicted
-    if predicted is not None and not isinstance(predicted.outlook, Missing):
-        return predicted_hero(predicted.outlook)
-    if any(run.failures for run in result.runs):
-        return ""
-    reason = "Reading the traces…" if reading else answer_text(answer(result))
-    return element("p", text(reason), "uncompared")
 
 
 def _imported(runs: Sequence[Run]) -> str:

@@ -12,6 +12,14 @@ from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import empty
+from graphviz_dash.ui.panels.not_captured import not_captured_panel
+
+
+def kernels_section(kernel_rows: KernelTable, run: RunComparison | None) -> None:
+    """The kernels, and what ``run`` does without graphs; None where no run is compared."""
+    kernels_panel(kernel_rows, run)
+    if run is not None:
+        not_captured_panel(run)
 
 
 def kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> None:

@@ -11,6 +11,7 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.ui.page.prediction import prediction_panel
 
 
 def tracebacks(result: Comparison) -> None:
@@ -36,9 +37,13 @@ def low_confidence_panel(result: Comparison) -> None:
             show(element("ul", "".join(notes), "notes"))
 
 
-def measured_prediction(run: RunComparison) -> None:
-    """What was predicted of the chosen run from the eager trace, beside what was measured."""
-    if isinstance(run.prediction, Missing):
+def predictions(result: Comparison, run: RunComparison | None) -> None:
+    """What the trace of an eager run predicts where nothing was compared; else what was predicted
+    of the chosen ``run``, beside what was measured."""
+    predicted = result.predicted
+    if predicted is not None and not isinstance(predicted.outlook, Missing):
+        prediction_panel(predicted.name, predicted.outlook)
+    if run is None or isinstance(run.prediction, Missing):
         return
     st.subheader(f"{plain(run.name)} as predicted from the eager trace", anchor="scored")
     show(element("p", text(scored_text(run.prediction, run["step_time"].value))))

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
+
+import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.model.recording import RecordedGraph, Recording
-from graphviz_dash.ui.page.markup import element, table, text
+from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.remedies import remedy_texts
+from graphviz_dash.ui.page.markup import element, show, table, text
 from graphviz_dash.units import format_count, format_ns
 
 SHOWN: Final = 40
 """Captures listed of one run; a program may make hundreds."""
+
+
+def remedies_panel(runs: Sequence[Run]) -> None:
+    """How to get what ``runs`` lack, each with the command to run."""
+    if lines := remedy_texts(runs):
+        st.header("How to get what is missing", anchor=False)
+        show(element("ul", "".join(element("li", text(line)) for line in lines), "notes"))
 
 
 def recorded_section(result: Comparison) -> str:

@@ -9,8 +9,6 @@ from graphviz_dash.analysis.diff.creation_order import OrderEffect, order_effect
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable, kernel_table
 from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns, traced_slowdown
 from graphviz_dash.analysis.ranks.ranks import ModeRanks, rank_comparison
-from graphviz_dash.analysis.ranks.waits import RankWaits
-from graphviz_dash.analysis.ranks.waits import rank_waits as waits_of_ranks
 from graphviz_dash.analysis.replays.replays import (
     ReplayMatch,
     identities_of,
@@ -120,11 +118,6 @@ def replays_known(key: str, run_name: str) -> bool:
     """Whether ``replays`` would answer at once."""
     run = STORE.run(key, run_name)
     return not run.graphs or run.replay_trace is None or STORE.has(key, ("replays", run_name))
-
-
-def rank_waits(key: str) -> dict[str, RankWaits]:
-    """How long collectives waited for other ranks, by run; none of an experiment of one process."""
-    return STORE.derived(key, "rank waits", waits_of_ranks)
 
 
 def work_pairs(key: str, first: str, second: str) -> WorkPairs | Missing:

@@ -5,23 +5,19 @@ from __future__ import annotations
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
-from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import Evidence, answer, run_answer
-from graphviz_dash.narrative.remedies import remedy_texts
 from graphviz_dash.narrative.summary import summary_tiles
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import chosen_experiment
 from graphviz_dash.ui.page.markup import element, plain, show, text
 from graphviz_dash.ui.page.navigation import link
-from graphviz_dash.ui.page.prediction import prediction_panel
 from graphviz_dash.ui.page.widgets import doctor_notes, failure_notes, tiles
 from graphviz_dash.ui.panels.comparison_charts import comparison_charts
-from graphviz_dash.ui.panels.equation import answer_markup, equation_panel
-from graphviz_dash.ui.panels.kernel_table import kernels_panel
+from graphviz_dash.ui.panels.equation import answer_markup, equation_panel, shown_evidence
+from graphviz_dash.ui.panels.kernel_table import kernels_section
 from graphviz_dash.ui.panels.metrics_table import metrics_table
-from graphviz_dash.ui.panels.not_captured import not_captured_panel
-from graphviz_dash.ui.panels.notes import low_confidence_panel, measured_prediction, tracebacks
-from graphviz_dash.ui.panels.recorded import recorded_section
+from graphviz_dash.ui.panels.notes import low_confidence_panel, predictions, tracebacks
+from graphviz_dash.ui.panels.recorded import recorded_section, remedies_panel
 from graphviz_dash.ui.state.results import comparison, kernels
 
 
@@ -35,7 +31,7 @@ def render() -> None:
     with title:
         show(
             element("h1", text(chosen.entry.name)),
-            answer_markup(run_answer(run) if run else answer(result), _evidence(result, run)),
+            answer_markup(run_answer(run) if run else answer(result), shown_evidence(result, run)),
         )
     if notes := failure_notes(result) + doctor_notes(result):
         show(element("div", notes, id=Evidence.FAILURES.value))
@@ -56,11 +52,7 @@ def render() -> None:
             {url_state.EXPERIMENT: chosen.entry.name, "run": run.name},
         )
         equation_panel(chosen.key, result, run)
-    predicted = result.predicted
-    if predicted is not None and not isinstance(predicted.outlook, Missing):
-        prediction_panel(predicted.name, predicted.outlook)
-    if run is not None:
-        measured_prediction(run)
+    predictions(result, run)
     comparison_charts(chosen.key, result, run)
     low_confidence_panel(result)
     st.header("Metrics", anchor=Evidence.FIGURES.value)
@@ -72,27 +64,9 @@ def render() -> None:
     if recorded := recorded_section(result):
         st.header("What the recorder saw", anchor=False)
         show(recorded)
-    if lines := remedy_texts(runs):
-        st.header("How to get what is missing", anchor=False)
-        show(element("ul", "".join(element("li", text(line)) for line in lines), "notes"))
+    remedies_panel(runs)
     st.header("Kernels per traced step", anchor=False)
-    kernels_panel(kernels(chosen.key), run)
-    if run is not None:
-        not_captured_panel(run)
-
-
-def _evidence(result: Comparison, run: RunComparison | None) -> frozenset[Evidence]:
-    """What the page shows of the evidence of the answer."""
-    lacking = set()
-    if run is None or isinstance(run.waterfall, Missing):
-        lacking.add(Evidence.WATERFALL)
-    if result.predicted is None:
-        lacking.add(Evidence.PREDICTED)
-    if all(isinstance(compared.where, Missing) for compared in result.runs):
-        lacking.add(Evidence.WHERE)
-    if run is None or run["break_even"].value is None:
-        lacking.add(Evidence.BREAK_EVEN)
-    return frozenset(Evidence) - lacking
+    kernels_section(kernels(chosen.key), run)
 
 
 def _run(result: Comparison) -> RunComparison | None:

@@ -6,15 +6,12 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.absence import why_missing
-from graphviz_dash.analysis.ranks.shared_steps import shared_steps
 from graphviz_dash.analysis.trace.steps import StepMethod
 from graphviz_dash.charts.timeline.run import choose
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.graphs import order_sentence
-from graphviz_dash.narrative.remedies import remedy_texts
+from graphviz_dash.narrative.remedies import why_no_trace
 from graphviz_dash.ui.components.perfetto import TracePart, perfetto_button
 from graphviz_dash.ui.components.timeline import timeline_view
 from graphviz_dash.ui.components.timeline.api import make_ready, timeline_of
@@ -22,14 +19,12 @@ from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, empty, trouble
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import carry, link
+from graphviz_dash.ui.page.traced_note import traced_note
 from graphviz_dash.ui.state.results import (
     clean_times,
     creation_orders,
-    traced_slowdowns,
     traced_steps,
 )
-from graphviz_dash.ui.state.store import STORE
-from graphviz_dash.units import format_ratio
 
 _MOST_RUNS: Final = 8
 _TYPICAL: Final = "typical"
@@ -41,7 +36,7 @@ def render() -> None:
     chosen = chosen_experiment()
     runs = [run for run in chosen.experiment.runs if run.replay_trace is not None]
     if not runs:
-        empty("This experiment holds no trace", *_reasons(chosen))
+        empty("This experiment holds no trace", *why_no_trace(chosen.experiment.runs))
         return
     names = [run.name for run in runs]
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
@@ -73,7 +68,7 @@ def render() -> None:
     _perfetto(chosen, shown, step)
     for effect in creation_orders(chosen.key):
         show(element("p", text(order_sentence(effect))))
-    show(element("p", text(_note(chosen)), "muted"))
+    show(element("p", text(traced_note(chosen.key)), "muted"))
 
 
 def _perfetto(chosen: Chosen, shown: list[str], step: str) -> None:
@@ -134,29 +129,3 @@ def _usual(chosen: Chosen, runs: list[Run]) -> list[str]:
 def _step_count(chosen: Chosen, run_name: str) -> int:
     run_steps = traced_steps(chosen.key, run_name)
     return sum(step.method is not StepMethod.WHOLE for step in run_steps)
-
-
-def _reasons(chosen: Chosen) -> list[str]:
-    return [
-        *(
-            f"{run.name}: {why_missing(run, Fact.TRACED_PASS).reason}"
-            for run in chosen.experiment.runs
-        ),
-        *remedy_texts(chosen.experiment.runs),
-    ]
-
-
-def _note(chosen: Chosen) -> str:
-    effects = [
-        f"{name} {format_ratio(effect)}" for name, effect in traced_slowdowns(chosen.key).items()
-    ]
-    said = f" Traced over clean step time: {', '.join(effects)}." if effects else ""
-    if STORE.derived(chosen.key, "shared steps", shared_steps):
-        said += (
-            " Ranks of one mode show one step on one clock, from where the first of them begins "
-            "it; the clocks are aligned by the ends of collectives."
-        )
-    return (
-        "Times here are from the traced pass, which the profiler slows down: read gaps and "
-        f"launches with care.{said}"
-    )

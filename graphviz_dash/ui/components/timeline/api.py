@@ -52,7 +52,6 @@ from graphviz_dash.ui.state.graphs import nodes
 from graphviz_dash.ui.state.jobs import JOBS, Task
 from graphviz_dash.ui.state.results import (
     comparison,
-    rank_waits,
     replays,
     replays_known,
     traced_steps,
@@ -254,7 +253,7 @@ def _time_lost(key: str, first: ChosenRun, other: ChosenRun) -> TimeLost | Missi
     return STORE.derived(
         key,
         ("time lost", *names, *steps),
-        lambda _: time_lost_between(pairs, sides[0], sides[1], rank_waits(key)),
+        lambda experiment: time_lost_between(pairs, sides[0], sides[1], experiment),
     )
 
 
