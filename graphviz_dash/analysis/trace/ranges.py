@@ -30,8 +30,11 @@ around each operator."""
 
 @dataclass(frozen=True)
 class CpuRanges:
-    """All ranges of a trace by their begin, those of equal begins as the trace has them; arrays of
-    shape (ranges,)."""
+    """All ranges of a trace, annotations before operators, each by their begin; arrays of shape
+    (ranges,)."""
+
+    annotations: int
+    """How many of them are annotations."""
 
     pid: Ints
     """Process."""
@@ -45,8 +48,6 @@ class CpuRanges:
     """Index into ``names``."""
     names: tuple[str, ...]
     """The names of all ranges."""
-    is_op: npt.NDArray[np.bool_]
-    """Whether it is an operator, not an annotation."""
     longest: int
     """The length of the longest, in ns."""
 
@@ -54,16 +55,18 @@ class CpuRanges:
         """Those of at least ``least`` ns that touch [begin, stop] and have fewer than LEVELS such
         others around them, as lanes by (process, thread): the sub-lane is how deep a range lies in
         others, a slice's row its place in the arrays here."""
-        first, last = np.searchsorted(self.start, [begin - self.longest, stop + 1])
-        part = slice(int(first), int(last))
-        seen = (self.end[part] >= begin) & (self.end[part] - self.start[part] >= least)
-        return _lanes(self, part.start + np.flatnonzero(seen))
+        found = []
+        for part in (slice(0, self.annotations), slice(self.annotations, len(self.start))):
+            at = np.searchsorted(self.start[part], [begin - self.longest, stop + 1])
+            first, last = (part.start + at).tolist()
+            long = self.end[first:last] - self.start[first:last] >= least
+            found.append(first + np.flatnonzero(long & (self.end[first:last] >= begin)))
+        rows = np.concatenate(found)
+        return _lanes(self, rows[np.argsort(self.start[rows], kind="stable")])
 
 
 _NONE: Final = np.zeros(0, dtype=np.int64)
-NO_RANGES: Final = CpuRanges(
-    _NONE, _NONE, _NONE, _NONE, _NONE.astype(np.int32), (), _NONE.astype(np.bool_), 0
-)
+NO_RANGES: Final = CpuRanges(0, _NONE, _NONE, _NONE, _NONE, _NONE.astype(np.int32), (), 0)
 """Of a trace without any."""
 
 
@@ -79,17 +82,14 @@ def cpu_ranges(trace: Trace) -> CpuRanges:
     pid = np.concatenate((column(marks, "pid")[rows], column(ops, "pid")))
     tid = np.concatenate((column(marks, "tid")[rows], column(ops, "tid")))
     name = np.concatenate((mark_codes[rows], op_codes + len(mark_names))).astype(np.int32)
-    is_op = np.arange(len(start)) >= len(rows)
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], end[order]
     return CpuRanges(
-        pid=pid[order],
-        tid=tid[order],
+        annotations=len(rows),
+        pid=pid,
+        tid=tid,
         start=start,
         end=end,
-        name=name[order],
+        name=name,
         names=(*mark_names, *op_names),
-        is_op=is_op[order],
         longest=int((end - start).max()) if len(start) else 0,
     )
 
@@ -102,12 +102,12 @@ def _encoded(texts: list[str]) -> tuple[npt.NDArray[np.int32], list[str]]:
 
 
 def _lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
-    """The lanes of ``rows``, ascending, as :meth:`CpuRanges.outermost` says."""
+    """The lanes of ``rows``, by their begin, as :meth:`CpuRanges.outermost` says."""
     if not len(rows):
         return no_lanes().cpu
     start, end = ranges.start, ranges.end
     _, places = distinct_values(ranges.tid[rows])
-    code = np.zeros(rows[-1] + 1, dtype=np.int64)
+    code = np.zeros(int(rows.max()) + 1, dtype=np.int64)
     code[rows] = places
     left = rows[np.argsort(places, kind="stable")]
     longest = int(end[rows].max()) + 1

@@ -209,7 +209,9 @@ def _range_labels(ranges: CpuRanges) -> Labels:
         for name in ranges.names
         for category in (ANNOTATION, OPERATOR)
     ]
-    return Labels((2 * ranges.name + ranges.is_op).astype(np.int32), texts)
+    codes = 2 * ranges.name
+    codes[ranges.annotations :] += 1
+    return Labels(codes, texts)
 
 
 def _call_labels(runtime: pl.DataFrame) -> Labels:

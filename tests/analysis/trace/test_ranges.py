@@ -15,7 +15,7 @@ def listed(ranges: CpuRanges) -> list[tuple[int, int, str, bool, int]]:
             int(lanes.track[lane]),
             int(lanes.sub[lane]),
             ranges.names[ranges.name[row]],
-            bool(ranges.is_op[row]),
+            row >= ranges.annotations,
             int(start),
         )
         for lane in range(len(lanes))
