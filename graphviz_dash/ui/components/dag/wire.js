@@ -148,11 +148,11 @@ export const REPEAT_BAR_FIELDS = /** @type {const} */ ([
  */
 
 /**
- * A file to save: its name, media type and text.
+ * A file to save.
  * @typedef {object} Drawing
- * @property {string} name
- * @property {string} type
- * @property {string} text
+ * @property {string} name - What to call it.
+ * @property {string} type - Its media type.
+ * @property {string} text - Its content.
  */
 
 /**
