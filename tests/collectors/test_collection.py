@@ -19,7 +19,7 @@ def test_the_clean_pass_is_first_and_a_capture_where_there_is_one(mode: Executio
     passes = EVERYTHING.passes(mode)
     assert passes[0] is Pass.CLEAN
     assert passes[-1] is Pass.OBSERVERS
-    captures = mode is not ExecutionMode.EAGER
+    captures = mode.captures_graphs
     assert (Pass.CAPTURE in passes, Pass.NODE_IDS in passes) == (captures, captures)
     assert len(ASKED.passes(mode)) == 3 + captures
 

@@ -24,7 +24,7 @@ def test_the_most_replayed_graph_comes_first_and_inputs_tell_them_apart() -> Non
         scene.op("aten::addmm", begin + 30, begin + 50, input_dims=f"[[512], [{batch}, 256], []]")
         scene.op("aten::mm", begin + 60, begin + 70, input_dims="[[7, 7]]")
     graphs = [graph_of([kernel(0)], name=f"graph-{at}") for at in range(3)]
-    seen = recording(graphs=of_server((0, 24, 15)))
+    seen = recording(1_000, graphs=of_server((0, 24, 15)))
     listed = graph_identities(graphs, seen, scene.trace())
     assert [(each.id, each.replays) for each in listed] == [
         ("graph-1", 24),

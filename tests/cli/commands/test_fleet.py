@@ -51,7 +51,7 @@ def test_a_folder_below_that_cannot_be_listed_costs_itself(
     (traces / "closed").mkdir()
     with locked(traces / "closed"):
         result = invoke("fleet", str(traces), "--workers", "1")
-        assert result.out.startswith("8 ranks, ")
+        assert result.out.startswith("8 ranks on ")
         assert f"not read: {traces}/closed: permission denied" in result.err
         result = invoke("import", str(traces), "-o", str(tmp_path / "out"), "--workers", "1")
     assert result.code == 0

@@ -36,8 +36,11 @@ def test_devices_and_rank(tmp_path: Path) -> None:
     assert found.rank == Rank(3, 8, "2.28.9")
 
 
-def test_a_trace_of_one_process_tells_nothing(tmp_path: Path) -> None:
-    assert head(tmp_path, schemaVersion=1) == TraceHead((), None)
+def test_a_trace_of_one_process_has_no_rank(tmp_path: Path) -> None:
+    """Its GPU is named behind the events."""
+    found = head(tmp_path, schemaVersion=1)
+    assert found.rank is None
+    assert [device.name for device in found.devices] == ["NVIDIA H200"]
 
 
 @pytest.mark.parametrize(
