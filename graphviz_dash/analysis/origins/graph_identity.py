@@ -30,8 +30,9 @@ class GraphIdentity:
     name: str | None
     """What the workload calls it; None where it does not."""
     input_shape: tuple[int, ...] | None
-    """The shape of the first tensor that the first operator of its capture takes, which tells the
-    captures of a server for several batch sizes apart; None where the trace shows none."""
+    """The shape of the first tensor that the first operator of its capture takes (a matrix before
+    a vector), which tells the captures of a server for several batch sizes apart; None where the
+    trace shows none."""
     replays: int | None
     """Launches seen by the recorder; None for runs that were not recorded."""
 
@@ -68,12 +69,15 @@ def _input_shape(graph: CapturedGraph, capture: Trace | None) -> tuple[int, ...]
 
 
 def _first_shape(dims: str) -> tuple[int, ...] | None:
-    """The first that is no scalar's of ``dims``, the operator's inputs as the trace has them."""
+    """Of ``dims``, the operator's inputs as the trace has them, the first of two dimensions or
+    more, for a vector is a bias mostly; else the first that is no scalar's."""
     try:
         inputs: list[Any] = msgspec.json.decode(dims, type=list[Any])
     except msgspec.DecodeError:
         return None
-    for shape in inputs:
-        if isinstance(shape, list) and shape and all(isinstance(size, int) for size in shape):
-            return tuple(shape)
-    return None
+    shapes = [
+        tuple(shape)
+        for shape in inputs
+        if isinstance(shape, list) and shape and all(isinstance(size, int) for size in shape)
+    ]
+    return next((shape for shape in shapes if len(shape) > 1), shapes[0] if shapes else None)
