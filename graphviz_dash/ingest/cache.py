@@ -47,9 +47,18 @@ MOST_BYTES: Final = 4 << 30
 WORTHWHILE_EVENTS: Final = 20_000
 """A smaller trace is parsed about as fast as its tables are opened."""
 
+_DAMAGED: Final[set[Path]] = set()
+"""The traces whose tables in the cache were found damaged since this process began."""
+
 _NOT_KEPT: Final[tuple[type[BaseException], ...]] = (*UNREADABLE, MemoryError)
 _STAGING: Final = ".staging-"
 _STALE_SECONDS: Final = 3600
+
+
+def damaged_below(folder: Path) -> tuple[Path, ...]:
+    """The traces below ``folder`` whose tables in the cache were damaged when this process used
+    them, and were made anew from the traces."""
+    return tuple(sorted(path for path in _DAMAGED if path.is_relative_to(folder.resolve())))
 
 
 @dataclass(frozen=True)
@@ -123,6 +132,7 @@ class TraceCache:
     def _remove_damaged(self, key: str, path: Path, damage: DamagedEntryError) -> None:
         text = f"{path}: its tables in the cache are damaged ({damage}); it is read anew"
         _LOG.warning("%s", printable(text))
+        _DAMAGED.add(path.resolve())
         shutil.rmtree(self.folder / key, ignore_errors=True)
 
     def entries(self) -> list[CacheEntry]:

@@ -101,7 +101,7 @@ def test_a_bad_file_is_the_same_error_without_its_folder(tmp_path: Path, folder:
         ("os.abort()", r"crashed its reader \(SIGABRT\)"),
         ("os._exit(0)", "ended its reader"),
         ("raise ValueError('unforeseen')", "ended its reader"),
-        ("[None for _ in iter(int, 1)]", "takes more than 3 s"),
+        ("any(iter(int, 1))", "takes more than 3 s"),
         ("time.sleep(1000)", "takes more than 3 s"),
     ],
 )

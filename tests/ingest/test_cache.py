@@ -21,7 +21,13 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ingest import cache as module
 from graphviz_dash.ingest import cache_entry as entries
 from graphviz_dash.ingest import load
-from graphviz_dash.ingest.cache import VARIABLE, TraceCache, default_cache, open_trace
+from graphviz_dash.ingest.cache import (
+    VARIABLE,
+    TraceCache,
+    damaged_below,
+    default_cache,
+    open_trace,
+)
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
 from graphviz_dash.ingest.kineto.raw_events import raw_event
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
@@ -219,6 +225,8 @@ def test_a_flipped_bit_never_changes_a_table(
             assert file.name in caplog.text
             assert_same(first, open_trace(SAMPLE, cache=cache))
             assert parses == [SAMPLE]  # the entry was made anew
+    assert damaged_below(SAMPLE.parent) == (SAMPLE.resolve(),)
+    assert damaged_below(cache.folder) == ()
 
 
 FULL_DISK = """

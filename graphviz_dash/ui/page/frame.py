@@ -13,7 +13,7 @@ from graphviz_dash.errors import InputError, WorkerError, printable
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.guide import help_panel
-from graphviz_dash.ui.page.listing import listing, tell_changes
+from graphviz_dash.ui.page.listing import listing, tell_changes, tell_damage
 from graphviz_dash.ui.page.loading import experiment_read, read_button
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import dim, links, title_of
@@ -168,6 +168,7 @@ def chosen_experiment(*, warned: bool = False) -> Chosen:
         empty("Reading was stopped", f"The traces of {name} were not read to their end.")
         read_button()
         st.stop()
+    tell_damage(entry)
     dim(empty_pages(experiment.runs))
     unsound = "" if warned else unsound_text(experiment.runs)
     if unsound:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import streamlit as st
@@ -17,6 +18,8 @@ _VERSIONS: Final = "versions-shown"
 """Of each experiment that this session showed: its key, which is that of a version."""
 _LISTED: Final = "experiments-listed"
 """The experiments that were there when this session last listed them."""
+_DAMAGE_TOLD: Final = "damage-told"
+"""The traces of which this session said that their tables in the cache were damaged."""
 _MOST_NAMED: Final = 3
 
 
@@ -51,6 +54,18 @@ def tell_arrivals(listed: Catalogue) -> None:
     st.session_state[_LISTED] = names
     _tell(sorted(names - before), "arrived on disk")
     _tell(sorted(before - names), "went from disk")
+
+
+def tell_damage(entry: Entry) -> None:
+    """Says once in a session which traces of the experiment had damaged tables in the cache."""
+    # The reader of tables, which the first page of all does not wait for.
+    from graphviz_dash.ingest.cache import damaged_below
+
+    told: set[Path] = st.session_state.setdefault(_DAMAGE_TOLD, set())
+    damaged = [path for path in damaged_below(entry.path) if path not in told]
+    told.update(damaged)
+    files = [str(path.relative_to(entry.path.resolve())) for path in damaged]
+    _tell(files, "had damaged tables in the cache; they were read anew from the trace")
 
 
 def _tell(names: Sequence[str], what: str) -> None:

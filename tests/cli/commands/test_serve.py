@@ -190,6 +190,15 @@ def test_nothing_of_the_working_folder_runs_or_counts(tmp_path: Path, port: int)
     assert not mark.exists()
 
 
+@pytest.fixture
+def hung_up() -> Iterator[None]:
+    """What is started hears of a terminal that hangs up, also where nohup runs the tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hung_up")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_and_leaves_nothing(
     tmp_path: Path, port: int, number: signal.Signals

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.ui.hosting import server
 from graphviz_dash.ui.state.results import traced_steps
 from graphviz_dash.ui.state.store import STORE
@@ -91,3 +94,24 @@ def test_what_changes_while_its_page_is_made_is_shown_as_it_is_then(
     page = rerun(AppTest.from_file(str(server.PAGES), default_timeout=60))
     assert not page.exception
     assert "4.00x" in markup(page)
+
+
+def test_damaged_tables_in_the_cache_are_told_once(
+    roots: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHVIZ_DASH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("graphviz_dash.ingest.cache.WORTHWHILE_EVENTS", 0)
+    # Traces below the folder of temporary files are not kept, and tests are there.
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "elsewhere"))
+    path = make_experiment(roots / "toy")
+    load_experiment(path)
+    tables = sorted((tmp_path / "cache").glob("*/gpu.parquet"))
+    assert tables
+    for table in tables:
+        os.truncate(table, table.stat().st_size // 2)
+    page = shown("compare", experiment="toy")
+    (said,) = told(page)
+    assert "graph/traces/replay.json.gz" in said.replace("\\", "")
+    assert said.endswith("had damaged tables in the cache; they were read anew from the trace.")
+    assert told(rerun(page)) == []
