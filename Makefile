@@ -5,7 +5,7 @@ PORT ?= 8501
 HOST ?= 127.0.0.1
 TRACES ?= sample_traces
 VENV ?= .venv
-JOBS ?= 2
+JOBS ?= 3
 PYTEST_ARGS ?=
 
 # Without PYTHON=... the first of these that is new enough makes the environment.
@@ -30,7 +30,7 @@ help: ## List the targets
 run: $(VENV)/.run python-matches ## Serve the dashboard on the sample experiments (PORT=8501 HOST=127.0.0.1 TRACES=folder)
 	@exec $(VENV)/bin/graphviz-dash serve --host "$(HOST)" --port "$(PORT)" $(TRACES)
 
-test: check ## Run the checks and every test, those in a real browser included (JOBS=2 PYTEST_ARGS=...)
+test: check ## Run the checks and every test, those in a real browser included (JOBS=3 PYTEST_ARGS=...)
 	@sh tests/chromium.sh $(IN_VENV)
 	$(IN_VENV) -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
