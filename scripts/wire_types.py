@@ -38,7 +38,7 @@ ANSWERS: Final[dict[str, tuple[type[msgspec.Struct], ...]]] = {
     "dag": (DagView, EdgeList, RepeatCard, Hits, Drawing, DagData),
     "timeline": (TimelineView, SliceCard, Measured, TimelineData),
     "perfetto": (PerfettoData,),
-    "shared": (Standing, Palette),
+    "common": (Standing, Palette),
 }
 """By folder of a component the answers of its routes, and what its page hands it."""
 
@@ -130,7 +130,7 @@ def _named(annotation: Any) -> str:
     if issubclass(annotation, Enum):
         return " | ".join(f'"{member.value}"' for member in annotation)
     if annotation.__struct_config__.array_like:
-        return f"import('../shared/rows.js').Row<{annotation.__name__}>"
+        return f"import('../common/rows.js').Row<{annotation.__name__}>"
     return str(annotation.__name__)
 
 

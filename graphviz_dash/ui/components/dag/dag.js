@@ -1,10 +1,10 @@
 // The DAG: a folded graph whose groups unfold in place, from views that the server lays out.
 
-import { button, contextOf, element, find, isCalm, placeTooltip } from "../shared/elements.js";
-import { counted } from "../shared/numbers.js";
-import { ask, isAbort, messageOf } from "../shared/server.js";
-import { mount } from "../shared/mount.js";
-import { NO_PALETTE, readTheme } from "../shared/theme.js";
+import { button, contextOf, element, find, isCalm, placeTooltip } from "../common/elements.js";
+import { counted } from "../common/numbers.js";
+import { ask, isAbort, messageOf } from "../common/server.js";
+import { mount } from "../common/mount.js";
+import { NO_PALETTE, readTheme } from "../common/theme.js";
 import { WheelGate } from "../wheel.js";
 import { drawDag, keepFrame } from "./draw.js";
 import { EdgeCard } from "./edge_card.js";
@@ -28,8 +28,8 @@ import { saveMenu } from "./save.js";
 import { boxLines, decodeView, linkLines, shownText, stateText, toggled } from "./view.js";
 import { Waiting } from "./waiting.js";
 
-/** @import { Component } from "../shared/mount.js" */
-/** @import { Palette, Theme } from "../shared/theme.js" */
+/** @import { Component } from "../common/mount.js" */
+/** @import { Palette, Theme } from "../common/theme.js" */
 /** @import { Rect } from "./geometry.js" */
 /** @import { Paths } from "./paths.js" */
 /** @import { View } from "./view.js" */

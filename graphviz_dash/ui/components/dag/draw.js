@@ -3,8 +3,8 @@
 // Text is drawn where it can be read. While the reader zooms or pans a view that is slow to draw,
 // the last frame is moved instead.
 
-import { contextOf } from "../shared/elements.js";
-import { alpha, fitText } from "../shared/theme.js";
+import { contextOf } from "../common/elements.js";
+import { alpha, fitText } from "../common/theme.js";
 import { mapFrame } from "./geometry.js";
 import { makePaths, traceLink } from "./paths.js";
 import { drawHead, drawText, ground, legible, NOTES_FROM, SIZES } from "./text.js";

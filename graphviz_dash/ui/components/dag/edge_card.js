@@ -1,8 +1,8 @@
 // The edges of a link, one by one, with type and ports; each end can be chosen.
 
-import { button, element, find } from "../shared/elements.js";
-import { formatCount } from "../shared/numbers.js";
-import { ask } from "../shared/server.js";
+import { button, element, find } from "../common/elements.js";
+import { formatCount } from "../common/numbers.js";
+import { ask } from "../common/server.js";
 
 /** @import { Dag } from "./dag.js" */
 /** @import { EdgeList, EdgeRow, Link } from "./wire.js" */

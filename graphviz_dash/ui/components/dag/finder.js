@@ -1,8 +1,8 @@
 // The search for nodes: its field, its hits, and the way from one to the next.
 
-import { find } from "../shared/elements.js";
-import { countBelow } from "../shared/numbers.js";
-import { ask } from "../shared/server.js";
+import { find } from "../common/elements.js";
+import { countBelow } from "../common/numbers.js";
+import { ask } from "../common/server.js";
 
 /** @import { Dag } from "./dag.js" */
 /** @import { Box, Hits } from "./wire.js" */

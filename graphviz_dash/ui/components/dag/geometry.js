@@ -1,7 +1,7 @@
 // Where things of the drawing lie: arithmetic only, in graph coordinates (pixels at full zoom)
 // unless the screen is named.
 
-import { clamp } from "../shared/numbers.js";
+import { clamp } from "../common/numbers.js";
 
 /** @import { Box, Link } from "./wire.js" */
 

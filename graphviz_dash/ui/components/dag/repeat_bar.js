@@ -1,9 +1,9 @@
 // The blocks of the repeat that the reader is at: their times, which is shown, in what they differ.
 
-import { button, element, find } from "../shared/elements.js";
-import { formatCount } from "../shared/numbers.js";
-import { fromRow } from "../shared/rows.js";
-import { ask } from "../shared/server.js";
+import { button, element, find } from "../common/elements.js";
+import { formatCount } from "../common/numbers.js";
+import { fromRow } from "../common/rows.js";
+import { ask } from "../common/server.js";
 import { repeatAround } from "./view.js";
 import { REPEAT_BAR_FIELDS } from "./wire.js";
 

@@ -1,7 +1,7 @@
 // Saves what is seen: a picture of the whole drawing as it is folded now, or its structure.
 
-import { button, contextOf, element } from "../shared/elements.js";
-import { ask } from "../shared/server.js";
+import { button, contextOf, element } from "../common/elements.js";
+import { ask } from "../common/server.js";
 import { drawScene } from "./draw.js";
 
 /** @import { Dag } from "./dag.js" */

@@ -1,10 +1,10 @@
 // The text in boxes and in the heads of unfolded groups.
 
-import { formatCount } from "../shared/numbers.js";
-import { alpha, fitText, mix, textWidth } from "../shared/theme.js";
+import { formatCount } from "../common/numbers.js";
+import { alpha, fitText, mix, textWidth } from "../common/theme.js";
 import { HEAD } from "./geometry.js";
 
-/** @import { Theme } from "../shared/theme.js" */
+/** @import { Theme } from "../common/theme.js" */
 /** @import { Dag } from "./dag.js" */
 /** @import { Box } from "./wire.js" */
 

@@ -1,7 +1,7 @@
 // A view of a folded graph as the page knows it.
 
-import { counted } from "../shared/numbers.js";
-import { fromRow } from "../shared/rows.js";
+import { counted } from "../common/numbers.js";
+import { fromRow } from "../common/rows.js";
 import { BOX_FIELDS, LINK_FIELDS } from "./wire.js";
 
 /** @import { Box, DagView, Link } from "./wire.js" */

@@ -1,10 +1,10 @@
 // What the server is at while a first view takes long, and a button to give it up.
 
-import { button, element, find } from "../shared/elements.js";
-import { ask } from "../shared/server.js";
+import { button, element, find } from "../common/elements.js";
+import { ask } from "../common/server.js";
 
 /** @import { Dag } from "./dag.js" */
-/** @import { Standing } from "../shared/wire.js" */
+/** @import { Standing } from "../common/wire.js" */
 
 const LOOK_MS = 250;
 

@@ -74,9 +74,9 @@ export const LINK_FIELDS = /** @type {const} */ ([
  * @property {number} edges - Edges of the graph.
  * @property {number} width - Of the drawing, in pixels at full zoom.
  * @property {number} height - Of the drawing, in pixels at full zoom.
- * @property {import('../shared/rows.js').Row<Box>[]} boxes - Outer boxes before those inside them.
+ * @property {import('../common/rows.js').Row<Box>[]} boxes - Outer boxes before those inside them.
  * @property {string[]} names - Whole names of nodes whose label is cut.
- * @property {import('../shared/rows.js').Row<Link>[]} links - The dependencies between boxes.
+ * @property {import('../common/rows.js').Row<Link>[]} links - The dependencies between boxes.
  * @property {LegendEntry[]} legend - The colours in use.
  * @property {string[]} expanded - Ids of the unfolded groups.
  * @property {Record<string, number>} shown - By id of a repeat the block that stands for all (-1:
@@ -132,7 +132,7 @@ export const REPEAT_BAR_FIELDS = /** @type {const} */ ([
  * @property {string} block_time - GPU time of that block; empty where none was measured.
  * @property {string} summary - Of the times of all blocks, in words.
  * @property {string[]} differences - In what blocks differ, in words.
- * @property {import('../shared/rows.js').Row<RepeatBar>[]} bars - The times of all blocks.
+ * @property {import('../common/rows.js').Row<RepeatBar>[]} bars - The times of all blocks.
  * @property {number[]} unlike - Indices of nodes of the shown block that most blocks do not have
  *   so.
  * @property {number} next_unlike - The next block that is unlike most; -1 for none.

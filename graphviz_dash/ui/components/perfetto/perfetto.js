@@ -1,12 +1,12 @@
 // Opens a trace in a Perfetto UI by its postMessage protocol: open the window, say PING until it
 // says PONG, then hand over the trace once.
 
-import { find } from "../shared/elements.js";
-import { ask, messageOf } from "../shared/server.js";
-import { luminance } from "../shared/theme.js";
+import { find } from "../common/elements.js";
+import { ask, messageOf } from "../common/server.js";
+import { luminance } from "../common/theme.js";
 
-/** @import { Component } from "../shared/mount.js" */
-/** @import { Standing } from "../shared/wire.js" */
+/** @import { Component } from "../common/mount.js" */
+/** @import { Standing } from "../common/wire.js" */
 /** @import { PerfettoData } from "./wire.js" */
 
 const PING_MS = 100;

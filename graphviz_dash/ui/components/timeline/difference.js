@@ -1,7 +1,7 @@
 // The difference lanes: where the first run loses time against another.
 
-import { clamp, formatTime, formatTimeChange } from "../shared/numbers.js";
-import { alpha, fitText, mix, textWidth } from "../shared/theme.js";
+import { clamp, formatTime, formatTimeChange } from "../common/numbers.js";
+import { alpha, fitText, mix, textWidth } from "../common/theme.js";
 import { GUTTER } from "./layout.js";
 
 /** @import { DifferenceRow } from "./layout.js" */

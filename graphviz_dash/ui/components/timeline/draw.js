@@ -1,6 +1,6 @@
 // Drawing of the timeline on a 2D canvas. Names come from traces: they are only ever drawn as text.
 
-import { alpha, textWidth } from "../shared/theme.js";
+import { alpha, textWidth } from "../common/theme.js";
 import { GUTTER } from "./layout.js";
 import { drawMarks } from "./marks.js";
 import { drawRun } from "./runs.js";

@@ -1,6 +1,6 @@
 // What lies under a point of the canvas.
 
-import { countUpTo } from "../shared/numbers.js";
+import { countUpTo } from "../common/numbers.js";
 import { GUTTER } from "./layout.js";
 
 /** @import { Span } from "./span.js" */

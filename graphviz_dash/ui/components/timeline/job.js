@@ -1,9 +1,9 @@
 // What takes the server longer than a view, nodes of slices and differences: its progress.
 
-import { button, element } from "../shared/elements.js";
-import { ask, messageOf } from "../shared/server.js";
+import { button, element } from "../common/elements.js";
+import { ask, messageOf } from "../common/server.js";
 
-/** @import { Standing } from "../shared/wire.js" */
+/** @import { Standing } from "../common/wire.js" */
 /** @import { Timeline } from "./timeline.js" */
 
 const FIRST_LOOK_MS = 50;

@@ -1,7 +1,7 @@
 // What is drawn over the lanes: launches with what they launched, rings around slices, the ruler.
 
-import { formatTime } from "../shared/numbers.js";
-import { alpha, ink, textWidth } from "../shared/theme.js";
+import { formatTime } from "../common/numbers.js";
+import { alpha, ink, textWidth } from "../common/theme.js";
 import { GUTTER } from "./layout.js";
 import { findLane, launchOf } from "./model.js";
 

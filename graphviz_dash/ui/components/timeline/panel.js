@@ -1,7 +1,7 @@
 // What stands around the canvas: the legend above, the card of a slice below, the tooltip.
 
-import { button, element, placeTooltip } from "../shared/elements.js";
-import { formatTime } from "../shared/numbers.js";
+import { button, element, placeTooltip } from "../common/elements.js";
+import { formatTime } from "../common/numbers.js";
 import { differenceLines, lossColours, LOSSES } from "./difference.js";
 import { isGpuToken } from "./model.js";
 import { busyColour, sliceColour } from "./runs.js";

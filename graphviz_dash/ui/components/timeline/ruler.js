@@ -1,8 +1,8 @@
 // The ruler: a length between two instants, which stays until it is removed.
 
-import { button, element } from "../shared/elements.js";
-import { formatTime } from "../shared/numbers.js";
-import { ask, messageOf } from "../shared/server.js";
+import { button, element } from "../common/elements.js";
+import { formatTime } from "../common/numbers.js";
+import { ask, messageOf } from "../common/server.js";
 import { Echoes } from "./echoes.js";
 import { nearestEdge } from "./hover.js";
 import { GUTTER } from "./layout.js";

@@ -1,7 +1,7 @@
 // Drawing of one run: its lanes with slices or busy shares, idle times and steps.
 
-import { countUpTo, formatTime } from "../shared/numbers.js";
-import { alpha, fitText, ink, mix, textWidth } from "../shared/theme.js";
+import { countUpTo, formatTime } from "../common/numbers.js";
+import { alpha, fitText, ink, mix, textWidth } from "../common/theme.js";
 import { binRange, drawDifference, drawDifferenceTitle } from "./difference.js";
 import { GUTTER } from "./layout.js";
 

@@ -1,6 +1,6 @@
 // Spans of time, in ns since the runs' origins: arithmetic of moving and zooming.
 
-import { clamp } from "../shared/numbers.js";
+import { clamp } from "../common/numbers.js";
 
 /** @typedef {[begin: number, end: number]} Span */
 

@@ -1,10 +1,10 @@
 // The timeline: eager above graphed on one axis, drawn on a canvas from views that the server bins.
 
-import { button, contextOf, find, isCalm } from "../shared/elements.js";
-import { mount } from "../shared/mount.js";
-import { countUpTo, formatTime } from "../shared/numbers.js";
-import { ask, askSized, messageOf } from "../shared/server.js";
-import { alpha, hatch, NO_PALETTE, readTheme } from "../shared/theme.js";
+import { button, contextOf, find, isCalm } from "../common/elements.js";
+import { mount } from "../common/mount.js";
+import { countUpTo, formatTime } from "../common/numbers.js";
+import { ask, askSized, messageOf } from "../common/server.js";
+import { alpha, hatch, NO_PALETTE, readTheme } from "../common/theme.js";
 import { WheelGate } from "../wheel.js";
 import { drawTimeline } from "./draw.js";
 import { Echoes } from "./echoes.js";
@@ -17,8 +17,8 @@ import { keySheet, renderLegend, renderPanel, renderTooltip } from "./panel.js";
 import { Ruler } from "./ruler.js";
 import { bounded, LEAST_SPAN, partWay, revealing, shifted, zoomedAbout } from "./span.js";
 
-/** @import { Component } from "../shared/mount.js" */
-/** @import { Palette, Theme } from "../shared/theme.js" */
+/** @import { Component } from "../common/mount.js" */
+/** @import { Palette, Theme } from "../common/theme.js" */
 /** @import { Hover } from "./hover.js" */
 /** @import { Layout } from "./layout.js" */
 /** @import { Slice, View } from "./model.js" */

@@ -10,15 +10,15 @@ import {
   countUpTo,
   formatTime,
   formatTimeChange,
-} from "../../../../graphviz_dash/ui/components/shared/numbers.js";
-import { fromRow } from "../../../../graphviz_dash/ui/components/shared/rows.js";
+} from "../../../../graphviz_dash/ui/components/common/numbers.js";
+import { fromRow } from "../../../../graphviz_dash/ui/components/common/rows.js";
 import {
   alpha,
   ink,
   luminance,
   mix,
   parseColour,
-} from "../../../../graphviz_dash/ui/components/shared/theme.js";
+} from "../../../../graphviz_dash/ui/components/common/theme.js";
 
 test("places in ascending arrays, equal values included", () => {
   const values = [1, 3, 3, 5];
