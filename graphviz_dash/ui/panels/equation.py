@@ -3,13 +3,15 @@ the matched kernels of both steps."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.comparison.compile_parts import CompileParts
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.step.typical_step import TypicalStep
-from graphviz_dash.analysis.step.waterfall import Cause, StepShare, Waterfall
+from graphviz_dash.analysis.step.waterfall import Cause, CauseTimes, StepShare, Waterfall
 from graphviz_dash.analysis.step.work_pairs import PairKind, PairRow
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.charts.figures.waterfall import waterfall_chart
@@ -79,8 +81,9 @@ def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
     with right:
         by = url_state.choose("by", "Group by", ("module", "operator"))
         _shares(waterfall.modules if by == "module" else waterfall.operators, by)
-    if parts := compile_parts_text(run):
-        show(element("p", text(parts)))
+    if not isinstance(run.compile_parts, Missing):
+        show(element("p", text(compile_parts_text(run))))
+        _compile_parts(run.compile_parts)
     st.caption(plain(waterfall_method(waterfall)))
     _pairs(waterfall)
 
@@ -94,13 +97,7 @@ def _shares(shares: tuple[StepShare, ...], by: str) -> None:
         by.capitalize(): st.column_config.TextColumn(width="medium", pinned=True),
         "Difference, µs": st.column_config.NumberColumn(format="%+.2f"),
     }
-    for column_index, cause in enumerate(Cause):
-        values = [share.saved.items()[column_index][1] for share in shares]
-        if not any(values):
-            continue
-        column = f"{cause.value.capitalize()}, µs"
-        data[column] = [-value / 1e3 if value else None for value in values]
-        config[column] = st.column_config.NumberColumn(format="%+.2f")
+    _add_causes(data, config, [share.saved for share in shares])
     for column_index, side in enumerate(("before", "after")):
         data[f"Work {side}"] = [share.items[column_index] for share in shares]
     st.dataframe(
@@ -111,6 +108,41 @@ def _shares(shares: tuple[StepShare, ...], by: str) -> None:
         placeholder="–",
         alt=f"What each {by} contributes to the difference, by cause",
     )
+
+
+def _compile_parts(parts: CompileParts) -> None:
+    """What compiling and what graphs saved, a row each, by cause."""
+    saved = [parts.compiling, parts.graphs]
+    data: dict[str, list[Any]] = {
+        "Saved by": [f"compiling ({printable(parts.without_graphs)})", "graphs on top"],
+        "Difference, µs": [-part.total / 1e3 for part in saved],
+    }
+    config: dict[str, Any] = {
+        "Saved by": st.column_config.TextColumn(pinned=True),
+        "Difference, µs": st.column_config.NumberColumn(format="%+.2f"),
+    }
+    _add_causes(data, config, saved)
+    st.dataframe(
+        data,
+        column_config=config,
+        hide_index=True,
+        height="content",
+        placeholder="–",
+        alt="What compiling and graphs each contribute to the difference, by cause",
+    )
+
+
+def _add_causes(
+    data: dict[str, list[Any]], config: dict[str, Any], saved: Sequence[CauseTimes]
+) -> None:
+    """Adds a column for each cause that any of the rows has, in µs; a saving is negative."""
+    for column_index, cause in enumerate(Cause):
+        values = [part.items()[column_index][1] for part in saved]
+        if not any(values):
+            continue
+        column = f"{cause.value.capitalize()}, µs"
+        data[column] = [-value / 1e3 if value else None for value in values]
+        config[column] = st.column_config.NumberColumn(format="%+.2f")
 
 
 def _pairs(waterfall: Waterfall) -> None:

@@ -17,6 +17,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compile_parts import CompileParts
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.bundle.read import read_bundle
@@ -240,6 +241,20 @@ def test_compare_holds_the_run_of_the_address_against_the_baseline(roots: Path) 
     assert "run" not in page.query_params  # the fastest is what an address without it means
     rerun(chosen(page, "run").set_value("compile"))
     assert page.query_params["run"] == "compile"
+
+
+def test_compare_divides_a_compiled_run_by_cause(roots: Path) -> None:
+    path = make_experiment(roots / "toy", ("eager", "compile-default", "compile"))
+    parts = compare(load_experiment(path))["compile"].compile_parts
+    assert isinstance(parts, CompileParts)
+    page = shown("compare", experiment="toy", run="compile")
+    table = next(one.value for one in page.dataframe if "Saved by" in one.value.columns)
+    assert table["Saved by"].tolist() == ["compiling (compile-default)", "graphs on top"]
+    for row, part in enumerate((parts.compiling, parts.graphs)):
+        assert table["Difference, µs"][row] == -part.total / 1e3
+        for cause, saved in part.items():
+            column = f"{cause.value.capitalize()}, µs"
+            assert not saved or table[column][row] == -saved / 1e3
 
 
 def _kernels(page: AppTest) -> Any:
