@@ -10,6 +10,7 @@ from pathlib import Path
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.loop import GraphFamily, LoopSteps, ProgramLoop, StepKind
 from graphviz_dash.model.memory import MemoryPass, Stage
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
 from graphviz_dash.model.observers import Observer, ObserverPass
@@ -120,6 +121,61 @@ def check_recording(recording: Recording, graphs: tuple[CapturedGraph, ...], fil
         if graph.window_replays > graph.replays:
             claim = f"{graph.window_replays} of {graph.replays} replays in the window"
             raise InputError(file, claim, "no more than there were")
+
+
+def check_loop(loop: ProgramLoop, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
+    """Refuses members of graphs that have no row of costs, keys that do not fit the axes of their
+    family, columns of different lengths, and steps that point at nothing."""
+    known = {row.graph for row in loop.graphs}
+    if len(known) != len(loop.graphs):
+        raise InputError(file, "costs of a graph twice", "each graph once")
+    for family in loop.families:
+        _check_family(family, known, file)
+    count = _check_columns(loop.steps, file)
+    if count > loop.steps_seen:
+        claim = f"{count:,} rows of {loop.steps_seen:,} steps"
+        raise InputError(file, claim, "no more rows than steps")
+    if any(row >= count for row in loop.window_steps):
+        raise InputError(file, "a step of the window without a row", f"rows below {count:,}")
+    _check_steps(loop, file)
+
+
+def _check_family(family: GraphFamily, known: set[str], file: Path) -> None:
+    where = f"family {family.name!r}"
+    if family.size_axis is not None and family.size_axis >= len(family.axes):
+        raise InputError(file, f"size axis {family.size_axis} of {where}", "one of its axes")
+    for member in family.members:
+        if not member.graphs or not known.issuperset(member.graphs):
+            raise InputError(file, f"a member of {where} with {member.graphs}", "graphs with costs")
+        if (member.key is None) != (member.method is None):
+            raise InputError(file, f"a key without a method in {where}", "both, or neither")
+        if member.key is not None and len(member.key) != len(family.axes):
+            claim = f"a key of {len(member.key)} numbers in {where}"
+            raise InputError(file, claim, f"{len(family.axes)}, one for each axis")
+
+
+def _check_columns(steps: LoopSteps, file: Path) -> int:
+    """The number of rows."""
+    lengths = {name: len(getattr(steps, name)) for name in steps.__struct_fields__}
+    if len(set(lengths.values())) != 1:
+        claim = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise InputError(file, f"columns of different lengths ({claim})", "columns of one length")
+    return len(steps.kind)
+
+
+def _check_steps(loop: ProgramLoop, file: Path) -> None:
+    members = [len(family.members) for family in loop.families]
+    steps = loop.steps
+    rows = zip(steps.kind, steps.family, steps.member, strict=True)
+    for number, (kind, family, member) in enumerate(rows):
+        if family is not None and family >= len(members):
+            raise InputError(file, f"step {number} of family {family}", "one of the families")
+        if member is not None and (family is None or member >= members[family]):
+            raise InputError(file, f"step {number} of member {member}", "a member of its family")
+        if kind is StepKind.FALLBACK and member is not None:
+            raise InputError(file, f"fallback {number} with a member", "none: no graph fitted")
+    if any(end < begin for begin, end in zip(steps.begin_ns, steps.end_ns, strict=True)):
+        raise InputError(file, "a step that ends before it begins", "an end after each begin")
 
 
 def check_memory_pass(memory: MemoryPass, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:

@@ -18,6 +18,7 @@ import msgspec
 from graphviz_dash.bundle.part_checks import (
     check_clean,
     check_graph_ids,
+    check_loop,
     check_memory_pass,
     check_node_ids,
     check_observers,
@@ -28,6 +29,7 @@ from graphviz_dash.bundle.schema import MAX_PART_BYTES, MAX_TRACE_BYTES
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.loop import ProgramLoop
 from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
 from graphviz_dash.model.observers import ObserverPass
@@ -100,6 +102,7 @@ NODE_IDS: Final = JsonPart(
     FileRole.NODE_IDS, "node-ids.json.gz", NodeIdPass, check_node_ids, packed=True
 )
 RECORDING: Final = JsonPart(FileRole.RECORDING, "recording.json", Recording, check_recording)
+LOOP: Final = JsonPart(FileRole.LOOP, "loop.json.gz", ProgramLoop, check_loop, packed=True)
 
 JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     CLEAN,
@@ -111,6 +114,7 @@ JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     REPLAY_IDS,
     NODE_IDS,
     RECORDING,
+    LOOP,
 )
 """The parts of which a bundle has one each, or none."""
 

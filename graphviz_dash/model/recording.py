@@ -21,6 +21,33 @@ class BoundaryKind(StrEnum):
     FORWARDS = "forwards"
 
 
+class StartMethod(StrEnum):
+    """How a process of the program came to be."""
+
+    PROGRAM = "program"
+    """It is the program that was run."""
+    FORK = "fork"
+    SPAWN = "spawn"
+    FORKSERVER = "forkserver"
+    SUBPROCESS = "subprocess"
+    """Another program started it: ``subprocess``, a launcher, a shell."""
+
+
+class ProcessOrigin(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which process of a program a run is of."""
+
+    role: str
+    """The name that it has in the program: multiprocessing's, or its script."""
+    started_by: StartMethod | None
+    """How it came to be; None where that is not known."""
+    pid: Count
+    """The system's number of it."""
+    parent_pid: Count
+    """The number of the process that it came from."""
+    parent: str | None
+    """The run of that process in the same experiment; None where it has none."""
+
+
 class RecordedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     """A capture that the program made."""
 
@@ -80,3 +107,5 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True, rename={"bounda
     exit_code: int | None = None
     """The program's, negative for the signal that killed it; None for a part of a program recorded
     as a library."""
+    process: ProcessOrigin | None = None
+    """Which process of the program this is; None where one process was recorded as a library."""

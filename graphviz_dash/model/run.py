@@ -20,13 +20,14 @@ from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.timings import CleanTimings, Nanoseconds
 
 if TYPE_CHECKING:
+    from graphviz_dash.model.loop import ProgramLoop
     from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
     from graphviz_dash.model.observers import ObserverPass
     from graphviz_dash.model.recording import Recording
     from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
 
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -120,6 +121,7 @@ class FileRole(StrEnum):
     DOCTOR = "doctor"
     UPDATES = "updates"
     OBSERVERS = "observers"
+    LOOP = "loop"
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -281,7 +283,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["graphviz-dash-run"]
     """The name of the format."""
-    version: Literal[1, 2, 3]
+    version: Literal[1, 2, 3, 4]
     """The version of the format."""
     tool_version: str
     """The graphviz-dash that wrote it."""
@@ -392,6 +394,8 @@ class RunParts:
     """CUPTI's records of replays, each with its node."""
     recording: Recording | None = None
     """What was seen of a program that ran as it is."""
+    loop: ProgramLoop | None = None
+    """Its families of graphs and the steps of its loop."""
     doctor: DoctorReport | None = None
     """What the doctor says of the step."""
     updates: GraphUpdates | None = None

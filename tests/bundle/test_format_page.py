@@ -15,6 +15,7 @@ from graphviz_dash.bundle.schema import MANIFEST
 from graphviz_dash.model import (
     doctor,
     graph,
+    loop,
     marks,
     memory,
     node_ids,
@@ -59,7 +60,14 @@ CHAPTERS = {
     ),
     "## traces/replay-ids.json": (node_ids.GraphIds,),
     "## node-ids.json.gz": (node_ids.NodeIdPass, node_ids.NodeLook, node_ids.NodeIdRow),
-    "## recording.json": (recording.Recording, recording.RecordedGraph),
+    "## recording.json": (recording.Recording, recording.RecordedGraph, recording.ProcessOrigin),
+    "## loop.json.gz": (
+        loop.ProgramLoop,
+        loop.GraphFamily,
+        loop.FamilyMember,
+        loop.GraphCost,
+        loop.LoopSteps,
+    ),
     "## doctor.json": (
         doctor.DoctorReport,
         doctor.Finding,
@@ -96,7 +104,7 @@ def _classes(base: type) -> set[type]:
     """The classes of the format that derive from ``base``."""
     return {
         member
-        for module in (run, timings, graph, memory, node_ids, observers, recording, doctor)
+        for module in (run, timings, graph, loop, memory, node_ids, observers, recording, doctor)
         for _, member in inspect.getmembers(module, inspect.isclass)
         if issubclass(member, base) and member.__module__ == module.__name__
     }
