@@ -14,6 +14,7 @@ class Fact(StrEnum):
     """A fact that may be missing. The value is its name in a bundle's manifest (``absent``), for
     some of them with a subject: see :func:`manifest_name`."""
 
+    PLAN_PASS = "plan pass"
     CLEAN_PASS = "clean pass"
     CAPTURE_PASS = "capture pass"
     TRACED_PASS = "traced pass"

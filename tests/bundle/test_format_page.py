@@ -20,6 +20,7 @@ from graphviz_dash.model import (
     memory,
     node_ids,
     observers,
+    parallel,
     recording,
     run,
     timings,
@@ -68,6 +69,14 @@ CHAPTERS = {
         loop.GraphCost,
         loop.LoopSteps,
     ),
+    "## parallel.json.gz": (
+        parallel.ParallelPlan,
+        parallel.Operator,
+        parallel.Access,
+        parallel.Storage,
+        parallel.Attempt,
+        parallel.ParallelCheck,
+    ),
     "## doctor.json": (
         doctor.DoctorReport,
         doctor.Finding,
@@ -104,7 +113,18 @@ def _classes(base: type) -> set[type]:
     """The classes of the format that derive from ``base``."""
     return {
         member
-        for module in (run, timings, graph, loop, memory, node_ids, observers, recording, doctor)
+        for module in (
+            run,
+            timings,
+            graph,
+            loop,
+            memory,
+            node_ids,
+            observers,
+            parallel,
+            recording,
+            doctor,
+        )
         for _, member in inspect.getmembers(module, inspect.isclass)
         if issubclass(member, base) and member.__module__ == module.__name__
     }
