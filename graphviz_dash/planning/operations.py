@@ -20,6 +20,8 @@ class Operation:
     """The nodes of the graph that it makes; without any it takes no time and keeps no order."""
     engine: int = 0
     """What it runs on: 0 the multiprocessors, 1 and 2 what copies to the device and from it."""
+    streams: int | None = None
+    """It may be issued on the first so many streams only; None: on any."""
 
 
 @dataclass(frozen=True)

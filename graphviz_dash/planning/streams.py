@@ -104,7 +104,7 @@ def _earliest(operations: Sequence[Operation], streams: int, costs: StreamCosts)
         if not operation.nodes:
             continue
         choices = []
-        for lane in range(streams):
+        for lane in _allowed(operation, streams):
             ahead = tail[lane]
             free = end[ahead] + costs.follow_ns if ahead >= 0 else 0.0
             begin = max(
@@ -150,10 +150,9 @@ def _chains(operations: Sequence[Operation], streams: int, costs: StreamCosts) -
     lane_of: list[int] = []
     for chain in chains:
         first, last = begin[chain[0]], end[chain[-1]]
-        fits = [lane for lane in range(streams) if free[lane] <= first]
-        lane = (
-            max(fits, key=free.__getitem__) if fits else min(range(streams), key=free.__getitem__)
-        )
+        allowed = min((_allowed(operations[index], streams) for index in chain), key=len)
+        fits = [lane for lane in allowed if free[lane] <= first]
+        lane = max(fits, key=free.__getitem__) if fits else min(allowed, key=free.__getitem__)
         lane_of.append(lane)
         free[lane] = max(free[lane], first) + (last - first)
     return [lane_of[chain] if chain >= 0 else 0 for chain in chain_of]
@@ -168,11 +167,17 @@ def _continued(operations: Sequence[Operation], streams: int, costs: StreamCosts
     for index, operation in enumerate(operations):
         if not operation.nodes:
             continue
-        behind = [lane for lane in range(streams) if tail[lane] in operation.after]
-        lane = min(behind or range(streams), key=load.__getitem__)
+        allowed = _allowed(operation, streams)
+        behind = [lane for lane in allowed if tail[lane] in operation.after]
+        lane = min(behind or allowed, key=load.__getitem__)
         chosen[index], tail[lane] = lane, index
         load[lane] += operation.duration_ns + costs.follow_ns
     return chosen
+
+
+def _allowed(operation: Operation, streams: int) -> range:
+    """The streams that an operation may be issued on."""
+    return range(streams if operation.streams is None else min(operation.streams, streams))
 
 
 _CHOICES: Final[tuple[_Choice, ...]] = (_earliest, _chains, _continued)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -114,3 +115,20 @@ def test_one_stream_is_the_line(operations: list[Operation]) -> None:
     issued = [operation for operation in operations if operation.nodes]
     work = sum(operation.duration_ns for operation in issued)
     assert line.schedule.total_ns == pytest.approx(work + max(len(issued) - 1, 0) * 500)
+
+
+@given(programs(), st.integers(1, 3))
+def test_an_operation_stays_on_the_streams_that_it_may_use(
+    operations: list[Operation], wide: int
+) -> None:
+    bound = [
+        replace(operation, streams=wide) if index % 3 == 0 else operation
+        for index, operation in enumerate(operations)
+    ]
+    for plan in plan_streams(bound, 5, COSTS):
+        used = {
+            lane
+            for operation, lane in zip(bound, plan.stream, strict=True)
+            if operation.streams and operation.nodes
+        }
+        assert len(used) <= wide
