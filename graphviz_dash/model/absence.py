@@ -92,6 +92,11 @@ class Fact(StrEnum):
     RECORDED_STEP = "recorded step"
     """Of a program that ran as it is."""
 
+    FAMILIES = "families of graphs"
+    """Of a recorded program: graphs that belong together, and its steps."""
+    LADDER = "ladder"
+    """Sizes that would be better to capture."""
+
 
 def manifest_name(fact: Fact, subject: str = "") -> str:
     """The name of a fact in a manifest: ``observer cupti-graph``, ``upload_ns of graph-0``."""
