@@ -23,14 +23,15 @@ from graphviz_dash.ingest.formats.memory_snapshot import memory_use, read_memory
 from graphviz_dash.ingest.formats.nsight import convert_nsight
 from graphviz_dash.ingest.formats.pickles import read_pickle
 from graphviz_dash.ingest.formats.registry import foreign_format
+from graphviz_dash.ingest.formats.torch_trace import read_torch_trace
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.kineto.trace_head import read_head
 from graphviz_dash.ingest.limits import Limits
-from graphviz_dash.ingest.traffic import read_traffic
 from tests.ingest.hostile import hostile_files
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "sample_traces"
+LOGS = ROOT / "tests" / "ingest" / "formats" / "compile_logs"
 SMALL = Limits(decompressed_bytes=1 << 24, events=100_000, nodes=10_000)
 """So that a finding is one of the reader's and not of the limits' size."""
 
@@ -114,11 +115,11 @@ READERS: dict[str, Callable[[Path, Path], object]] = {
     "debug-dot": lambda file, folder: read_debug_dot(file, SMALL),
     "graph-data": lambda file, folder: read_graph_data(file, SMALL),
     "memory-snapshot": lambda file, folder: read_memory_snapshot(file, SMALL),
+    "torch-trace": lambda file, folder: read_torch_trace(file, SMALL),
     "pickle": _pickle,
     "nsight": _nsight,
     "bundle": _bundle,
     "upload": _upload,
-    "traffic": lambda file, folder: read_traffic(file),
     "sniff": lambda file, folder: foreign_format(file, SMALL),
 }
 
@@ -139,6 +140,8 @@ def seeds(name: str) -> Iterator[bytes]:
             yield json.dumps(GRAPH).encode()
         case "memory-snapshot":
             yield json.dumps(SNAPSHOT).encode()
+        case "torch-trace":
+            yield (LOGS / "torch-2.11.log").read_bytes()
         case "pickle":
             yield from (pickle.dumps(one, 4) for one in (GRAPH, SNAPSHOT, [1, (2.5, "x")]))
         case "nsight":
@@ -147,8 +150,6 @@ def seeds(name: str) -> Iterator[bytes]:
             yield from (one.read_bytes() for one in sorted(SAMPLES.glob("*/*/manifest.json"))[:4])
         case "upload":
             yield _archive(SAMPLES / "mlp-train" / "eager")
-        case "traffic":
-            yield from (b"# evening\n1\n16 2000\n17, 3\n", b"1 9999999\n2\n")
         case "sniff":
             yield from (DOT.encode(), json.dumps(GRAPH).encode(), pickle.dumps(GRAPH), database())
 

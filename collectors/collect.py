@@ -150,7 +150,8 @@ class _Course:
         """Runs the other passes of one mode and writes its bundle."""
         folders, failures, skipped = self._run_passes(mode)
         doctor: DoctorReport | None = None
-        if mode.captures_whole_step and failures and self.runner.peers is None:
+        examined = mode.captures_whole_step and not mode.is_compiled
+        if examined and failures and self.runner.peers is None:
             doctor = self._examine()
         first_folder = self._folder(mode, self.asked.passes(mode)[0])
         manifest = manifest_of(

@@ -37,13 +37,13 @@ from graphviz_dash.model.run import (
 
 _PARTS_OF: Final[tuple[tuple[Pass, tuple[JsonPart[Any], ...]], ...]] = (
     (Pass.MEMORY, (parts.MEMORY_PASS,)),
-    (Pass.TRACED, (parts.REPLAY_IDS,)),
+    (Pass.TRACED, (parts.REPLAY_IDS, parts.COMPILATION)),
     (Pass.NODE_IDS, (parts.NODE_IDS,)),
     (Pass.OBSERVERS, (parts.OBSERVERS,)),
 )
 """The parts that a pass may leave besides graphs and traces, in the order of the manifest."""
 
-_OF_GRAPHS: Final = (parts.REPLAY_IDS, parts.NODE_IDS)
+_OF_GRAPHS: Final = (parts.REPLAY_IDS, parts.NODE_IDS, parts.COMPILATION)
 """Parts that name graphs which the capture pass has read; without it they are left out."""
 
 

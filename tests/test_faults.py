@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fuzz_readers import DOT, GRAPH, SNAPSHOT, database
+from benchmarks.fuzz_readers import DOT, GRAPH, LOGS, SNAPSHOT, database
 from graphviz_dash.bundle.launch import read_launch, write_launch
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.exports.trace.chrome import export_chrome
@@ -28,7 +28,6 @@ from graphviz_dash.ingest.formats import debug_dot, graph_data
 from graphviz_dash.ingest.formats.registry import read_foreign
 from graphviz_dash.ingest.load import load_experiment, load_run
 from graphviz_dash.ingest.processes import PROCESSES_VARIABLE as PROCESSES
-from graphviz_dash.ingest.traffic import read_traffic
 from graphviz_dash.model.trace import Trace
 from tests.analysis.launches import lines, recording
 from tests.builders import TraceBuilder, make_experiment
@@ -69,6 +68,7 @@ FOREIGN = {
     "graph.dot": DOT.encode,
     "graph.json": lambda: json.dumps(GRAPH).encode(),
     "snapshot.json": lambda: json.dumps(SNAPSHOT).encode(),
+    "torch-trace.log": (LOGS / "torch-2.11.log").read_bytes,
     "graph.pickle": lambda: pickle.dumps(GRAPH, 4),
     "report.sqlite": database,
 }
@@ -175,18 +175,6 @@ def test_each_read_of_a_recording_of_launch_costs(tmp_path: Path) -> None:
     (error,) = each_in_turn(failing_read, partial(read_launch, tmp_path))
     assert isinstance(error, InputError)
     assert "launch.json" in str(error)
-
-
-def test_each_read_of_traffic(tmp_path: Path) -> None:
-    file = tmp_path / "traffic.txt"
-    file.write_text("1\n16 20\n")
-    (error,) = each_in_turn(failing_read, partial(_sizes, file))
-    assert isinstance(error, InputError)
-    assert "traffic.txt" in str(error)
-
-
-def _sizes(file: Path) -> list[int]:
-    return list(read_traffic(file).tolist())
 
 
 WRITERS: dict[str, Callable[[Path], Callable[[Path], object]]] = {}

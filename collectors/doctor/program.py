@@ -30,7 +30,7 @@ from collectors.doctor.events import Event, StepLog
 from collectors.doctor.places import Spot, spot_of
 from collectors.doctor.requests import REPORT_FILE, ProgramSettings
 from collectors.doctor.watch import Watch, relaxed
-from collectors.program.guard import Guard
+from collectors.guard import Guard
 from collectors.program.hooks import OutermostCalls, optimizer_steps
 from collectors.program.launcher import scratch_folder, settings
 from graphviz_dash.model.doctor import (

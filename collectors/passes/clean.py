@@ -40,7 +40,7 @@ def run(request: PassRequest) -> None:
         write_result(parts.CLEAN, timings, Path(request.out))
         return
     memory = memory_use()
-    if request.mode.is_compiled:
+    if request.mode.has_graph_trees:
         lives, unmeasured = listener.lives(), without_launches(listener.lives())
     else:
         lives, unmeasured = with_launches(listener.lives(), graphs, listener.handles)

@@ -23,7 +23,11 @@ from graphviz_dash.model.run import ExecutionMode
 GRAPHED: Final = "reduce-overhead"
 """The mode of torch.compile that captures graphs: cudagraph trees."""
 
-COMPILED: Final = {ExecutionMode.COMPILE: GRAPHED, ExecutionMode.COMPILE_DEFAULT: "default"}
+COMPILED: Final = {
+    ExecutionMode.COMPILE: GRAPHED,
+    ExecutionMode.COMPILE_DEFAULT: "default",
+    ExecutionMode.COMPILE_GRAPH: "default",
+}
 """The mode of torch.compile in those of ours that compile."""
 
 _RECORD_STEPS = 4
@@ -74,8 +78,8 @@ def compile_modules(step: Step, mode: str) -> None:
         raise GraphvizDashError(
             f"The step calls its modules on {len(streams)} streams. The graphs that torch.compile "
             "makes (cudagraph trees) share their memory on the assumption of one stream, so this "
-            "mode would compute wrong values or crash; use compile-default, graph, callables or "
-            "partial."
+            "mode would compute wrong values or crash; use compile-graph, compile-default, graph, "
+            "callables or partial."
         )
     for call in roots:
         call.module.forward = torch.compile(_called(call.module.forward), mode=mode)
@@ -267,6 +271,7 @@ _MAKERS: Final[Mapping[ExecutionMode, Callable[[Step], Step]]] = {
     ExecutionMode.CALLABLES: _graphed_roots,
     ExecutionMode.PARTIAL: _graphed_parts,
     ExecutionMode.COMPILE_DEFAULT: _launched,
+    ExecutionMode.COMPILE_GRAPH: _whole_step,
     ExecutionMode.COMPILE: _compiled,
 }
 """How a step is made to run in each mode that is collected; the rest is properties of the mode."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from collectors.compiled.account import compile_account
 from collectors.driver.graph_ids import ids_from_torch
 from collectors.passes.capture_listener import NullListener, recording
 from collectors.passes.executor import prepare
@@ -25,16 +26,38 @@ _SETTLE = 3
 def run(request: PassRequest) -> None:
     """Writes the trace of ``request.traced_iterations`` marked iterations into ``request.out``, and
     beside it the ids of the graphs where torch can tell them."""
-    step, _ = prepare(request)
-    if hasattr(torch.cuda.CUDAGraph, "get_graph_data"):
+    out = Path(request.out)
+    if request.mode.is_compiled:
+        iterate = _compiled(request)
+    elif hasattr(torch.cuda.CUDAGraph, "get_graph_data"):
+        step, _ = prepare(request)
         with recording(NullListener()) as graphs:
             iterate = make_ready(request.mode, step)
             ids = ids_from_torch(graphs)
         if ids:
-            write_result(parts.REPLAY_IDS, ids, Path(request.out))
+            write_result(parts.REPLAY_IDS, ids, out)
     else:
-        iterate = make_ready(request.mode, step)
-    trace_steps(iterate, request.traced_iterations, Path(request.out) / TRACE_FILE)
+        iterate = make_ready(request.mode, prepare(request)[0])
+    trace_steps(iterate, request.traced_iterations, out / TRACE_FILE)
+
+
+def _compiled(request: PassRequest) -> Step:
+    """The step, compiled; writes what torch.compile told of it, and the ids of its graphs where
+    torch can tell them."""
+    with compile_account() as account:
+        step, _ = prepare(request)
+        with recording(NullListener()) as graphs:
+            iterate = make_ready(request.mode, step)
+            names = {id(graph): name for name, graph in graphs.items()}
+            account.read(lambda graph: names.get(id(graph)))
+            ids = ids_from_torch(graphs) if hasattr(torch.cuda.CUDAGraph, "get_graph_data") else ()
+    out = Path(request.out)
+    if ids:
+        write_result(parts.REPLAY_IDS, ids, out)
+    compilation = account.result()
+    if compilation is not None:
+        write_result(parts.COMPILATION, compilation, out)
+    return iterate
 
 
 def trace_steps(iterate: Step, iterations: int, path: Path) -> None:

@@ -15,6 +15,7 @@ from collectors.machine import WORKER
 from collectors.nvidia_smi import driver_version
 from collectors.program.files import (
     CAPTURE_TRACE_FILE,
+    COMPILATION_FILE,
     ENVIRONMENT_FILE,
     FAILURE_FILE,
     GRAPHS_FOLDER,
@@ -33,6 +34,7 @@ from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError, printable
 from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import (
@@ -131,6 +133,9 @@ def write_run(folder: Path, target: Path, program: Program) -> None:
             writer.add(parts.RECORDING, state)
             if (folder / MEMORY_FILE).exists():
                 writer.add(parts.MEMORY, _read(folder / MEMORY_FILE, MemoryUse))
+            if (folder / COMPILATION_FILE).exists():
+                compilation = _read(folder / COMPILATION_FILE, Compilation)
+                writer.add(parts.COMPILATION, _with_graphs(compilation, graphs))
             for graph in graphs:
                 writer.add_graph(graph)
             if (folder / CAPTURE_TRACE_FILE).exists():
@@ -178,6 +183,18 @@ def _graphs(folder: Path) -> tuple[CapturedGraph, ...]:
         return [int(part) for part in file.stem.removeprefix("graph-").split(".")]
 
     return tuple(_read(file, CapturedGraph) for file in sorted(files, key=order))
+
+
+def _with_graphs(compilation: Compilation, graphs: tuple[CapturedGraph, ...]) -> Compilation:
+    """``compilation`` without the names of graphs whose files could not be written."""
+    written = {graph.id for graph in graphs}
+    return msgspec.structs.replace(
+        compilation,
+        nodes=tuple(
+            node if node.graph in written else msgspec.structs.replace(node, graph=None)
+            for node in compilation.nodes
+        ),
+    )
 
 
 def _state(folder: Path, graphs: tuple[CapturedGraph, ...], returncode: int | None) -> Recording:

@@ -21,6 +21,7 @@ TRACE_FILE: Final = "trace.json.gz"
 CAPTURE_TRACE_FILE: Final = "capture.json.gz"
 IDENTITY_FILE: Final = "identity.json"
 PROBLEMS_FILE: Final = "problems.json"
+COMPILATION_FILE: Final = "compilation.json"
 GRAPHS_FOLDER: Final = "graphs"
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from collectors.program.guard import Guard, hide_frame
+from collectors.guard import Guard, hide_frame
 
 Callback: TypeAlias = Callable[[Any], None]
 

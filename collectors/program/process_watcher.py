@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from collectors.guard import Guard
 from collectors.program.files import ProcessFolder, Settings
-from collectors.program.guard import Guard
 from collectors.program.recorder import ProgramRecorder
 from collectors.program.watch import ReplayCounter, watch_graphs
 

@@ -18,11 +18,14 @@ from typing import Any, Final
 
 import torch
 
+from collectors.compiled.account import CompileAccount
 from collectors.driver.topology import DriverError
 from collectors.failures import describe
+from collectors.guard import Guard
 from collectors.passes.annotate import caller_lines
 from collectors.program.files import (
     CAPTURE_TRACE_FILE,
+    COMPILATION_FILE,
     FAILURE_FILE,
     GRAPHS_FOLDER,
     IDENTITY_FILE,
@@ -34,11 +37,10 @@ from collectors.program.files import (
     Settings,
 )
 from collectors.program.flusher import Flusher
-from collectors.program.guard import Guard
 from collectors.program.hooks import OutermostCalls, optimizer_steps
 from collectors.program.process_facts import process_identity, write_environment, write_memory
 from collectors.program.steps import StepClock
-from collectors.program.watch import ReplayCounter, attach, read_open_capture
+from collectors.program.watch import COUNTER, ReplayCounter, attach, read_open_capture
 from collectors.program.window import CaptureSession, TracedWindow
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
@@ -107,6 +109,8 @@ class ProgramRecorder:
         self._since_capture = 0
         self._last: int | None = None
         self._profiler_seen = False
+        self._compiled = CompileAccount(guard)
+        self._compiled_told = 0
         self._forwards = OutermostCalls(self._called, guard)
         self._ticking = ExitStack()
         self._stopped = False
@@ -118,6 +122,7 @@ class ProgramRecorder:
     def start(self, *, forked: bool = False) -> None:
         """Begins to count steps; ``forked``: in a child of a process that was recorded."""
         self._folder.put(IDENTITY_FILE, process_identity(os.environ, forked))
+        self._compiled.start()
         self._ticking.callback(self._forwards.stop)
         self._ticking.enter_context(optimizer_steps(self._stepped, self._guard))
         self._forwards.start()
@@ -129,6 +134,8 @@ class ProgramRecorder:
             self._attributing.close,
             self._close_window,
             self._stop_ticking,
+            partial(self._compiled.read, self._graph_id),
+            self._compiled.stop,
             partial(write_environment, self._folder),
             partial(write_memory, self._folder),
             self._write_state,
@@ -141,6 +148,7 @@ class ProgramRecorder:
     def disown(self) -> None:
         """In a forked child: it records nothing, and no file of the parent is touched."""
         self._stopped = True
+        self._compiled.stop()
         for capture in self._captures.values():
             capture.counter.awake = False
 
@@ -256,6 +264,7 @@ class ProgramRecorder:
 
     def _step_ended(self) -> None:
         now = time.perf_counter_ns()
+        self._compiled.step_ended(self._graph_id)
         if self._window.profiling:
             self._window.boundary()
             if self._window.done:
@@ -343,7 +352,22 @@ class ProgramRecorder:
             if state != self._written:
                 self._folder.put(STATE_FILE, state)
                 self._written = state
+            self._write_compilation()
             self._write_problems()
+
+    def _write_compilation(self) -> None:
+        """What torch.compile did so far, where it is more than was written."""
+        told = self._compiled.told
+        if told > self._compiled_told or self._compiled.settled:
+            compilation = self._compiled.result()
+            if compilation is not None:
+                self._folder.put(COMPILATION_FILE, compilation)
+            self._compiled_told = told
+
+    def _graph_id(self, graph: object) -> str | None:
+        """The id of a graph of which a file was, or will be, written."""
+        capture = self._captures.get(getattr(graph, COUNTER, self._earlier).id)
+        return capture.counter.id if capture is not None and capture.nodes else None
 
     def _write_problems(self) -> None:
         """What went wrong so far, where it is more than was written."""

@@ -64,9 +64,9 @@ def record(
     global _active  # noqa: PLW0603  # one watcher in a process: torch has one CUDAGraph
     import torch
 
+    from collectors.guard import Guard
     from collectors.program.bundle import Program, check_free, write_run
     from collectors.program.files import ProcessFolder, Settings
-    from collectors.program.guard import Guard
     from collectors.program.process_watcher import ProcessWatcher
 
     if _active is not None:

@@ -18,10 +18,11 @@ import torch
 from cuda.bindings import driver
 
 from collectors.driver.topology import DriverError, call, read_graph
-from collectors.program.guard import hide_frame
+from collectors.guard import hide_frame
 from graphviz_dash.model.graph import CapturedGraph
 
-_COUNTER: Final = "_graphviz_dash_counter"
+COUNTER: Final = "_graphviz_dash_counter"
+"""The attribute of a graph that holds its counter."""
 
 
 class ReplayCounter:
@@ -71,7 +72,7 @@ def attach(graph: object, counter: ReplayCounter) -> None:
         AttributeError: the graph takes no attributes.
     """
     # Not by setattr, which a class of the program's may have made its own.
-    object.__setattr__(graph, _COUNTER, counter)
+    object.__setattr__(graph, COUNTER, counter)
 
 
 def watch_graphs(watcher: Watcher, earlier: ReplayCounter) -> Callable[[], None]:
@@ -89,7 +90,7 @@ def watch_graphs(watcher: Watcher, earlier: ReplayCounter) -> Callable[[], None]
         "replay": graph_class.replay,
     }
     ours = _watched_methods(graph_class, watcher, earlier)
-    setattr(graph_class, _COUNTER, earlier)
+    setattr(graph_class, COUNTER, earlier)
     for name, method in ours.items():
         setattr(graph_class, name, method)
 
@@ -98,7 +99,7 @@ def watch_graphs(watcher: Watcher, earlier: ReplayCounter) -> Callable[[], None]
             # What the program has put over ours stays, and finds ours, which passes on.
             if getattr(graph_class, name) is method:
                 setattr(graph_class, name, originals[name])
-        delattr(graph_class, _COUNTER)
+        delattr(graph_class, COUNTER)
 
     return stop
 
@@ -121,7 +122,7 @@ def _watched_methods(
             raise
 
     def capture_end(self: Any) -> None:
-        counter = getattr(self, _COUNTER, earlier)
+        counter = getattr(self, COUNTER, earlier)
         # One that began by a base class's method, or before the watcher was there, is not watched.
         is_watched = counter is not earlier
         if is_watched:

@@ -9,12 +9,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.loop import GraphFamily, LoopSteps, ProgramLoop, StepKind
 from graphviz_dash.model.memory import MemoryPass, Stage
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
 from graphviz_dash.model.observers import Observer, ObserverPass
-from graphviz_dash.model.parallel import ParallelPlan
 from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import GraphUpdates
 from graphviz_dash.model.timings import CleanTimings
@@ -32,6 +32,26 @@ def check_clean(clean: CleanTimings, _graphs: tuple[CapturedGraph, ...], file: P
                 f"processes with {sum(counts):,} rows of {series}",
                 f"as many as there are, {len(rows):,}",
             )
+
+
+def check_compilation(
+    compilation: Compilation, graphs: tuple[CapturedGraph, ...], file: Path
+) -> None:
+    """Refuses a tree that does not hang together, or names graphs that the bundle lacks."""
+    known = {graph.id for graph in graphs}
+    functions = {function.id for function in compilation.functions}
+    seen: set[int] = set()
+    for node in compilation.nodes:
+        if node.id in seen or (node.parent is not None and node.parent not in seen):
+            raise InputError(file, f"node {node.id}", "each node once, behind its parent")
+        if node.function not in functions:
+            raise InputError(file, f"function {node.function}", "a function of the list")
+        if node.graph is not None and node.graph not in known:
+            raise InputError(file, f"the graph {node.graph!r}", "a graph of the bundle")
+        seen.add(node.id)
+    frames = [frame.id for frame in compilation.frames]
+    if len(set(frames)) != len(frames):
+        raise InputError(file, "a compilation that is there twice", "each compilation once")
 
 
 def check_graph_ids(
@@ -197,26 +217,3 @@ def check_memory_pass(memory: MemoryPass, _graphs: tuple[CapturedGraph, ...], fi
                 f"bytes {begin} to {end} of segment {segment}",
                 f"a stretch inside its {sizes[segment]} bytes",
             )
-
-
-def check_parallel(plan: ParallelPlan, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
-    """Refuses a plan that points at operators or storages that there are not, or that lets an
-    operator wait for a later one."""
-    count = len(plan.operators)
-    if len(plan.stream) != count or len(plan.waits) != count:
-        raise InputError(
-            file,
-            f"{len(plan.stream):,} streams and {len(plan.waits):,} waits of {count:,} operators",
-            "one of each for each operator",
-        )
-    for index, (operator, waits) in enumerate(zip(plan.operators, plan.waits, strict=True)):
-        if any(source >= index for source in waits):
-            raise InputError(file, f"operator {index} waits for {waits}", "operators before it")
-        if any(access.storage >= len(plan.storages) for access in operator.accesses):
-            raise InputError(
-                file,
-                f"operator {index} reaches a storage that is not there",
-                f"one of {len(plan.storages):,} storages",
-            )
-    if any(storage.maker is not None and storage.maker >= count for storage in plan.storages):
-        raise InputError(file, "a storage made by no operator", f"one of {count:,} operators")

@@ -78,7 +78,8 @@ def import_files(
         if join and has_duplicates(groups[0].parts):
             raise InputError(
                 groups[0].name,
-                "two traces of replays, two of captures without replays, or two memory snapshots",
+                "two traces of replays, two of captures without replays, two memory snapshots, "
+                "or two TORCH_TRACE logs",
                 "at most one of each for one run",
                 "Import them without --join.",
             )
@@ -180,6 +181,8 @@ def _write(
                 writer.add(parts.REPLAY_IDS, contents.ids)
             if contents.memory is not None:
                 writer.add(parts.MEMORY, contents.memory)
+            if contents.compilation is not None:
+                writer.add(parts.COMPILATION, contents.compilation)
             writer.commit(imported_manifest(group, contents, sources, mode, command))
     except OSError as error:
         raise GraphvizDashError(

@@ -30,6 +30,9 @@ CAPTURES: Final = "capture_traces"
 """The folder in which vLLM, SGLang and xDiT put the traces of their captures."""
 
 _RANK: Final = re.compile(r"rank[-_]?(\d+)|TP-?(\d+)", re.I)
+_LOG: Final = re.compile(r"dedicated_log_torch_trace_")
+"""How torch names the logs of TORCH_TRACE."""
+
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST: Final = 80
 
@@ -101,10 +104,34 @@ def grouped(parts: Sequence[SourcePart], *, join: bool = False) -> list[SourceGr
     if join:
         return [SourceGroup(run_name(_name(parts)), _with_roles(parts))]
     beside = [part for part in parts if part.captures and part.source.parent.name == CAPTURES]
-    groups = _by_name([part for part in parts if part not in beside])
+    logs = [part for part in parts if _LOG.match(part.source.name) and part.content.compilation]
+    groups = _by_name([part for part in parts if part not in beside and part not in logs])
+    groups = _with_logs(groups, logs)
     joined = [_with_captures(group, beside) for group in groups]
     used = {part.source for group in joined for part in group.parts}
     return [*joined, *_by_name([part for part in beside if part.source not in used])]
+
+
+def _with_logs(groups: Sequence[SourceGroup], logs: Sequence[SourcePart]) -> list[SourceGroup]:
+    """``groups``, with each log under the name that torch gave it in the run of the trace in its
+    folder, where there is one such run of its rank; the others are runs of their own."""
+    joined = list(groups)
+    left = []
+    for log in logs:
+        fitting = [
+            place
+            for place, group in enumerate(joined)
+            if (trace := group.trace(FileRole.REPLAY_TRACE)) is not None
+            and trace.source.parent == log.source.parent
+            and not _of_other_ranks(log.source, trace.source)
+            and not has_duplicates((*group.parts, log))
+        ]
+        if len(fitting) == 1:
+            group = joined[fitting[0]]
+            joined[fitting[0]] = replace(group, parts=(*group.parts, log))
+        else:
+            left.append(log)
+    return [*joined, *_by_name(left)]
 
 
 def _with_captures(group: SourceGroup, captures: Sequence[SourcePart]) -> SourceGroup:
@@ -169,8 +196,9 @@ def _name(parts: Sequence[SourcePart]) -> str:
 
 def has_duplicates(parts: Sequence[SourcePart]) -> bool:
     """Whether two of the parts cannot be of one run: two traces of replays, two of captures without
-    replays that tell which is theirs, two snapshots."""
+    replays that tell which is theirs, two snapshots, two logs of torch.compile."""
     roles = [part.role for part in parts]
     replays, captures = roles.count(FileRole.REPLAY_TRACE), roles.count(FileRole.CAPTURE_TRACE)
     snapshots = sum(part.content.memory is not None for part in parts)
-    return replays > 1 or (captures > 1 and not replays) or snapshots > 1
+    logs = sum(part.content.compilation is not None for part in parts)
+    return replays > 1 or (captures > 1 and not replays) or max(snapshots, logs) > 1

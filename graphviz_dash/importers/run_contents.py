@@ -13,6 +13,7 @@ from graphviz_dash.importers.group import SourceGroup, SourcePart
 from graphviz_dash.ingest.kineto.launch_arguments import launched_kernels
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.node_ids import GraphIds
 from graphviz_dash.model.run import Absent, FileRole, MemoryUse
@@ -35,6 +36,8 @@ class RunContents:
     """Ids of nodes, where a file tells them."""
     memory: MemoryUse | None
     """What torch's allocator held; None without a snapshot."""
+    compilation: Compilation | None
+    """What torch.compile did; None without a log of it."""
     absent: tuple[Absent, ...]
     """What such files cannot tell, and what is not among them."""
 
@@ -77,7 +80,9 @@ def run_contents(group: SourceGroup, limits: Limits) -> RunContents:
         reason = "a snapshot shows what was allocated, not by whom, and only of one moment"
         absent.append(Absent(Fact.MEMORY_PASS, reason))
     absent += _lacks_of_environment(_trace(replay) or _trace(capture))
-    return RunContents(tuple(graphs), tuple(ids), memory, tuple(absent))
+    logs = (part.content.compilation for part in group.parts)
+    compilation = next((log for log in logs if log is not None), None)
+    return RunContents(tuple(graphs), tuple(ids), memory, compilation, tuple(absent))
 
 
 def _trace(part: SourcePart | None) -> Trace | None:

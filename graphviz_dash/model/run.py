@@ -20,10 +20,10 @@ from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.timings import CleanTimings, Nanoseconds
 
 if TYPE_CHECKING:
+    from graphviz_dash.model.compilation import Compilation
     from graphviz_dash.model.loop import ProgramLoop
     from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
     from graphviz_dash.model.observers import ObserverPass
-    from graphviz_dash.model.parallel import ParallelPlan
     from graphviz_dash.model.recording import Recording
     from graphviz_dash.model.trace import Trace, TraceProblem
 
@@ -38,11 +38,10 @@ class ExecutionMode(StrEnum):
 
     EAGER = "eager"
     GRAPH = "graph"
-    PARALLEL = "parallel"
-    """The whole step as one graph with only the dependencies that its data needs."""
     CALLABLES = "callables"
     PARTIAL = "partial"
     COMPILE_DEFAULT = "compile-default"
+    COMPILE_GRAPH = "compile-graph"
     COMPILE = "compile"
     RECORDED = "recorded"
     """A program that is not a workload of ours, as it ran by itself."""
@@ -62,12 +61,7 @@ class ExecutionMode(StrEnum):
     @property
     def captures_whole_step(self) -> bool:
         """One graph is the whole step: a replay of it is a step, and nothing of it runs eagerly."""
-        return self in (ExecutionMode.GRAPH, ExecutionMode.PARALLEL)
-
-    @property
-    def is_planned(self) -> bool:
-        """Operators are issued on several streams by a plan, which a pass of its own makes."""
-        return self is ExecutionMode.PARALLEL
+        return self in (ExecutionMode.GRAPH, ExecutionMode.COMPILE_GRAPH)
 
     @property
     def captures_parts(self) -> bool:
@@ -82,9 +76,19 @@ class ExecutionMode(StrEnum):
     @property
     def is_compiled(self) -> bool:
         """torch.compile compiles the step's modules while it is warmed up: the compilation cannot
-        be told apart from the warm-up. Where it captures graphs too (cudagraph trees), they are in
-        a memory pool of its own, and what lives there cannot be told apart."""
-        return self in (ExecutionMode.COMPILE, ExecutionMode.COMPILE_DEFAULT)
+        be told apart from the warm-up."""
+        return self in (
+            ExecutionMode.COMPILE,
+            ExecutionMode.COMPILE_DEFAULT,
+            ExecutionMode.COMPILE_GRAPH,
+        )
+
+    @property
+    def has_graph_trees(self) -> bool:
+        """torch.compile captures the graphs (cudagraph trees): they are in a memory pool of its
+        own, in which what lives cannot be told apart, and are valid only in the order of their
+        tree."""
+        return self is ExecutionMode.COMPILE
 
     @property
     def is_recorded(self) -> bool:
@@ -99,8 +103,6 @@ BASELINE_MODE: Final = ExecutionMode.EAGER
 class Pass(StrEnum):
     """The passes of a collection; each runs in a process of its own."""
 
-    PLAN = "plan"
-    """Of a mode that is planned, before all others."""
     CLEAN = "clean"
     CAPTURE = "capture"
     TRACED = "traced"
@@ -132,7 +134,7 @@ class FileRole(StrEnum):
     UPDATES = "updates"
     OBSERVERS = "observers"
     LOOP = "loop"
-    PARALLEL = "parallel"
+    COMPILATION = "compilation"
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -407,14 +409,14 @@ class RunParts:
     """What was seen of a program that ran as it is."""
     loop: ProgramLoop | None = None
     """Its families of graphs and the steps of its loop."""
-    parallel: ParallelPlan | None = None
-    """How the step was planned on several streams."""
     doctor: DoctorReport | None = None
     """What the doctor says of the step."""
     updates: GraphUpdates | None = None
     """What the driver answered to updates of graphs to each other."""
     observers: ObserverPass | None = None
     """The step as timed under each observer."""
+    compilation: Compilation | None = None
+    """What torch.compile made of the step, or of the program."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ import pytest
 from graphviz_dash.bundle.parts import FIXED_PATHS, graph_path
 from graphviz_dash.bundle.schema import MANIFEST
 from graphviz_dash.model import (
+    compilation,
     doctor,
     graph,
     loop,
@@ -20,7 +21,6 @@ from graphviz_dash.model import (
     memory,
     node_ids,
     observers,
-    parallel,
     recording,
     run,
     timings,
@@ -69,13 +69,25 @@ CHAPTERS = {
         loop.GraphCost,
         loop.LoopSteps,
     ),
-    "## parallel.json.gz": (
-        parallel.ParallelPlan,
-        parallel.Operator,
-        parallel.Access,
-        parallel.Storage,
-        parallel.Attempt,
-        parallel.ParallelCheck,
+    "## compilation.json.gz": (
+        compilation.Compilation,
+        compilation.FactSource,
+        compilation.UserLine,
+        compilation.CompiledFrame,
+        compilation.GraphBreak,
+        compilation.Recompile,
+        compilation.CompiledGraph,
+        compilation.Partitioning,
+        compilation.GraphPartition,
+        compilation.SplitOperator,
+        compilation.GraphSkip,
+        compilation.TreeFunction,
+        compilation.FunctionInput,
+        compilation.TreeNode,
+        compilation.CopiedInput,
+        compilation.Rerecording,
+        compilation.MovedInput,
+        compilation.CompileWarning,
     ),
     "## doctor.json": (
         doctor.DoctorReport,
@@ -121,9 +133,9 @@ def _classes(base: type) -> set[type]:
             memory,
             node_ids,
             observers,
-            parallel,
             recording,
             doctor,
+            compilation,
         )
         for _, member in inspect.getmembers(module, inspect.isclass)
         if issubclass(member, base) and member.__module__ == module.__name__

@@ -13,7 +13,7 @@ from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.run import ExecutionMode, FileRole
 from tests.importers.test_bundles import capture, replay
 
-NOTHING = RunContents((), (), None, ())
+NOTHING = RunContents((), (), None, None, ())
 
 
 def part(path: Path, role: FileRole) -> SourcePart:

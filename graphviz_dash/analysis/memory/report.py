@@ -202,7 +202,7 @@ def _overhead(
         )
     # The cudagraph trees give the blocks of their pool back after each capture: nothing tells its
     # library workspaces from activations.
-    if any(side.mode.is_compiled and side.mode.captures_graphs for side in (report, base)):
+    if any(side.mode.has_graph_trees for side in (report, base)):
         return _no_overhead("cudagraph trees keep no account of what is alive in their pool")
     return sum(parts[part] for part in (*GRAPHED_PARTS, MemoryPart.TENSORS)) / activations
 

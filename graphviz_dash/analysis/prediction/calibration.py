@@ -94,7 +94,8 @@ def recorded_workload(experiment: Experiment) -> RecordedWorkload | Missing:
     """What an experiment with an eager and a graph run tells, or why it cannot be used."""
     runs = experiment.runs
     eager = next((run for run in runs if run.mode.is_baseline), None)
-    graph = next((run for run in runs if run.mode.captures_whole_step), None)
+    whole = (run for run in runs if run.mode.captures_whole_step and not run.mode.is_compiled)
+    graph = next(whole, None)
     if eager is None or graph is None:
         return _unusable("it has no eager and graph run")
     if eager.clean is None or not eager.clean.steps or eager.replay_trace is None:

@@ -67,6 +67,10 @@ def prediction_for(
         return against
     if not run.mode.captures_whole_step:
         return Missing(Fact.PREDICTION, "only a graph of the whole step is predicted")
+    if run.mode.is_compiled:
+        return Missing(
+            Fact.PREDICTION, "compiling gives the step other kernels than were predicted"
+        )
     if not against.mode.is_baseline:
         return Missing(Fact.PREDICTION, f"{against.name} is no eager run")
     prediction = predictions.of(against)

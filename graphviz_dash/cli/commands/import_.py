@@ -22,7 +22,16 @@ from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_bytes
 
 _SHOWN = 20
-_MODES = ("recorded", "eager", "graph", "callables", "partial", "compile-default", "compile")
+_MODES = (
+    "recorded",
+    "eager",
+    "graph",
+    "callables",
+    "partial",
+    "compile-default",
+    "compile-graph",
+    "compile",
+)
 
 
 @click.command("import")

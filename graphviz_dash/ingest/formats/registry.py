@@ -20,8 +20,10 @@ from graphviz_dash.ingest.formats.graph_data import graph_data, read_graph_data
 from graphviz_dash.ingest.formats.memory_snapshot import memory_use, read_memory_snapshot
 from graphviz_dash.ingest.formats.nsight import convert_nsight
 from graphviz_dash.ingest.formats.pickles import read_pickle
+from graphviz_dash.ingest.formats.torch_trace import HEAD, read_torch_trace
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.node_ids import GraphIds
 from graphviz_dash.model.run import MemoryUse
@@ -37,7 +39,7 @@ _GRAPH_KEY: Final = re.compile(rb'"exec_graph_id"\s*:')
 _SNAPSHOT_KEY: Final = re.compile(rb'"(?:device_traces|segments)"\s*:\s*\[')
 _EXPECTED: Final = (
     "a Kineto trace, a CUDA debug DOT, an Nsight Systems SQLite export, CUDAGraph.get_graph_data "
-    "as JSON or pickle, or a torch.cuda.memory snapshot"
+    "as JSON or pickle, a torch.cuda.memory snapshot, or a TORCH_TRACE log"
 )
 
 
@@ -49,6 +51,7 @@ class SourceKind(StrEnum):
     NSIGHT = "Nsight Systems SQLite export"
     GRAPH_DATA = "CUDAGraph.get_graph_data"
     MEMORY_SNAPSHOT = "torch.cuda.memory snapshot"
+    TORCH_TRACE = "TORCH_TRACE log"
     PICKLE = "pickle"
     """Either of the two before; its content tells, which only a reader of pickles knows."""
 
@@ -72,6 +75,8 @@ class ForeignContent:
     """The ids that a trace shows of the only graph's nodes; None where the file has none."""
     memory: MemoryUse | None = None
     """What torch's allocator held; None where the file is no snapshot."""
+    compilation: Compilation | None = None
+    """What torch.compile did; None where the file is no log of it."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +180,11 @@ def _read_memory_snapshot(path: Path, _: Path, limits: Limits) -> tuple[ForeignC
     return (ForeignContent(SourceKind.MEMORY_SNAPSHOT, memory=memory),)
 
 
+def _read_torch_trace(path: Path, _: Path, limits: Limits) -> tuple[ForeignContent, ...]:
+    compilation = read_torch_trace(path, limits)
+    return (ForeignContent(SourceKind.TORCH_TRACE, compilation=compilation),)
+
+
 def _read_pickle(path: Path, _: Path, limits: Limits) -> tuple[ForeignContent, ...]:
     """What is pickled: the data of a graph, or a memory snapshot."""
     value = read_pickle(path, limits)
@@ -219,6 +229,12 @@ FORMATS: Final = (
         lambda head: _is_json(head) and _EVENTS not in head and bool(_SNAPSHOT_KEY.search(head)),
         _read_memory_snapshot,
         "read as plain data",
+    ),
+    ForeignFormat(
+        SourceKind.TORCH_TRACE,
+        lambda head: HEAD.match(head) is not None,
+        _read_torch_trace,
+        "read as a log",
     ),
     # Any other JSON: whether it holds events, only the reader can tell.
     ForeignFormat(SourceKind.KINETO, _is_json, _read_kineto, None),

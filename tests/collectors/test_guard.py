@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from collectors.program.guard import Guard, hide_frame
+from collectors.guard import Guard, hide_frame
 
 
 class LateError(Exception):

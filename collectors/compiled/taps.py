@@ -1,0 +1,128 @@
+"""Listens to what torch.compile tells, without a change to what the program logs.
+
+torch's structured trace goes to handlers of one logger; another handler makes it be written for us
+too. The log ``cudagraphs`` is off unless TORCH_LOGS asks for it: its loggers are made to log
+everything, and a filter of each takes that and lets pass only what was logged without us.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from collectors.guard import Guard
+
+OnRecord: TypeAlias = Callable[[Mapping[str, Any], "str | None"], None]
+OnMessage: TypeAlias = Callable[[str, "str | None"], None]
+
+TRACE_LOGGER: Final = "torch.__trace"
+"""torch._logging._internal.trace_log, torch 2.1 to 2.13."""
+
+_MODULES: Final = (
+    "torch._inductor.compile_fx",
+    "torch._inductor.scheduler",
+    "torch._inductor.output_code",
+    "torch._inductor.codecache",
+    "torch._inductor.cudagraph_utils",
+    "torch._inductor.cudagraph_trees",
+)
+"""The modules that log to ``cudagraphs`` (torch 2.6 to 2.13), each by a logger of its own."""
+
+_LIMIT_LOGGER: Final = "torch._dynamo.convert_frame"
+"""Logs that a function is not compiled again because the limit is reached."""
+
+
+class Taps:
+    """The handler and the filters, from :meth:`start` to :meth:`stop`; errors go to ``guard``."""
+
+    def __init__(self, on_record: OnRecord, on_message: OnMessage, guard: Guard) -> None:
+        self._on_message = on_message
+        self._guard = guard
+        self._handler = _TraceHandler(on_record, self._listen, guard)
+        self._filters: dict[str, _Passing] = {}
+
+    def start(self) -> None:
+        """Begins to listen; what a module logs is heard once it is imported."""
+        logging.getLogger(TRACE_LOGGER).addHandler(self._handler)
+        self._tap(_LIMIT_LOGGER, lower=False)
+        self._listen()
+
+    def stop(self) -> None:
+        """Leaves all loggers as they were."""
+        logging.getLogger(TRACE_LOGGER).removeHandler(self._handler)
+        for name, passing in self._filters.items():
+            logger = logging.getLogger(name)
+            logger.removeFilter(passing)
+            if passing.lowered is not None and logger.level == logging.DEBUG:
+                logger.setLevel(passing.lowered)
+        self._filters.clear()
+
+    def _listen(self) -> None:
+        """Taps the loggers of modules that were imported since; torch sets their levels then."""
+        for module in _MODULES:
+            if module in sys.modules:
+                self._tap(f"{module}.__cudagraphs", lower=True)
+
+    def _tap(self, name: str, *, lower: bool) -> None:
+        logger = logging.getLogger(name)
+        passing = self._filters.get(name)
+        if passing is None:
+            passing = self._filters[name] = _Passing(logger, self._on_message, self._guard)
+            logger.addFilter(passing)
+        if lower and logger.level != logging.DEBUG:
+            # What the program asked for, now or by a later call of torch._logging.set_logs.
+            passing.lowered = logger.level
+            logger.setLevel(logging.DEBUG)
+
+
+class _TraceHandler(logging.Handler):
+    """Takes the records of the structured trace; in a forked child it takes none of its own."""
+
+    def __init__(self, on_record: OnRecord, listen: Callable[[], None], guard: Guard) -> None:
+        super().__init__()
+        self._on_record = on_record
+        self._listen = listen
+        self._guard = guard
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with self._guard:
+            metadata = getattr(record, "metadata", None)
+            if isinstance(metadata, dict):
+                payload = getattr(record, "payload", None)
+                self._on_record(metadata, payload if isinstance(payload, str) else None)
+            self._listen()
+
+
+class _Passing(logging.Filter):
+    """Takes each message of a logger, and lets pass what it logged before it was lowered.
+
+    ``lowered``: the level that it had; None where it was left alone.
+    """
+
+    def __init__(self, logger: logging.Logger, on_message: OnMessage, guard: Guard) -> None:
+        super().__init__()
+        self.lowered: int | None = None
+        self._logger = logger
+        self._on_message = on_message
+        self._guard = guard
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        with self._guard:
+            self._on_message(record.getMessage(), _current_frame())
+        if self.lowered is None:
+            return True
+        level, above = self.lowered, self._logger.parent
+        if level == logging.NOTSET and above is not None:
+            level = above.getEffectiveLevel()
+        return record.levelno >= level
+
+
+def _current_frame() -> str | None:
+    """The id of the compilation that is under way."""
+    guards = sys.modules.get("torch._guards")
+    context = getattr(guards, "CompileContext", None)
+    current = getattr(context, "current_compile_id", None)
+    frame = None if current is None else current()
+    return None if frame is None else str(frame)

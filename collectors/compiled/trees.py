@@ -1,0 +1,202 @@
+"""Reads torch's cudagraph trees: the functions that are recorded, and the tree of their graphs.
+
+They have no public interface. The attributes are those of torch 2.6 to 2.13; one that is missing
+costs the fact that it holds, and a tree that is no longer there all of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from collectors.paths import short_path
+from graphviz_dash.bundle.compile_stacks import stack_lines
+from graphviz_dash.model.compilation import (
+    CompileWarning,
+    CopiedInput,
+    FunctionInput,
+    GraphSkip,
+    TreeFunction,
+    TreeNode,
+    UserLine,
+)
+
+TREES: Final = "torch._inductor.cudagraph_trees"
+"""The module that they are read from."""
+
+MUTATED: Final = "mutated inputs"
+"""The trees' reason not to record a function that writes to its inputs."""
+
+SLOW_PATH: Final = "outputs of an earlier step still wait for their backward"
+"""The trees' warning that they cannot replay a function, in short."""
+
+_MOST_NODES: Final = 20_000
+
+
+@dataclass(frozen=True)
+class Trees:
+    """What the trees of this process hold."""
+
+    functions: tuple[TreeFunction, ...]
+    """The functions that are recorded."""
+    nodes: tuple[TreeNode, ...]
+    """Their graphs, parents before children."""
+    warnings: tuple[CompileWarning, ...]
+    """Functions that cannot be replayed, as the trees have warned."""
+    skips: tuple[GraphSkip, ...]
+    """Functions that are not recorded, as the trees have warned."""
+
+
+def read_trees(graph_id: Callable[[object], str | None]) -> Trees | None:
+    """What the trees of all devices hold; None where there are none.
+
+    Args:
+        graph_id: the id that the bundle has for a ``torch.cuda.CUDAGraph``.
+
+    Raises:
+        AttributeError: this torch keeps them in another way.
+    """
+    functions: list[TreeFunction] = []
+    nodes: list[TreeNode] = []
+    warnings: list[CompileWarning] = []
+    skips: list[GraphSkip] = []
+    for manager in _managers():
+        # Numbers of each device begin anew; those of the second follow on.
+        first_function, first_node = len(functions), len(nodes)
+        read = list(_nodes(manager, graph_id))
+        recorded = Counter(node.function for node in read)
+        made = [_function(manager, key, recorded) for key in manager.ids_to_funcs]
+        functions.extend(_moved(made, first_function))
+        nodes.extend(_moved_nodes(read, first_function, first_node))
+        warnings.extend(_warnings(manager))
+        skips.extend(_mutating(manager))
+    if not functions:
+        return None
+    return Trees(tuple(functions), tuple(nodes), tuple(warnings), tuple(skips))
+
+
+def _managers() -> Iterator[Any]:
+    trees = sys.modules.get(TREES)
+    if trees is None:
+        return
+    containers = trees.get_obj(trees.local, "tree_manager_containers")
+    for device in sorted(containers):
+        manager = containers[device].tree_manager
+        if manager is not None and manager.roots is not None:
+            yield manager
+
+
+def _warnings(manager: Any) -> Iterator[CompileWarning]:
+    for key in getattr(manager, "warned_functions", ()):
+        function = manager.ids_to_funcs.get(key)
+        placeholders = () if function is None else function.placeholders
+        lines = tuple(line for line in map(_line, placeholders) if line is not None)
+        yield CompileWarning(SLOW_PATH, tuple(dict.fromkeys(lines))[:4])
+
+
+def _mutating(manager: Any) -> Iterator[GraphSkip]:
+    """Functions that write to inputs which stay in nobody's care: the log does not name them."""
+    for key in getattr(manager, "warned_mutation", ()):
+        function = manager.ids_to_funcs[key]
+        static = set(function.static_input_idxs)
+        own = [index for index in function.mutated_input_idxs if index not in static]
+        holders = [function.placeholders[index] for index in own]
+        lines = [line for line in map(_line, holders) if line is not None]
+        frame = getattr(manager, "id_to_compile_id", {}).get(key)
+        yield GraphSkip(
+            frame=None if frame is None else str(frame),
+            reason=f"{MUTATED} ({len(own)} instances)",
+            lines=tuple(dict.fromkeys(lines)),
+        )
+
+
+def _function(manager: Any, key: Any, recorded: Counter[int]) -> TreeFunction:
+    function = manager.ids_to_funcs[key]
+    static = set(function.static_input_idxs)
+    mutated = set(function.mutated_input_idxs)
+    frame = getattr(manager, "id_to_compile_id", {}).get(key)
+    mode = manager.id_to_mode.get(key)
+    return TreeFunction(
+        id=key.id,
+        frame=None if frame is None else str(frame),
+        mode=str(getattr(mode, "name", mode)).lower(),
+        inputs=tuple(
+            FunctionInput(str(holder.name), index in static, index in mutated, _line(holder))
+            for index, holder in enumerate(function.placeholders)
+        ),
+        warmups=int(key in manager.warmed_up_functions),
+        recordings=recorded[key.id],
+    )
+
+
+def _nodes(manager: Any, graph_id: Callable[[object], str | None]) -> Iterator[TreeNode]:
+    waiting: list[tuple[Any, int | None]] = [(root, None) for root in manager.get_roots()]
+    seen = 0
+    while waiting and seen < _MOST_NODES:
+        node, parent = waiting.pop(0)
+        seen += 1
+        yield _node(node, parent, graph_id)
+        waiting.extend(
+            (child, node.id.id) for children in node.children.values() for child in children
+        )
+
+
+def _node(node: Any, parent: int | None, graph_id: Callable[[object], str | None]) -> TreeNode:
+    placeholders = node.wrapped_function.placeholders
+    inputs = getattr(node, "reconstructed_inputs", ())
+    copied = []
+    for index in node.non_static_input_idx:
+        holder = placeholders[index] if index < len(placeholders) else None
+        size = getattr(inputs[index] if index < len(inputs) else None, "nbytes", None)
+        if size is None:
+            continue
+        copied.append(
+            CopiedInput(
+                name=str(getattr(holder, "name", f"input {index}")),
+                bytes=int(size),
+                line=None if holder is None else _line(holder),
+            )
+        )
+    outputs = [alias for alias in node.output_storage_alias if alias is not None]
+    return TreeNode(
+        id=node.id.id,
+        function=node.wrapped_function.id.id,
+        parent=parent,
+        graph=graph_id(node.graph),
+        copied=tuple(copied),
+        managed=len(node.cudagraph_managed_idxs),
+        outputs=len(outputs),
+        aliased=sum(type(alias).__name__.startswith("Aliases") for alias in outputs),
+    )
+
+
+def _line(holder: Any) -> UserLine | None:
+    """The innermost line of the program that an input, or the first to use it, comes from."""
+    told = (holder.stack_trace, getattr(holder, "mutating_use_stack_trace", None))
+    for text in (*told, *(user.stack_trace for user in holder.users)):
+        if text:
+            lines = stack_lines(str(text), short_path)
+            if lines:
+                return lines[0]
+    return None
+
+
+def _moved(functions: list[TreeFunction], by: int) -> Iterator[TreeFunction]:
+    return (replace(function, id=function.id + by) for function in functions)
+
+
+def _moved_nodes(nodes: list[TreeNode], functions: int, by: int) -> Iterator[TreeNode]:
+    return (
+        replace(
+            node,
+            id=node.id + by,
+            function=node.function + functions,
+            parent=None if node.parent is None else node.parent + by,
+        )
+        for node in nodes
+    )

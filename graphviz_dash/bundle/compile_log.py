@@ -1,0 +1,325 @@
+"""From the records of torch's structured trace (what TORCH_TRACE writes and tlparse reads) to what
+Dynamo and Inductor did.
+
+The recorder feeds it the records of a program as they come, the importer those of a log. It knows
+the records of torch 2.6 to 2.13 by name; one that it does not know, or that is not as expected, is
+passed over: a fact that a version does not tell is missing, and nothing fails.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from graphviz_dash.bundle.compile_stacks import (
+    Shorten,
+    is_users,
+    stack_lines,
+    user_function,
+    user_line,
+    without_folders,
+)
+from graphviz_dash.model.compilation import (
+    CompiledFrame,
+    CompiledGraph,
+    GraphBreak,
+    GraphSkip,
+    Recompile,
+    UserLine,
+)
+
+STRUCTURED: Final = "structured trace (TORCH_TRACE)"
+"""What the facts of a :class:`CompileLog` are from."""
+
+_OTHERWISE: Final = (
+    AttributeError,
+    IndexError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What a record of another shape than expected raises."""
+
+_CODE: Final = 20_000
+_MOST: Final = 100_000
+_REASON: Final = 300
+_EXPLANATION: Final = 2_000
+_MOST_FRAMES: Final = 20_000
+
+_BREAK_REASON: Final = re.compile(r"^(?:Graph Break )?Reason: (?P<text>.*)", re.S | re.M)
+_ATTEMPTED: Final = re.compile(r"^Encountered graph break when attempting to trace [^\n]*\n+")
+_EXPLAINED: Final = re.compile(
+    r"^\s*Explanation: (.*?)(?=^\s*(?:Hint:|Developer debug)|\Z)", re.S | re.M
+)
+_HINT: Final = re.compile(
+    r"^\s*Hint: (.*?)(?=^\s*(?:Hint:|Developer debug|For more)|\n\s*\n|\Z)", re.S | re.M
+)
+_LINK: Final = re.compile(r"please visit: (https://\S+)")
+_AT: Final = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)$", re.M)
+_TRACEBACK: Final = re.compile(r"^User code traceback:\n|following user code:\n", re.M)
+_OWN_TRACEBACK: Final = re.compile(r"^(Traceback \(most recent call last\)|NoneType: None)", re.M)
+_GUARD: Final = re.compile(r"^(?:\d+/\d+: )?(?P<guard>.*?)(?:\s{2,}# (?P<note>.*))?$")
+_NOTE: Final = re.compile(
+    r"^(?:(?P<code>.*?)\s+# )?(?P<file>\S+\.py):(?P<line>\d+) in (?P<name>\S+)"
+)
+_SKIPPING: Final = re.compile(r"^(?:skipping|disabling) cudagraphs? (?:due to )?")
+_FOUND_FROM: Final = re.compile(r"\.? ?Found from ?:")
+_GUARD_TIME: Final = re.compile(r"Guard latency = ([\d.]+) us")
+
+
+class CompileLog:
+    """What the records that it was given tell.
+
+    Args:
+        shorten: what a bundle holds of a file's path.
+    """
+
+    def __init__(self, shorten: Shorten) -> None:
+        self.frames: dict[str, CompiledFrame] = {}
+        self.breaks: list[GraphBreak] = []
+        self.recompiles: list[Recompile] = []
+        self.graphs: dict[str, CompiledGraph] = {}
+        self.skips: list[GraphSkip] = []
+        self.torch: str | None = None
+        self.records = 0
+        """Records that were understood."""
+        self._shorten = shorten
+        self._files: dict[int, str] = {}
+
+    def record(self, metadata: Mapping[str, Any], payload: str | None) -> None:
+        """Takes one record; one of another shape than expected is passed over."""
+        try:
+            self._take(metadata, payload or "")
+        except _OTHERWISE:
+            return
+
+    def files(self, names: Mapping[int, str]) -> None:
+        """What the numbers of files in records stand for, where no record of its own told it."""
+        self._files = {**names, **self._files}
+
+    def _take(self, metadata: Mapping[str, Any], payload: str) -> None:
+        if "str" in metadata:
+            name, number = metadata["str"]
+            self._files[int(number)] = str(name)
+            return
+        frame = frame_id(metadata)
+        if "artifact" in metadata:
+            self._artifact(str(metadata["artifact"]["name"]), frame, payload)
+        elif frame is None:
+            return
+        elif "dynamo_start" in metadata:
+            if frame not in self.frames or not metadata.get("attempt"):
+                # After torch._dynamo.reset() ids begin anew: the newest is what runs.
+                self._start(frame, metadata["dynamo_start"]["stack"])
+        elif "dynamo_output_graph" in metadata:
+            self._update(frame, code=self._told(payload)[:_CODE] or None)
+        elif "dynamo_cpp_guards_str" in metadata:
+            told = _GUARD_TIME.search(payload)
+            if told:
+                self._update(frame, guard_ns=round(float(told[1]) * 1e3))
+        elif "compilation_metrics" in metadata:
+            self._metrics(frame, metadata["compilation_metrics"])
+
+    def _artifact(self, name: str, frame: str | None, payload: str) -> None:
+        if name == "torch_version":
+            self.torch = str(json.loads(payload)["pytorch_version"])
+        elif name == "dynamo_graph_break_reason":
+            self._break(frame, payload[:_MOST])
+        elif name == "recompile_reasons":
+            self._recompile(frame, payload)
+        elif name.startswith(("fx_graph_cache_", "fx_graph_bundled_cache_")):
+            self._graph(name, frame, payload)
+
+    def _start(self, frame: str, stack: Sequence[Mapping[str, Any]]) -> None:
+        *callers, own = stack
+        name, behind = user_function(str(own["name"]))
+        if len(self.frames) >= _MOST_FRAMES:
+            return
+        self.records += 1
+        file = self._file(own)
+        self.frames[frame] = CompiledFrame(
+            id=frame,
+            function=name,
+            place=None
+            if file is None
+            else user_line(file, int(own["line"]), name, None, self._shorten),
+            resumes=behind is not None,
+            callers=tuple(self._callers(callers)),
+        )
+
+    def _callers(self, stack: Sequence[Mapping[str, Any]]) -> list[UserLine]:
+        lines = []
+        for caller in reversed(stack[-12:]):
+            file = self._file(caller)
+            if file is not None and is_users(file):
+                lines.append(
+                    user_line(
+                        file,
+                        int(caller["line"]),
+                        str(caller.get("name", "")) or None,
+                        caller.get("loc"),
+                        self._shorten,
+                    )
+                )
+        return lines
+
+    def _file(self, line: Mapping[str, Any]) -> str | None:
+        file = line.get("filename")
+        return self._files.get(file) if isinstance(file, int) else file
+
+    def _update(self, frame: str, **facts: Any) -> None:
+        if frame in self.frames:
+            self.frames[frame] = msgspec.structs.replace(self.frames[frame], **facts)
+
+    def _metrics(self, frame: str, metrics: Mapping[str, Any]) -> None:
+        if metrics.get("is_forward") is False:
+            return
+        if frame not in self.frames and metrics.get("co_name") is not None:
+            self._start(
+                frame,
+                [
+                    {
+                        "name": metrics["co_name"],
+                        "filename": str(metrics["co_filename"]),
+                        "line": metrics["co_firstlineno"],
+                    }
+                ],
+            )
+        latency = metrics.get("guard_latency_us")
+        failed = metrics.get("fail_reason")
+        facts: dict[str, Any] = {
+            "nodes": metrics.get("graph_op_count"),
+            "inputs": metrics.get("graph_input_count"),
+            "guards": metrics.get("guard_count"),
+            "compile_ns": _ns(metrics.get("entire_frame_compile_time_s"), 1e9)
+            or _ns(metrics.get("duration_us"), 1e3),
+            "guard_ns": _ns(latency, 1e3),
+            "failure": None if failed is None else _title(self._told(str(failed)))[:_REASON],
+        }
+        self._update(frame, **{name: fact for name, fact in facts.items() if fact is not None})
+        skipped = metrics.get("cudagraph_skip_reason")
+        if skipped:
+            lines = stack_lines(str(skipped), self._shorten)
+            self.skips.append(GraphSkip(frame, skip_reason(self._told(str(skipped))), lines))
+        if "RecompileLimit" in str(metrics.get("fail_type")):
+            self.limit(frame, None)
+
+    def _break(self, frame: str | None, payload: str) -> None:
+        self.records += 1
+        head, _, rest = _split(_TRACEBACK, payload)
+        lines = stack_lines(_split(_OWN_TRACEBACK, rest)[0], self._shorten)
+        told = _BREAK_REASON.search(head)
+        reason = self._told(_ATTEMPTED.sub("", told["text"] if told else head).strip())
+        if not lines and (at := _AT.search(head)):
+            lines = (user_line(at["file"], int(at["line"]), None, None, self._shorten),)
+        explained = _EXPLAINED.search(reason)
+        link = _LINK.search(reason)
+        found = GraphBreak(
+            frame=frame,
+            reason=_title(reason)[:_REASON],
+            explanation=" ".join(explained[1].split())[:_EXPLANATION] if explained else None,
+            hints=tuple(" ".join(hint.split())[:_REASON] for hint in _HINT.findall(reason))[:6],
+            link=link[1] if link else None,
+            lines=lines,
+            whole_frame="cannot properly resume" in head or "fall back to eager" in head,
+        )
+        same = [(old.frame, old.lines[:1]) for old in self.breaks[-4:]]
+        if (found.frame, found.lines[:1]) in same:
+            # Told once where it is met, and again where the frame is given up.
+            place = len(self.breaks) - len(same) + same.index((found.frame, found.lines[:1]))
+            whole = found.whole_frame or self.breaks[place].whole_frame
+            self.breaks[place] = msgspec.structs.replace(self.breaks[place], whole_frame=whole)
+        else:
+            self.breaks.append(found)
+
+    def _recompile(self, frame: str | None, payload: str) -> None:
+        reasons = json.loads(payload) if payload.startswith("[") else [payload]
+        self._add_recompile(frame, reasons, limit=False)
+
+    def limit(self, frame: str | None, reason: str | None) -> None:
+        """The function of ``frame`` is not compiled again: the limit is reached, the last time by
+        ``reason``."""
+        for place, again in enumerate(self.recompiles):
+            if again.frame == frame:
+                self.recompiles[place] = msgspec.structs.replace(again, limit=True)
+                return
+        self._add_recompile(frame, [reason] if reason else [], limit=True)
+
+    def _add_recompile(self, frame: str | None, reasons: Sequence[Any], *, limit: bool) -> None:
+        self.records += 1
+        guards: list[str] = []
+        lines: list[UserLine] = []
+        for reason in reasons:
+            first = str(reason).strip().partition("\n")[0]
+            told = _GUARD.match(first)
+            guards.append(self._told(told["guard"] if told else first).strip()[:_REASON])
+            placed = stack_lines(str(reason), self._shorten)[:1] or self._noted(
+                told and told["note"]
+            )
+            lines.extend(placed)
+        self.recompiles.append(
+            Recompile(frame, tuple(dict.fromkeys(guards)), tuple(dict.fromkeys(lines)), limit)
+        )
+
+    def _told(self, text: str) -> str:
+        return without_folders(text, self._shorten)
+
+    def _noted(self, note: str | None) -> tuple[UserLine, ...]:
+        told = _NOTE.match(note or "")
+        if told is None:
+            return ()
+        return (
+            user_line(told["file"], int(told["line"]), told["name"], told["code"], self._shorten),
+        )
+
+    def _graph(self, name: str, frame: str | None, payload: str) -> None:
+        told = json.loads(payload)
+        key = told.get("key")
+        if key is None or key in self.graphs:
+            return
+        self.records += 1
+        text = " ".join(part for part in told.get("components") or () if "is_backward" in part)
+        backward = re.search(r"fx_kwargs\[is_backward\]: (True|False)", text)
+        self.graphs[str(key)] = CompiledGraph(
+            frame=frame,
+            key=str(key),
+            backward=None if backward is None else backward[1] == "True",
+            cached=name.endswith("_hit"),
+        )
+
+
+def frame_id(metadata: Mapping[str, Any]) -> str | None:
+    """torch's id of the compilation that a record belongs to, as traces write it: ``0/1``, and
+    ``!2/0/1`` under compiled autograd."""
+    frame, again = metadata.get("frame_id"), metadata.get("frame_compile_id")
+    autograd = metadata.get("compiled_autograd_id")
+    if frame is None or again is None:
+        return None if autograd is None else f"!{autograd}"
+    return f"{frame}/{again}" if autograd is None else f"!{autograd}/{frame}/{again}"
+
+
+def skip_reason(text: str) -> str:
+    """Inductor's reason not to record a graph, in a line."""
+    first = _FOUND_FROM.split(text.strip().partition("\n")[0])[0]
+    return _SKIPPING.sub("", first).strip(" .")[:_REASON]
+
+
+def _split(mark: re.Pattern[str], text: str) -> tuple[str, str, str]:
+    found = mark.search(text)
+    if found is None:
+        return text, "", ""
+    return text[: found.start()], found[0], text[found.end() :]
+
+
+def _title(reason: str) -> str:
+    return next((line.strip() for line in reason.splitlines() if line.strip()), "not told")
+
+
+def _ns(value: float | None, scale: float) -> int | None:
+    return None if value is None or value < 0 else round(value * scale)

@@ -1,0 +1,155 @@
+"""From the messages of torch's log ``cudagraphs`` to how Inductor splits what it compiles, what it
+records as CUDA graphs, and what it does not.
+
+The texts are those of torch 2.6 to 2.13; a message that is not known is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from graphviz_dash.bundle.compile_log import skip_reason
+from graphviz_dash.bundle.compile_stacks import Shorten, stack_lines, without_folders
+from graphviz_dash.model.compilation import (
+    CompileWarning,
+    GraphPartition,
+    GraphSkip,
+    MovedInput,
+    Partitioning,
+    Rerecording,
+    SplitOperator,
+)
+
+LOGGED: Final = "log cudagraphs (TORCH_LOGS)"
+"""What the facts of a :class:`CudagraphLog` are from."""
+
+_PARTITION: Final = re.compile(
+    r"^\s+Partition \d+: (?P<nodes>\d+) nodes, (?P<what>cudagraphable|non-cudagraphable), "
+    r"inputs=(?P<inputs>\d+), outputs=(?P<outputs>\d+)"
+)
+_OPERATOR: Final = re.compile(r"^\s+(?P<name>\S+): reason=(?P<reason>[^,]*)(?P<rest>.*)$", re.S)
+_FX: Final = re.compile(r", fx=(?P<fx>[\w.:<>]+)")
+_SKIP: Final = re.compile(r"^(?:skipping|disabling) cudagraphs? (?:due to )?(?P<reason>.*)$", re.S)
+_FRAME: Final = re.compile(r"^\[(?P<frame>[^\]\s]+)\] ")
+_AGAIN: Final = re.compile(
+    r"Re-recording function=(?P<function>\S+), (?:mode=\w+, )?reason=(?P<reason>.*)$", re.S
+)
+_MOVED: Final = re.compile(
+    r"input name: (?P<name>\S+?)\. data pointer changed.*?"
+    r"input stack trace: (?P<stack>.*?)(?=^input name: |\Z)",
+    re.S | re.M,
+)
+_WARNED: Final = ("CUDAGraph supports dynamic shapes", "Unable to hit fast path")
+_REASON: Final = 300
+
+
+class CudagraphLog:
+    """What the messages that it was given tell.
+
+    Args:
+        shorten: what a bundle holds of a file's path.
+    """
+
+    def __init__(self, shorten: Shorten) -> None:
+        self.partitionings: list[Partitioning] = []
+        self.skips: list[GraphSkip] = []
+        self.rerecordings: list[Rerecording] = []
+        self.warnings: Counter[str] = Counter()
+        self.warmups: Counter[str] = Counter()
+        """Warm-ups by the compilation's id."""
+        self.recordings = 0
+        """Recordings, the first ones and those made again."""
+        self._shorten = shorten
+        self._stack: list[str] = []
+
+    def message(self, text: str, frame: str | None) -> None:
+        """Takes one message, logged while the compilation ``frame`` was under way or ran."""
+        named = _FRAME.match(text)
+        frame = named["frame"] if named else frame
+        if text.startswith("Created ") and "graph partitions" in text:
+            self.partitionings.append(Partitioning(frame, ()))
+        elif partition := _PARTITION.match(text):
+            self._partition(partition)
+        elif text.startswith("         ") and "reason=" not in text:
+            self._operator_line(text)
+        elif (operator := _OPERATOR.match(text)) and self.partitionings:
+            self._operator(operator)
+        elif skipped := _SKIP.match(text):
+            self._skip(frame, skipped["reason"])
+        elif again := _AGAIN.search(text):
+            self._again(frame, again)
+        elif "Running warmup function" in text:
+            self.warmups[frame or ""] += 1
+        elif "Recording function" in text:
+            self.recordings += 1
+        elif text.startswith(_WARNED):
+            self.warnings[text.strip().partition("\n")[0][:_REASON]] += 1
+
+    def warned(self) -> tuple[CompileWarning, ...]:
+        """The warnings, each with how often it came."""
+        return tuple(CompileWarning(text, (), times) for text, times in self.warnings.items())
+
+    def _partition(self, told: re.Match[str]) -> None:
+        if not self.partitionings:
+            return
+        made = GraphPartition(
+            nodes=int(told["nodes"]),
+            inputs=int(told["inputs"]),
+            outputs=int(told["outputs"]),
+            captured=told["what"] == "cudagraphable",
+            operators=(),
+        )
+        last = self.partitionings[-1]
+        self._replace_last((*last.partitions, made))
+
+    def _operator(self, told: re.Match[str]) -> None:
+        self._stack = []
+        fx = _FX.search(told["rest"])
+        self._operators(
+            SplitOperator(
+                told["name"], told["reason"].strip()[:_REASON], fx["fx"] if fx else None, ()
+            )
+        )
+
+    def _operator_line(self, text: str) -> None:
+        """A line of the traceback of the operator before."""
+        partitions = self.partitionings[-1].partitions if self.partitionings else ()
+        if not partitions or not partitions[-1].operators:
+            return
+        self._stack.append(text)
+        *before, last = partitions[-1].operators
+        lines = stack_lines("\n".join(self._stack), self._shorten)
+        told = msgspec.structs.replace(last, lines=lines)
+        grown = msgspec.structs.replace(partitions[-1], operators=(*before, told))
+        self._replace_last((*partitions[:-1], grown))
+
+    def _operators(self, operator: SplitOperator) -> None:
+        partitions = self.partitionings[-1].partitions
+        if partitions:
+            operators = (*partitions[-1].operators, operator)
+            grown = msgspec.structs.replace(partitions[-1], operators=operators)
+            self._replace_last((*partitions[:-1], grown))
+
+    def _replace_last(self, partitions: tuple[GraphPartition, ...]) -> None:
+        self.partitionings[-1] = msgspec.structs.replace(
+            self.partitionings[-1], partitions=partitions
+        )
+
+    def _skip(self, frame: str | None, text: str) -> None:
+        reason = skip_reason(without_folders(text, self._shorten))
+        skip = GraphSkip(frame, reason, stack_lines(text, self._shorten))
+        if skip not in self.skips:
+            self.skips.append(skip)
+
+    def _again(self, frame: str | None, told: re.Match[str]) -> None:
+        reason = told["reason"].strip()
+        moved = tuple(
+            MovedInput(moved["name"], next(iter(stack_lines(moved["stack"], self._shorten)), None))
+            for moved in _MOVED.finditer(reason)
+        )
+        title = reason.partition("\n")[0].rstrip(". ")[:_REASON]
+        self.rerecordings.append(Rerecording(frame, told["function"], title, moved))

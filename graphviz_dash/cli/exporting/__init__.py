@@ -1,1 +1,0 @@
-"""What `graphviz-dash export` writes: a module for each kind of file."""

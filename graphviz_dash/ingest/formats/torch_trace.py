@@ -1,0 +1,104 @@
+"""The structured trace of torch.compile: what TORCH_TRACE writes, and tlparse reads.
+
+A line for each record: a prefix of torch's logs and JSON; the lines of its payload follow, each
+behind a tab. The text has no version: records and fields that are not known are passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from graphviz_dash.bundle.compile_log import STRUCTURED, CompileLog
+from graphviz_dash.bundle.compile_stacks import shorter
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.byte_stream import ByteStream
+from graphviz_dash.ingest.limits import Limits
+from graphviz_dash.model.compilation import Compilation, CompilationFact, FactSource
+
+HEAD: Final = re.compile(rb"[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+\] \{\"")
+"""How such a file begins."""
+
+_RECORD: Final = re.compile(r"[VDIWEC]\d{4} [\d:.]+ \d+ \S+\] (?P<json>\{.*)$")
+_EXPECTED: Final = "the records of a TORCH_TRACE log"
+_MOST_PAYLOAD: Final = 4 << 20
+_TOLD: Final = (
+    CompilationFact.FRAMES,
+    CompilationFact.BREAKS,
+    CompilationFact.RECOMPILES,
+    CompilationFact.GRAPHS,
+    CompilationFact.SKIPS,
+)
+_NOT_TOLD: Final = "TORCH_TRACE tells nothing of it; graphviz-dash collect -- python ... does"
+
+
+def read_torch_trace(path: Path, limits: Limits) -> Compilation:
+    """What the log at ``path`` tells of Dynamo and Inductor; a log that ends amid a record is read
+    up to there.
+
+    Raises:
+        InputError: no record in it, or more than the limits allow.
+    """
+    log = CompileLog(shorter)
+    count = 0
+    for metadata, payload in _records(path, limits):
+        count += 1
+        if count > limits.events:
+            raise limits.refuse(path, "events", "more records")
+        log.record(metadata, payload)
+    if not count:
+        raise InputError(path, "no record in it", _EXPECTED)
+    return Compilation(
+        torch=log.torch,
+        sources=tuple(
+            FactSource(fact, STRUCTURED) if fact in _TOLD else FactSource(fact, None, _NOT_TOLD)
+            for fact in CompilationFact
+        ),
+        frames=tuple(log.frames.values()),
+        breaks=tuple(log.breaks),
+        recompiles=tuple(log.recompiles),
+        graphs=tuple(log.graphs.values()),
+        skips=tuple(log.skips),
+    )
+
+
+def _records(path: Path, limits: Limits) -> Iterator[tuple[dict[str, Any], str]]:
+    """The JSON and the payload of each record, of which at most 4 MiB are kept."""
+    metadata: dict[str, Any] | None = None
+    payload: list[str] = []
+    size = 0
+    for line in _lines(path, limits):
+        if line.startswith("\t"):
+            size += len(line)
+            if size <= _MOST_PAYLOAD:
+                payload.append(line[1:])
+            continue
+        if metadata is not None:
+            yield metadata, "\n".join(payload)
+        told = _RECORD.match(line)
+        metadata, payload, size = _json(told["json"]) if told else None, [], 0
+    if metadata is not None:
+        yield metadata, "\n".join(payload)
+
+
+def _json(text: str) -> dict[str, Any] | None:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
+def _lines(path: Path, limits: Limits) -> Iterator[str]:
+    left = b""
+    with ByteStream(path, limits) as stream:
+        while data := stream.read():
+            *lines, left = (left + data).split(b"\n")
+            yield from (line.decode("utf-8", "replace") for line in lines)
+            if len(left) > limits.event_bytes:
+                raise limits.refuse(path, "event_bytes", "a longer line")
+    if left:
+        yield left.decode("utf-8", "replace")
