@@ -27,6 +27,7 @@ from graphviz_dash.ingest.formats.torch_trace import read_torch_trace
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.kineto.trace_head import read_head
 from graphviz_dash.ingest.limits import Limits
+from graphviz_dash.ingest.traffic import read_traffic
 from tests.ingest.hostile import hostile_files
 
 ROOT = Path(__file__).parents[1]
@@ -120,6 +121,7 @@ READERS: dict[str, Callable[[Path, Path], object]] = {
     "nsight": _nsight,
     "bundle": _bundle,
     "upload": _upload,
+    "traffic": lambda file, folder: read_traffic(file),
     "sniff": lambda file, folder: foreign_format(file, SMALL),
 }
 
@@ -150,6 +152,8 @@ def seeds(name: str) -> Iterator[bytes]:
             yield from (one.read_bytes() for one in sorted(SAMPLES.glob("*/*/manifest.json"))[:4])
         case "upload":
             yield _archive(SAMPLES / "mlp-train" / "eager")
+        case "traffic":
+            yield from (b"# evening\n1\n16 2000\n17, 3\n", b"1 9999999\n2\n")
         case "sniff":
             yield from (DOT.encode(), json.dumps(GRAPH).encode(), pickle.dumps(GRAPH), database())
 

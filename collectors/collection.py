@@ -8,7 +8,9 @@ from typing import Final
 
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 
-SUPPORTED: Final = tuple(mode for mode in ExecutionMode if not mode.is_recorded)
+SUPPORTED: Final = tuple(
+    mode for mode in ExecutionMode if not mode.is_recorded and not mode.is_planned
+)
 """The modes that a workload can be collected in."""
 
 

@@ -28,6 +28,7 @@ from graphviz_dash.ingest.formats import debug_dot, graph_data
 from graphviz_dash.ingest.formats.registry import read_foreign
 from graphviz_dash.ingest.load import load_experiment, load_run
 from graphviz_dash.ingest.processes import PROCESSES_VARIABLE as PROCESSES
+from graphviz_dash.ingest.traffic import read_traffic
 from graphviz_dash.model.trace import Trace
 from tests.analysis.launches import lines, recording
 from tests.builders import TraceBuilder, make_experiment
@@ -175,6 +176,18 @@ def test_each_read_of_a_recording_of_launch_costs(tmp_path: Path) -> None:
     (error,) = each_in_turn(failing_read, partial(read_launch, tmp_path))
     assert isinstance(error, InputError)
     assert "launch.json" in str(error)
+
+
+def test_each_read_of_traffic(tmp_path: Path) -> None:
+    file = tmp_path / "traffic.txt"
+    file.write_text("1\n16 20\n")
+    (error,) = each_in_turn(failing_read, partial(_sizes, file))
+    assert isinstance(error, InputError)
+    assert "traffic.txt" in str(error)
+
+
+def _sizes(file: Path) -> list[int]:
+    return list(read_traffic(file).tolist())
 
 
 WRITERS: dict[str, Callable[[Path], Callable[[Path], object]]] = {}

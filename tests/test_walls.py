@@ -21,6 +21,7 @@ WEB = {"streamlit", "starlette", "uvicorn", "tornado"}
 PACKAGES = (
     "model",
     "bundle",
+    "planning",
     "ingest",
     "analysis",
     "charts",
@@ -34,6 +35,7 @@ PACKAGES = (
 FORBIDDEN = {
     "model": WEB | {"plotly", "polars", "pandas", "pyarrow", "numpy", "graphviz_dash.bundle"},
     "bundle": WEB | {"plotly", "polars", "pandas", "pyarrow", "numpy", "graphviz_dash.ingest"},
+    "planning": WEB | {"plotly", "polars", "pandas", "pyarrow", "numpy", "graphviz_dash.bundle"},
     "ingest": WEB | {"plotly", "pandas", "graphviz_dash.analysis"},
     "analysis": WEB | {"plotly", "pandas", "graphviz_dash.ingest", "graphviz_dash.bundle"},
     "charts": WEB | {"graphviz_dash.ingest", "graphviz_dash.bundle", "graphviz_dash.exports"},

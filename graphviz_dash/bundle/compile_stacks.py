@@ -66,8 +66,8 @@ def user_line(
 ) -> UserLine:
     """A line as bundles hold it."""
     name = None if function is None else user_function(function.strip())[0]
-    told = None if code is None or _NOT_CODE.match(code) else code.strip()[:_LONGEST]
-    return UserLine(shorten(file), max(line, 0), name, told)
+    text = None if code is None or _NOT_CODE.match(code) else code.strip()[:_LONGEST]
+    return UserLine(shorten(file), max(line, 0), name, text)
 
 
 def _lines(text: str, shorten: Shorten) -> Iterator[UserLine]:

@@ -15,6 +15,7 @@ from graphviz_dash.model.loop import GraphFamily, LoopSteps, ProgramLoop, StepKi
 from graphviz_dash.model.memory import MemoryPass, Stage
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
 from graphviz_dash.model.observers import Observer, ObserverPass
+from graphviz_dash.model.parallel import ParallelPlan
 from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import GraphUpdates
 from graphviz_dash.model.timings import CleanTimings
@@ -217,3 +218,26 @@ def check_memory_pass(memory: MemoryPass, _graphs: tuple[CapturedGraph, ...], fi
                 f"bytes {begin} to {end} of segment {segment}",
                 f"a stretch inside its {sizes[segment]} bytes",
             )
+
+
+def check_parallel(plan: ParallelPlan, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
+    """Refuses a plan that points at operators or storages that there are not, or that lets an
+    operator wait for a later one."""
+    count = len(plan.operators)
+    if len(plan.stream) != count or len(plan.waits) != count:
+        raise InputError(
+            file,
+            f"{len(plan.stream):,} streams and {len(plan.waits):,} waits of {count:,} operators",
+            "one of each for each operator",
+        )
+    for index, (operator, waits) in enumerate(zip(plan.operators, plan.waits, strict=True)):
+        if any(source >= index for source in waits):
+            raise InputError(file, f"operator {index} waits for {waits}", "operators before it")
+        if any(access.storage >= len(plan.storages) for access in operator.accesses):
+            raise InputError(
+                file,
+                f"operator {index} reaches a storage that is not there",
+                f"one of {len(plan.storages):,} storages",
+            )
+    if any(storage.maker is not None and storage.maker >= count for storage in plan.storages):
+        raise InputError(file, "a storage made by no operator", f"one of {count:,} operators")

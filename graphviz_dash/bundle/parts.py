@@ -23,6 +23,7 @@ from graphviz_dash.bundle.part_checks import (
     check_memory_pass,
     check_node_ids,
     check_observers,
+    check_parallel,
     check_recording,
     check_updates,
 )
@@ -35,6 +36,7 @@ from graphviz_dash.model.loop import ProgramLoop
 from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
 from graphviz_dash.model.observers import ObserverPass
+from graphviz_dash.model.parallel import ParallelPlan
 from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import FileRole, GraphUpdates, MemoryUse
 from graphviz_dash.model.timings import CleanTimings
@@ -104,6 +106,9 @@ NODE_IDS: Final = JsonPart(
     FileRole.NODE_IDS, "node-ids.json.gz", NodeIdPass, check_node_ids, packed=True
 )
 RECORDING: Final = JsonPart(FileRole.RECORDING, "recording.json", Recording, check_recording)
+PARALLEL: Final = JsonPart(
+    FileRole.PARALLEL, "parallel.json.gz", ParallelPlan, check_parallel, packed=True
+)
 LOOP: Final = JsonPart(FileRole.LOOP, "loop.json.gz", ProgramLoop, check_loop, packed=True)
 COMPILATION: Final = JsonPart(
     FileRole.COMPILATION, "compilation.json.gz", Compilation, check_compilation, packed=True
@@ -120,6 +125,7 @@ JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     NODE_IDS,
     RECORDING,
     LOOP,
+    PARALLEL,
     COMPILATION,
 )
 """The parts of which a bundle has one each, or none."""

@@ -4,8 +4,8 @@ Version history:
     1: manifest.json, clean.json, memory.json, graphs/<id>.json, traces/{capture,replay}.json.gz.
     2: adds fields and files, each of which may be missing; nothing of version 1 has changed.
     3: adds ``processes`` to clean.json, and mode compile-default; nothing of version 2 has changed.
-    4: adds loop.json.gz, compilation.json.gz, mode compile-graph, and ``process`` to
-        recording.json; nothing of version 3 has changed.
+    4: adds loop.json.gz, parallel.json.gz, compilation.json.gz, modes parallel and compile-graph,
+       and ``process`` to recording.json; nothing of version 3 has changed.
 """
 
 from __future__ import annotations

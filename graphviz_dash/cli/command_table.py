@@ -46,6 +46,7 @@ TASKS: Final[dict[str, tuple[ListedCommand, ...]]] = {
         _ours("doctor", "Find why a capture fails, or a replay is wrong.", "doctor"),
         _ours("diff", "Compare two captured graphs, node by node.", "diff_command"),
         _ours("memory", "Show what CUDA graphs cost in memory.", "memory_command"),
+        _ours("ladder", "Find the sizes of graphs worth capturing.", "ladder_command"),
         _ours("launch", "Show what launching graphs costs.", "launch_command"),
         _ours("fleet", "Ask the traces of many ranks which are slow.", "fleet_command"),
     ),

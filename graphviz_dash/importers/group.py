@@ -119,8 +119,8 @@ def _with_logs(groups: Sequence[SourceGroup], logs: Sequence[SourcePart]) -> lis
     left = []
     for log in logs:
         fitting = [
-            place
-            for place, group in enumerate(joined)
+            position
+            for position, group in enumerate(joined)
             if (trace := group.trace(FileRole.REPLAY_TRACE)) is not None
             and trace.source.parent == log.source.parent
             and not _of_other_ranks(log.source, trace.source)

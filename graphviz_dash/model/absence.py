@@ -14,6 +14,7 @@ class Fact(StrEnum):
     """A fact that may be missing. The value is its name in a bundle's manifest (``absent``), for
     some of them with a subject: see :func:`manifest_name`."""
 
+    PLAN_PASS = "plan pass"
     CLEAN_PASS = "clean pass"
     CAPTURE_PASS = "capture pass"
     TRACED_PASS = "traced pass"
@@ -90,6 +91,11 @@ class Fact(StrEnum):
     OTHER_RANKS = "other ranks"
     RECORDED_STEP = "recorded step"
     """Of a program that ran as it is."""
+
+    FAMILIES = "families of graphs"
+    """Of a recorded program: graphs that belong together, and its steps."""
+    LADDER = "ladder"
+    """Sizes that would be better to capture."""
 
 
 def manifest_name(fact: Fact, subject: str = "") -> str:

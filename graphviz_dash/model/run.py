@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.loop import ProgramLoop
     from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
     from graphviz_dash.model.observers import ObserverPass
+    from graphviz_dash.model.parallel import ParallelPlan
     from graphviz_dash.model.recording import Recording
     from graphviz_dash.model.trace import Trace, TraceProblem
 
@@ -38,6 +39,8 @@ class ExecutionMode(StrEnum):
 
     EAGER = "eager"
     GRAPH = "graph"
+    PARALLEL = "parallel"
+    """The whole step as one graph with only the dependencies that its data needs."""
     CALLABLES = "callables"
     PARTIAL = "partial"
     COMPILE_DEFAULT = "compile-default"
@@ -61,7 +64,16 @@ class ExecutionMode(StrEnum):
     @property
     def captures_whole_step(self) -> bool:
         """One graph is the whole step: a replay of it is a step, and nothing of it runs eagerly."""
-        return self in (ExecutionMode.GRAPH, ExecutionMode.COMPILE_GRAPH)
+        return self in (
+            ExecutionMode.GRAPH,
+            ExecutionMode.PARALLEL,
+            ExecutionMode.COMPILE_GRAPH,
+        )
+
+    @property
+    def is_planned(self) -> bool:
+        """Operators are issued on several streams by a plan, which a pass of its own makes."""
+        return self is ExecutionMode.PARALLEL
 
     @property
     def captures_parts(self) -> bool:
@@ -103,6 +115,8 @@ BASELINE_MODE: Final = ExecutionMode.EAGER
 class Pass(StrEnum):
     """The passes of a collection; each runs in a process of its own."""
 
+    PLAN = "plan"
+    """Of a mode that is planned, before all others."""
     CLEAN = "clean"
     CAPTURE = "capture"
     TRACED = "traced"
@@ -134,6 +148,7 @@ class FileRole(StrEnum):
     UPDATES = "updates"
     OBSERVERS = "observers"
     LOOP = "loop"
+    PARALLEL = "parallel"
     COMPILATION = "compilation"
 
 
@@ -409,6 +424,8 @@ class RunParts:
     """What was seen of a program that ran as it is."""
     loop: ProgramLoop | None = None
     """Its families of graphs and the steps of its loop."""
+    parallel: ParallelPlan | None = None
+    """How the step was planned on several streams."""
     doctor: DoctorReport | None = None
     """What the doctor says of the step."""
     updates: GraphUpdates | None = None

@@ -19,7 +19,9 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Flags, Floats
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
-from graphviz_dash.analysis.prediction.replay_schedule import replay_schedule
+from graphviz_dash.planning.operations import Operation
+from graphviz_dash.planning.share import kernel_share
+from graphviz_dash.planning.simulation import Schedule, simulate
 
 
 class ReplayTerm(StrEnum):
@@ -53,13 +55,6 @@ _RANDOM: Final = re.compile(
 )
 _HOT: Final = re.compile(r"nvjet|bf16|f16|hgemm|1688|16816|tensorop|tf32|sdpa|flash|fmha")
 _HOT_NS: Final = 20_000
-_PRODUCT: Final = re.compile(r"gemm|xmma|cutlass|nvjet|conv|wgrad|dgrad|flash|fmha", re.I)
-"""Kernels whose every warp has something to compute at each instant."""
-_WARP: Final = 32
-
-_PRODUCT_WARPS: Final = 5.0
-"""Warps of products that fill a multiprocessor: each of its four schedulers issues for one warp at
-a time, and a warp stalls now and then."""
 
 
 @dataclass(frozen=True)
@@ -118,17 +113,25 @@ def is_hot(step: EagerStep) -> Flags:
 
 
 def gpu_demand(step: EagerStep, multiprocessors: int, warps: float) -> Floats:
-    """The share of the GPU that each item asks for: its warps over ``warps`` on each of the
-    multiprocessors, 1 at most. A copy to or from the host asks for its whole engine, other copies
-    and sets for nothing."""
-    product = np.array([bool(_PRODUCT.search(name)) for name in step.name], dtype=np.bool_)
-    filling = np.where(product, min(_PRODUCT_WARPS, warps), warps)
-    # A block runs on one multiprocessor, whatever it asks of it.
-    block = np.minimum(np.ceil(step.threads / _WARP) / filling, 1.0)
-    share = block * step.blocks / max(multiprocessors, 1)
-    to_or_from_host = np.array([engine > 0 for engine in item_engines(step)], dtype=np.bool_)
-    kernel = np.array(step.kind) == "kernel"
-    return np.where(kernel, np.minimum(share, 1.0), np.where(to_or_from_host, 1.0, 0.0))
+    """The share of the GPU that each item asks for: a kernel's by its launch, where ``warps`` fill
+    a multiprocessor. A copy to or from the host asks for its whole engine, other copies and sets
+    for nothing."""
+    launches = zip(
+        step.kind,
+        step.name,
+        step.blocks.tolist(),
+        step.threads.tolist(),
+        item_engines(step),
+        strict=True,
+    )
+    return np.array(
+        [
+            kernel_share(name, blocks, threads, multiprocessors, warps)
+            if kind == "kernel"
+            else float(engine > 0)
+            for kind, name, blocks, threads, engine in launches
+        ]
+    )
 
 
 def item_engines(step: EagerStep) -> list[int]:
@@ -168,26 +171,27 @@ def replay_time(step: EagerStep, terms: Mapping[str, float], multiprocessors: in
     # What is launched programmatically begins before the end of what is ahead of it.
     alone = np.maximum(step.alone - step.overlapped, 0).astype(np.float64)
     demand = gpu_demand(step, multiprocessors, terms[ReplayTerm.WARPS])
-    timeline = replay_schedule(alone, cost, item_dependencies(step), demand, item_engines(step))
-    on_path = {term: counts[timeline.path] for term, counts in features.items()}
+    schedule = _schedule(step, alone, cost, demand)
+    path = np.array(schedule.path, dtype=np.int64)
+    on_path = {term: counts[path] for term, counts in features.items()}
     gaps = tuple(
         (term, int(np.count_nonzero(counts)), float(counts.sum() * terms[term]))
         for term, counts in on_path.items()
         if term is not ReplayTerm.HEAT and counts.any()
     )
     heat = float(on_path[ReplayTerm.HEAT].sum() * terms[ReplayTerm.HEAT])
-    work = float(alone[timeline.path].sum())
+    work = float(alone[path].sum())
     return ReplayTime(
         total_ns=terms[ReplayTerm.FIXED]
         + random * terms[ReplayTerm.RANDOM]
         + work
-        + timeline.slowed_ns
+        + schedule.slowed_ns
         + heat
         + sum(ns for _, _, ns in gaps),
         fixed_ns=terms[ReplayTerm.FIXED],
         random_ns=random * terms[ReplayTerm.RANDOM],
         work_ns=work,
-        slowed_ns=timeline.slowed_ns,
+        slowed_ns=schedule.slowed_ns,
         heat_ns=heat,
         gaps=gaps,
         features={
@@ -196,3 +200,18 @@ def replay_time(step: EagerStep, terms: Mapping[str, float], multiprocessors: in
             **{term.value: float(counts.sum()) for term, counts in on_path.items()},
         },
     )
+
+
+def _schedule(step: EagerStep, alone: Floats, cost: Floats, demand: Floats) -> Schedule:
+    """When each item runs, ``cost`` after the last of those before it has ended."""
+    operations = [
+        Operation(duration, share, engine=engine)
+        for duration, share, engine in zip(
+            alone.tolist(), demand.tolist(), item_engines(step), strict=True
+        )
+    ]
+    waits = [
+        [(source, delay) for source in dict.fromkeys(sources)]
+        for sources, delay in zip(item_dependencies(step), cost.tolist(), strict=True)
+    ]
+    return simulate(operations, waits)

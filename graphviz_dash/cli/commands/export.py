@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from graphviz_dash.cli.commands.export_comparison import equation, html, kernels, pairs
-from graphviz_dash.cli.commands.export_graph import dot, nodes
-from graphviz_dash.cli.commands.export_trace import perfetto
+from graphviz_dash.cli.exporting.comparison import equation, html, kernels, pairs
+from graphviz_dash.cli.exporting.graph import dot, nodes
+from graphviz_dash.cli.exporting.trace import perfetto
 
 
 @click.group()

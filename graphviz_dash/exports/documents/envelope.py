@@ -12,6 +12,7 @@ VERSIONS: Final = {
     "fleet": 1,
     "gate": 1,
     "import": 1,
+    "ladder": 1,
     "launch": 1,
     "ls": 1,
     "memory": 1,

@@ -17,6 +17,7 @@ from graphviz_dash.exports.documents.envelope import VERSIONS
 from graphviz_dash.exports.documents.fleet import FleetDocument
 from graphviz_dash.exports.documents.gate import GateDocument
 from graphviz_dash.exports.documents.imports import ImportDocument
+from graphviz_dash.exports.documents.ladder import LadderDocument
 from graphviz_dash.exports.documents.launch import LaunchDocument
 from graphviz_dash.exports.documents.listing import ListingDocument
 from graphviz_dash.exports.documents.memory import MemoryDocument
@@ -32,6 +33,7 @@ _CONTENTS: Final[dict[str, type]] = {
     "fleet": FleetDocument,
     "gate": GateDocument,
     "import": ImportDocument,
+    "ladder": LadderDocument,
     "launch": LaunchDocument,
     "ls": ListingDocument,
     "memory": MemoryDocument,

@@ -79,8 +79,8 @@ def _records(path: Path, limits: Limits) -> Iterator[tuple[dict[str, Any], str]]
             continue
         if metadata is not None:
             yield metadata, "\n".join(payload)
-        told = _RECORD.match(line)
-        metadata, payload, size = _json(told["json"]) if told else None, [], 0
+        record = _RECORD.match(line)
+        metadata, payload, size = _json(record["json"]) if record else None, [], 0
     if metadata is not None:
         yield metadata, "\n".join(payload)
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
 from graphviz_dash.analysis.prediction.replay_model import item_dependencies
-from graphviz_dash.analysis.prediction.replay_schedule import replay_schedule
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.marks import STEP
+from graphviz_dash.planning.operations import Operation
+from graphviz_dash.planning.simulation import simulate
 from tests.trace_builder import TraceBuilder
 
 MAIN, COLLECTIVES = 7, 14
@@ -93,10 +93,9 @@ class Program:
 
 def scheduled_ns(step: EagerStep) -> float:
     """What the step takes with nothing between its nodes, and a GPU that is never full."""
-    nothing = np.zeros(len(step))
-    duration = step.alone.astype(np.float64)
-    order = item_dependencies(step)
-    return replay_schedule(duration, nothing, order, nothing, [0] * len(step)).total_ns
+    operations = [Operation(float(alone), 0.0) for alone in step.alone]
+    order = [[(source, 0.0) for source in set(sources)] for sources in item_dependencies(step)]
+    return simulate(operations, order).total_ns
 
 
 def collectives_program(records: bool) -> Program:

@@ -8,7 +8,7 @@ import click
 
 from graphviz_dash.analysis.nodes.measured_graph import measure_graph, node_timing_replays
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
-from graphviz_dash.cli.commands.export_files import output_option, print_file
+from graphviz_dash.cli.exporting.files import output_option, print_file
 from graphviz_dash.cli.loading import loaded_run
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.dot import export_dot

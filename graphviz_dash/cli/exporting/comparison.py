@@ -12,7 +12,7 @@ from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.kernel_table import kernel_table
 from graphviz_dash.charts.static.report import static_charts
-from graphviz_dash.cli.commands.export_files import output_option, print_file
+from graphviz_dash.cli.exporting.files import output_option, print_file
 from graphviz_dash.cli.loading import loaded_experiment
 from graphviz_dash.exports.equation import equation_frame, pair_frame
 from graphviz_dash.exports.report import write_report

@@ -1,13 +1,13 @@
-"""The schedule of a replay, against cases that can be told by hand and against brute force."""
+"""Simulated runs, against cases that can be told by hand and against brute force."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.prediction.replay_schedule import replay_schedule
+from graphviz_dash.planning.operations import Operation
+from graphviz_dash.planning.simulation import Wait, simulate
 
 
 def run(
@@ -18,8 +18,15 @@ def run(
     engines: list[int] | None = None,
 ) -> tuple[float, list[int], float]:
     engine = [0] * len(duration) if engines is None else engines
-    found = replay_schedule(np.array(duration), np.array(cost), before, np.array(demand), engine)
-    return found.total_ns, found.path.tolist(), found.slowed_ns
+    operations = [
+        Operation(takes, share, engine=which)
+        for takes, share, which in zip(duration, demand, engine, strict=True)
+    ]
+    waits: list[list[Wait]] = [
+        [(source, delay) for source in sources] for sources, delay in zip(before, cost, strict=True)
+    ]
+    schedule = simulate(operations, waits)
+    return schedule.total_ns, list(schedule.path), schedule.slowed_ns
 
 
 def test_a_line_is_its_work_and_what_passes_between() -> None:
@@ -53,17 +60,30 @@ def test_nothing_takes_nothing() -> None:
     assert run([], [], [], []) == (0, [], 0)
 
 
+def test_launches_come_one_after_another() -> None:
+    operations = [Operation(10, 0.1), Operation(10, 0.1, nodes=3), Operation(10, 0.1)]
+    schedule = simulate(operations, [[], [], []], issue_ns=4)
+    assert schedule.begin == (0, 4, 16)
+    assert schedule.total_ns == 26
+
+
+def test_what_makes_no_node_takes_no_time() -> None:
+    operations = [Operation(10, 1), Operation(99, 1, nodes=0), Operation(10, 1)]
+    schedule = simulate(operations, [[], [], [(0, 2)]])
+    assert (schedule.total_ns, schedule.path) == (22, (0, 2))
+
+
 @st.composite
 def dags(draw: st.DrawFn) -> tuple[list[float], list[float], list[list[int]]]:
     count = draw(st.integers(1, 9))
     times = st.lists(st.integers(1, 50), min_size=count, max_size=count)
     duration, cost = draw(times), draw(times)
     before = [
-        sorted(draw(st.sets(st.integers(0, place - 1), max_size=3))) if place else []
-        for place in range(count)
+        sorted(draw(st.sets(st.integers(0, index - 1), max_size=3))) if index else []
+        for index in range(count)
     ]
-    roots = [0.0 if not one else float(value) for one, value in zip(before, cost, strict=True)]
-    return [float(one) for one in duration], roots, before
+    roots = [float(value) if sources else 0.0 for sources, value in zip(before, cost, strict=True)]
+    return [float(value) for value in duration], roots, before
 
 
 @given(dags())
@@ -72,25 +92,25 @@ def test_without_sharing_it_is_the_longest_way(
 ) -> None:
     duration, cost, before = dag
     ends: list[float] = []
-    for place, one in enumerate(before):
+    for index, sources in enumerate(before):
         ends.append(
-            max((ends[source] for source in one), default=0.0) + cost[place] + duration[place]
+            max((ends[source] for source in sources), default=0.0) + cost[index] + duration[index]
         )
     total, path, slowed = run(duration, cost, before, [0.0] * len(duration))
     assert total == pytest.approx(max(ends))
     assert slowed == pytest.approx(0)
-    assert sum(duration[one] + cost[one] for one in path) == pytest.approx(total)
+    assert sum(duration[index] + cost[index] for index in path) == pytest.approx(total)
 
 
-@given(dags(), st.integers(0, 3))
+@given(dags(), st.lists(st.floats(0.1, 1.0), min_size=9, max_size=9))
 def test_sharing_lies_between_all_at_once_and_one_by_one(
-    dag: tuple[list[float], list[float], list[list[int]]], seed: int
+    dag: tuple[list[float], list[float], list[list[int]]], shares: list[float]
 ) -> None:
     duration, cost, before = dag
-    demand = np.random.default_rng(seed).uniform(0.1, 1.0, len(duration)).tolist()
+    demand = shares[: len(duration)]
     total, path, slowed = run(duration, cost, before, demand)
     free, _, _ = run(duration, cost, before, [0.0] * len(duration))
     assert total >= free - 1e-6
     assert total <= sum(duration) + sum(cost) + 1e-6
-    told = sum(duration[one] + cost[one] for one in path) + slowed
-    assert told == pytest.approx(total)
+    parts = sum(duration[index] + cost[index] for index in path) + slowed
+    assert parts == pytest.approx(total)

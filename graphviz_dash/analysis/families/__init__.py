@@ -1,0 +1,1 @@
+"""Graphs that differ by shape alone: what each costs, who asks for it, and which sizes pay."""

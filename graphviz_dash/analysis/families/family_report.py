@@ -1,0 +1,320 @@
+"""The families of a recorded program's graphs: what each graph costs, and what its steps lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from graphviz_dash.analysis.arrays import Floats, Ints
+from graphviz_dash.analysis.families.loop_columns import (
+    CAPTURE,
+    FALLBACK,
+    NONE,
+    LoopColumns,
+    loop_columns,
+)
+from graphviz_dash.analysis.sample_statistics import Summary, summarise
+from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.loop import FamilyMember, GraphCost, GraphFamily, KeyMethod, ProgramLoop
+from graphviz_dash.model.recording import RecordedGraph
+from graphviz_dash.model.run import Run
+
+EXECUTABLE_BYTES_PER_NODE: Final = 3_072
+"""Device memory outside the allocator that an executable takes for each node, measured on driver
+580; what the driver says is free goes in whole chunks and tells it of many graphs only."""
+
+
+@dataclass(frozen=True)
+class MemberReport:
+    """What serves one key of a family."""
+
+    place: int
+    """Its place among the members of the family."""
+    member: FamilyMember
+    """The key, and the graphs."""
+    size: int | None
+    """The number of its key that is padded; None where none is known."""
+    rest: tuple[int, ...]
+    """The other numbers of its key."""
+    steps: int
+    """Steps that it served."""
+    gpu: Summary | None
+    """GPU time of a replay of all its graphs, in ns; None where none was sampled."""
+    gpu_ns: Floats
+    """The samples, shape (samples,)."""
+    launch: Summary | None
+    """CPU time of the calls that replay them, in ns; None where none was seen."""
+    period: Summary | None
+    """From the begin of its steps to that of the next, in ns; None where it served none."""
+    nodes: int | None
+    """Nodes of its graphs; None where one could not be read."""
+    capture_ns: int
+    """Their captures, instantiation included, in ns."""
+    first_launch_ns: int | None
+    """The calls of their first replays; None where one was never replayed."""
+    own_bytes: int | None
+    """Bytes of the pool that only they can use; None where it was not read."""
+    pool_added_bytes: int | None
+    """Bytes by which their captures made the pool larger; None where it was not read."""
+    executable_bytes: int | None
+    """Device memory of their executables outside the allocator, by their nodes; None where these
+    are not known."""
+
+    @property
+    def startup_ns(self) -> int:
+        """What they take until they can be replayed at full speed."""
+        return self.capture_ns + (self.first_launch_ns or 0)
+
+
+@dataclass(frozen=True)
+class SizeLoss:
+    """What the requests of one real size lost."""
+
+    size: int
+    """The real size."""
+    requests: int
+    """How many steps asked for it."""
+    fallbacks: int
+    """How many of them ran without a graph."""
+    padding_ns: float
+    """GPU time of the others over what a graph of that very size would take, in ns."""
+    fallback_ns: float
+    """Time of the steps without a graph over what a graph of that size would take, in ns."""
+
+
+@dataclass(frozen=True)
+class FamilyReport:
+    """One family, and the steps that it served."""
+
+    place: int
+    """Its place among the families of the program."""
+    family: GraphFamily
+    """What it is called, and where it was captured."""
+    members: tuple[MemberReport, ...]
+    """By size, those of unknown size behind in the order of their captures."""
+    replays: int
+    """Steps that replayed its graphs."""
+    fallbacks: int
+    """Steps that ran eagerly, for no graph fitted."""
+    captures: int
+    """Steps in which a graph was captured."""
+    step_ns: float | None
+    """What a step takes besides its replay, in ns: the median, over the steps whose replay was
+    sampled, of the time to the next step less that of the replay. None where none was."""
+    losses: tuple[SizeLoss, ...] | Missing
+    """By real size, ascending; or why padding is not known."""
+
+    @property
+    def has_sizes(self) -> bool:
+        """Whether its graphs are told apart by a size."""
+        return any(member.size is not None for member in self.members)
+
+    @property
+    def is_segmented(self) -> bool:
+        """Whether a step replays several graphs."""
+        return any(len(member.member.graphs) > 1 for member in self.members)
+
+    @property
+    def graphs(self) -> tuple[str, ...]:
+        """The ids of its graphs, each once."""
+        return tuple(dict.fromkeys(g for member in self.members for g in member.member.graphs))
+
+
+@dataclass(frozen=True)
+class LoopReport:
+    """The loop of one recorded program."""
+
+    run: str
+    """The run's name."""
+    families: tuple[FamilyReport, ...]
+    """Those with the most steps first."""
+    columns: LoopColumns
+    """All steps."""
+    steps_seen: int
+    """How many steps there were; more than there are rows where these were too many."""
+    outside: int
+    """Steps of no family."""
+    engine: str | None
+    """The engine whose state was read."""
+
+
+def has_many_graphs(loop: ProgramLoop | None) -> bool:
+    """Whether a program has a family of several graphs: several keys, or segments."""
+    return loop is not None and any(
+        len(family.members) > 1 or any(len(member.graphs) > 1 for member in family.members)
+        for family in loop.families
+    )
+
+
+def key_text(family: GraphFamily, member: FamilyMember) -> str:
+    """What tells a member from the others, in words: ``batch 64``, ``tokens 32, kv 1,024``; where
+    its key is not known, its graphs."""
+    if member.key is None:
+        first, *others = dict.fromkeys(member.graphs)
+        return f"{first} and {len(others)} more" if others else first
+    names = zip(family.axes, member.key, strict=True)
+    said = ", ".join(f"{axis} {number:,}" for axis, number in names)
+    return f"{said} (in grids)" if member.method is KeyMethod.GRIDS else said
+
+
+def loop_report(run: Run) -> LoopReport | Missing:
+    """The families of ``run``, or why it has none."""
+    loop, recording = run.loop, run.recording
+    if loop is None or recording is None:
+        reason = "no program was recorded" if recording is None else "recorded by an older version"
+        return Missing(Fact.FAMILIES, reason)
+    if not loop.families:
+        return Missing(Fact.FAMILIES, "the program captured no graph")
+    columns = loop_columns(loop.steps)
+    costs = {cost.graph: cost for cost in loop.graphs}
+    recorded = {graph.graph: graph for graph in recording.graphs}
+    uses = Counter(g for f in loop.families for member in f.members for g in set(member.graphs))
+    families = [
+        _family(place, family, columns, _Graphs(costs, recorded, uses))
+        for place, family in enumerate(loop.families)
+    ]
+    families.sort(key=lambda family: -(family.replays + family.fallbacks))
+    return LoopReport(
+        run=run.name,
+        families=tuple(families),
+        columns=columns,
+        steps_seen=loop.steps_seen,
+        outside=int((columns.family == NONE).sum()),
+        engine=loop.engine,
+    )
+
+
+@dataclass(frozen=True)
+class _Graphs:
+    """What is known of each graph by its id."""
+
+    costs: Mapping[str, GraphCost]
+    recorded: Mapping[str, RecordedGraph]
+    uses: Mapping[str, int]
+
+
+def _family(place: int, family: GraphFamily, columns: LoopColumns, graphs: _Graphs) -> FamilyReport:
+    own = np.flatnonzero(columns.family == place)
+    kind = columns.kind[own]
+    served = own[columns.replayed[own]]
+    # One pass for all members: the steps in groups of one member each.
+    order = served[np.argsort(columns.member[served], kind="stable")]
+    bounds = np.searchsorted(columns.member[order], np.arange(len(family.members) + 1))
+    members = [
+        _member(number, family, member, columns, order[bounds[number] : bounds[number + 1]], graphs)
+        for number, member in enumerate(family.members)
+    ]
+    members.sort(key=lambda each: (each.size is None, each.size or 0, each.rest, each.place))
+    step_ns = _between_replays(columns, served)
+    return FamilyReport(
+        place=place,
+        family=family,
+        members=tuple(members),
+        replays=len(served),
+        fallbacks=int((kind == FALLBACK).sum()),
+        captures=int((kind == CAPTURE).sum()),
+        step_ns=step_ns,
+        losses=_losses(members, columns, own, step_ns or 0.0),
+    )
+
+
+def _member(
+    place: int,
+    family: GraphFamily,
+    member: FamilyMember,
+    columns: LoopColumns,
+    steps: Ints,
+    graphs: _Graphs,
+) -> MemberReport:
+    size, rest = _split_key(family, member)
+    ids = tuple(dict.fromkeys(member.graphs))
+    costs = [graphs.costs[graph] for graph in ids]
+    recorded = [graphs.recorded[graph] for graph in ids if graph in graphs.recorded]
+    nodes = _sum([graph.nodes for graph in recorded])
+    alone = len(member.graphs) == 1 and graphs.uses[ids[0]] == 1
+    gpu = np.array(costs[0].gpu_ns, dtype=np.float64) if alone else np.zeros(0)
+    if not len(gpu):
+        gpu = _present(columns.gpu_ns[steps])
+    return MemberReport(
+        place=place,
+        member=member,
+        size=size,
+        rest=rest,
+        steps=len(steps),
+        gpu=summarise(gpu),
+        gpu_ns=gpu,
+        launch=summarise(_present(columns.launch_ns[steps])),
+        period=summarise(_present(columns.period_ns[steps])),
+        nodes=nodes,
+        capture_ns=sum(graph.capture_ns for graph in recorded),
+        first_launch_ns=_sum([cost.first_launch_ns for cost in costs]),
+        own_bytes=_sum([cost.own_bytes for cost in costs]),
+        pool_added_bytes=_sum([cost.pool_added_bytes for cost in costs]),
+        executable_bytes=None if nodes is None else nodes * EXECUTABLE_BYTES_PER_NODE,
+    )
+
+
+def _split_key(family: GraphFamily, member: FamilyMember) -> tuple[int | None, tuple[int, ...]]:
+    """The number of a key that is padded, and the others."""
+    axis, key = family.size_axis, member.key
+    if key is None or axis is None:
+        return None, ()
+    return key[axis], (*key[:axis], *key[axis + 1 :])
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _present(values: Ints) -> Floats:
+    present: Floats = values[values != NONE].astype(np.float64)
+    return present
+
+
+def _between_replays(columns: LoopColumns, served: Ints) -> float | None:
+    sampled = served[(columns.gpu_ns[served] != NONE) & (columns.period_ns[served] != NONE)]
+    if not len(sampled):
+        return None
+    rest = columns.period_ns[sampled] - columns.gpu_ns[sampled]
+    return max(float(np.median(rest)), 0.0)
+
+
+def _losses(
+    members: Sequence[MemberReport], columns: LoopColumns, own: Ints, step_ns: float
+) -> tuple[SizeLoss, ...] | Missing:
+    """What each real size lost to padding and to fallbacks, by the medians of sampled replays and,
+    between the sizes of these, straight lines."""
+    own = own[(columns.real[own] > 0) & (columns.kind[own] != CAPTURE)]
+    if not len(own):
+        return Missing(Fact.LADDER, "no step of a known real size")
+    by_size: dict[int, list[float]] = {}
+    for member in members:
+        if member.gpu and member.size is not None:
+            by_size.setdefault(member.size, []).append(member.gpu.median)
+    if not by_size:
+        return Missing(Fact.LADDER, "no replay of a known size was timed on the GPU")
+    seen = np.array(sorted(by_size), dtype=np.int64)
+    curve = np.array([np.mean(by_size[int(size)]) for size in seen])
+    real, padded = columns.real[own], columns.padded[own]
+    exact_ns = np.interp(real, seen, curve)
+    padded_ns = np.interp(np.maximum(padded, 0), seen, curve)
+    fell = columns.kind[own] == FALLBACK
+    period = columns.period_ns[own]
+    # The last step of a thread has no next one.
+    period = np.where(period == NONE, columns.end_ns[own] - columns.begin_ns[own], period)
+    fallback_ns = np.where(fell, period - step_ns - exact_ns, 0.0)
+    padding_ns = np.where(fell | (padded == NONE), 0.0, padded_ns - exact_ns)
+    sizes, places = np.unique(real, return_inverse=True)
+    columns_of = [
+        np.bincount(places, weights=weights, minlength=len(sizes))
+        for weights in (np.ones(len(real)), fell, padding_ns, fallback_ns)
+    ]
+    return tuple(
+        SizeLoss(int(size), int(count), int(fallbacks), float(padding), float(fallback))
+        for size, count, fallbacks, padding, fallback in zip(sizes, *columns_of, strict=True)
+    )

@@ -1,0 +1,170 @@
+"""What is measured of the sizes of a family and asked of it, and the problem that this poses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from graphviz_dash.analysis.arrays import Floats, Ints
+from graphviz_dash.analysis.families.ladder_problem import LadderProblem
+
+MOST_SIZES: Final = 1024
+"""Sizes that a ladder is chosen from; of more the largest of equal shares of the requests."""
+
+
+@dataclass(frozen=True)
+class ReplaySamples:
+    """Sampled replays of one member of the family."""
+
+    size: int
+    """Its size on the axis that is padded."""
+    rest: tuple[int, ...]
+    """The other numbers of its key, which a ladder leaves as they are."""
+    replay_ns: Floats
+    """GPU times, in ns, shape (samples,); at least one."""
+
+
+@dataclass(frozen=True)
+class SizeCosts:
+    """What it takes to have the graphs of a size."""
+
+    size: int
+    """The size on the axis that is padded."""
+    own_bytes: float
+    """Device memory that they need whichever others there are."""
+    pool_bytes: float
+    """What they use of the pool besides, in turn with the others."""
+    startup_ns: float
+    """What they take once: capture, instantiation, first launch."""
+
+
+@dataclass(frozen=True)
+class LadderData:
+    """The graphs of a family, and the requests to it."""
+
+    captured: tuple[SizeCosts, ...]
+    """By size, ascending; at least one."""
+    samples: tuple[ReplaySamples, ...]
+    """At least one; a captured size may have none."""
+    requests: Ints
+    """The real size of each request, in their order, shape (requests,)."""
+    fallback_sizes: Ints
+    """The real sizes of steps that ran without a graph and were timed, shape (fallbacks,)."""
+    fallback_ns: Floats
+    """What they took over ``step_ns``, in ns, shape (fallbacks,)."""
+    step_ns: float | None
+    """What a step takes besides its replay, whatever the size, in ns: the host's work that the GPU
+    waits for, and eager work between. None where it is not known."""
+
+    @property
+    def today(self) -> tuple[int, ...]:
+        """The sizes that were captured."""
+        return tuple(costs.size for costs in self.captured)
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """What is taken for the times of a family, of all samples or of a resample of them."""
+
+    sizes: Ints
+    """The sizes that were sampled, ascending, shape (sizes,)."""
+    replay_ns: Floats
+    """GPU time of a replay of each, in ns; shape (sizes,), or (resamples, sizes)."""
+    fallback_sizes: Ints
+    """The sizes that ran without a graph, ascending, shape (fallback sizes,)."""
+    fallback_ns: Floats
+    """What they took over the step's own, shape (fallback sizes,), or (resamples, ...)."""
+
+    def resample(self, number: int) -> Estimates:
+        """The estimates of one resample."""
+        return Estimates(
+            self.sizes,
+            self.replay_ns[number],
+            self.fallback_sizes,
+            self.fallback_ns[number],
+        )
+
+
+def estimates(data: LadderData) -> Estimates:
+    """The medians of all samples."""
+    medians = np.array([float(np.median(member.replay_ns)) for member in data.samples])
+    fallback_sizes = np.unique(data.fallback_sizes)
+    fallbacks = [np.median(data.fallback_ns[data.fallback_sizes == s]) for s in fallback_sizes]
+    sizes, weights = size_weights(data.samples)
+    return Estimates(sizes, weights @ medians, fallback_sizes, np.array(fallbacks, dtype=float))
+
+
+def size_weights(samples: Sequence[ReplaySamples]) -> tuple[Ints, Floats]:
+    """The sizes that were sampled, and the matrix of shape (sizes, members) that makes of the
+    members' times those of the sizes.
+
+    Where keys have other numbers besides, the time of a member is taken for the sum of one for its
+    size and one for those numbers, fitted by least squares; a size has its own at the average of
+    the others. With a single number each size has the time of its member.
+    """
+    sizes: Ints = np.unique(np.array([member.size for member in samples], dtype=np.int64))
+    rests = sorted({member.rest for member in samples})
+    if len(rests) == 1 and len(sizes) == len(samples):
+        order = np.argsort([member.size for member in samples])
+        return sizes, np.eye(len(samples))[order]
+    rows = np.zeros((len(samples) + 1, len(sizes) + len(rests)))
+    for row, member in enumerate(samples):
+        rows[row, np.searchsorted(sizes, member.size)] = 1
+        column = len(sizes) + rests.index(member.rest)
+        rows[row, column] = 1
+        rows[-1, column] += len(member.replay_ns)
+    rows[-1] /= max(rows[-1].sum(), 1)
+    fit: Floats = np.asarray(np.linalg.pinv(rows), dtype=np.float64)
+    return sizes, fit[: len(sizes), : len(samples)]
+
+
+def candidate_sizes(data: LadderData, requests: Ints) -> Ints:
+    """The sizes that a best ladder can be of: those that were captured and those asked for, as far
+    as the largest captured. One between them serves no request that the next below it does not, and
+    takes no less: times between captured sizes lie on a line."""
+    captured = np.array(data.today, dtype=np.int64)
+    asked = np.unique(requests)
+    asked = asked[(asked > 0) & (asked <= captured[-1])]
+    most = max(MOST_SIZES - len(captured), 1)
+    if len(asked) > most:
+        within = np.sort(requests[requests <= captured[-1]])
+        ends = np.linspace(0, len(within) - 1, most + 1)[1:].astype(np.int64)
+        asked = np.unique(within[ends])
+    return np.union1d(captured, asked)
+
+
+def problem_of(
+    data: LadderData, times: Estimates, sizes: Ints, requests: Ints, counts: Floats
+) -> LadderProblem:
+    """The problem of a ladder among ``sizes`` for ``requests`` of each size, ``counts`` of them.
+
+    Between captured sizes times, bytes and start-up lie on the line between the two, below the
+    smallest they are its own. What a step takes without a graph is that of the sizes it was seen
+    at, between them on the line, beyond them as at the nearest; infinite where it was seen at none.
+    """
+    captured = np.array(data.today, dtype=np.int64)
+    return LadderProblem(
+        sizes=sizes,
+        replay_ns=between(sizes, times.sizes, times.replay_ns),
+        own_bytes=between(sizes, captured, _column(data, "own_bytes")),
+        pool_bytes=np.maximum.accumulate(between(sizes, captured, _column(data, "pool_bytes"))),
+        startup_ns=between(sizes, captured, _column(data, "startup_ns")),
+        requests=requests,
+        counts=counts,
+        fallback_ns=between(requests, times.fallback_sizes, times.fallback_ns),
+    )
+
+
+def between(sizes: Ints, seen: Ints, values: Floats) -> Floats:
+    """``values`` at the sizes ``seen``, on straight lines between them and level beyond them;
+    infinite where nothing was seen. Shape (sizes,)."""
+    if not len(seen):
+        return np.full(len(sizes), np.inf)
+    return np.interp(sizes, seen, values)
+
+
+def _column(data: LadderData, name: str) -> Floats:
+    return np.array([float(getattr(costs, name)) for costs in data.captured])

@@ -1,0 +1,105 @@
+"""The best ladder of capture sizes within a budget, exactly.
+
+A request is padded to the next captured size, so the sizes of a ladder divide the requests, and
+each size answers for those above the one before it: a shortest path over ascending sizes. A limit
+on the number of graphs alone makes it a path of so many arcs (one pass for each graph over all
+pairs of sizes). Memory and start-up add up along the path, and are searched for in budget_search.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.families.budget_search import Limits, SizePath, cheapest_within
+from graphviz_dash.analysis.families.ladder_problem import Budget, Ladder, LadderProblem
+
+_EQUAL: Final = 1 + 1e-12
+
+
+def best_ladder(problem: LadderProblem, budget: Budget) -> Ladder | None:
+    """The sizes with which all requests take least; None where no ladder within ``budget`` reaches
+    the requests whose fallback is unknown.
+
+    O(graphs sizes^2) where the number of graphs is the only limit that binds, O(sizes^2) where none
+    does.
+    """
+    path = SizePath(problem.replay_ns, problem.covered(), problem.beyond_ns())
+    limits = _limits(problem, budget)
+    known: list[Ints] = []
+    if budget.graphs is not None and budget.graphs < len(problem.sizes):
+        known = _by_count(path, budget.graphs)
+        if not known:
+            return None
+        totals = [path.total_ns(places) for places in known]
+        # The fewest of those that sums in another order may make differ.
+        best, total = next(
+            pair for pair in zip(known, totals, strict=True) if pair[1] <= min(totals) * _EQUAL
+        )
+        if limits.hold(best):
+            return Ladder(tuple(problem.sizes[best].tolist()), total, total)
+    result = cheapest_within(path, limits, known)
+    if result is None:
+        return None
+    # A size that serves nothing takes no time, and is of no use.
+    served = np.diff(path.covered[result.places], prepend=0.0) > 0
+    sizes = problem.sizes[result.places[served]]
+    return Ladder(tuple(sizes.tolist()), result.total_ns, result.bound_ns)
+
+
+def best_by_count(problem: LadderProblem, most: int) -> tuple[tuple[int, float], ...]:
+    """For each number of graphs up to ``most`` with which all requests can be served, the least
+    that they take together, in ns."""
+    path = SizePath(problem.replay_ns, problem.covered(), problem.beyond_ns())
+    ladders = _by_count(path, min(most, len(problem.sizes)))
+    return tuple((len(places), path.total_ns(places)) for places in ladders)
+
+
+def _limits(problem: LadderProblem, budget: Budget) -> Limits:
+    nothing = np.zeros(len(problem.sizes))
+    rows = [
+        (own, end, limit)
+        for own, end, limit in (
+            (nothing + 1, nothing, budget.graphs),
+            (problem.own_bytes, problem.pool_bytes, budget.memory_bytes),
+            (problem.startup_ns, nothing, budget.startup_ns),
+        )
+        if limit is not None
+    ]
+    # Of nothing every share is too much.
+    shares = np.array([max(float(limit), 0.5) for _, _, limit in rows])
+    shape = (len(rows), len(problem.sizes))
+    each = np.array([own for own, _, _ in rows]).reshape(shape).T / shares
+    return Limits(each, np.array([end for _, end, _ in rows]).reshape(shape).T / shares)
+
+
+def _by_count(path: SizePath, most: int) -> list[Ints]:
+    """For each number of graphs up to ``most`` the ladder that takes least, where one reaches all
+    that it must."""
+    count = len(path.replay_ns)
+    places = np.arange(count)
+    whole = path.replay_ns * path.covered
+    # What a size before another takes off the requests that the other answers for.
+    less = np.where(places[:, None] < places, np.outer(path.covered, -path.replay_ns), np.inf)
+    ladders = [np.zeros(0, dtype=np.int64)] if np.isfinite(path.beyond_ns[0]) else []
+    parents = [np.full(count, -1)]
+    reached = whole
+    for number in range(1, most + 1):
+        if number > 1:
+            sums = reached[:, None] + less
+            parents.append(np.argmin(sums, axis=0))
+            reached = sums[parents[-1], places] + whole
+        totals = reached + path.beyond_ns[1:]
+        last = int(np.argmin(totals))
+        if np.isfinite(totals[last]):
+            ladders.append(_traced(parents, last))
+    return ladders
+
+
+def _traced(parents: list[Ints], last: int) -> Ints:
+    places = [last]
+    for parent in reversed(parents[1:]):
+        places.append(int(parent[places[-1]]))
+    return np.array(places[::-1], dtype=np.int64)

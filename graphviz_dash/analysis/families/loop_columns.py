@@ -1,0 +1,91 @@
+"""The steps of a program's loop as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.model.loop import LoopSteps, StepKind
+
+NONE: Final = -1
+"""Stands in a column where the fact of a step is not known."""
+
+KINDS: Final = tuple(StepKind)
+REPLAYED: Final = (KINDS.index(StepKind.REPLAY), KINDS.index(StepKind.SEGMENTS))
+"""Codes of the kinds that replay graphs."""
+FALLBACK: Final = KINDS.index(StepKind.FALLBACK)
+CAPTURE: Final = KINDS.index(StepKind.CAPTURE)
+
+
+@dataclass(frozen=True)
+class LoopColumns:
+    """The steps in their order, each column of shape (steps,), ``NONE`` where a fact is unknown."""
+
+    kind: Ints
+    """The place of its kind in ``KINDS``."""
+    family: Ints
+    """The place of its family."""
+    member: Ints
+    """The place of its member."""
+    real: Ints
+    """The size that was asked for."""
+    padded: Ints
+    """The size that was computed."""
+    begin_ns: Ints
+    """When it began."""
+    end_ns: Ints
+    """When its last call returned."""
+    gpu_ns: Ints
+    """GPU time of its replays, where they were sampled."""
+    launch_ns: Ints
+    """The calls that replay its graphs."""
+    period_ns: Ints
+    """From its begin to that of the next step of the same thread; of each thread's last none."""
+
+    @property
+    def replayed(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Which steps replayed graphs."""
+        return np.isin(self.kind, REPLAYED)
+
+
+def loop_columns(steps: LoopSteps) -> LoopColumns:
+    """The columns of ``steps``."""
+    begin, thread = _column(steps.begin_ns), _column(steps.thread)
+    return LoopColumns(
+        kind=_codes(steps.kind),
+        family=_column(steps.family),
+        member=_column(steps.member),
+        real=_column(steps.real),
+        padded=_column(steps.padded),
+        begin_ns=begin,
+        end_ns=_column(steps.end_ns),
+        gpu_ns=_column(steps.gpu_ns),
+        launch_ns=_column(steps.launch_ns),
+        period_ns=_periods(begin, thread),
+    )
+
+
+def _column(values: Sequence[int | None]) -> Ints:
+    return np.fromiter(
+        (NONE if value is None else value for value in values), dtype=np.int64, count=len(values)
+    )
+
+
+def _codes(values: Sequence[StrEnum]) -> Ints:
+    codes = {kind: code for code, kind in enumerate(KINDS)}
+    return np.fromiter((codes[StepKind(value)] for value in values), np.int64, count=len(values))
+
+
+def _periods(begin: Ints, thread: Ints) -> Ints:
+    order = np.lexsort((begin, thread))
+    periods = np.full(len(begin), NONE, dtype=np.int64)
+    if len(order) > 1:
+        same = thread[order][1:] == thread[order][:-1]
+        gaps = np.diff(begin[order])
+        periods[order[:-1]] = np.where(same, gaps, NONE)
+    return periods

@@ -1,0 +1,1 @@
+"""What `graphviz-dash export` writes: a module for each kind of file."""

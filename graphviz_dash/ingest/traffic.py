@@ -1,0 +1,62 @@
+"""Sizes of requests from elsewhere: a server's log, a plan, another engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from graphviz_dash.errors import InputError
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.arrays import Ints
+
+MOST_REQUESTS: Final = 10_000_000
+_LARGEST: Final = 1 << 40
+_EXPECTED: Final = "a size, or a size and how often it comes, such as `17` or `17 2000`"
+
+
+def read_traffic(path: Path) -> Ints:
+    """The sizes in the text file at ``path``, shape (requests,): on each line a size, or after it
+    how often it comes, with a comma or blanks between; what follows a ``#`` is a comment.
+
+    Raises:
+        InputError: no such file, no text, a line that is something else, no or too many requests.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            path, f"no UTF-8 at byte {error.start:,}", "a text file of sizes"
+        ) from error
+    except OSError as error:
+        raise InputError(path, error.strerror or "unreadable", "a text file of sizes") from error
+    sizes, counts = [], []
+    total = 0
+    for number, line in enumerate(lines, 1):
+        fields = line.partition("#")[0].replace(",", " ").split()
+        if not fields:
+            continue
+        size, count = _numbers(fields, f"{path}, line {number}", line)
+        sizes.append(size)
+        counts.append(count)
+        total += count
+        if total > MOST_REQUESTS:
+            raise InputError(
+                path, f"more than {MOST_REQUESTS:,} requests", "at most so many", "Scale them down."
+            )
+    if not total:
+        raise InputError(path, "no sizes", "a line for each request, or for each size")
+    return np.repeat(np.array(sizes, dtype=np.int64), counts)
+
+
+def _numbers(fields: list[str], where: str, line: str) -> tuple[int, int]:
+    plain = len(fields) <= 2 and all(f.isascii() and f.isdecimal() and len(f) < 14 for f in fields)
+    if not plain:
+        raise InputError(where, repr(line[:60]), _EXPECTED)
+    size = int(fields[0])
+    count = int(fields[1]) if len(fields) == 2 else 1
+    if not 0 < size <= _LARGEST:
+        raise InputError(where, f"a size of {size:,}", _EXPECTED)
+    return size, count

@@ -1,0 +1,72 @@
+"""The work that a plan is made of, what passes between its pieces, and the least time of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Work that one stream issues in one go: a node of a graph, or the nodes of an operator."""
+
+    duration_ns: float
+    """What it takes alone, with what passes between its own nodes."""
+    share: float
+    """The part of its engine that it keeps busy alone, 0 to 1."""
+    after: tuple[int, ...] = ()
+    """The operations that it needs, all of them issued before it."""
+    nodes: int = 1
+    """The nodes of the graph that it makes; without any it takes no time and keeps no order."""
+    engine: int = 0
+    """What it runs on: 0 the multiprocessors, 1 and 2 what copies to the device and from it."""
+    streams: int | None = None
+    """It may be issued on the first so many streams only; None: on any."""
+
+
+@dataclass(frozen=True)
+class StreamCosts:
+    """What passes between nodes of a graph, in ns."""
+
+    follow_ns: float
+    """Between the end of a node and the begin of the next on its stream."""
+    cross_ns: float
+    """Between the end of a node and the begin of one on another stream that waits for it."""
+    issue_ns: float = 0.0
+    """Between the begins of any two nodes, at least: they are launched one after another."""
+
+
+@dataclass(frozen=True)
+class LeastTime:
+    """What no plan can undercut, in ns."""
+
+    path_ns: float
+    """The longest chain of operations of which each needs the one before."""
+    capacity_ns: float
+    """All work at full use of the engine that has most of it."""
+    issue_ns: float
+    """The launches of all nodes."""
+
+    @property
+    def ns(self) -> float:
+        """The largest of these."""
+        return max(self.path_ns, self.capacity_ns, self.issue_ns)
+
+
+def least_time(operations: Sequence[Operation], costs: StreamCosts) -> LeastTime:
+    """The bounds of ``operations`` on any number of streams. Linear in their needs."""
+    ends = [0.0] * len(operations)
+    busy: dict[int, float] = {}
+    nearest = min(costs.follow_ns, costs.cross_ns)
+    for index, operation in enumerate(operations):
+        if operation.nodes:
+            begin = max((ends[source] + nearest for source in operation.after), default=0.0)
+            ends[index] = begin + operation.duration_ns
+            work = operation.duration_ns * operation.share
+            busy[operation.engine] = busy.get(operation.engine, 0.0) + work
+    launches = sum(operation.nodes for operation in operations)
+    return LeastTime(
+        max(ends, default=0.0),
+        max(busy.values(), default=0.0),
+        max(launches - 1, 0) * costs.issue_ns,
+    )

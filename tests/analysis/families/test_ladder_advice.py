@@ -1,0 +1,194 @@
+"""Advice for the graphs of a recorded server, of known costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphviz_dash.analysis.families.family_report import (
+    FamilyReport,
+    LoopReport,
+    has_many_graphs,
+    key_text,
+    loop_report,
+)
+from graphviz_dash.analysis.families.ladder_advice import LadderAdvice, advise
+from graphviz_dash.analysis.families.ladder_data import (
+    LadderData,
+    ReplaySamples,
+    SizeCosts,
+    size_weights,
+)
+from graphviz_dash.analysis.families.ladder_inputs import ladder_data
+from graphviz_dash.analysis.families.ladder_problem import Budget
+from graphviz_dash.ingest.load import load_run
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.loop import KeyMethod
+from tests.loops import EAGER_NS, make_segmented, make_server, replay_ns, traffic
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> LoopReport:
+    folder = tmp_path_factory.mktemp("service")
+    return reported(make_server(folder, requests=[*traffic(1_000, 32), *[40] * 10]))
+
+
+def reported(path: Path) -> LoopReport:
+    result = loop_report(load_run(path))
+    assert not isinstance(result, Missing)
+    return result
+
+
+def data_of(report: LoopReport, requests: list[int] | None = None) -> LadderData:
+    data = ladder_data(report, report.families[0], None if requests is None else np.array(requests))
+    assert not isinstance(data, Missing)
+    return data
+
+
+def advice_of(data: LadderData, budget: Budget | None = None) -> LadderAdvice:
+    advice = advise(data, budget or Budget())
+    assert not isinstance(advice, Missing)
+    return advice
+
+
+def family_of(report: LoopReport) -> FamilyReport:
+    (family,) = report.families
+    return family
+
+
+class TestReport:
+    def test_members_stand_by_size(self, report: LoopReport) -> None:
+        family = family_of(report)
+        assert [member.size for member in family.members] == [1, 2, 4, 8, 16, 32]
+        for member in family.members:
+            assert member.gpu is not None
+            # The samples lie up to 2 us above.
+            assert member.gpu.median - replay_ns(member.size or 0) in (0, 500, 1_000)
+        assert (family.replays, family.fallbacks, family.captures) == (1_000, 10, 6)
+        assert key_text(family.family, family.members[-1].member) == "batch 32"
+
+    def test_time_between_replays(self, report: LoopReport) -> None:
+        # 40 us on the host and 10 us behind the replay.
+        assert family_of(report).step_ns == 50_000
+
+    def test_losses_by_size(self, report: LoopReport) -> None:
+        losses = family_of(report).losses
+        assert not isinstance(losses, Missing)
+        by_size = {loss.size: loss for loss in losses}
+        exact = by_size[32]
+        assert exact.padding_ns == 0
+        assert by_size[17].padding_ns / by_size[17].requests == pytest.approx(150_000, rel=0.02)
+        above = by_size[40]
+        assert (above.requests, above.fallbacks) == (10, 10)
+        # Over the largest graph; 50 us pass before the next step either way.
+        assert above.fallback_ns / 10 == pytest.approx(EAGER_NS - replay_ns(32), rel=0.01)
+
+    def test_segments_are_one_member(self, tmp_path: Path) -> None:
+        report = reported(make_segmented(tmp_path, segments=4, repeats=2))
+        family = family_of(report)
+        (member,) = family.members
+        assert family.is_segmented
+        assert not family.has_sizes
+        assert member.gpu is not None
+        assert member.gpu.median == 8 * 50_000
+        assert key_text(family.family, member.member) == "graph-0 and 3 more"
+
+    def test_unknown_keys(self, tmp_path: Path) -> None:
+        path = make_server(tmp_path, method=None)
+        run = load_run(path)
+        assert has_many_graphs(run.loop)
+        report = reported(path)
+        missing = ladder_data(report, family_of(report))
+        assert isinstance(missing, Missing)
+        assert missing.reason == "the sizes of the family's graphs are not known"
+
+    def test_keys_of_several_numbers(self) -> None:
+        samples = tuple(
+            ReplaySamples(size, (rest,), np.array([10.0 * size + rest]))
+            for size, rest in ((1, 0), (2, 0), (1, 100), (4, 100))
+        )
+        sizes, weights = size_weights(samples)
+        times = weights @ np.array([member.replay_ns[0] for member in samples])
+        # At the average of the other number, which is 50.
+        assert sizes.tolist() == [1, 2, 4]
+        assert times == pytest.approx([60, 70, 90])
+
+
+class TestAdvice:
+    def test_better_sizes(self, report: LoopReport) -> None:
+        advice = advice_of(data_of(report))
+        assert advice.is_better
+        assert len(advice.ladder.sizes) == 6
+        assert advice.ladder.sizes[-1] == 32
+        assert set(advice.interpolated) == set(advice.ladder.sizes) - set(advice.today)
+        assert advice.gain.low <= advice.gain_ns <= (advice.gain.high or 0)
+        # What is saved is padding alone.
+        saved = advice.today_use.padding_ns - advice.use.padding_ns
+        assert advice.gain_ns * advice.requests == pytest.approx(saved)
+
+    def test_the_prediction_is_what_the_ladder_then_takes(
+        self, report: LoopReport, tmp_path: Path
+    ) -> None:
+        data = data_of(report)
+        advice = advice_of(data)
+        rerun = data_of(
+            reported(
+                make_server(tmp_path, sizes=advice.ladder.sizes, requests=data.requests.tolist())
+            )
+        )
+        after = advice_of(rerun)
+        predicted, measured = advice.rate(advice.use), after.rate(after.today_use)
+        assert predicted == pytest.approx(measured, rel=0.005)
+        assert not after.is_better
+
+    def test_what_is_above_the_ceiling(self, report: LoopReport) -> None:
+        ceiling = advice_of(data_of(report)).ceiling
+        assert (ceiling.size, ceiling.largest_request, ceiling.requests_above) == (32, 40, 10)
+        assert ceiling.above_ns == EAGER_NS
+        assert ceiling.raised_ns == pytest.approx(replay_ns(40), rel=0.01)
+
+    def test_other_traffic(self, report: LoopReport) -> None:
+        advice = advice_of(data_of(report, [8] * 50 + [16] * 50))
+        assert advice.ladder.sizes == (8, 16)
+        assert not advice.is_better
+        assert advice.gain_ns == 0
+
+    def test_memory_holds_few(self, report: LoopReport) -> None:
+        data = data_of(report)
+        free = advice_of(data, Budget())
+        tight = advice_of(data, Budget(memory_bytes=round(free.use.memory_bytes) - 1))
+        assert tight.use.memory_bytes < free.use.memory_bytes
+        assert tight.gain_ns <= free.gain_ns
+        hasty = advice_of(data, Budget(startup_ns=45_000_000))
+        assert len(hasty.ladder.sizes) == 2
+
+    def test_noise_alone_is_no_gain(self) -> None:
+        draw = np.random.default_rng(3)
+        sizes = (8, 16, 24, 32)
+        data = LadderData(
+            captured=tuple(SizeCosts(size, 0, 0, 0) for size in sizes),
+            samples=tuple(ReplaySamples(s, (), draw.normal(1e6, 5e4, 20)) for s in sizes),
+            requests=draw.integers(1, 33, 500),
+            fallback_sizes=np.zeros(0, dtype=np.int64),
+            fallback_ns=np.zeros(0),
+            step_ns=None,
+        )
+        advice = advice_of(data)
+        assert advice.gain_ns > 0
+        assert not advice.is_better
+
+    def test_nothing_to_fall_back_to(self, report: LoopReport) -> None:
+        data = replace(
+            data_of(report), fallback_sizes=np.zeros(0, dtype=np.int64), fallback_ns=np.zeros(0)
+        )
+        missing = advise(data, Budget())
+        assert isinstance(missing, Missing)
+        assert "reaches the largest request" in missing.reason
+
+    def test_keys_by_method(self, tmp_path: Path) -> None:
+        report = reported(make_server(tmp_path, method=KeyMethod.GRIDS))
+        family = family_of(report)
+        assert key_text(family.family, family.members[0].member) == "batch 1 (in grids)"

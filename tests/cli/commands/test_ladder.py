@@ -1,0 +1,67 @@
+"""``graphviz-dash ladder``: the best sizes as text and JSON, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Invoke
+from tests.experiments import make_experiment
+from tests.loops import make_segmented, make_server, traffic
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("service")
+    make_server(folder, requests=[*traffic(600, 32), *[40] * 10])
+    return folder
+
+
+def test_the_best_sizes(service: Path, invoke: Invoke) -> None:
+    result = invoke("ladder", str(service), "--list", "2")
+    assert result.code == 0
+    assert "6 graphs in 1 family, 600 steps replayed, 10 steps without a graph" in result.out
+    assert " instead of 1, 2, 4, 8, 16, 32 save " in result.out
+    assert "A request above 32 takes 4.00 ms without a graph" in result.out
+    assert "Not captured, so interpolated" in result.out
+    assert "2 of 6 by size" in result.out
+
+
+def test_a_run_is_taken_too(service: Path, invoke: Invoke) -> None:
+    assert invoke("ladder", str(service / "recorded")).out == invoke("ladder", str(service)).out
+
+
+def test_json(service: Path, invoke: Invoke) -> None:
+    document = json.loads(invoke("ladder", str(service), "--graphs", "3", "--json").out)
+    advice = document["advice"]
+    assert len(advice["best"]["sizes"]) == 3
+    assert advice["bound"] == advice["best"]["time"]
+    assert advice["ceiling"]["requests_above"] == 10
+    assert [count for count, _ in advice["by_count"][:3]] == [0, 1, 2]
+
+
+def test_sizes_from_elsewhere(service: Path, invoke: Invoke, tmp_path: Path) -> None:
+    file = tmp_path / "evening.txt"
+    file.write_text("8 100\n16 100\n")
+    result = invoke("ladder", str(service), "--traffic", str(file))
+    assert "Best sizes: 8, 16\n" in result.out
+    assert "No ladder is better for sure" in result.out
+    document = json.loads(invoke("ladder", str(service), "--traffic", str(file), "--json").out)
+    assert document["traffic"] == "evening.txt"
+
+
+def test_why_there_is_none(invoke: Invoke, tmp_path: Path) -> None:
+    make_segmented(tmp_path)
+    result = invoke("ladder", str(tmp_path))
+    assert result.code == 0
+    assert "No ladder: the sizes of the family's graphs are not known." in result.out
+
+
+def test_what_is_refused(service: Path, invoke: Invoke, tmp_path: Path) -> None:
+    assert "expected one of decode" in invoke("ladder", str(service), "--family", "x").err
+    assert "expected one of recorded" in invoke("ladder", str(service), "--run", "x").err
+    result = invoke("ladder", str(make_experiment(tmp_path / "mlp")))
+    assert result.code == 2
+    assert "expected a recorded program with graphs" in result.err

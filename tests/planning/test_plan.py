@@ -1,0 +1,133 @@
+"""Plans of random steps: what shares memory is ordered, and memory is never given out too early."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphviz_dash.model.parallel import Access
+from graphviz_dash.planning.operators import dependencies
+from graphviz_dash.planning.plan import Plan, line, placed
+from graphviz_dash.planning.proof import unordered
+from tests.planning.steps import Step
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> tuple[Step, list[int]]:
+    step = Step().outside("xy")
+    names = "xy"
+    for index in range(draw(st.integers(1, 14))):
+        some = st.lists(st.sampled_from(names), max_size=2, unique=True).map("".join)
+        made = chr(ord("a") + index)
+        kind = draw(st.sampled_from(["make", "make", "write", "empty", "opaque"]))
+        if kind == "write":
+            step.op(draw(some), writes=draw(some), span=draw(st.sampled_from([(0, 32), (32, 64)])))
+            continue
+        if kind == "empty":
+            step.op(makes=made, nodes=0)
+        else:
+            step.op(draw(some), makes=made, opaque=kind == "opaque", nodes=draw(st.integers(1, 2)))
+        names += made
+    streams = st.integers(0, 3)
+    return step, draw(st.lists(streams, min_size=14, max_size=14))[: len(step.operators)]
+
+
+def edges_of(step: Step, plan: Plan) -> list[tuple[int, int]]:
+    """The edges of the graph that a capture by the plan would make."""
+    nodes: list[list[int]] = []
+    count = 0
+    for operator in step.operators:
+        nodes.append(list(range(count, count + operator.nodes)))
+        count += operator.nodes
+    edges, tail = [], {}
+    for index, own in enumerate(nodes):
+        if not own:
+            continue
+        lane = plan.stream[index]
+        before = [*plan.waits[index], *([tail[lane]] if lane in tail else [])]
+        edges += [(nodes[source][-1], own[0]) for source in before]
+        edges += list(pairwise(own))
+        tail[lane] = index
+    return edges
+
+
+def addresses_of(step: Step, plan: Plan) -> list[tuple[Access, ...]]:
+    """Where the operators reach if each storage takes the memory that its stream has had free for
+    longest."""
+    free: dict[int, list[int]] = {}
+    place: dict[int, int] = {}
+    top = 0
+    where = []
+    for index, operator in enumerate(step.operators):
+        own = free.setdefault(plan.stream[index], [])
+        for storage in plan.releases[index]:
+            if storage in place:
+                own.append(place[storage])
+        for storage, facts in enumerate(step.storages):
+            if facts.maker == index:
+                if own:
+                    place[storage] = own.pop(0)
+                else:
+                    place[storage], top = top, top + 64
+            elif facts.maker is None and storage not in place:
+                place[storage], top = top, top + 64
+        where.append(
+            tuple(
+                Access(0, place[a.storage] + a.begin, place[a.storage] + a.end, a.writes)
+                for a in operator.accesses
+            )
+        )
+    return where
+
+
+@settings(max_examples=300, deadline=None)
+@given(steps())
+def test_what_shares_memory_is_ordered(drawn: tuple[Step, list[int]]) -> None:
+    step, wanted = drawn
+    needs = dependencies(step.operators)
+    plan = placed(step.operators, step.storages, needs, wanted)
+    edges = edges_of(step, plan)
+    apart = [
+        tuple(
+            Access(0, 64 * a.storage + a.begin, 64 * a.storage + a.end, a.writes)
+            for a in op.accesses
+        )
+        for op in step.operators
+    ]
+    assert unordered(step.operators, apart, edges) is None
+    assert unordered(step.operators, addresses_of(step, plan), edges) is None
+
+
+def test_a_missing_edge_is_found() -> None:
+    step = Step().outside("x").op("x", makes="a").op("x", writes="x").op("ax", makes="b")
+    where = [
+        tuple(Access(0, 64 * a.storage, 64 * a.storage + 64, a.writes) for a in op.accesses)
+        for op in step.operators
+    ]
+    assert unordered(step.operators, where, [(0, 1), (1, 2)]) is None
+    assert unordered(step.operators, where, [(0, 2), (1, 2)]) == (0, 1)
+
+
+def test_memory_of_a_stream_is_free_only_behind_the_readers_on_others() -> None:
+    # a is made on stream 0 and read on stream 1; stream 0 goes on, and joins stream 1 last.
+    step = Step().outside("x").op("x", makes="a").op("a", makes="b").op("x", makes="c")
+    step.op("c", makes="d").op("bd", makes="e").op("e", makes="f")
+    plan = placed(step.operators, step.storages, dependencies(step.operators), [0, 1, 0, 0, 0, 0])
+    a = step.number["a"]
+    assert [index for index, own in enumerate(plan.releases) if a in own] == [4]
+
+
+def test_a_line_waits_for_nothing() -> None:
+    step = Step().outside("x").op("x", makes="a").op("a", makes="b").op("b", makes="c")
+    plan = line(step.operators, step.storages)
+    assert (plan.streams, plan.edges) == (1, 0)
+    assert plan.releases == ((), (), (step.number["a"],))
+
+
+def test_waits_are_only_those_that_no_other_implies() -> None:
+    # Two on stream 1, both needed by one on stream 0: it waits for the second alone.
+    step = Step().outside("x").op("x", makes="a").op("x", makes="b").op("ab", makes="c")
+    plan = placed(step.operators, step.storages, dependencies(step.operators), [1, 1, 0])
+    assert plan.waits == ((), (), (1,))

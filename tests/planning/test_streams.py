@@ -1,0 +1,134 @@
+"""Plans on several streams: what they must never do, and what they reach where it can be told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphviz_dash.planning.operations import Operation, StreamCosts, least_time
+from graphviz_dash.planning.share import kernel_share
+from graphviz_dash.planning.streams import plan_streams
+
+COSTS = StreamCosts(follow_ns=500, cross_ns=1500)
+
+
+def chains(count: int, length: int, share: float = 0.1) -> list[Operation]:
+    """Independent chains, one after another as a program calls them."""
+    return [
+        Operation(2000, share, (chain * length + at - 1,) if at else ())
+        for chain in range(count)
+        for at in range(length)
+    ]
+
+
+def lattice(layers: int, steps: int) -> list[Operation]:
+    """Stacked recurrent cells: each needs its own state and the output of the layer below."""
+    return [
+        Operation(2000, 0.1, tuple([at - layers] * (at >= layers) + [at - 1] * (at % layers > 0)))
+        for at in range(layers * steps)
+    ]
+
+
+def test_chains_take_a_stream_each() -> None:
+    line, *_, four = plan_streams(chains(4, 10), 4, COSTS)
+    assert line.schedule.total_ns == 40 * 2000 + 39 * 500
+    assert four.schedule.total_ns == 10 * 2000 + 9 * 500
+    assert four.streams == 4
+
+
+def test_kernels_that_fill_the_gpu_gain_nothing_but_the_gaps() -> None:
+    plan = plan_streams(chains(4, 10, share=1.0), 4, COSTS)[-1]
+    assert plan.schedule.total_ns >= 40 * 2000
+    assert plan.schedule.slowed_ns > 0
+
+
+def test_a_wavefront_runs_on_a_stream_for_each_layer() -> None:
+    plan = plan_streams(lattice(4, 24), 4, COSTS)[-1]
+    cells = 24 + 3
+    assert plan.schedule.total_ns <= cells * (2000 + 500) + 3 * 1000
+
+
+def test_one_chain_stays_on_one_stream() -> None:
+    plan = plan_streams(chains(1, 12), 6, COSTS)[-1]
+    assert plan.streams == 1
+    assert set(plan.stream) == {0}
+
+
+def test_what_makes_no_node_is_on_the_first_stream() -> None:
+    operations = [Operation(2000, 0.1), Operation(0, 0, nodes=0), Operation(2000, 0.1)]
+    plan = plan_streams(operations, 2, COSTS)[-1]
+    assert plan.stream == (0, 0, 1)
+    assert plan.schedule.total_ns == 2000
+
+
+def test_a_share_is_told_from_the_launch() -> None:
+    assert kernel_share("elementwise", 66, 448, 132, 14.0) == 0.5
+    assert kernel_share("sgemm", 66, 160, 132, 14.0) == 0.5
+    assert kernel_share("elementwise", 10_000, 32, 132, 14.0) == 1.0
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> list[Operation]:
+    count = draw(st.integers(1, 14))
+    operations: list[Operation] = []
+    for index in range(count):
+        # What makes no node needs nothing and is needed by none.
+        nodes = draw(st.sampled_from((1, 1, 1, 2, 0)))
+        earlier = [at for at in range(index) if operations[at].nodes]
+        after = draw(st.sets(st.sampled_from(earlier), max_size=3)) if earlier and nodes else ()
+        duration = draw(st.integers(1, 5000)) if nodes else 0
+        share = draw(st.sampled_from((0.05, 0.3, 1.0)))
+        operations.append(Operation(duration, share, tuple(sorted(after)), nodes))
+    return operations
+
+
+@given(programs(), st.sampled_from((COSTS, StreamCosts(500, 1500, 300))))
+def test_plans_keep_every_law(operations: list[Operation], costs: StreamCosts) -> None:
+    plans = plan_streams(operations, 5, costs)
+    totals = [plan.schedule.total_ns for plan in plans]
+    assert all(later <= earlier for earlier, later in pairwise(totals))
+    assert min(totals) >= least_time(operations, costs).ns - 1e-6
+    for most, plan in enumerate(plans, 1):
+        assert plan.streams <= most
+        for index, operation in enumerate(operations):
+            begin = plan.schedule.begin[index]
+            for source in operation.after:
+                assert begin >= plan.schedule.end[source] + costs.follow_ns - 1e-6
+        # A stream runs one operation at a time, in the order of the program.
+        for lane in range(plan.streams):
+            mine = [
+                at
+                for at, stream in enumerate(plan.stream)
+                if stream == lane and operations[at].nodes
+            ]
+            for ahead, behind in pairwise(mine):
+                assert plan.schedule.begin[behind] >= plan.schedule.end[ahead] - 1e-6
+
+
+@given(programs())
+def test_one_stream_is_the_line(operations: list[Operation]) -> None:
+    (line,) = plan_streams(operations, 1, COSTS)
+    issued = [operation for operation in operations if operation.nodes]
+    work = sum(operation.duration_ns for operation in issued)
+    assert line.schedule.total_ns == pytest.approx(work + max(len(issued) - 1, 0) * 500)
+
+
+@given(programs(), st.integers(1, 3))
+def test_an_operation_stays_on_the_streams_that_it_may_use(
+    operations: list[Operation], wide: int
+) -> None:
+    bound = [
+        replace(operation, streams=wide) if index % 3 == 0 else operation
+        for index, operation in enumerate(operations)
+    ]
+    for plan in plan_streams(bound, 5, COSTS):
+        used = {
+            lane
+            for operation, lane in zip(bound, plan.stream, strict=True)
+            if operation.streams and operation.nodes
+        }
+        assert len(used) <= wide
