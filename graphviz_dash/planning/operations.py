@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,24 @@ class StreamCosts:
     """What passes between nodes of a graph, in ns."""
 
     follow_ns: float
-    """Between the end of a node and the begin of the next on its stream."""
+    """Between the end of a node and the begin of the next, in a graph of one stream."""
     cross_ns: float
     """Between the end of a node and the begin of one on another stream that waits for it."""
     issue_ns: float = 0.0
-    """Between the begins of any two nodes, at least: they are launched one after another."""
+    """Between the begins of any two nodes of a graph of several streams, at least: they are
+    launched one after another."""
+    branch_ns: float = 0.0
+    """What a graph of several streams adds to ``follow_ns``: a line is launched more quickly."""
+
+    @property
+    def branched(self) -> StreamCosts:
+        """The costs in a graph of several streams."""
+        return replace(self, follow_ns=self.follow_ns + self.branch_ns, branch_ns=0.0)
+
+
+MEASURED_COSTS: Final = StreamCosts(230.0, 1480.0, issue_ns=250.0, branch_ns=250.0)
+"""What was measured on an H200 with driver 580: lines, chains, ladders and lattices of small
+kernels, and six steps on two to eight streams (docs/parallel.md)."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +59,12 @@ class LeastTime:
     capacity_ns: float
     """All work at full use of the engine that has most of it."""
     issue_ns: float
-    """The launches of all nodes."""
+    """The launches of all nodes on several streams."""
 
     @property
     def ns(self) -> float:
-        """The largest of these."""
-        return max(self.path_ns, self.capacity_ns, self.issue_ns)
+        """The largest of the first two, which hold for one stream too."""
+        return max(self.path_ns, self.capacity_ns)
 
 
 def least_time(operations: Sequence[Operation], costs: StreamCosts) -> LeastTime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 _PRODUCT: Final = re.compile(r"gemm|xmma|cutlass|nvjet|conv|wgrad|dgrad|flash|fmha", re.I)
@@ -24,3 +25,69 @@ def kernel_share(
     # A block runs on one multiprocessor, whatever it asks of it.
     block = min(-(-threads // _WARP) / filling, 1.0)
     return min(block * blocks / max(multiprocessors, 1), 1.0)
+
+
+@dataclass(frozen=True)
+class KernelLaunch:
+    """What a launch asks of the multiprocessors."""
+
+    name: str
+    """The kernel's name."""
+    blocks: int
+    """Of the grid."""
+    threads: int
+    """Of a block."""
+    registers: int
+    """Of a thread; 0: not known."""
+    shared_bytes: int
+    """Of a block."""
+
+
+_LATENCY_NS: Final = 1_000.0
+"""What the smallest kernel takes: of that time a kernel needs nothing but its place."""
+_FILLING_WARPS: Final = 14.0
+_FILLING_PRODUCT_WARPS: Final = 8.0
+_MOST_BLOCKS: Final = 32
+_REGISTERS: Final = 65_536
+_DRIVER_SHARED: Final = 1_024
+"""Shared memory of each block that the driver keeps, in bytes."""
+
+_LIMITS: Final = {
+    (7, 5): (1024, 64),
+    (8, 0): (2048, 164),
+    (8, 6): (1536, 100),
+    (8, 9): (1536, 100),
+    (12, 0): (1536, 100),
+}
+_USUAL_LIMITS: Final = (2048, 228)
+"""Threads and KiB of shared memory of a multiprocessor (CUDA C++ Programming Guide, "Technical
+Specifications per Compute Capability"); the usual ones are of 9.0 and 10.0."""
+
+
+def lasting_share(
+    kernel: KernelLaunch,
+    duration_ns: float,
+    multiprocessors: int,
+    compute_capability: tuple[int, int],
+) -> float:
+    """The part of the multiprocessors that ``kernel`` takes from others while it runs, 0 to 1: the
+    place that its blocks occupy, or what it computes over the time without its latency, whichever
+    is more.
+
+    Fitted to 20 kinds of kernels on an H200, up to eight of each at a time (docs/parallel.md).
+    """
+    if not kernel.blocks or duration_ns <= 0:
+        return 0.0
+    threads, shared_kib = _LIMITS.get(compute_capability, _USUAL_LIMITS)
+    warps = max(-(-kernel.threads // _WARP), 1)
+    resident = min(
+        threads // (warps * _WARP),
+        _REGISTERS // max(kernel.registers * warps * _WARP, 1),
+        shared_kib * 1024 // (kernel.shared_bytes + _DRIVER_SHARED),
+        _MOST_BLOCKS,
+    )
+    place = kernel.blocks / (multiprocessors * max(resident, 1))
+    filling = _FILLING_PRODUCT_WARPS if _PRODUCT.search(kernel.name) else _FILLING_WARPS
+    work = min(min(warps / filling, 1.0) * kernel.blocks / multiprocessors, 1.0)
+    work *= max(duration_ns - _LATENCY_NS, 0.0) / duration_ns
+    return min(max(place, work), 1.0)

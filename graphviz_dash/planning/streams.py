@@ -10,7 +10,7 @@ need each other, laid onto streams as intervals, and the chains that the program
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from graphviz_dash.planning.operations import Operation, StreamCosts
@@ -24,8 +24,7 @@ class StreamPlan:
     """Operations on streams, and what a replay of them would be."""
 
     stream: tuple[int, ...]
-    """For each operation its stream, numbered from 0 in the order of first use; 0 for one without
-    nodes."""
+    """For each operation its stream, numbered from 0 without gaps; 0 for one without nodes."""
     schedule: Schedule
     """When each would run."""
 
@@ -41,8 +40,9 @@ def plan_streams(
     """The best plans on 1, 2, ... up to ``streams`` streams: none takes longer than the one before
     it, which it repeats where more streams bring nothing. Near-linear in operations and needs, for
     each number of streams."""
-    line = _simulated(operations, [0] * len(operations), costs)
+    line = _simulated(operations, [0] * len(operations), replace(costs, issue_ns=0.0))
     plans = [line]
+    costs = costs.branched
     for count in range(2, streams + 1):
         plans.append(
             min(
@@ -82,10 +82,8 @@ def stream_waits(
 def _simulated(
     operations: Sequence[Operation], stream: Sequence[int], costs: StreamCosts
 ) -> StreamPlan:
-    number: dict[int, int] = {}
-    for operation, lane in zip(operations, stream, strict=True):
-        if operation.nodes:
-            number.setdefault(lane, len(number))
+    used = {lane for operation, lane in zip(operations, stream, strict=True) if operation.nodes}
+    number = {lane: rank for rank, lane in enumerate(sorted(used))}
     lanes = tuple(
         number[lane] if operation.nodes else 0
         for operation, lane in zip(operations, stream, strict=True)

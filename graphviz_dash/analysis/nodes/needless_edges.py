@@ -60,6 +60,8 @@ class NeedlessEdges:
     unknown: int | None
     """Kernels, memcpys and memsets that do not tell what memory they reach, and so keep their order
     to all others; None where memory says nothing at all."""
+    needed: tuple[tuple[int, int], ...]
+    """The dependencies that are left, source and target: enough of them to imply all."""
 
 
 def needless_edges(
@@ -82,10 +84,14 @@ def needless_edges(
             gone = _lacking(edges, needed)
             path = critical_path(Dependencies.of(count, needed), took).length
             more = len(gone) - len(_lacking(edges, alone))
-            return NeedlessEdges(groups, gone, more, path, unknown_nodes(graph))
+            return NeedlessEdges(groups, gone, more, path, unknown_nodes(graph), _pairs(needed))
     gone, changed = _with_parts_apart(edges, groups)
     path = critical_path(Dependencies.of(count, changed), took).length
-    return NeedlessEdges(groups, gone, len(gone), path, None)
+    return NeedlessEdges(groups, gone, len(gone), path, None, _pairs(changed))
+
+
+def _pairs(edges: Ints) -> tuple[tuple[int, int], ...]:
+    return tuple((source, target) for source, target in edges.tolist())
 
 
 def _needed(

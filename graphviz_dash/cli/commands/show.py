@@ -15,6 +15,7 @@ from graphviz_dash.analysis.metrics.recorded_metrics import RECORDED_RELATIVE
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.nodes.concurrency import run_concurrency
 from graphviz_dash.analysis.nodes.node_table import node_table
+from graphviz_dash.analysis.parallel.prediction import run_parallel, step_operators
 from graphviz_dash.cli.loading import loaded_run
 from graphviz_dash.cli.text.output import (
     print_json,
@@ -45,11 +46,12 @@ def show(run: Path, count: int, as_json: bool) -> None:
     result = compare(Experiment(loaded.path.parent, (loaded,))).runs[0]
     tables = [node_table(loaded, graph.id) for graph in loaded.graphs]
     measured = run_concurrency(loaded, tables)
+    parallel = run_parallel(loaded, measured, tables, step_operators(loaded))
     figures = _own_figures(result)
     if as_json:
-        print_json("show", single_run_document(result, figures, tables, measured, count))
+        print_json("show", single_run_document(result, figures, tables, measured, parallel, count))
     else:
-        print_run(result, figures, tables, measured, count)
+        print_run(result, figures, tables, measured, parallel, count)
 
 
 def _own_figures(result: RunComparison) -> list[Figure]:

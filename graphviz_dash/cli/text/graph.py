@@ -11,6 +11,7 @@ import click
 from graphviz_dash.analysis.diff.graph_pair import check_device_launch
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable, nodes_by_duration
+from graphviz_dash.analysis.parallel.prediction import ParallelPrediction
 from graphviz_dash.cli.text.output import (
     ABSENT,
     cell,
@@ -19,6 +20,7 @@ from graphviz_dash.cli.text.output import (
     print_table,
     shorten,
 )
+from graphviz_dash.cli.text.parallel import print_parallel
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import CapturedGraph
@@ -31,9 +33,14 @@ _NAME_LENGTH: Final = 56
 
 
 def print_graph(
-    run: Run, table: NodeTable, concurrency: Concurrency | Missing | None, count: int
+    run: Run,
+    table: NodeTable,
+    concurrency: Concurrency | Missing | None,
+    parallel: ParallelPrediction | Missing | None,
+    count: int,
 ) -> None:
-    """Prints a graph of ``run``; of ``table``, its nodes, the ``count`` longest are listed."""
+    """Prints a graph of ``run``; of ``table``, its nodes, the ``count`` longest are listed.
+    ``concurrency`` and ``parallel`` are None for a graph inside another."""
     graph = table.graph
     kinds = Counter(node.kind.value for node in graph.nodes)
     print_heading(
@@ -64,6 +71,8 @@ def print_graph(
     elif concurrency is not None:
         for sentence in concurrency_sentences(concurrency):
             click.echo(f"  {sentence}")
+        if parallel is not None:
+            print_parallel(parallel)
     if longest := nodes_by_duration(table)[:count]:
         click.echo()
         _print_nodes(table, longest, concurrency)

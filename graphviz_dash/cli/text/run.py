@@ -10,6 +10,7 @@ from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
 from graphviz_dash.analysis.nodes.node_table import NodeTable
+from graphviz_dash.analysis.parallel.prediction import ParallelPrediction
 from graphviz_dash.cli.text.agreement import agreement_lines
 from graphviz_dash.cli.text.figures import (
     print_absent,
@@ -31,16 +32,19 @@ def print_run(
     figures: Sequence[Figure],
     tables: Sequence[NodeTable],
     measured: Mapping[str, Concurrency | Missing],
+    parallel: Mapping[str, ParallelPrediction | Missing],
     count: int,
 ) -> None:
     """Prints a run; ``figures`` are those that need no baseline, ``measured`` is the concurrency of
-    graphs by their id, and ``count`` says how many nodes of each graph are listed."""
+    graphs by their id, ``parallel`` what they would take on several streams; of each graph the
+    ``count`` longest nodes are listed."""
     click.echo(run_sentence(result))
     print_facts(result.run)
     print_recorded_captures(result.run)
     print_figures([(result.name, figures)])
     for table in tables:
-        print_graph(result.run, table, measured.get(table.graph.id), count)
+        graph = table.graph.id
+        print_graph(result.run, table, measured.get(graph), parallel.get(graph), count)
     if lines := agreement_lines(result.run):
         click.echo()
         for line in lines:

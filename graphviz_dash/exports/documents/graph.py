@@ -9,8 +9,18 @@ from graphviz_dash.analysis.diff.graph_pair import check_device_launch
 from graphviz_dash.analysis.graph.device_launch import LaunchFinding
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack
 from graphviz_dash.analysis.nodes.node_table import NodeTable, nodes_by_duration
+from graphviz_dash.analysis.parallel.prediction import ParallelPrediction
 from graphviz_dash.analysis.replays.alignment_accuracy import agreement
-from graphviz_dash.exports.documents.values import Count, Fraction, Ns, Ratio, Sentence, number
+from graphviz_dash.exports.documents.parallel import ParallelDocument, parallel_document
+from graphviz_dash.exports.documents.values import (
+    Count,
+    Fraction,
+    Ns,
+    Ratio,
+    Sentence,
+    number,
+    reason_of,
+)
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
@@ -160,6 +170,8 @@ class GraphDocument(TypedDict):
     matching: MatchingDocument
     concurrency: ConcurrencyDocument | None
     concurrency_reason: Sentence | None
+    parallel: ParallelDocument | None
+    parallel_reason: Sentence | None
     longest_nodes: list[TimedNodeDocument]
 
 
@@ -242,9 +254,14 @@ def _finding_document(finding: LaunchFinding) -> DeviceFindingDocument:
 
 
 def graph_document(
-    run: Run, table: NodeTable, concurrency: Concurrency | Missing | None, count: int
+    run: Run,
+    table: NodeTable,
+    concurrency: Concurrency | Missing | None,
+    parallel: ParallelPrediction | Missing | None,
+    count: int,
 ) -> GraphDocument:
-    """A captured graph with its ``count`` slowest nodes."""
+    """A captured graph with its ``count`` slowest nodes; ``concurrency`` and ``parallel`` are None
+    for one inside another."""
     graph = table.graph
     return {
         "id": graph.id,
@@ -271,6 +288,10 @@ def graph_document(
         if concurrency is None or isinstance(concurrency, Missing)
         else _concurrency_document(concurrency),
         "concurrency_reason": concurrency.reason if isinstance(concurrency, Missing) else None,
+        "parallel": None
+        if parallel is None or isinstance(parallel, Missing)
+        else parallel_document(parallel),
+        "parallel_reason": reason_of(parallel),
         "longest_nodes": [
             {
                 "index": row.node.index,

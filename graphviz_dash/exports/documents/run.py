@@ -9,6 +9,7 @@ from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
 from graphviz_dash.analysis.nodes.node_table import NodeTable
+from graphviz_dash.analysis.parallel.prediction import ParallelPrediction
 from graphviz_dash.analysis.step.time_by_category import TimeByCategory
 from graphviz_dash.exports.documents.figures import FigureDocument, figures_document
 from graphviz_dash.exports.documents.graph import (
@@ -260,6 +261,7 @@ def single_run_document(
     figures: Iterable[Figure],
     tables: Sequence[NodeTable],
     measured: Mapping[str, Concurrency | Missing],
+    parallel: Mapping[str, ParallelPrediction | Missing],
     count: int,
 ) -> SingleRunDocument:
     """One run by itself.
@@ -269,6 +271,7 @@ def single_run_document(
         figures: those of its figures that need no baseline.
         tables: the nodes of each of its graphs.
         measured: the concurrency of graphs by their id, or why it could not be measured.
+        parallel: what each would take on several streams, or why that is not known.
         count: how many nodes of each graph are listed, the longest first.
     """
     manifest = result.run.manifest
@@ -292,7 +295,13 @@ def single_run_document(
         "where_reason": reason_of(result.where),
         "weaknesses": weaknesses_document(result),
         "graphs": [
-            graph_document(result.run, table, measured.get(table.graph.id), count)
+            graph_document(
+                result.run,
+                table,
+                measured.get(table.graph.id),
+                parallel.get(table.graph.id),
+                count,
+            )
             for table in tables
         ],
         "node_ids": agreement_document(result.run),

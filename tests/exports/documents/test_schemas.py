@@ -16,6 +16,7 @@ from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.kernel_table import kernel_table
 from graphviz_dash.analysis.nodes.concurrency import run_concurrency
 from graphviz_dash.analysis.nodes.node_table import node_table
+from graphviz_dash.analysis.parallel.prediction import run_parallel
 from graphviz_dash.analysis.ranks.ranks import rank_comparison
 from graphviz_dash.cli.main import main
 from graphviz_dash.exports.documents.comparison import comparison_document
@@ -120,7 +121,8 @@ def shown_document(result: RunComparison) -> SingleRunDocument:
     run = result.run
     tables = [node_table(run, graph.id) for graph in run.graphs]
     measured = run_concurrency(run, tables)
-    return single_run_document(result, result.figures, tables, measured, 10)
+    parallel = run_parallel(run, measured, tables)
+    return single_run_document(result, result.figures, tables, measured, parallel, 10)
 
 
 @pytest.mark.parametrize(
