@@ -32,7 +32,7 @@ def contentions(prediction: ParallelPrediction, most: int) -> tuple[Contention, 
         for begin, end, operation in zip(schedule.begin, schedule.end, operations, strict=True)
     ]
     ranked = sorted(range(len(operations)), key=lambda index: -slowed[index])[:most]
-    found = []
+    contended = []
     for index in ranked:
         if slowed[index] < _LEAST_NS:
             break
@@ -45,7 +45,7 @@ def contentions(prediction: ParallelPrediction, most: int) -> tuple[Contention, 
         beside = sorted(
             (each for each in together if together[each] > 0), key=lambda each: -together[each]
         )
-        found.append(
+        contended.append(
             Contention(
                 prediction.work.nodes[index][0],
                 slowed[index],
@@ -53,4 +53,4 @@ def contentions(prediction: ParallelPrediction, most: int) -> tuple[Contention, 
                 tuple(prediction.work.nodes[other][0] for other in beside),
             )
         )
-    return tuple(found)
+    return tuple(contended)
