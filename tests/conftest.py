@@ -1,6 +1,7 @@
 """Settings that hold for every test."""
 
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,14 @@ settings.load_profile("patient")
 
 # Tests read traces anew, and leave nothing in the cache of whoever runs them.
 os.environ["GRAPHVIZ_DASH_CACHE"] = "off"
+
+# Tests start some hundred processes: each would compile our modules anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# Traces of tests are small, and several processes run tests: threads of the engine would only wait
+# for each other.
+os.environ["POLARS_MAX_THREADS"] = "1"
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
+import streamlit.components.v2.manifest_scanner as manifest_scanner
 from playwright.sync_api import Browser, Playwright, expect
 
 from tests.chromium import system_chromium
@@ -12,6 +14,16 @@ from tests.serving import ROOT, served
 
 # How fast a page is, is measured in benchmarks/; here it may wait for a busy machine.
 expect.set_options(timeout=60_000)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _packages_are_searched_once() -> Iterator[None]:
+    """Each run of an AppTest looks for components in every installed package, which takes longer
+    than most pages do; the packages are the same for all of them."""
+    with pytest.MonkeyPatch.context() as patched:
+        scan = cache(manifest_scanner.scan_component_manifests)
+        patched.setattr(manifest_scanner, "scan_component_manifests", scan)
+        yield
 
 
 @pytest.fixture(scope="session")
