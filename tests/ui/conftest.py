@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 
 import pytest
-import streamlit.components.v2.manifest_scanner as manifest_scanner
 from playwright.sync_api import Browser, Playwright, expect
+from streamlit.components.v2 import manifest_scanner
 
 from tests.chromium import system_chromium
 from tests.serving import ROOT, served
