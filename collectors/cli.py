@@ -13,6 +13,7 @@ import click
 from collectors.collect import collect as run_collection
 from collectors.collection import SUPPORTED, CollectedRun, Collection
 from collectors.program.command import RecordingRequest, finish, record_program
+from collectors.program.files import WINDOW_REPLAYS
 from collectors.program.session import SKIP, STEPS
 from collectors.progress import Event, is_failure, text_of
 from collectors.ranks import RankContext, this_rank
@@ -167,6 +168,20 @@ replays and steps are recorded, and some of its steps traced.
     help="Of a program: steps in the traced window; 0 for none.",
 )
 @click.option(
+    "--window-replays",
+    default=WINDOW_REPLAYS,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Of a program with a graph for each size: the traced window goes on until each of those "
+    "replayed before has been replayed in it, for so many steps at most.",
+)
+@click.option(
+    "--window-seconds",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="The same, for so long at most.  [default: as long as the steps take]",
+)
+@click.option(
     "--attribute",
     is_flag=True,
     help="Of a program: profile its captures too, so that nodes lead to their lines.",
@@ -188,6 +203,8 @@ def collect(
     observers: bool,
     skip: int,
     steps: int,
+    window_replays: int,
+    window_seconds: float | None,
     attribute: bool,
     program: tuple[str, ...],
 ) -> None:
@@ -207,7 +224,15 @@ def collect(
             raise click.UsageError("Give --workload or a program after --, not both.")
         _record(
             RecordingRequest(
-                program, output, name or _RECORDED, skip, steps, attribute, _command(None)
+                program=program,
+                output=output,
+                name=name or _RECORDED,
+                skip=skip,
+                steps=steps,
+                window_replays=window_replays,
+                window_seconds=window_seconds,
+                attribute=attribute,
+                typed=_command(None),
             )
         )
         return

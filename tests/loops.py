@@ -149,7 +149,7 @@ def make_server(
         graph_cost(place, nodes, counts[place], gpu_ns(size), first=place == 0)
         for place, size in enumerate(ladder)
     )
-    loop = ProgramLoop((family,), costs, steps.columns(), len(steps.rows), ())
+    loop = ProgramLoop((family,), costs, steps.columns(), len(steps.rows), len(steps.rows), ())
     works = [layer_work(nodes, size) for size in ladder]
     return write_loop(experiment, name, loop, works, counts)
 
@@ -188,7 +188,7 @@ def make_segmented(
     costs = tuple(
         graph_cost(i, nodes, steps * repeats, 50_000, first=i == 0) for i in range(segments)
     )
-    loop = ProgramLoop((family,), costs, rows.columns(), steps, ())
+    loop = ProgramLoop((family,), costs, rows.columns(), steps, steps, ())
     works = [layer_work(nodes, 4 + i) for i in range(segments)]
     return write_loop(experiment, name, loop, works, [steps * repeats] * segments)
 

@@ -292,9 +292,10 @@ class _Steps:
         if id(optimizer) == self._first_optimizer:
             self._boundary()
 
-    def _called(self, _module: Any) -> None:
+    def _called(self, _module: Any, _inputs: tuple[Any, ...]) -> bool:
         if self._first_optimizer is None and not torch.is_grad_enabled():
             self._boundary()
+        return False
 
     def _boundary(self) -> None:
         if self._done or not torch.cuda.is_initialized():

@@ -29,6 +29,7 @@ from collectors.program.files import (
     ProcessFolder,
 )
 from collectors.program.launcher import signal_name
+from collectors.program.loop.reading import read_loop
 from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
@@ -36,7 +37,7 @@ from graphviz_dash.errors import GraphvizDashError, InputError, printable
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
-from graphviz_dash.model.recording import Recording
+from graphviz_dash.model.recording import ProcessOrigin, Recording, StartMethod
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
@@ -68,6 +69,8 @@ class Program:
     """How it ended: its exit code, or the negative number of a signal; None where it goes on."""
     unhooked: str | None = None
     """Which of its processes could not be recorded, as words; None where all were."""
+    pythons: frozenset[int] = frozenset()
+    """The numbers of its Python processes."""
 
 
 def check_free(output: Path, name: str) -> Path:
@@ -96,16 +99,33 @@ def write_runs(scratch: Path, output: Path, name: str, program: Program) -> tupl
         GraphvizDashError: the disk refuses, or the environment cannot be read.
     """
     folders = [folder for folder in ProcessFolder.all_in(scratch) if saw_something(folder)]
+    identities = [_read(folder / IDENTITY_FILE, Identity) for folder in folders]
     names: Counter[str] = Counter()
     targets = []
-    for folder in folders:
-        rank = _read(folder / IDENTITY_FILE, Identity).rank if len(folders) > 1 else None
+    for identity in identities:
+        rank = identity.rank if len(folders) > 1 else None
         own = name if rank is None else f"{name}-rank{rank}"
         names[own] += 1
-        target = check_free(output, own if names[own] == 1 else f"{own}-{names[own]}")
-        write_run(folder, target, program)
-        targets.append(target)
+        targets.append(check_free(output, own if names[own] == 1 else f"{own}-{names[own]}"))
+    # A process that executes itself again keeps its number: the last one is the parent of others.
+    runs = {identity.pid: path.name for identity, path in zip(identities, targets, strict=True)}
+    for folder, identity, target in zip(folders, identities, targets, strict=True):
+        write_run(folder, target, program, _origin(identity, runs, program))
     return tuple(targets)
+
+
+def _origin(identity: Identity, runs: dict[int, str], program: Program) -> ProcessOrigin:
+    started = identity.started_by
+    if started is None:
+        inner = identity.parent_pid in program.pythons
+        started = StartMethod.SUBPROCESS if inner else StartMethod.PROGRAM
+    return ProcessOrigin(
+        role=identity.role,
+        started_by=started,
+        pid=identity.pid,
+        parent_pid=identity.parent_pid,
+        parent=runs.get(identity.parent_pid) if identity.parent_pid != identity.pid else None,
+    )
 
 
 def saw_something(folder: Path) -> bool:
@@ -116,8 +136,11 @@ def saw_something(folder: Path) -> bool:
     return bool(state.graphs or state.earlier_replays or state.steps)
 
 
-def write_run(folder: Path, target: Path, program: Program) -> None:
-    """Makes one run bundle of what a recorder left in ``folder``.
+def write_run(
+    folder: Path, target: Path, program: Program, origin: ProcessOrigin | None = None
+) -> None:
+    """Makes one run bundle of what a recorder left in ``folder``; ``origin`` says which process of
+    the program that was.
 
     Raises:
         GraphvizDashError: the disk refuses, or the environment cannot be read.
@@ -125,12 +148,15 @@ def write_run(folder: Path, target: Path, program: Program) -> None:
     identity = _read(folder / IDENTITY_FILE, Identity)
     returncode = None if identity.forked else program.returncode
     graphs = _graphs(folder)
-    state = _state(folder, graphs, returncode)
+    state = msgspec.structs.replace(_state(folder, graphs, returncode), process=origin)
+    loop = read_loop(folder, state)
     failures = _failures(folder, returncode)
     trace = folder / TRACE_FILE
     try:
         with BundleWriter(target) as writer:
             writer.add(parts.RECORDING, state)
+            if loop is not None:
+                writer.add(parts.LOOP, loop)
             if (folder / MEMORY_FILE).exists():
                 writer.add(parts.MEMORY, _read(folder / MEMORY_FILE, MemoryUse))
             if (folder / COMPILATION_FILE).exists():

@@ -41,6 +41,10 @@ class RecordingRequest:
     """Steps that pass before the traced window, counted anew after each capture."""
     steps: int
     """Steps in the traced window; 0 for none."""
+    window_replays: int
+    """Steps in the traced window at most, where graphs of a family have yet to come in it."""
+    window_seconds: float | None
+    """Seconds that it goes on then at most; None: as long as it takes."""
     attribute: bool
     """Whether captures are profiled too."""
     typed: tuple[str, ...]
@@ -63,13 +67,20 @@ def record_program(
     require_hook(request.program, NEEDS)
     request.output.mkdir(parents=True, exist_ok=True)
     remove_leftovers(request.output)
-    settings = Settings(skip=request.skip, window=request.steps, attribute=request.attribute)
+    settings = Settings(
+        skip=request.skip,
+        window=request.steps,
+        attribute=request.attribute,
+        window_replays=request.window_replays,
+        window_seconds=request.window_seconds,
+    )
     with Staging(request.output, "record") as staging:
         text = msgspec.json.encode(settings).decode()
         ended = run_program(request.program, HOOK, text, staging.path)
         refusal = _refusal(staging.path)
         name, refused = program_name(request.program), unhooked(ended)
-        program = Program(request.typed, name, ended.returncode, refused)
+        pythons = frozenset(process.pid for process in ended.processes)
+        program = Program(request.typed, name, ended.returncode, refused, pythons)
         written = write_runs(staging.path, request.output, request.name, program)
     if not written:
         report(f"Nothing was recorded: {refusal or why_unwatched(ended) or _NOTHING_SEEN}.")

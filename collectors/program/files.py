@@ -6,11 +6,14 @@ import errno
 import os
 import resource
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from graphviz_dash.model.recording import StartMethod
 from graphviz_dash.model.run import RankGroup
 
 STATE_FILE: Final = "recording.json"
@@ -23,6 +26,10 @@ IDENTITY_FILE: Final = "identity.json"
 PROBLEMS_FILE: Final = "problems.json"
 COMPILATION_FILE: Final = "compilation.json"
 GRAPHS_FOLDER: Final = "graphs"
+
+
+WINDOW_REPLAYS: Final = 200
+"""Steps in the traced window at most, unless asked otherwise."""
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -39,6 +46,14 @@ class Identity(msgspec.Struct, frozen=True):
     forked: bool = False
     """Whether it was forked from another process of the program, so that nobody has seen its exit
     code."""
+    role: str = ""
+    """The name that it has in the program."""
+    pid: int = 0
+    """The system's number of it."""
+    parent_pid: int = 0
+    """The number of the process that it came from."""
+    started_by: StartMethod | None = None
+    """How it came to be, where multiprocessing or a fork tells."""
 
 
 class Problems(msgspec.Struct, frozen=True):
@@ -60,6 +75,10 @@ class Settings(msgspec.Struct, frozen=True):
     skip: int
     window: int
     attribute: bool = False
+    window_replays: int = WINDOW_REPLAYS
+    """Steps that the window has at most, where not every graph of a family has come in it yet."""
+    window_seconds: float | None = None
+    """How long it goes on then at most; None: as long as it takes."""
 
 
 class ProcessFolder:
@@ -94,21 +113,42 @@ class ProcessFolder:
         asked for it is gone. The program goes on without us then."""
         file = self.path / name
         part = file.with_name(f".{file.name}")
-        try:
+        with self._refusals_counted(name):
             _write(part, encoded(content))
             part.replace(file)
+
+    def append(self, name: str, content: bytes) -> None:
+        """Adds ``content`` to the file ``name``, unless that is refused, as above."""
+        with self._refusals_counted(name):
+            _append(self.path / name, content)
+
+    @contextmanager
+    def _refusals_counted(self, name: str) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             self.refusals += 1
             if self.first_refusal is None:
                 self.first_refusal = f"{name}: {error.strerror or error}"
 
 
+def _append(file: Path, content: bytes) -> None:
+    size = file.stat().st_size if file.exists() else 0
+    _refuse_above_limit(file, size + len(content))
+    with file.open("ab") as events:
+        events.write(content)
+
+
 def _write(file: Path, content: bytes) -> None:
+    _refuse_above_limit(file, len(content))
+    file.write_bytes(content)
+
+
+def _refuse_above_limit(file: Path, size: int) -> None:
     most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    if most != resource.RLIM_INFINITY and len(content) > most:
+    if most != resource.RLIM_INFINITY and size > most:
         # Not tried: the signal that comes with the refusal could end the program.
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file))
-    file.write_bytes(content)
 
 
 def encoded(content: msgspec.Struct) -> bytes:

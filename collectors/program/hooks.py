@@ -6,6 +6,7 @@ Nothing here is put on an object of the program's, where a copy or a pickle woul
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -41,6 +42,9 @@ def optimizer_steps(on_step: Callback, guard: Guard) -> Iterator[None]:
 class OutermostCalls:
     """Tells of each call of a module from outside any other, until :meth:`stop`.
 
+    ``on_call`` gets the module and its arguments; where it says so, ``on_return`` gets the module
+    and when the call began, by the performance counter.
+
     It sees calls through ``nn.Module.__call__`` and gives way to the compiler: at the first
     ``torch.compile`` or ``torch.export.export`` it stops for good, so that the compiler finds torch
     as it is. After a few calls of one module in a row only that module's class is watched.
@@ -48,9 +52,15 @@ class OutermostCalls:
 
     _SETTLED = 4
 
-    def __init__(self, on_call: Callback, guard: Guard) -> None:
+    def __init__(
+        self,
+        on_call: Callable[[Any, tuple[Any, ...]], bool],
+        guard: Guard,
+        on_return: Callable[[Any, int], None] | None = None,
+    ) -> None:
         self._guard = guard
         self._on_call = on_call
+        self._on_return = on_return
         self._local = threading.local()
         self._original = torch.nn.Module.__call__
         self._last = 0
@@ -88,13 +98,15 @@ class OutermostCalls:
     def _wrapper(self, kind: Any = None) -> Callable[..., Any]:
         """What stands in for ``Module.__call__``, or before the ``__call__`` of one class."""
         original, local, outermost = self._original, self._local, self._outermost
+        returned = self._returned
 
         def call_module(module: Any, *args: Any, **kwargs: Any) -> Any:
             inside = getattr(local, "inside", False)
+            began = None
             try:
                 if not inside:
                     local.inside = True
-                    outermost(module)
+                    began = outermost(module, (*args, *kwargs.values()))
                 if kind is None:
                     return original(module, *args, **kwargs)
                 # What a base class, or the program for all modules, has put there by now.
@@ -105,18 +117,28 @@ class OutermostCalls:
             finally:
                 if not inside:
                     local.inside = False
+                    if began is not None:
+                        returned(module, began)
 
         return call_module
 
-    def _outermost(self, module: Any) -> None:
-        if self._stopped:
-            return
+    def _returned(self, module: Any, began: int) -> None:
         with self._guard:
-            self._on_call(module)
+            if self._on_return is not None:
+                self._on_return(module, began)
+
+    def _outermost(self, module: Any, inputs: tuple[Any, ...]) -> int | None:
+        """When the call begins, where its end is to be told."""
+        if self._stopped:
+            return None
+        wanted = False
+        with self._guard:
+            wanted = self._on_call(module, inputs)
             self._in_a_row = self._in_a_row + 1 if id(module) == self._last else 1
             self._last = id(module)
             if self._in_a_row >= self._SETTLED and self._narrowed is None:
                 self._narrow(type(module))
+        return time.perf_counter_ns() if wanted else None
 
     def _narrow(self, kind: type) -> None:
         """Leaves all modules alone but those of one class: the inner ones cost nothing then."""

@@ -2,30 +2,72 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from collectors.allocator.statistics import memory_use
 from collectors.driver.topology import DriverError
 from collectors.environment import read_environment
-from collectors.program.files import ENVIRONMENT_FILE, MEMORY_FILE, Identity, ProcessFolder
+from collectors.failures import describe
+from collectors.program.files import (
+    ENVIRONMENT_FILE,
+    FAILURE_FILE,
+    MEMORY_FILE,
+    Identity,
+    ProcessFolder,
+)
 from collectors.ranks import kept_settings
 from graphviz_dash.errors import GraphvizDashError
-from graphviz_dash.model.run import RankGroup
+from graphviz_dash.model.recording import StartMethod
+from graphviz_dash.model.run import Pass, RankGroup
 
 
 def process_identity(environment: Mapping[str, str], forked: bool) -> Identity:
     """The rank of this process, if a launcher such as torchrun gave it one."""
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
     numbers = [environment.get(name, "") for name in names]
-    if not all(number.isdecimal() for number in numbers):
-        return Identity(None, None, str(torch.__version__), platform.python_version(), forked)
-    rank, size, device = map(int, numbers)
-    group = RankGroup(size, device, kept_settings(environment))
-    return Identity(rank, group, str(torch.__version__), platform.python_version(), forked)
+    rank, group = None, None
+    if all(number.isdecimal() for number in numbers):
+        rank, size, device = map(int, numbers)
+        group = RankGroup(size, device, kept_settings(environment))
+    role, parent_pid, started_by = _origin(forked)
+    return Identity(
+        rank=rank,
+        group=group,
+        torch=str(torch.__version__),
+        python=platform.python_version(),
+        forked=forked,
+        role=role,
+        pid=os.getpid(),
+        parent_pid=parent_pid,
+        started_by=started_by,
+    )
+
+
+def _origin(forked: bool) -> tuple[str, int, StartMethod | None]:
+    """The name of this process in the program, the number of its parent, and how it was started
+    where multiprocessing or a fork tells. Nothing is imported that the program has not."""
+    script = Path(sys.argv[0]).name if sys.argv else ""
+    processes: Any = sys.modules.get("multiprocessing.process")
+    parent = processes.parent_process() if processes is not None else None
+    if parent is None:
+        return script, os.getppid(), StartMethod.FORK if forked else None
+    name = processes.current_process().name
+    if parent.pid != os.getppid():
+        return name, parent.pid, StartMethod.FORKSERVER
+    return name, parent.pid, StartMethod.FORK if forked else StartMethod.SPAWN
+
+
+def write_failure(folder: ProcessFolder, error: BaseException) -> None:
+    """Writes what ended the program."""
+    folder.put(FAILURE_FILE, describe(error, Pass.RECORDED))
 
 
 def write_environment(folder: ProcessFolder) -> None:

@@ -2,17 +2,20 @@
 and gives the other to children that are forked.
 
 A forked child inherits the watched methods of torch, and the recorder of its parent, whose files
-are not its own. It gets a recorder of its own when it first captures, and none before: most
-children of a training program load data.
+are not its own. It gets a recorder of its own when it first captures or labels a step, and none
+before: most children of a training program load data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from collectors.guard import Guard
 from collectors.program.files import ProcessFolder, Settings
+from collectors.program.loop.gpu_times import ReplayTimer
+from collectors.program.loop.labels import LabelScope
 from collectors.program.recorder import ProgramRecorder
 from collectors.program.watch import ReplayCounter, watch_graphs
 
@@ -25,6 +28,8 @@ class ProcessWatcher:
         folder: the folder of this process.
         follow: makes the folder of a forked child that captures, and sees to it that :meth:`finish`
             is called at its end; None: forked children are not recorded.
+        mind_end: is called at the first capture of each process, when multiprocessing has made the
+            process what it is, to see to it that :meth:`finish` is called at its end.
     """
 
     def __init__(
@@ -32,9 +37,12 @@ class ProcessWatcher:
         settings: Settings,
         folder: ProcessFolder,
         follow: Callable[[], ProcessFolder] | None = None,
+        mind_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._follow = follow
+        self._mind_end = mind_end
+        self._end_minded = False
         self._guard = Guard()
         self._earlier = ReplayCounter("earlier", None)
         self._recorder: ProgramRecorder | None = self._recorder_in(folder)
@@ -76,6 +84,7 @@ class ProcessWatcher:
     def forked(self) -> None:
         """In a child, right after the fork."""
         self._guard = Guard()
+        self._end_minded = False
         with self._guard:
             if self._recorder is not None:
                 self._recorder.disown()
@@ -90,17 +99,23 @@ class ProcessWatcher:
 
     # What torch's methods call.
 
-    def begins(self, graph: object) -> ReplayCounter | None:
+    def label(self, name: Any, real: Any, phase: Any, key: Mapping[str, Any]) -> LabelScope | None:
+        """The block of a label; None where nothing records."""
+        with self._guard:
+            self._follow_fork()
+            if self._recorder is not None:
+                return self._recorder.loop.label(name, real, phase, key)
+        return None
+
+    def begins(self, graph: object, pool: Any) -> ReplayCounter | None:
         """A capture is about to begin, perhaps the first in a forked child."""
         with self._guard:
-            if self._parents is not None and self._follow is not None:
-                parents, self._parents = self._parents, None
-                parents.unhook()
-                recorder = self._recorder_in(self._follow())
-                recorder.start(forked=True)
-                self._recorder = recorder
+            self._follow_fork()
             if self._recorder is not None:
-                return self._recorder.begins(graph)
+                if not self._end_minded:
+                    self._end_minded = True
+                    self._mind_end()
+                return self._recorder.begins(graph, pool)
         return None
 
     def ends(self, counter: ReplayCounter) -> None:
@@ -109,11 +124,24 @@ class ProcessWatcher:
             if self._recorder is not None:
                 self._recorder.ends(counter)
 
-    def captured(self, counter: ReplayCounter) -> None:
-        """A capture ended well."""
+    def captured(self, counter: ReplayCounter, graph: object, took: int) -> None:
+        """A capture ended well; the call that ends it took so many ns."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.captured(counter)
+                self._recorder.captured(counter, graph, took)
+
+    def instantiated(self, counter: ReplayCounter, took: int) -> None:
+        """The program instantiated a graph that it keeps."""
+        with self._guard:
+            if self._recorder is not None:
+                self._recorder.loop.instantiated(counter.number, took)
+
+    def timer(self, counter: ReplayCounter) -> ReplayTimer | None:
+        """What times the replay that comes next on the GPU; None where nothing does."""
+        with self._guard:
+            if self._recorder is not None:
+                return self._recorder.loop.timer(counter.number)
+        return None
 
     def failed(self, counter: ReplayCounter, error: BaseException) -> None:
         """A capture could not be begun or ended."""
@@ -128,6 +156,15 @@ class ProcessWatcher:
                 self._recorder.replays(counter)
             else:
                 counter.awake = False
+
+    def _follow_fork(self) -> None:
+        """Gives a forked child a recorder of its own, if it has none yet."""
+        if self._parents is not None and self._follow is not None:
+            parents, self._parents = self._parents, None
+            parents.unhook()
+            recorder = self._recorder_in(self._follow())
+            recorder.start(forked=True)
+            self._recorder = recorder
 
     def _recorder_in(self, folder: ProcessFolder) -> ProgramRecorder:
         return ProgramRecorder(self._settings, folder, self._earlier, self._guard)

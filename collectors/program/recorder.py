@@ -13,6 +13,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from threading import get_ident
 from types import FrameType
 from typing import Any, Final
 
@@ -20,13 +21,11 @@ import torch
 
 from collectors.compiled.account import CompileAccount
 from collectors.driver.topology import DriverError
-from collectors.failures import describe
 from collectors.guard import Guard
 from collectors.passes.annotate import caller_lines
 from collectors.program.files import (
     CAPTURE_TRACE_FILE,
     COMPILATION_FILE,
-    FAILURE_FILE,
     GRAPHS_FOLDER,
     IDENTITY_FILE,
     PROBLEMS_FILE,
@@ -38,16 +37,28 @@ from collectors.program.files import (
 )
 from collectors.program.flusher import Flusher
 from collectors.program.hooks import OutermostCalls, optimizer_steps
-from collectors.program.process_facts import process_identity, write_environment, write_memory
+from collectors.program.loop.recorder import LoopRecorder
+from collectors.program.process_facts import (
+    process_identity,
+    write_environment,
+    write_failure,
+    write_memory,
+)
 from collectors.program.steps import StepClock
 from collectors.program.watch import COUNTER, ReplayCounter, attach, read_open_capture
 from collectors.program.window import CaptureSession, TracedWindow
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
-from graphviz_dash.model.run import Pass
 
 KEPT: Final = 1_000
 """Steps whose times are kept; when there are so many and no window is due, nothing ticks."""
+
+_STRANGERS: Final = 64
+"""Calls of modules that no capture holds, after which none is watched any more: each one costs."""
+
+_SERVED: Final = (BoundaryKind.LABEL, BoundaryKind.ENGINE)
+"""Where steps end so, graphs may be captured now and then for long: what counts before the window
+are the steps in which none is, and not only those since the last."""
 
 _FLUSH_S: Final = 2.0
 _CALLERS: Final = 8
@@ -63,6 +74,8 @@ class _Capture:
     """``file:line`` of the calls that led to it, innermost first."""
     step: int
     """Steps that had ended before it."""
+    thread: int
+    """The thread that captures."""
     began: int = 0
     """When it began, in ns of the performance counter."""
     capture_ns: int = 0
@@ -77,6 +90,8 @@ class _Capture:
     """Whether a profiler of ours ran."""
     optimizer: tuple[int, str] | None = None
     """Identity and name of the optimizer that stepped in it; None where none did."""
+    after: set[str] = field(default_factory=set)
+    """The graphs of the same place of capture that were replayed right before it in its thread."""
     before_window: int = 0
     """Replays before the traced window."""
     window_replays: int = 0
@@ -99,7 +114,9 @@ class ProgramRecorder:
         self._folder = folder
         self._guard = guard
         self._clock = StepClock(self._step_ended, self._step_began)
-        self._window = TracedWindow(settings.window, folder.path / TRACE_FILE)
+        self.loop = LoopRecorder(folder, guard, self._scope_ended)
+        """Notes which graphs are replayed, when, and in which step."""
+        self._window = TracedWindow(settings, folder.path / TRACE_FILE, self.loop.marked)
         self._attributing = CaptureSession(settings.attribute, folder.path / CAPTURE_TRACE_FILE)
         self._earlier = earlier
         self._captures: dict[str, _Capture] = {}
@@ -111,8 +128,12 @@ class ProgramRecorder:
         self._profiler_seen = False
         self._compiled = CompileAccount(guard)
         self._compiled_told = 0
-        self._forwards = OutermostCalls(self._called, guard)
+        self._step_captured = False
+        self._strangers = 0
+        self._previous: dict[int, _Capture] = {}
+        self._forwards = OutermostCalls(self._called, guard, self.loop.module_returned)
         self._ticking = ExitStack()
+        self._forked = False
         self._stopped = False
         self._written: Recording | None = None
         self._problems_written = 0
@@ -121,11 +142,15 @@ class ProgramRecorder:
 
     def start(self, *, forked: bool = False) -> None:
         """Begins to count steps; ``forked``: in a child of a process that was recorded."""
-        self._folder.put(IDENTITY_FILE, process_identity(os.environ, forked))
+        self._forked = forked
+        self._write_identity()
         self._compiled.start()
-        self._ticking.callback(self._forwards.stop)
         self._ticking.enter_context(optimizer_steps(self._stepped, self._guard))
         self._forwards.start()
+        self.loop.start()
+
+    def _write_identity(self) -> None:
+        self._folder.put(IDENTITY_FILE, process_identity(os.environ, self._forked))
 
     def finish(self) -> None:
         """Ends what is open, leaves torch's steps as they were, and writes everything."""
@@ -136,9 +161,12 @@ class ProgramRecorder:
             self._stop_ticking,
             partial(self._compiled.read, self._graph_id),
             self._compiled.stop,
+            self._forwards.stop,
+            self.loop.stop,
             partial(write_environment, self._folder),
             partial(write_memory, self._folder),
             self._write_state,
+            self.loop.finish,
         ):
             # One that fails must not keep the others from what they have to do.
             with self._guard:
@@ -151,15 +179,18 @@ class ProgramRecorder:
         self._compiled.stop()
         for capture in self._captures.values():
             capture.counter.awake = False
+            capture.counter.log = None
 
     def unhook(self) -> None:
         """In a forked child: leaves torch's steps as they were before the parent's recording."""
         self._ticking.close()
+        self._forwards.stop()
+        self.loop.stop()
 
     def write_failure(self, error: BaseException | None) -> None:
         """Keeps the error that ended the program, if one did; SystemExit is none."""
         if error is not None and not isinstance(error, SystemExit):
-            self._folder.put(FAILURE_FILE, describe(error, Pass.RECORDED))
+            write_failure(self._folder, error)
 
     def step(self) -> None:
         """The program says that a step has ended."""
@@ -167,17 +198,29 @@ class ProgramRecorder:
 
     # What the watcher of captures and replays tells.
 
-    def begins(self, graph: object) -> ReplayCounter:
+    def begins(self, graph: object, pool: Any) -> ReplayCounter:
         """A capture begins: where in the program, and after how many steps."""
-        counter = ReplayCounter(f"graph-{len(self._captures)}", graph)
-        attach(graph, counter)
         caller = sys._getframe(1)
-        capture = _Capture(counter, caller_lines(caller, _CALLERS), self._clock.steps)
-        self._captures[counter.id] = capture
+        lines = caller_lines(caller, _CALLERS)
+        # Threads may capture at once; numbers are places in several lists.
+        with self._lock:
+            number = len(self._captures)
+            counter = ReplayCounter(f"graph-{number}", graph, number, self.loop.log)
+            capture = _Capture(counter, lines, self._clock.steps, get_ident())
+            self._captures[counter.id] = capture
+            self.loop.capture_begins(lines, caller)
+        attach(graph, counter)
+        if number == 0:
+            # Only by now has multiprocessing made the process what it is.
+            self._write_identity()
+        with self._guard:
+            self.loop.pool_before(number, pool)
         self._window.capture_begins(counter.id)
         if not self._window.profiling:
             self._attributing.capture_begins(counter.id, _compiles(caller))
         capture.profiled = self._window.profiling or self._attributing.profiling
+        if capture.profiled:
+            self.loop.profiler_began()
         self._open.append(capture)
         capture.began = time.perf_counter_ns()
         return counter
@@ -194,15 +237,20 @@ class ProgramRecorder:
             capture.problem = f"not read: {error}"
         else:
             capture.nodes = len(capture.graphs[0].nodes)
+        with self._guard:
+            self.loop.capture_ends(counter.number)
         capture.reading_ns = time.perf_counter_ns() - begin
 
-    def captured(self, counter: ReplayCounter) -> None:
+    def captured(self, counter: ReplayCounter, graph: object, took: int) -> None:
         """The capture is over: its graph goes to disk, and steps are counted anew."""
         capture = self._close_capture(counter)
-        for graph in capture.graphs:
+        with self._guard:
+            self.loop.captured(counter.number, graph, capture.began, took)
+        self._write_now_and_then()
+        for read in capture.graphs:
             # The cudagraph trees capture nothing once, to make their memory pool.
             if capture.nodes:
-                self._folder.put(f"{GRAPHS_FOLDER}/{graph.id}.json", graph)
+                self._folder.put(f"{GRAPHS_FOLDER}/{read.id}.json", read)
         capture.graphs = ()
         if capture.optimizer is not None:
             identity, name = capture.optimizer
@@ -216,6 +264,7 @@ class ProgramRecorder:
         capture.graphs, capture.nodes = (), None
         capture.problem = f"{type(error).__name__}: {first}"
         counter.awake = False
+        self.loop.capture_failed(counter.number)
         self._write_state()
 
     def replays(self, counter: ReplayCounter) -> None:
@@ -227,9 +276,21 @@ class ProgramRecorder:
             identity, name = capture.optimizer
             self._tick(BoundaryKind.OPTIMIZER, identity, _holding(counter.id, name))
         elif self._clock.wants(BoundaryKind.REPLAYS):
-            self._tick(BoundaryKind.REPLAYS, counter.id, f"replay of {counter.id}")
+            self._tick(BoundaryKind.REPLAYS, *self._replay_boundary(capture))
         else:
             counter.awake = False
+
+    def _replay_boundary(self, capture: _Capture) -> tuple[object, str]:
+        """What the replay of a graph may end: where graphs of one place of capture come in changing
+        order, as those of a server do, any of them ends a step, and else the graph itself."""
+        thread = get_ident()
+        previous = self._previous.get(thread)
+        if previous is not None and previous.captured_at == capture.captured_at:
+            capture.after.add(previous.counter.id)
+        self._previous[thread] = capture
+        if len(capture.after) > 1 and capture.captured_at:
+            return capture.captured_at, f"replay of any graph captured at {capture.captured_at[0]}"
+        return capture.counter.id, f"replay of {capture.counter.id}"
 
     # What ends steps.
 
@@ -240,12 +301,26 @@ class ProgramRecorder:
             return
         self._tick(BoundaryKind.OPTIMIZER, id(optimizer), f"{name} returns")
 
-    def _called(self, module: Any) -> None:
-        if not self._clock.wants(BoundaryKind.FORWARDS):
-            self._forwards.stop()
-            return
-        name = f"forward of {type(module).__name__}"
-        self._tick(BoundaryKind.FORWARDS, id(module), name)
+    def _called(self, module: Any, inputs: tuple[Any, ...]) -> bool:
+        """Whether the return of the call is to be noted: it may be a fallback."""
+        thread = get_ident()
+        here = [capture for capture in self._open if capture.thread == thread]
+        capture = here[-1].counter.number if here else None
+        noted = self.loop.module_called(module, inputs, capture)
+        if self._clock.wants(BoundaryKind.FORWARDS):
+            name = f"forward of {type(module).__name__}"
+            self._tick(BoundaryKind.FORWARDS, id(module), name)
+        elif capture is None and not noted:
+            self._strangers += 1
+            if self._strangers > _STRANGERS or not self._captures:
+                self._forwards.stop()
+        return noted
+
+    def _scope_ended(self, engine: str | None) -> None:
+        if engine is None:
+            self._tick(BoundaryKind.LABEL, "label", "the block of a collectors.label ends")
+        else:
+            self._tick(BoundaryKind.ENGINE, "engine", f"a step of {engine} ends")
 
     def _tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
         # Steps of a warm-up inside a capture, or beside one, are none; nor could one wait then.
@@ -265,14 +340,18 @@ class ProgramRecorder:
     def _step_ended(self) -> None:
         now = time.perf_counter_ns()
         self._compiled.step_ended(self._graph_id)
+        self.loop.step_ended(now)
         if self._window.profiling:
-            self._window.boundary()
+            self._window.boundary(self._window_covers())
             if self._window.done:
                 self._window_closed()
             return
-        self._since_capture += 1
+        if not (self._step_captured and self._clock.boundary_kind in _SERVED):
+            self._since_capture += 1
+        self._step_captured = False
         if torch.autograd._profiler_enabled() or self._attributing.used:
             self._profiler_seen = True
+            self.loop.profiler_began()
         if self._attributing.profiling:
             self._attributing.step_ended()
         if self._drain_ns is None:
@@ -282,9 +361,21 @@ class ProgramRecorder:
             for capture in self._captures.values():
                 capture.before_window = capture.counter.replays
             self._attributing.close()
+            self.loop.profiler_began()
             self._window.open()
         elif self._window.done and self._drain_ns is not None:
             self._stop_ticking()
+
+    def _window_covers(self) -> bool:
+        """Whether each graph that was replayed before the window has been replayed in it, among
+        those that the same places capture as what is replayed in it."""
+        captures = list(self._captures.values())
+        here = {c.captured_at for c in captures if c.counter.replays > c.before_window}
+        return all(
+            c.counter.replays > c.before_window
+            for c in captures
+            if c.before_window and c.captured_at in here and c.counter.alive
+        )
 
     def _time(self, now: int) -> None:
         """Takes the time of the step that ends now; the first only begins the series."""
@@ -306,8 +397,9 @@ class ProgramRecorder:
 
     def _forget_times(self) -> None:
         self._times.clear()
-        self._since_capture = 0
         self._last = None
+        if self._clock.boundary_kind not in _SERVED:
+            self._since_capture = 0
 
     def _window_closed(self) -> None:
         for capture in self._captures.values():
@@ -324,6 +416,7 @@ class ProgramRecorder:
             self._attributing.capture_ends()
             took = time.perf_counter_ns() - capture.began
             capture.capture_ns = max(0, took - capture.reading_ns)
+        self._step_captured = True
         # A step with a capture in it is not like the others, and those before it even less.
         if not self._window.profiling and not self._stopped:
             self._drain_ns = None
@@ -345,6 +438,7 @@ class ProgramRecorder:
         with self._guard:
             if not self._open:
                 self._write_state()
+                self.loop.flush()
 
     def _write_state(self) -> None:
         with self._lock:

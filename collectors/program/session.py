@@ -10,7 +10,7 @@ import atexit
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -31,6 +31,7 @@ STEPS: Final = 10
 """Steps in the traced window, unless asked otherwise."""
 
 _active: ProcessWatcher | None = None
+_NOTHING: Final = nullcontext()
 
 
 def step() -> None:
@@ -40,6 +41,26 @@ def step() -> None:
     """
     if _active is not None:
         _active.step()
+
+
+def label(
+    name: str, *, real: int | None = None, phase: str | None = None, **key: int
+) -> AbstractContextManager[None]:
+    """Says that a block of the program is one step, and what of; costs nearly nothing where nothing
+    records. Put it around the eager pass that warms up, the capture, the replay and the fallback of
+    a step alike::
+
+        with collectors.label("decode", real=len(requests), batch=padded):
+            graphs[padded].replay()
+
+    Args:
+        name: the family: graphs under one name differ by their key alone.
+        real: the size that was asked for, before padding.
+        phase: ``prefill``, ``decode`` or ``mixed``.
+        key: the numbers by which the family's graphs differ; the first is the padded size.
+    """
+    scope = _active.label(name, real, phase, key) if _active is not None else None
+    return scope if scope is not None else _NOTHING
 
 
 @contextmanager
@@ -113,12 +134,13 @@ def begin() -> None:
     scratch = scratch_folder()
 
     def follow() -> ProcessFolder:
-        folder = ProcessFolder.new(scratch)
+        return ProcessFolder.new(scratch)
+
+    def mind_end() -> None:
         _finish_at_exit(watcher)
-        return folder
 
     asked = msgspec.json.decode(settings(), type=Settings)
-    watcher = ProcessWatcher(asked, ProcessFolder.new(scratch), follow)
+    watcher = ProcessWatcher(asked, ProcessFolder.new(scratch), follow, mind_end)
     # To the end of the process: threads may capture and replay while it comes.
     watcher.start()
     _active = watcher
@@ -127,7 +149,9 @@ def begin() -> None:
 
 
 def _finish_at_exit(watcher: ProcessWatcher) -> None:
-    """Lets ``watcher`` finish when this process ends, and not when one does that it forks."""
+    """Lets ``watcher`` finish when this process ends, and not when one does that it forks. Called
+    again in a process that multiprocessing has started: its own end is known only then, and what
+    was registered for it before is forgotten."""
     pid = os.getpid()
 
     def finish() -> None:

@@ -1,10 +1,11 @@
 """Notices captures and replays in a program that is not ours.
 
 Everybody who captures through torch does so with ``torch.cuda.CUDAGraph``: torch.cuda.graph,
-make_graphed_callables, the cudagraph trees of torch.compile, vLLM, Megatron. Its methods are
-replaced in the class itself, so that names imported earlier and derived classes are covered. A
-graph is read while its capture is still open, so that it is kept no longer than the program keeps
-it; :mod:`collectors.passes.capture_listener` is for our own passes, which keep each one to time its
+make_graphed_callables, the cudagraph trees of torch.compile, vLLM, Megatron; or, since torch
+2.12, with ``torch.accelerator.Graph``. Their methods are replaced in the classes themselves, so
+that names imported earlier and derived classes are covered. A graph is read while its capture is
+still open, so that it is kept no longer than the program keeps it;
+:mod:`collectors.passes.capture_listener` is for our own passes, which keep each one to time its
 instantiation.
 """
 
@@ -12,14 +13,19 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import Any, Final, Protocol
 
 import torch
 from cuda.bindings import driver
 
+from collectors.driver.capture_mode import relaxed_capture
 from collectors.driver.topology import DriverError, call, read_graph
 from collectors.guard import hide_frame
+from collectors.program.loop.events import EventKind, LoopLog
+from collectors.program.loop.gpu_times import ReplayTimer
 from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.loop import SAMPLED_EVERY
 
 COUNTER: Final = "_graphviz_dash_counter"
 """The attribute of a graph that holds its counter."""
@@ -29,12 +35,17 @@ class ReplayCounter:
     """What is counted of one graph. The graph holds it, never the other way round.
 
     ``replays``: how often it was launched. ``awake``: whether the watcher is told of each replay.
+    ``log``: notes each launch under ``number``; None: none does.
     """
 
-    __slots__ = ("_graph", "awake", "id", "replays")
+    __slots__ = ("_graph", "awake", "id", "log", "number", "replays")
 
-    def __init__(self, graph_id: str, graph: object | None) -> None:
+    def __init__(
+        self, graph_id: str, graph: object | None, number: int = 0, log: LoopLog | None = None
+    ) -> None:
         self.id = graph_id
+        self.number = number
+        self.log = log
         self.replays = 0
         self.awake = graph is not None
         self._graph = weakref.ref(graph) if graph is not None else None
@@ -48,21 +59,28 @@ class ReplayCounter:
 class Watcher(Protocol):
     """What is told of captures and replays, in the thread that makes them. It raises nothing."""
 
-    def begins(self, graph: object) -> ReplayCounter | None:
-        """A capture is about to begin; the answer is what counts for this graph from now on, which
+    def begins(self, graph: object, pool: Any) -> ReplayCounter | None:
+        """A capture is about to begin into the memory pool ``pool``, None where the program names
+        none; the answer is what counts for this graph from now on, which
         it has attached to the graph. None: this capture is not watched."""
 
     def ends(self, counter: ReplayCounter) -> None:
         """A capture is about to end on the current stream; its graph can be read."""
 
-    def captured(self, counter: ReplayCounter) -> None:
-        """A capture ended well."""
+    def captured(self, counter: ReplayCounter, graph: object, took: int) -> None:
+        """A capture ended well; the call that ends it and instantiates took so many ns."""
+
+    def instantiated(self, counter: ReplayCounter, took: int) -> None:
+        """The program instantiated a graph that it keeps."""
 
     def failed(self, counter: ReplayCounter, error: BaseException) -> None:
         """A capture could not be begun or ended; the program gets ``error``."""
 
     def replays(self, counter: ReplayCounter) -> None:
         """A graph that is awake is about to be replayed."""
+
+    def timer(self, counter: ReplayCounter) -> ReplayTimer | None:
+        """What times the replay that comes next on the GPU; None where nothing does."""
 
 
 def attach(graph: object, counter: ReplayCounter) -> None:
@@ -83,13 +101,24 @@ def watch_graphs(watcher: Watcher, earlier: ReplayCounter) -> Callable[[], None]
         watcher: is told of captures and replays.
         earlier: counts the replays of all graphs that ``watcher`` knows nothing of.
     """
-    graph_class = torch.cuda.CUDAGraph
-    originals = {
-        "capture_begin": graph_class.capture_begin,
-        "capture_end": graph_class.capture_end,
-        "replay": graph_class.replay,
-    }
+    stops = [_watch_class(graph_class, watcher, earlier) for graph_class in _graph_classes()]
+
+    def stop() -> None:
+        for stop_class in stops:
+            stop_class()
+
+    return stop
+
+
+def _graph_classes() -> list[Any]:
+    """torch's classes of graphs: since 2.12 there is one for every accelerator besides CUDA's."""
+    anywhere = getattr(getattr(torch, "accelerator", None), "Graph", None)
+    return [torch.cuda.CUDAGraph, *([] if anywhere is None else [anywhere])]
+
+
+def _watch_class(graph_class: Any, watcher: Watcher, earlier: ReplayCounter) -> Callable[[], None]:
     ours = _watched_methods(graph_class, watcher, earlier)
+    originals = {name: getattr(graph_class, name) for name in ours}
     setattr(graph_class, COUNTER, earlier)
     for name, method in ours.items():
         setattr(graph_class, name, method)
@@ -109,10 +138,9 @@ def _watched_methods(
 ) -> dict[str, Callable[..., None]]:
     """The methods of a graph as the program calls them while it is watched."""
     begin, end = graph_class.capture_begin, graph_class.capture_end
-    launch = _launch_of(graph_class)
 
     def capture_begin(self: Any, *args: Any, **kwargs: Any) -> None:
-        counter = watcher.begins(self)
+        counter = watcher.begins(self, _pool_of(self, args, kwargs))
         try:
             begin(self, *args, **kwargs)
         except BaseException as error:
@@ -127,6 +155,7 @@ def _watched_methods(
         is_watched = counter is not earlier
         if is_watched:
             watcher.ends(counter)
+        began = perf_counter_ns()
         try:
             end(self)
         except BaseException as error:
@@ -135,9 +164,24 @@ def _watched_methods(
             hide_frame(error)
             raise
         if is_watched:
-            watcher.captured(counter)
+            watcher.captured(counter, self, perf_counter_ns() - began)
 
-    # The one method that runs again and again: a count and a flag, nothing else.
+    methods = {
+        "capture_begin": capture_begin,
+        "capture_end": capture_end,
+        "replay": _watched_replay(graph_class, watcher, earlier),
+    }
+    if hasattr(graph_class, "instantiate"):
+        methods["instantiate"] = _watched_instantiate(graph_class, watcher, earlier)
+    return methods
+
+
+def _watched_replay(
+    graph_class: Any, watcher: Watcher, earlier: ReplayCounter
+) -> Callable[..., None]:
+    launch = _launch_of(graph_class)
+
+    # The one method that runs again and again: a count, a flag and a note, nothing else.
     def replay(self: Any) -> None:
         try:
             counter = self._graphviz_dash_counter
@@ -147,13 +191,48 @@ def _watched_methods(
         counter.replays += 1
         if counter.awake:
             watcher.replays(counter)
+        log = counter.log
+        # The second, and each in so many after it: the first one is not like the others.
+        sampled = log is not None and counter.replays % SAMPLED_EVERY == 2
+        timer = watcher.timer(counter) if sampled else None
+        began = perf_counter_ns()
         try:
             launch(self)
         except BaseException as error:
             hide_frame(error)
             raise
+        if log is not None:
+            log.add(EventKind.REPLAY, counter.number, began, perf_counter_ns())
+        if timer is not None:
+            timer.ended(began)
 
-    return {"capture_begin": capture_begin, "capture_end": capture_end, "replay": replay}
+    return replay
+
+
+def _watched_instantiate(
+    graph_class: Any, watcher: Watcher, earlier: ReplayCounter
+) -> Callable[..., None]:
+    instantiate = graph_class.instantiate
+
+    def timed_instantiate(self: Any, *args: Any, **kwargs: Any) -> None:
+        began = perf_counter_ns()
+        try:
+            instantiate(self, *args, **kwargs)
+        except BaseException as error:
+            hide_frame(error)
+            raise
+        counter = getattr(self, COUNTER, earlier)
+        if counter is not earlier:
+            watcher.instantiated(counter, perf_counter_ns() - began)
+
+    return timed_instantiate
+
+
+def _pool_of(graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The memory pool that the program names for a capture; None where it names none."""
+    if hasattr(graph, "graph_pool"):
+        return graph.graph_pool
+    return args[0] if args else kwargs.get("pool")
 
 
 def _launch_of(graph_class: Any) -> Any:
@@ -175,11 +254,5 @@ def read_open_capture(graph_id: str) -> tuple[CapturedGraph, ...]:
     if status != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE:
         raise DriverError("cuStreamGetCaptureInfo", status.name, int(status))
     # Queries that might load code lazily are refused to a thread that captures, unless relaxed.
-    mode = call(
-        driver.cuThreadExchangeStreamCaptureMode,
-        driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED,
-    )
-    try:
+    with relaxed_capture():
         return read_graph(int(graph), graph_id)
-    finally:
-        call(driver.cuThreadExchangeStreamCaptureMode, mode)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import resource
 import signal
+import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +17,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from collectors.passes.annotate import annotated
+from collectors.program.files import Settings
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.marks import CAPTURE, STEP
 
@@ -74,12 +77,17 @@ class TracedWindow:
     ``done``: no more will come. ``refused``: why there is no trace, None while there may be one.
     """
 
-    def __init__(self, steps: int, trace: Path) -> None:
+    def __init__(
+        self, settings: Settings, trace: Path, on_mark: Callable[[int, int, int], None]
+    ) -> None:
+        steps = settings.window
         self.profiling = False
         self.done = steps == 0
         self.marked = 0
         self.refused = "no traced window was asked for" if steps == 0 else None
-        self._steps = steps
+        self._settings = settings
+        self._on_mark = on_mark
+        self._began = self._marked_from = 0
         self._trace = trace
         self._settled = 0
         self._session: _Session | None = None
@@ -94,20 +102,34 @@ class TracedWindow:
             self.refused, self.done = session.reason, True
         else:
             self._session, self.profiling = session, True
+            self._began = time.perf_counter_ns()
 
-    def boundary(self) -> None:
-        """A step ended while the window is open: marks the next, or closes after the last."""
+    def boundary(self, covers: bool) -> None:
+        """A step ended while the window is open: marks the next, or closes after the last.
+
+        Args:
+            covers: every graph that ought to be in the window is.
+        """
         torch.cuda.synchronize()
+        now = time.perf_counter_ns()
         if self._step is not None:
             self._step.__exit__(None, None, None)
             self._step = None
+            self._on_mark(self.marked, self._marked_from, now)
             self.marked += 1
         self._settled += 1
-        if self.marked == self._steps:
+        if self.marked >= self._settings.window and (covers or self._is_long(now)):
             self.close()
         elif self._settled >= SETTLE:
             self._step = record_function(f"{STEP}{self.marked}")
+            self._marked_from = now
             self._step.__enter__()
+
+    def _is_long(self, now: int) -> bool:
+        """Whether the bounds on the window are reached."""
+        seconds = self._settings.window_seconds
+        late = seconds is not None and now - self._began >= seconds * 1e9
+        return late or self.marked >= self._settings.window_replays
 
     def close(self) -> None:
         """Stops the profiler and writes what it has; a step that has not ended stays unmarked."""

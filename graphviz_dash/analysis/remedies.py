@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from graphviz_dash.model.run import FileRole, Run
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.recording import Recording
+    from graphviz_dash.model.recording import BoundaryKind, Recording
 
 _SETTLING: Final = 3
 """Steps under the profiler before the window's own, as the recorder leaves them."""
@@ -82,7 +82,10 @@ def is_attributed(run: Run) -> bool:
 
 
 def _steps_after_captures(recording: Recording) -> int:
-    """Steps that ended since the last capture."""
+    """Steps that ended since the last capture; of a server, which may capture for as long as it
+    runs, all steps in which none was."""
+    if recording.boundary_kind in (BoundaryKind.LABEL, BoundaryKind.ENGINE):
+        return max(0, recording.steps - len(recording.graphs))
     return recording.steps - max((graph.step for graph in recording.graphs), default=0)
 
 

@@ -148,26 +148,28 @@ def check_recording(recording: Recording, graphs: tuple[CapturedGraph, ...], fil
 def check_loop(loop: ProgramLoop, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
     """Refuses members of graphs that have no row of costs, keys that do not fit the axes of their
     family, columns of different lengths, and steps that point at nothing."""
-    known = {row.graph for row in loop.graphs}
-    if len(known) != len(loop.graphs):
+    costed = {row.graph for row in loop.graphs}
+    if len(costed) != len(loop.graphs):
         raise InputError(file, "costs of a graph twice", "each graph once")
     for family in loop.families:
-        _check_family(family, known, file)
+        _check_family(family, costed, file)
     count = _check_columns(loop.steps, file)
     if count > loop.steps_seen:
         claim = f"{count:,} rows of {loop.steps_seen:,} steps"
         raise InputError(file, claim, "no more rows than steps")
-    if any(row >= count for row in loop.window_steps):
+    if count < loop.clean_steps:
+        raise InputError(file, f"{loop.clean_steps:,} clean steps", f"at most {count:,}")
+    if any(row is not None and row >= count for row in loop.window_steps):
         raise InputError(file, "a step of the window without a row", f"rows below {count:,}")
     _check_steps(loop, file)
 
 
-def _check_family(family: GraphFamily, known: set[str], file: Path) -> None:
+def _check_family(family: GraphFamily, costed: set[str], file: Path) -> None:
     where = f"family {family.name!r}"
     if family.size_axis is not None and family.size_axis >= len(family.axes):
         raise InputError(file, f"size axis {family.size_axis} of {where}", "one of its axes")
     for member in family.members:
-        if not member.graphs or not known.issuperset(member.graphs):
+        if not member.graphs or not costed.issuperset(member.graphs):
             raise InputError(file, f"a member of {where} with {member.graphs}", "graphs with costs")
         if (member.key is None) != (member.method is None):
             raise InputError(file, f"a key without a method in {where}", "both, or neither")

@@ -163,8 +163,12 @@ class ProgramLoop(Struct, frozen=True, forbid_unknown_fields=True):
     """The steps, the first LOOP_STEPS_KEPT of them."""
     steps_seen: Count
     """How many there were."""
-    window_steps: tuple[Count, ...]
-    """The rows of the steps that are marked in the traced window, in the order of their marks."""
+    clean_steps: Count
+    """So many rows, the first ones, ran before a profiler did: times are theirs alone, sizes are of
+    all. The samples of ``graphs`` are of clean steps too."""
+    window_steps: tuple[Count | None, ...]
+    """For each mark of the traced window, in their order, the row of its step; None where nothing
+    of the loop ran in it."""
     engine: str | None = None
     """The engine whose state was read, with its version; None where there was none."""
 

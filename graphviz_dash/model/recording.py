@@ -16,6 +16,8 @@ class BoundaryKind(StrEnum):
     """What a step of the program was taken to be, surest first."""
 
     EXPLICIT = "explicit"
+    LABEL = "label"
+    ENGINE = "engine"
     OPTIMIZER = "optimizer"
     REPLAYS = "replays"
     FORWARDS = "forwards"

@@ -64,6 +64,7 @@ WRONG: dict[str, tuple[Callable[[ProgramLoop], ProgramLoop], str]] = {
     "twice": (lambda loop: replace(loop, graphs=(loop.graphs[0], *loop.graphs)), "twice"),
     "columns": (lambda loop: with_steps(loop, real=()), "real 0"),
     "seen": (lambda loop: replace(loop, steps_seen=1), "of 1 steps"),
+    "clean": (lambda loop: replace(loop, clean_steps=1_000), "1,000 clean"),
     "window": (lambda loop: replace(loop, window_steps=(99,)), "window without a row"),
     "family": (lambda loop: with_steps(loop, family=(4,) * len(loop.steps.kind)), "family 4"),
     "member": (lambda loop: with_steps(loop, member=(64,) * len(loop.steps.kind)), "member 64"),

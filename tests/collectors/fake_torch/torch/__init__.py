@@ -62,6 +62,9 @@ class _CUDAGraph:
     def replay(self) -> None:
         pass
 
+    def pool(self) -> tuple[int, int]:
+        return (0, 1)
+
 
 class CUDAGraph(_CUDAGraph):
     """As torch's: Python methods that call those below."""
@@ -74,6 +77,13 @@ class CUDAGraph(_CUDAGraph):
 
     def replay(self) -> None:
         super().replay()
+
+
+class Tensor:
+    """A tensor as far as its shape goes."""
+
+    def __init__(self, *shape: int) -> None:
+        self.shape = shape
 
 
 @contextmanager
@@ -165,6 +175,7 @@ _cuda = _module(
     get_device_properties=lambda _device: _properties,
     current_stream=lambda: SimpleNamespace(cuda_stream=1),
     memory_snapshot=list,
+    is_current_stream_capturing=lambda: capturing,
     **{
         name: lambda: 1024
         for name in (
@@ -176,6 +187,7 @@ _cuda = _module(
     },
 )
 _module("cuda.graphs", CUDAGraph=CUDAGraph)
+_module("_C", _cuda_getCurrentRawStream=lambda _device: 1)
 _module("version", cuda="13.0")
 _module("compiler", is_compiling=lambda: False)
 _module("export", export=lambda model: model)
@@ -235,6 +247,12 @@ vars(_driver).update(
     cuGraphNodeGetDependencies_v2=lambda _node, _count: (_OK, [], [], 0),
     cuGraphNodeGetType=lambda _node: (_OK, _EMPTY),
     cuDriverGetVersion=lambda: (_OK, 13000),
+    cuMemGetInfo=lambda: (_OK, 1 << 29, 1 << 30),
+    CUevent_flags=SimpleNamespace(CU_EVENT_DEFAULT=0),
+    cuEventCreate=lambda _flags: (_OK, 5),
+    cuEventRecord=lambda _event, _stream: (_OK,),
+    cuEventQuery=lambda _event: (_OK,),
+    cuEventElapsedTime=lambda _begin, _end: (_OK, 0.25),
 )
 _bindings = _Fake("cuda.bindings")
 vars(_bindings).update(driver=_driver, __path__=[])

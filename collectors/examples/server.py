@@ -1,0 +1,227 @@
+"""A server in the shape of vLLM: forked workers, a set of graphs for each batch size in one memory
+pool, eager attention between the pieces.
+
+    graphviz-dash collect -o runs -- python -m collectors.examples.server
+    graphviz-dash collect -o runs -- python -m collectors.examples.server --gpus 2
+
+A program and no workload of ``--workload``: its steps differ in size. The process that is started
+draws the sizes of batches and hands them to its workers, one for each GPU; what they share they sum
+by NCCL, within the graphs. A batch is padded to the next size, and one above the largest runs
+eagerly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import socket
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from multiprocessing.connection import Connection
+from typing import Final
+
+import torch
+from torch.nn import functional
+
+import collectors
+
+SIZES: Final = (1, 2, 4, *range(8, 257, 8))
+"""The sizes that vLLM captures up to a batch of 256."""
+
+_CONTEXT = 128
+_HEADS = 8
+
+
+class Decoder:
+    """A decoder of random weights in pieces: the last one gives logits, all others what attention
+    needs next. ``rank`` of ``world`` holds its share of each layer."""
+
+    def __init__(self, width: int, layers: int, most: int, world: int) -> None:
+        def weight(rows: int, columns: int) -> torch.Tensor:
+            return torch.randn(rows, columns, device="cuda", dtype=torch.bfloat16) / rows**0.5
+
+        share = width // world
+        self.world = world
+        self.heads = _HEADS // world
+        self.embedding = weight(1024, width)
+        self.qkv = [weight(width, 3 * share) for _ in range(layers)]
+        self.out = [weight(share, width) for _ in range(layers)]
+        self.up = [weight(width, 4 * share) for _ in range(layers)]
+        self.down = [weight(4 * share, width) for _ in range(layers)]
+        self.tokens = torch.zeros(most, dtype=torch.int64, device="cuda")
+        self.attended = torch.zeros(most, share, device="cuda", dtype=torch.bfloat16)
+        cache = (layers, 2, most, self.heads, _CONTEXT, share // self.heads)
+        self.cache = torch.randn(cache, device="cuda", dtype=torch.bfloat16)
+
+    @property
+    def pieces(self) -> int:
+        """One more than there are layers."""
+        return len(self.qkv) + 1
+
+    def piece(self, number: int, hidden: torch.Tensor | None, size: int) -> list[torch.Tensor]:
+        """Piece ``number`` for ``size`` rows: the residual stream behind it, and what comes of it
+        (queries, keys and values; logits of the last)."""
+        if hidden is None:
+            hidden = functional.embedding(self.tokens[:size], self.embedding)
+        else:
+            layer = number - 1
+            hidden = hidden + self._summed(self.attended[:size] @ self.out[layer])
+            inner = functional.gelu(_normal(hidden) @ self.up[layer])
+            hidden = hidden + self._summed(inner @ self.down[layer])
+        last = number == len(self.qkv)
+        result = _normal(hidden) @ (self.embedding.t() if last else self.qkv[number])
+        return [hidden, result]
+
+    def attend(self, layer: int, qkv: torch.Tensor, size: int) -> None:
+        """Eager attention of ``size`` requests to what they have cached."""
+        query = qkv[:size].chunk(3, dim=1)[0].view(size, self.heads, 1, -1)
+        keys, values = self.cache[layer, 0, :size], self.cache[layer, 1, :size]
+        attended = functional.scaled_dot_product_attention(query, keys, values)
+        self.attended[:size].copy_(attended.reshape(size, -1))
+
+    def _summed(self, partial: torch.Tensor) -> torch.Tensor:
+        if self.world > 1:
+            torch.distributed.all_reduce(partial)
+        return partial
+
+
+class Server:
+    """Runs batches by graphs of the next size."""
+
+    def __init__(self, decoder: Decoder, sizes: tuple[int, ...], labels: bool) -> None:
+        self.decoder = decoder
+        self.sizes = sizes
+        self._labels = labels
+        self._pool = torch.cuda.graph_pool_handle()
+        self._graphs: dict[int, list[tuple[torch.cuda.CUDAGraph, list[torch.Tensor]]]] = {}
+        for size in sorted(sizes, reverse=True):
+            with self._label(None, size):
+                self._run(size, self._eager(size))
+                torch.cuda.synchronize()
+                self._run(size, self._captured(size))
+
+    def step(self, tokens: torch.Tensor) -> torch.Tensor:
+        """The logits of one decoding step of ``tokens``, a row each."""
+        real = len(tokens)
+        size = min((size for size in self.sizes if size >= real), default=None)
+        self.decoder.tokens[:real].copy_(tokens, non_blocking=True)
+        with self._label(real, size or real):
+            if size is None:
+                return self._run(real, self._eager(real))
+            graphs = self._graphs[size]
+
+            def replayed(number: int, _hidden: torch.Tensor | None) -> list[torch.Tensor]:
+                graph, outputs = graphs[number]
+                graph.replay()
+                return outputs
+
+            return self._run(real, replayed)[:real]
+
+    def _run(
+        self, real: int, piece: Callable[[int, torch.Tensor | None], list[torch.Tensor]]
+    ) -> torch.Tensor:
+        hidden, result = piece(0, None)
+        for number in range(1, self.decoder.pieces):
+            self.decoder.attend(number - 1, result, real)
+            hidden, result = piece(number, hidden)
+        return result
+
+    def _eager(self, size: int) -> Callable[[int, torch.Tensor | None], list[torch.Tensor]]:
+        return lambda number, hidden: self.decoder.piece(number, hidden, size)
+
+    def _captured(self, size: int) -> Callable[[int, torch.Tensor | None], list[torch.Tensor]]:
+        graphs = self._graphs[size] = []
+
+        def capture(number: int, hidden: torch.Tensor | None) -> list[torch.Tensor]:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=self._pool):
+                outputs = self.decoder.piece(number, hidden, size)
+            graphs.append((graph, outputs))
+            return outputs
+
+        return capture
+
+    def _label(self, real: int | None, size: int) -> AbstractContextManager[None]:
+        if not self._labels:
+            return nullcontext()
+        return collectors.label("decode", real=real, phase="decode", batch=size)
+
+
+def _normal(rows: torch.Tensor) -> torch.Tensor:
+    return functional.layer_norm(rows, rows.shape[-1:])
+
+
+def work(rank: int, asked: argparse.Namespace, port: int, requests: Connection) -> None:
+    """A worker: serves batches until it is told to end, then sends how long that took."""
+    torch.cuda.set_device(rank)
+    torch.manual_seed(0)
+    if asked.gpus > 1:
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        torch.distributed.init_process_group("nccl", rank=rank, world_size=asked.gpus)
+    with torch.inference_mode():
+        decoder = Decoder(asked.width, asked.layers, 2 * max(asked.sizes), asked.gpus)
+        server = Server(decoder, asked.sizes, labels=not asked.no_labels)
+        requests.send("ready")
+        began = time.perf_counter()
+        while (size := requests.recv()) is not None:
+            tokens = torch.randint(0, 1024, (size,)).pin_memory()
+            server.step(tokens).argmax(dim=1).tolist()
+        requests.send(time.perf_counter() - began)
+    if asked.gpus > 1:
+        torch.distributed.destroy_process_group()
+
+
+def batch_sizes(steps: int, largest: int) -> list[int]:
+    """Sizes of batches that come one after another: a load that rises and falls; now and then more
+    than the largest."""
+    draw = random.Random(0)
+    sizes, load = [], largest / 4
+    for _ in range(steps):
+        load = min(max(load * draw.uniform(0.85, 1.18), 1), 1.1 * largest)
+        sizes.append(max(1, round(load)))
+    return sizes
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
+
+
+def main() -> None:
+    """The process that is started: draws batches and hands them out."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="server")
+    parser.add_argument("--gpus", type=int, default=1, help="workers, one for each")
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--width", type=int, default=1024)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--sizes", type=_sizes, default=SIZES, help="such as 1,2,4,8")
+    parser.add_argument("--no-labels", action="store_true", help="say nothing to the recorder")
+    asked = parser.parse_args()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    context = multiprocessing.get_context("fork")
+    ends = []
+    for rank in range(asked.gpus):
+        here, there = context.Pipe()
+        worker = context.Process(
+            target=work, args=(rank, asked, port, there), name=f"worker-{rank}"
+        )
+        worker.start()
+        ends.append((worker, here))
+    for _, end in ends:
+        end.recv()
+    sizes = batch_sizes(asked.steps, max(asked.sizes))
+    for size in (*sizes, None):
+        for _, end in ends:
+            end.send(size)
+    took = max(end.recv() for _, end in ends)
+    for worker, _ in ends:
+        worker.join()
+    print(f"served {sum(sizes):,} tokens in {took:.2f} s: {sum(sizes) / took:,.0f} tokens/s")
+
+
+if __name__ == "__main__":
+    main()

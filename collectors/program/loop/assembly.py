@@ -1,0 +1,319 @@
+"""From the events of a process to its loop: steps, families and keys."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from collectors.program.loop.events import Event, EventKind, LoopFacts, ScopeFacts
+from collectors.program.loop.families import FamilyBook
+from collectors.program.loop.units import replay_units
+from graphviz_dash.model.loop import (
+    LAUNCHES_KEPT,
+    LOOP_STEPS_KEPT,
+    GraphCost,
+    GraphFamily,
+    LoopSteps,
+    ProgramLoop,
+    SizeMethod,
+    StepKind,
+)
+from graphviz_dash.model.recording import BoundaryKind
+
+BOUNDED: Final = (BoundaryKind.EXPLICIT, BoundaryKind.OPTIMIZER)
+"""Where steps end so, what is replayed between two ends is one step."""
+
+
+@dataclass
+class StepEvents:
+    """A step as it is found: its events, and the scope that it is in, if any."""
+
+    scope: ScopeFacts | None = None
+    """What the program or its engine says of it."""
+    thread: int = 0
+    """Which thread ran it."""
+    begin: int = 0
+    """When it began."""
+    end: int = 0
+    """When its last call returned."""
+    replays: list[Event] = field(default_factory=list)
+    """The launches of graphs."""
+    captures: list[Event] = field(default_factory=list)
+    """The captures."""
+    passes: list[Event] = field(default_factory=list)
+    """Calls of modules whose forward is captured elsewhere."""
+
+    def add(self, event: Event) -> None:
+        """Puts an event to the others of its kind."""
+        {
+            EventKind.REPLAY: self.replays,
+            EventKind.CAPTURE: self.captures,
+            EventKind.PASS: self.passes,
+        }[event.kind].append(event)
+
+    @property
+    def graphs(self) -> tuple[int, ...]:
+        """What it replayed, in order; what it captured where it captured."""
+        return tuple(event.ref for event in self.captures or self.replays)
+
+    @property
+    def kind(self) -> StepKind:
+        """How it ran."""
+        if self.captures:
+            return StepKind.CAPTURE
+        if not self.replays:
+            return StepKind.FALLBACK
+        return StepKind.REPLAY if len(self.replays) == 1 else StepKind.SEGMENTS
+
+
+def assemble(
+    events: Iterable[Event],
+    facts: LoopFacts,
+    graphs: Sequence[str],
+    boundary: BoundaryKind | None,
+) -> ProgramLoop:
+    """The loop of a process.
+
+    Args:
+        events: what it noted, in any order.
+        facts: what the numbers in them mean; a row for each of ``graphs``.
+        graphs: the ids of its graphs, by their numbers.
+        boundary: what ends a step by the step clock.
+    """
+    by_kind: dict[EventKind, list[Event]] = {kind: [] for kind in EventKind}
+    for event in sorted(events, key=lambda event: event.begin):
+        by_kind[event.kind].append(event)
+    work = sorted(
+        (
+            *by_kind[EventKind.REPLAY],
+            *by_kind[EventKind.CAPTURE],
+            *by_kind[EventKind.PASS],
+        ),
+        key=lambda event: event.begin,
+    )
+    scoped, rest = _in_scopes(by_kind[EventKind.SCOPE], work, facts)
+    if boundary in BOUNDED:
+        unscoped = _between(by_kind[EventKind.STEP], rest)
+    else:
+        unscoped = _by_order(rest, facts)
+    steps = sorted((*scoped, *unscoped), key=lambda step: step.begin)
+    book = FamilyBook(facts, graphs)
+    for step in steps:
+        if step.captures:
+            book.note_capture(step.graphs, step.scope)
+    for step in steps:
+        if step.replays and not step.captures:
+            book.expect(step.graphs, step.scope)
+    placed = [(step, *_place(step, book)) for step in steps]
+    profiled = min((event.begin for event in by_kind[EventKind.PROFILER]), default=None)
+    gpu = {(event.ref, event.begin): event.end for event in by_kind[EventKind.GPU]}
+    kept = placed[:LOOP_STEPS_KEPT]
+    families = book.families()
+    return ProgramLoop(
+        families=families,
+        graphs=_costs(by_kind[EventKind.REPLAY], gpu, facts, graphs, profiled),
+        steps=_columns(kept, families, gpu),
+        steps_seen=len(steps) + (facts.dropped[1] or facts.dropped[0]),
+        clean_steps=sum(profiled is None or step.end <= profiled for step, *_ in kept),
+        window_steps=_marked(by_kind[EventKind.MARK], [step for step, *_ in kept]),
+        engine=facts.engine,
+    )
+
+
+def _in_scopes(
+    scopes: Sequence[Event], work: Sequence[Event], facts: LoopFacts
+) -> tuple[list[StepEvents], list[Event]]:
+    """A step for each scope that is in no other, and the events that are in none. A thread that has
+    none of its own, as autograd's, works for the scope that is open meanwhile."""
+    labelled = {event.thread for event in scopes if facts.scopes[event.ref].label}
+    outermost: defaultdict[int, list[StepEvents]] = defaultdict(list)
+    for event in sorted(scopes, key=lambda event: (event.begin, -event.end)):
+        scope = facts.scopes[event.ref]
+        if event.thread in labelled and not scope.label:
+            continue
+        steps = outermost[event.thread]
+        if not steps or steps[-1].end <= event.begin:
+            steps.append(StepEvents(scope, event.thread, event.begin, event.end))
+    begins = {thread: [step.begin for step in steps] for thread, steps in outermost.items()}
+    only = next(iter(outermost)) if len(outermost) == 1 else None
+    rest = []
+    for event in work:
+        thread = event.thread if event.thread in outermost else only
+        at = -1 if thread is None else bisect_right(begins[thread], event.begin) - 1
+        if thread is not None and at >= 0 and event.begin < outermost[thread][at].end:
+            outermost[thread][at].add(event)
+        else:
+            rest.append(event)
+    return [step for steps in outermost.values() for step in steps], rest
+
+
+def _between(ends: Sequence[Event], work: Sequence[Event]) -> list[StepEvents]:
+    """A step for the events between two ends of steps; what comes after the last one is no whole
+    step."""
+    times = [event.begin for event in ends]
+    groups: defaultdict[int, list[Event]] = defaultdict(list)
+    for event in work:
+        groups[bisect_right(times, event.begin)].append(event)
+    groups.pop(len(times), None)
+    return [_step_of(group) for group in groups.values()]
+
+
+def _by_order(work: Sequence[Event], facts: LoopFacts) -> list[StepEvents]:
+    """Steps of graphs that come in a fixed order, of captures, and of eager passes."""
+    threads: defaultdict[int, list[Event]] = defaultdict(list)
+    for event in work:
+        threads[event.thread].append(event)
+    steps = []
+    for events in threads.values():
+        replays = [event for event in events if event.kind is EventKind.REPLAY]
+
+        def may_follow(first: int, second: int) -> bool:
+            before, after = facts.graphs[first], facts.graphs[second]
+            same_module = before.module is not None and before.module == after.module
+            return before.captured_at == after.captured_at and not (
+                same_module and before.shapes != after.shapes
+            )
+
+        units = replay_units([event.ref for event in replays], may_follow)
+        steps += [_step_of(replays[begin:end]) for begin, end in units]
+        steps += _captures_and_passes(events)
+    return steps
+
+
+def _captures_and_passes(events: Sequence[Event]) -> Iterable[StepEvents]:
+    """Captures with the passes that warm up for them, and the passes that do not, which are
+    fallbacks."""
+    waiting: list[Event] = []
+    for event in events:
+        if event.kind is EventKind.CAPTURE:
+            yield _step_of([*waiting, event])
+            waiting = []
+        elif event.kind is EventKind.REPLAY:
+            yield from (_step_of([event]) for event in waiting)
+            waiting = []
+        else:
+            waiting.append(event)
+    yield from (_step_of([event]) for event in waiting)
+
+
+def _step_of(events: Sequence[Event]) -> StepEvents:
+    first, end = events[0], max(event.end for event in events)
+    step = StepEvents(None, first.thread, first.begin, end)
+    for event in events:
+        step.add(event)
+    return step
+
+
+def _place(step: StepEvents, book: FamilyBook) -> tuple[int | None, int | None]:
+    """The numbers of a step's family and member."""
+    if step.kind is StepKind.FALLBACK:
+        module = step.passes[0].ref if step.passes else None
+        return book.family_of_fallback(step.scope, module), None
+    if step.captures:
+        return book.member_captured(step.graphs, step.scope)
+    return book.member_of(step.graphs, step.scope)
+
+
+def _columns(
+    placed: Sequence[tuple[StepEvents, int | None, int | None]],
+    families: Sequence[GraphFamily],
+    gpu: dict[tuple[int, int], int],
+) -> LoopSteps:
+    threads: dict[int, int] = {}
+    rows = []
+    for step, family, member in placed:
+        scope, kind = step.scope, step.kind
+        real, method = _real_size(scope, kind)
+        times = [gpu.get((event.ref, event.begin)) for event in step.replays]
+        sampled = [time for time in times if time is not None]
+        rows.append(
+            (
+                kind,
+                scope.phase if scope else None,
+                family,
+                member,
+                real,
+                _padded(families, family, member),
+                method,
+                threads.setdefault(step.thread, len(threads)),
+                max(0, step.begin),
+                max(0, step.end),
+                sum(event.end - event.begin for event in step.replays) or None,
+                sum(sampled) if sampled and len(sampled) == len(times) else None,
+            )
+        )
+    columns = zip(*rows, strict=True) if rows else [()] * len(LoopSteps.__struct_fields__)
+    return LoopSteps(*columns)
+
+
+def _padded(families: Sequence[GraphFamily], family: int | None, member: int | None) -> int | None:
+    if family is None or member is None:
+        return None
+    key, axis = families[family].members[member].key, families[family].size_axis
+    return None if key is None or axis is None else key[axis]
+
+
+def _real_size(scope: ScopeFacts | None, kind: StepKind) -> tuple[int | None, SizeMethod | None]:
+    if scope is None:
+        return None, None
+    method = SizeMethod.LABEL if scope.label else SizeMethod.ENGINE
+    if scope.real is not None:
+        return scope.real, method
+    # What runs eagerly is not padded: the key is what was asked for.
+    if kind is StepKind.FALLBACK and scope.key:
+        return scope.key[0], method
+    return None, None
+
+
+def _costs(
+    replays: Sequence[Event],
+    gpu: dict[tuple[int, int], int],
+    facts: LoopFacts,
+    graphs: Sequence[str],
+    profiled: int | None,
+) -> tuple[GraphCost, ...]:
+    calls: defaultdict[int, list[int]] = defaultdict(list)
+    for event in replays:
+        if profiled is None or event.end <= profiled or not calls[event.ref]:
+            calls[event.ref].append(event.end - event.begin)
+    samples: defaultdict[int, list[int]] = defaultdict(list)
+    for (graph, begin), took in gpu.items():
+        if profiled is None or begin < profiled:
+            samples[graph].append(took)
+    rows = []
+    for number, graph_id in enumerate(graphs):
+        own = facts.graphs[number]
+        launches = calls[number]
+        rows.append(
+            GraphCost(
+                graph=graph_id,
+                instantiate_ns=own.instantiate_ns,
+                first_launch_ns=launches[0] if launches else None,
+                launch_ns=_thinned(launches[1:]),
+                gpu_ns=_thinned(samples[number]),
+                pool=own.pool,
+                pool_added_bytes=own.pool_added_bytes,
+                own_bytes=own.own_bytes,
+                outside_bytes=own.outside_bytes,
+            )
+        )
+    return tuple(rows)
+
+
+def _thinned(values: Sequence[int]) -> tuple[int, ...]:
+    """At most LAUNCHES_KEPT of them, evenly over all."""
+    if len(values) <= LAUNCHES_KEPT:
+        return tuple(values)
+    return tuple(values[at * len(values) // LAUNCHES_KEPT] for at in range(LAUNCHES_KEPT))
+
+
+def _marked(marks: Sequence[Event], steps: Sequence[StepEvents]) -> tuple[int | None, ...]:
+    begins = [step.begin for step in steps]
+    rows: list[int | None] = []
+    for mark in sorted(marks, key=lambda mark: mark.ref):
+        row = bisect_right(begins, mark.end) - 1
+        rows.append(row if row >= 0 and begins[row] >= mark.begin else None)
+    return tuple(rows)

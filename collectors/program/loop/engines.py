@@ -1,0 +1,152 @@
+"""Engines whose steps tell of themselves: what their public state says is read, and nothing of them
+is changed but the method that runs a step, which is called as it was.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from collections.abc import Callable
+from functools import wraps
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Final
+
+from collectors.guard import Guard, hide_frame
+from collectors.program.loop.events import ScopeFacts
+from collectors.program.loop.labels import label_facts
+from graphviz_dash.model.loop import Phase
+
+StepEnded = Callable[[str, ScopeFacts, int], None]
+"""Gets the engine with its version, what it says of a step, and when the step began."""
+
+
+class EngineWatch:
+    """Follows the engines that the program imports, until it is stopped."""
+
+    def __init__(self, ended: StepEnded, guard: Guard) -> None:
+        self._ended = ended
+        self._guard = guard
+        self._restore: list[Callable[[], None]] = []
+        self._finder: _AfterImport | None = None
+
+    def start(self) -> None:
+        """Follows the engines that are there, and those that will be imported."""
+        later = {}
+        for name, follow in _ENGINES.items():
+            if (module := sys.modules.get(name)) is not None:
+                self._follow(follow, module)
+            else:
+                later[name] = follow
+        self._finder = _AfterImport(frozenset(later), lambda m: self._follow(later[m.__name__], m))
+        sys.meta_path.insert(0, self._finder)
+
+    def stop(self) -> None:
+        """Leaves the engines as they were."""
+        if self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
+        while self._restore:
+            self._restore.pop()()
+
+    def _follow(self, follow: _Follow, module: ModuleType) -> None:
+        with self._guard:
+            self._restore.append(follow(module, self._ended, self._guard))
+
+
+def _transformers(module: ModuleType, ended: StepEnded, guard: Guard) -> Callable[[], None]:
+    """Continuous batching of transformers: its model runner computes a batch a step."""
+    runner = module.ModelRunner
+    original = runner.compute_batch
+    engine = f"transformers {sys.modules['transformers'].__version__}"
+
+    @wraps(original)
+    def compute_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
+        facts = None
+        with guard:
+            facts = _transformers_batch(self.inputs_and_outputs)
+        begin = time.perf_counter_ns()
+        try:
+            return original(self, *args, **kwargs)
+        except BaseException as error:
+            hide_frame(error)
+            raise
+        finally:
+            if facts is not None:
+                ended(engine, facts, begin)
+
+    runner.compute_batch = compute_batch
+
+    def restore() -> None:
+        if runner.compute_batch is compute_batch:
+            runner.compute_batch = original
+
+    return restore
+
+
+def _transformers_batch(batch: Any) -> ScopeFacts:
+    """What is known of the batch that is computed next; asynchronous ones are two in turn, each
+    with graphs of its own."""
+    requests = batch
+    if hasattr(batch, "io_pairs"):
+        pair = batch.io_pairs[batch.current_pair]
+        batch, requests = pair.device_io, pair.host_io
+    key = batch._get_graph_key()
+    if batch.total_seqlen_q == batch.num_request_in_batch:
+        phase = Phase.DECODE
+    else:
+        alone = any(future.query_length == 1 for future in requests.requests_in_batch)
+        phase = Phase.MIXED if alone else Phase.PREFILL
+    name = "decode" if batch.use_block_table else "varlen"
+    kinds = [f"longest {kind}" for kind in batch.max_seqlen_k]
+    axes = ("tokens",) if batch.use_block_table else ("tokens", "cache", *kinds)
+    numbers = dict(zip(axes, key, strict=True))
+    return label_facts(name, batch.total_seqlen_q, phase, numbers, label=False)
+
+
+_Follow = Callable[[ModuleType, StepEnded, Guard], Callable[[], None]]
+
+_ENGINES: Final[dict[str, _Follow]] = {
+    "transformers.generation.continuous_batching.model_runner": _transformers,
+}
+"""The modules whose classes run steps, and what follows them."""
+
+
+class _AfterImport(MetaPathFinder):
+    """A finder that finds nothing itself, but has ``after`` called with modules of some names when
+    they have been imported."""
+
+    def __init__(self, names: frozenset[str], after: Callable[[ModuleType], None]) -> None:
+        self._names = names
+        self._after = after
+        self._asking: set[str] = set()
+
+    def find_spec(
+        self, fullname: str, path: Any = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec as the other finders give it, its loader followed by ``after``."""
+        if fullname not in self._names or fullname in self._asking:
+            return None
+        self._asking.add(fullname)
+        try:
+            spec = importlib.util.find_spec(fullname)
+        except (ImportError, ValueError):
+            # The other finders are asked again, without this one, and say so to the program.
+            return None
+        if spec is not None and spec.loader is not None:
+            self._follow(spec.loader)
+        return spec
+
+    def _follow(self, loader: Loader) -> None:
+        load = loader.exec_module
+
+        def load_and_follow(module: ModuleType) -> None:
+            try:
+                load(module)
+            except BaseException as error:
+                hide_frame(error)
+                raise
+            self._after(module)
+
+        loader.exec_module = load_and_follow  # type: ignore[method-assign]  # of this instance only

@@ -1,0 +1,160 @@
+"""What a recorded process notes of its loop, five integers an event, and the files that hold them.
+
+The program pays for each event, so that nothing is looked at while it runs: steps, families and
+keys are found when it has ended, by :mod:`collectors.program.loop.assembly`.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import Path
+from threading import get_ident
+from typing import Final, NamedTuple
+
+import msgspec
+
+from graphviz_dash.model.loop import Phase
+
+EVENTS_FILE: Final = "loop.bin"
+FACTS_FILE: Final = "loop.json"
+
+EVENTS_KEPT: Final = 2_000_000
+"""Events that are noted; 40 bytes each."""
+
+_FIELDS: Final = 5
+
+
+class EventKind(IntEnum):
+    """What happened; what ``ref`` of the event is."""
+
+    REPLAY = 0
+    """A graph was launched; its number."""
+    SCOPE = 1
+    """A block of a label, or a step of an engine; the number of its scope."""
+    CAPTURE = 2
+    """A graph was captured; its number."""
+    PASS = 3
+    """A module was called from outside any other; its number."""
+    STEP = 4
+    """A step ended as the step clock counts them; 0."""
+    MARK = 5
+    """A step of the traced window; its number."""
+    PROFILER = 6
+    """A profiler began, the program's own or ours; 0."""
+    GPU = 7
+    """GPU time of a replay; the number of the graph. ``begin`` is the launch's, ``end`` the time in
+    ns."""
+
+
+class Event(NamedTuple):
+    """One event; times in ns of the performance counter since the recording began."""
+
+    kind: EventKind
+    ref: int
+    thread: int
+    begin: int
+    end: int
+
+
+class ScopeFacts(msgspec.Struct, frozen=True):
+    """What a label, or an engine, says of a step."""
+
+    label: bool
+    """Whether the program said it, and not an engine."""
+    name: str
+    """The name of the family."""
+    axes: tuple[str, ...]
+    """Names of the numbers of the key, the padded one first."""
+    key: tuple[int, ...]
+    """A number for each."""
+    real: int | None
+    """The size that was asked for; None where nothing says."""
+    phase: Phase | None
+    """What is computed; None where nothing says."""
+
+
+class GraphFacts(msgspec.Struct):
+    """What is known of a graph besides its events; fields as in ``model.loop.GraphCost``."""
+
+    captured_at: tuple[str, ...]
+    """``file:line`` of the calls that led to its capture."""
+    place: str = ""
+    """The function that captures, and its line."""
+    module: int | None = None
+    """The number of the first outermost module that was called in its capture."""
+    shapes: tuple[tuple[int, ...], ...] = ()
+    """The shapes of the tensors that this module was given."""
+    instantiate_ns: int | None = None
+    pool: tuple[int, int] | None = None
+    pool_added_bytes: int | None = None
+    own_bytes: int | None = None
+    outside_bytes: int | None = None
+
+
+class LoopFacts(msgspec.Struct):
+    """What the numbers in events mean."""
+
+    scopes: tuple[ScopeFacts, ...]
+    modules: tuple[str, ...]
+    """Classes of modules."""
+    graphs: tuple[GraphFacts, ...]
+    """By their numbers."""
+    dropped: tuple[int, int]
+    """Replays and scopes that came when no further event was kept."""
+    engine: str | None
+    """The engine whose state was read, with its version."""
+
+
+class LoopLog:
+    """Events of this process, as they come, from any thread."""
+
+    def __init__(self) -> None:
+        self.origin = time.perf_counter_ns()
+        """When it began, by the performance counter."""
+        self.dropped = [0, 0]
+        """Replays and scopes that were not kept."""
+        self.scopes: dict[ScopeFacts, int] = {}
+        """The number of each scope."""
+        self._rows = array("q")
+        self._room = EVENTS_KEPT
+
+    def add(self, kind: EventKind, ref: int, begin: int, end: int) -> None:
+        """Notes what this thread did from ``begin`` to ``end`` of the performance counter."""
+        if self._room <= 0:
+            if kind <= EventKind.SCOPE:
+                self.dropped[kind] += 1
+            return
+        self._room -= 1
+        origin = self.origin
+        # One call into C, so that events of two threads never mix.
+        self._rows.extend((kind, ref, get_ident(), begin - origin, end - origin))
+
+    def add_gpu_time(self, graph: int, thread: int, begin: int, gpu_ns: int) -> None:
+        """Notes what a replay took on the GPU, which is known later than the rest."""
+        self._rows.extend((EventKind.GPU, graph, thread, begin - self.origin, gpu_ns))
+
+    def add_scope(self, scope: ScopeFacts, begin: int) -> None:
+        """Notes a scope that ends now."""
+        number = self.scopes.setdefault(scope, len(self.scopes))
+        self.add(EventKind.SCOPE, number, begin, time.perf_counter_ns())
+
+    def drained(self) -> bytes:
+        """The events since the last time, which are kept here no longer."""
+        count = len(self._rows)
+        drained = self._rows[:count].tobytes()
+        del self._rows[:count]
+        return drained
+
+
+def read_events(file: Path) -> Iterator[Event]:
+    """The events in ``file``, as they were noted; not one that was cut by the end of a process."""
+    content = file.read_bytes()
+    rows = array("q")
+    width = rows.itemsize * _FIELDS
+    rows.frombytes(content[: len(content) // width * width])
+    for at in range(0, len(rows), _FIELDS):
+        kind, *rest = rows[at : at + _FIELDS]
+        yield Event(EventKind(kind), *rest)

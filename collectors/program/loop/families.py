@@ -1,0 +1,147 @@
+"""The families of a loop: graphs of one place, told apart by what the program, an engine or the
+shapes in their captures say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from collectors.program.loop.events import LoopFacts, ScopeFacts
+from graphviz_dash.model.loop import FamilyMember, GraphFamily, KeyMethod
+
+_Key = tuple[int, ...]
+
+
+@dataclass
+class _Family:
+    """A family as it grows."""
+
+    name: str
+    """What it is called."""
+    axes: tuple[str, ...]
+    """Names of the numbers of a key."""
+    method: KeyMethod | None
+    """How keys are known; None where none are."""
+    members: dict[tuple[_Key | None, tuple[int, ...]], int] = field(default_factory=dict)
+    """The number of each member, by its key and graphs."""
+
+
+class FamilyBook:
+    """Finds the family and the member of what was captured or replayed, and makes them anew where
+    there are none."""
+
+    def __init__(self, facts: LoopFacts, graphs: Sequence[str]) -> None:
+        self._facts = facts
+        self._graphs = graphs
+        self._families: list[_Family] = []
+        self._numbers: dict[object, int] = {}
+        self._captured_in: dict[int, ScopeFacts] = {}
+        self._expected: dict[int, tuple[tuple[int, ...], ScopeFacts | None]] = {}
+        self._modules: dict[int, int] = {}
+
+    def note_capture(self, graphs: tuple[int, ...], scope: ScopeFacts | None) -> None:
+        """A step captures ``graphs``: what replays them outside of any scope has their key."""
+        if scope is not None:
+            self._captured_in |= dict.fromkeys(graphs, scope)
+
+    def expect(self, graphs: tuple[int, ...], scope: ScopeFacts | None) -> None:
+        """A step replays ``graphs``: their captures are of the member that it makes."""
+        for graph in graphs:
+            self._expected.setdefault(graph, (graphs, scope))
+
+    def member_captured(
+        self, graphs: tuple[int, ...], scope: ScopeFacts | None
+    ) -> tuple[int | None, int | None]:
+        """The numbers of family and member that a step captured ``graphs`` for; None for both where
+        that was more than one."""
+        if scope is not None and not self._expected.keys() & set(graphs):
+            return self.member_of(graphs, scope)
+        members = {
+            self.member_of(*self._expected.get(graph, ((graph,), scope))): None for graph in graphs
+        }
+        return next(iter(members)) if len(members) == 1 else (None, None)
+
+    def member_of(self, graphs: tuple[int, ...], scope: ScopeFacts | None) -> tuple[int, int]:
+        """The numbers of family and member of ``graphs``, replayed or captured in this order."""
+        if scope is None and len(set(graphs)) == 1:
+            scope = self._captured_in.get(graphs[0])
+        if scope is not None:
+            number = self._family_of_scope(scope)
+            key: _Key | None = scope.key or None
+        else:
+            first = self._facts.graphs[graphs[0]]
+            identity = first.captured_at, len(graphs)
+            number = self._family(identity, first.place or "graphs", (), None)
+            key = None
+        for graph in graphs:
+            module = self._facts.graphs[graph].module
+            if module is not None:
+                self._modules.setdefault(module, number)
+        members = self._families[number].members
+        return number, members.setdefault((key, graphs), len(members))
+
+    def family_of_fallback(self, scope: ScopeFacts | None, module: int | None) -> int | None:
+        """The number of the family that a step without graphs belongs to; None: not known."""
+        if scope is not None:
+            return self._family_of_scope(scope)
+        return self._modules.get(module) if module is not None else None
+
+    def families(self) -> tuple[GraphFamily, ...]:
+        """What was found so far."""
+        return tuple(self._finished(family) for family in self._families)
+
+    def _family_of_scope(self, scope: ScopeFacts) -> int:
+        method = KeyMethod.LABEL if scope.label else KeyMethod.ENGINE
+        return self._family((scope.name, scope.axes), scope.name, scope.axes, method)
+
+    def _family(
+        self, identity: object, name: str, axes: tuple[str, ...], method: KeyMethod | None
+    ) -> int:
+        number = self._numbers.setdefault(identity, len(self._families))
+        if number == len(self._families):
+            self._families.append(_Family(name, axes, method))
+        return number
+
+    def _finished(self, family: _Family) -> GraphFamily:
+        facts = self._facts.graphs
+        every = [graph for _, graphs in family.members for graph in graphs]
+        modules = [facts[graph].module for graph in every]
+        module = next((number for number in modules if number is not None), None)
+        axes, method = family.axes, family.method
+        keys: Sequence[_Key | None] = [key for key, _ in family.members]
+        if method is None and len(family.members) > 1:
+            axes, keys = shape_keys([facts[graphs[0]].shapes for _, graphs in family.members])
+            method = KeyMethod.SHAPES
+        return GraphFamily(
+            name=family.name,
+            captured_at=facts[every[0]].captured_at if every else (),
+            axes=axes,
+            size_axis=0 if len(axes) == 1 or family.axes else None,
+            module=None if module is None else self._facts.modules[module],
+            members=tuple(
+                FamilyMember(
+                    key,
+                    method if key is not None else None,
+                    tuple(self._graphs[graph] for graph in graphs),
+                )
+                for key, (_, graphs) in zip(keys, family.members, strict=True)
+            ),
+        )
+
+
+def shape_keys(
+    shapes: Sequence[tuple[_Key, ...]],
+) -> tuple[tuple[str, ...], Sequence[_Key | None]]:
+    """Axes and keys of members by the shapes of their inputs, a row of shapes for each member: the
+    sizes in which they differ, each once where several are always equal. No axis, and keys that
+    are None, where they differ in more than that, or in nothing."""
+    ranks = {tuple(len(shape) for shape in row) for row in shapes}
+    columns: dict[_Key, str] = {}
+    if len(ranks) == 1:
+        for number, inputs in enumerate(zip(*shapes, strict=True)):
+            for axis, sizes in enumerate(zip(*inputs, strict=True)):
+                if len(set(sizes)) > 1:
+                    columns.setdefault(sizes, f"input {number} size({axis})")
+    if not columns:
+        return (), [None] * len(shapes)
+    return tuple(columns.values()), list(zip(*columns, strict=True))

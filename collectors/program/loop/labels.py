@@ -1,0 +1,58 @@
+"""What a program says of its steps: ``collectors.label``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any
+
+from collectors.program.loop.events import ScopeFacts
+from graphviz_dash.model.loop import Phase
+
+
+class LabelScope:
+    """A block of the program that is one step; ``ended`` gets its facts and when it began."""
+
+    __slots__ = ("_begin", "_ended", "_facts")
+
+    def __init__(self, facts: ScopeFacts, ended: Callable[[ScopeFacts, int], None]) -> None:
+        self._facts = facts
+        self._ended = ended
+        self._begin = 0
+
+    def __enter__(self) -> None:
+        """The step begins."""
+        self._begin = time.perf_counter_ns()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """The step ends."""
+        self._ended(self._facts, self._begin)
+
+
+def label_facts(
+    name: Any, real: Any, phase: Any, key: Mapping[str, Any], *, label: bool = True
+) -> ScopeFacts:
+    """What was said, as far as it can be used: a number of a key is an integer from 0 on, or the
+    key is not known."""
+    usable = all(_is_count(number) for number in key.values())
+    return ScopeFacts(
+        label=label,
+        name=str(name),
+        axes=tuple(key) if usable else (),
+        key=tuple(key.values()) if usable else (),
+        real=real if _is_count(real) else None,
+        phase=Phase(phase) if phase in _PHASES else None,
+    )
+
+
+_PHASES = frozenset(Phase)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63

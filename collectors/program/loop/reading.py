@@ -1,0 +1,39 @@
+"""The loop of a process from the files that it left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from collectors.program.loop.assembly import assemble
+from collectors.program.loop.events import (
+    EVENTS_FILE,
+    FACTS_FILE,
+    EventKind,
+    GraphFacts,
+    LoopFacts,
+    read_events,
+)
+from graphviz_dash.model.loop import ProgramLoop
+from graphviz_dash.model.recording import Recording
+
+
+def read_loop(folder: Path, state: Recording) -> ProgramLoop | None:
+    """The loop of the process that left ``folder``; None where it captured nothing, or
+    could write nothing."""
+    if not (folder / FACTS_FILE).exists() or not (folder / EVENTS_FILE).exists():
+        return None
+    facts = msgspec.json.decode((folder / FACTS_FILE).read_bytes(), type=LoopFacts)
+    names = [graph.graph for graph in state.graphs]
+    # One of the files may be younger where the process was killed.
+    later = tuple(GraphFacts(graph.captured_at) for graph in state.graphs[len(facts.graphs) :])
+    facts.graphs = (*facts.graphs, *later)
+    limits = {EventKind.SCOPE: len(facts.scopes), EventKind.PASS: len(facts.modules)}
+    limits |= dict.fromkeys((EventKind.REPLAY, EventKind.CAPTURE, EventKind.GPU), len(names))
+    events = (
+        event
+        for event in read_events(folder / EVENTS_FILE)
+        if event.ref < limits.get(event.kind, event.ref + 1)
+    )
+    return assemble(events, facts, names, state.boundary_kind) if names else None

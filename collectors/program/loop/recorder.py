@@ -1,0 +1,204 @@
+"""Notes the loop of one process: which graphs it captures and replays, when, and in which step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any
+
+import torch
+
+from collectors.driver.calls import DriverError
+from collectors.guard import Guard
+from collectors.program.files import ProcessFolder
+from collectors.program.loop.engines import EngineWatch
+from collectors.program.loop.events import (
+    EVENTS_FILE,
+    FACTS_FILE,
+    EventKind,
+    GraphFacts,
+    LoopFacts,
+    LoopLog,
+    ScopeFacts,
+)
+from collectors.program.loop.gpu_times import GpuTimes, ReplayTimer
+from collectors.program.loop.labels import LabelScope, label_facts
+from collectors.program.loop.memory_costs import Pool, as_pool, bytes_outside, pool_bytes
+
+_SHAPES = 4
+"""Tensors of a module's arguments whose shapes are kept."""
+
+
+class LoopRecorder:
+    """Notes into :attr:`log`; methods are called where the program does what they are named after.
+
+    Args:
+        folder: where events and facts are written.
+        guard: keeps errors of what the program calls directly.
+        tick: is called at the end of each labelled block with None, and at the end of each step of
+            an engine with that engine.
+    """
+
+    def __init__(
+        self, folder: ProcessFolder, guard: Guard, tick: Callable[[str | None], None]
+    ) -> None:
+        self.log = LoopLog()
+        self._engine: str | None = None
+        self._folder = folder
+        self._guard = guard
+        self._tick = tick
+        self._gpu_times = GpuTimes(self.log)
+        self._graphs: list[GraphFacts] = []
+        self._modules: dict[int, int] = {}
+        self._module_names: list[str] = []
+        self._clean = True
+        self._before: dict[int, tuple[Pool | None, int, int]] = {}
+        self._outside: dict[int, int] = {}
+        self._engines = EngineWatch(self._engine_stepped, guard)
+
+    def start(self) -> None:
+        """Begins to follow the engines that the program imports."""
+        self._engines.start()
+
+    def stop(self) -> None:
+        """Leaves them as they were."""
+        self._engines.stop()
+
+    # Captures.
+
+    def capture_begins(self, captured_at: tuple[str, ...], caller: FrameType) -> None:
+        """The capture of the next graph is about to begin."""
+        self._graphs.append(GraphFacts(captured_at, place=_place_of(caller, captured_at)))
+
+    def pool_before(self, number: int, pool: Any) -> None:
+        """A capture is about to begin into the memory pool ``pool``, if the program names one."""
+        named = as_pool(pool)
+        held = pool_bytes(named) if named is not None else (0, 0)
+        self._before[number] = named, *held
+
+    def capture_ends(self, number: int) -> None:
+        """The call that ends a capture, and instantiates its graph, comes next."""
+        self._outside[number] = bytes_outside()
+
+    def captured(self, number: int, graph: Any, began: int, instantiate_ns: int) -> None:
+        """A capture, begun at ``began`` by the performance counter, has ended."""
+        self.log.add(EventKind.CAPTURE, number, began, time.perf_counter_ns())
+        facts = self._graphs[number]
+        facts.instantiate_ns = instantiate_ns
+        try:
+            grown = bytes_outside() - self._outside.pop(number)
+            facts.outside_bytes = grown if grown >= 0 else None
+        except DriverError:
+            pass
+        named, reserved, allocated = self._before.pop(number)
+        facts.pool = as_pool(graph.pool())
+        # A pool that the program did not name is new, unless torch took it from a context.
+        if facts.pool is not None and facts.pool == (named or facts.pool):
+            now = pool_bytes(facts.pool)
+            facts.pool_added_bytes = max(0, now.reserved - reserved)
+            facts.own_bytes = max(0, now.allocated - allocated)
+
+    def capture_failed(self, number: int) -> None:
+        """A capture has failed."""
+        self._before.pop(number, None)
+
+    def instantiated(self, number: int, took: int) -> None:
+        """The program instantiated a graph that it keeps."""
+        self._graphs[number].instantiate_ns = took
+
+    # Replays and steps.
+
+    def timer(self, number: int) -> ReplayTimer | None:
+        """What times the replay that comes next on the GPU; None where it is not to be timed."""
+        return self._gpu_times.timer(number) if self._clean and not self._before else None
+
+    def module_called(self, module: Any, inputs: tuple[Any, ...], capture: int | None) -> bool:
+        """A module is called from outside any other, in the capture of a graph if there is one;
+        whether its pass is to be noted when it returns."""
+        is_numbered = id(module) in self._modules
+        if capture is None:
+            return is_numbered
+        facts = self._graphs[capture]
+        if facts.module is None:
+            if not is_numbered:
+                self._modules[id(module)] = len(self._module_names)
+                self._module_names.append(type(module).__name__)
+            facts.module = self._modules[id(module)]
+            facts.shapes = _shapes_of(inputs)
+        return False
+
+    def module_returned(self, module: Any, begin: int) -> None:
+        """Such a pass is over."""
+        self.log.add(EventKind.PASS, self._modules[id(module)], begin, time.perf_counter_ns())
+
+    def label(self, name: Any, real: Any, phase: Any, key: Mapping[str, Any]) -> LabelScope:
+        """The block of a label."""
+        return LabelScope(label_facts(name, real, phase, key), self._label_ended)
+
+    def _label_ended(self, facts: ScopeFacts, begin: int) -> None:
+        with self._guard:
+            self.log.add_scope(facts, begin)
+            self._tick(None)
+
+    def _engine_stepped(self, engine: str, facts: ScopeFacts, begin: int) -> None:
+        with self._guard:
+            self._engine = engine
+            self.log.add_scope(facts, begin)
+            self._tick(engine)
+
+    def step_ended(self, now: int) -> None:
+        """A step ended by the step clock."""
+        self.log.add(EventKind.STEP, 0, now, now)
+
+    def marked(self, number: int, begin: int, end: int) -> None:
+        """A step of the traced window is over."""
+        self.log.add(EventKind.MARK, number, begin, end)
+
+    def profiler_began(self) -> None:
+        """From here on times are not the program's own."""
+        if self._clean:
+            self._clean = False
+            now = time.perf_counter_ns()
+            self.log.add(EventKind.PROFILER, 0, now, now)
+
+    # What is written.
+
+    def flush(self) -> None:
+        """Writes what has come since the last time."""
+        facts = LoopFacts(
+            scopes=tuple(self.log.scopes),
+            modules=tuple(self._module_names),
+            graphs=tuple(self._graphs),
+            dropped=(self.log.dropped[0], self.log.dropped[1]),
+            engine=self._engine,
+        )
+        # Before the events, which are numbers without it.
+        self._folder.put(FACTS_FILE, facts)
+        self._folder.append(EVENTS_FILE, self.log.drained())
+
+    def finish(self) -> None:
+        """Writes the rest."""
+        if torch.cuda.is_initialized():
+            with self._guard:
+                self._gpu_times.settle()
+        self.flush()
+
+
+def _place_of(caller: FrameType | None, captured_at: tuple[str, ...]) -> str:
+    """The innermost of the lines with the function that it is in: ``capture, server.py:8``."""
+    if not captured_at:
+        return ""
+    name, _, line = captured_at[0].rpartition(":")
+    frame = caller
+    while frame is not None:
+        at_line = str(frame.f_lineno) == line
+        if at_line and frame.f_code.co_filename.endswith(name.rpartition("/")[2]):
+            return f"{frame.f_code.co_name}, {captured_at[0]}"
+        frame = frame.f_back
+    return captured_at[0]
+
+
+def _shapes_of(inputs: tuple[Any, ...]) -> tuple[tuple[int, ...], ...]:
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    return tuple(tuple(int(size) for size in tensor.shape) for tensor in tensors[:_SHAPES])

@@ -1,0 +1,263 @@
+"""The loop of a recorded program: which replays are a step, of which family, of which size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collectors.program.loop.assembly import assemble
+from collectors.program.loop.events import Event, EventKind, GraphFacts, LoopFacts, ScopeFacts
+from collectors.program.loop.families import shape_keys
+from collectors.program.loop.units import replay_units
+from graphviz_dash.bundle.part_checks import check_loop
+from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.model.loop import KeyMethod, Phase, ProgramLoop, SizeMethod, StepKind
+from graphviz_dash.model.recording import BoundaryKind, StartMethod
+from tests.collectors.program.test_recorder import CAPTURE, run, seen
+
+R, F, C = StepKind.REPLAY, StepKind.FALLBACK, StepKind.CAPTURE
+
+SERVER = """
+class Net(torch.nn.Module):
+    def forward(self, x): pass
+
+net, graphs = Net(), {}
+
+def warm_up(size):
+    net(torch.Tensor(size, 8))
+    with torch.cuda.graph(graphs.setdefault(size, G())):
+        net(torch.Tensor(size, 8))
+
+def serve(real):
+    size = min((size for size in graphs if size >= real), default=None)
+    net(torch.Tensor(real, 8)) if size is None else graphs[size].replay()
+"""
+
+
+def loop_of(folder: Path, name: str = "recorded") -> ProgramLoop:
+    loop = read_bundle(folder / "out" / name).loop
+    assert loop is not None
+    return loop
+
+
+def test_a_labelled_server_has_sizes_paddings_and_fallbacks(tmp_path: Path) -> None:
+    program = """
+    import collectors
+    def label(real, size):
+        return collectors.label("decode", real=real, phase="decode", batch=size)
+    for size in (4, 2, 1):
+        with label(None, size): warm_up(size)
+    for real in (1, 3, 4, 9, 2) * 8:
+        with label(real, min((s for s in graphs if s >= real), default=real)): serve(real)
+    """
+    done = run(tmp_path, CAPTURE + SERVER + _flat(program), "--skip", "20", "--steps", "2")
+    assert done.returncode == 0, done.stderr
+    loop = loop_of(tmp_path)
+    (family,) = loop.families
+    assert (family.name, family.axes, family.module) == ("decode", ("batch",), "Net")
+    assert [(m.key, m.method, m.graphs) for m in family.members] == [
+        ((4,), KeyMethod.LABEL, ("graph-0",)),
+        ((2,), KeyMethod.LABEL, ("graph-1",)),
+        ((1,), KeyMethod.LABEL, ("graph-2",)),
+    ]
+    steps = loop.steps
+    assert steps.kind == (C, C, C, *(R, R, R, F, R) * 8)
+    assert steps.real[3:] == (1, 3, 4, 9, 2) * 8
+    assert steps.padded[3:] == (1, 4, 4, None, 2) * 8
+    assert set(steps.phase) == {Phase.DECODE}
+    assert set(steps.size_method[3:]) == {SizeMethod.LABEL}
+    _, recording = seen(tmp_path)
+    assert recording.boundary_kind is BoundaryKind.LABEL
+    # The window went on until each of the three graphs was in it, and no longer than that.
+    assert all(graph.window_replays for graph in recording.graphs)
+    assert recording.marked == len(loop.window_steps) < 10
+    assert loop.clean_steps == 3 + 21
+    # Three steps settle.
+    assert loop.window_steps[0] == loop.clean_steps + 3
+
+
+def test_a_server_that_says_nothing_is_known_by_shapes_and_modules(tmp_path: Path) -> None:
+    program = """
+    for size in (4, 2, 1): warm_up(size)
+    for real in (1, 3, 9, 2, 4, 1) * 9: serve(real)
+    """
+    done = run(tmp_path, CAPTURE + SERVER + _flat(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    loop = loop_of(tmp_path)
+    (family,) = loop.families
+    assert [(m.key, m.method) for m in family.members] == [
+        ((size,), KeyMethod.SHAPES) for size in (4, 2, 1)
+    ]
+    assert family.name == "warm_up, train.py:18"
+    assert loop.steps.kind == (C, C, C, *(R, R, F, R, R, R) * 9)
+    assert set(loop.steps.real) == {None}
+    _, recording = seen(tmp_path)
+    assert recording.boundary == "replay of any graph captured at train.py:18"
+    first = loop.graphs[0]
+    assert (first.pool, first.outside_bytes) == ((0, 1), 0)
+    assert first.first_launch_ns is not None
+    assert len(first.launch_ns) == 17
+    # The second replay and the sixteenth after it.
+    assert first.gpu_ns == (250_000, 250_000)
+
+
+@pytest.mark.parametrize(
+    ("method", "runs"), [("fork", StartMethod.FORK), ("spawn", StartMethod.SPAWN)]
+)
+def test_a_worker_is_a_run_with_role_and_parent(
+    tmp_path: Path, method: str, runs: StartMethod
+) -> None:
+    program = f"""
+    def work():
+        import collectors
+        for size in (2, 1):
+            with collectors.label("decode", batch=size): warm_up(size)
+        for real in (1, 2) * 20:
+            with collectors.label("decode", real=real, batch=real): serve(real)
+    if __name__ == "__main__":
+        import multiprocessing
+        g = captured(); g.replay(); g.replay()
+        worker = multiprocessing.get_context("{method}").Process(target=work, name="engine")
+        worker.start(); worker.join()
+    """
+    done = run(tmp_path, CAPTURE + SERVER + _flat(program))
+    assert done.returncode == 0, done.stderr
+    contents, recording = seen(tmp_path, "recorded-2")
+    parent = seen(tmp_path)[1].process
+    assert parent is not None
+    assert (parent.role, parent.started_by, parent.parent) == (
+        "train.py",
+        StartMethod.PROGRAM,
+        None,
+    )
+    process = recording.process
+    assert process is not None
+    assert (process.role, process.started_by, process.parent) == ("engine", runs, "recorded")
+    assert process.parent_pid == parent.pid
+    assert contents.loop is not None
+    assert [member.key for member in contents.loop.families[0].members] == [(2,), (1,)]
+
+
+def _flat(program: str) -> str:
+    lines = program.splitlines()
+    return "\n".join(line[4:] for line in lines) + "\n"
+
+
+# Without a program: from events alone.
+
+
+def replays(*graphs: int, thread: int = 1, start: int = 0) -> list[Event]:
+    return [
+        Event(EventKind.REPLAY, graph, thread, start + 10 * at, start + 10 * at + 4)
+        for at, graph in enumerate(graphs)
+    ]
+
+
+def captures(count: int) -> list[Event]:
+    return [Event(EventKind.CAPTURE, at, 1, at - 1000, at - 999) for at in range(count)]
+
+
+def facts(graphs: int, *scopes: ScopeFacts, places: int = 1) -> LoopFacts:
+    known = tuple(GraphFacts((f"a.py:{at * places // graphs}",)) for at in range(graphs))
+    return LoopFacts(scopes, (), known, (0, 0), None)
+
+
+def assembled(
+    events: list[Event], told: LoopFacts, boundary: BoundaryKind | None = None
+) -> ProgramLoop:
+    loop = assemble(events, told, [f"graph-{at}" for at in range(len(told.graphs))], boundary)
+    check_loop(loop, (), Path("loop"))
+    return loop
+
+
+def test_layers_between_two_optimizer_steps_are_segments_on_any_thread() -> None:
+    forward, backward = replays(0, 1), replays(3, 2, thread=2, start=50)
+    ends = [Event(EventKind.STEP, 0, 1, at, at) for at in (90, 190, 290)]
+    events = [*captures(4), *ends]
+    for start in (0, 100, 200, 300):
+        events += [
+            event._replace(begin=event.begin + start, end=event.end + start)
+            for event in (*forward, *backward)
+        ]
+    loop = assembled(events, facts(4, places=2), BoundaryKind.OPTIMIZER)
+    kinds = [kind for kind in loop.steps.kind if kind is not C]
+    # What comes after the last end of a step is no whole one.
+    assert kinds == [StepKind.SEGMENTS] * 2
+    assert [len(family.members) for family in loop.families] == [1]
+    assert loop.families[-1].members[-1].graphs == ("graph-0", "graph-1", "graph-3", "graph-2")
+    assert loop.steps.launch_ns[-1] == 16
+
+
+def test_pieces_in_labels_are_one_member_for_each_size() -> None:
+    label = ScopeFacts(True, "decode", ("batch",), (8,), 5, None)
+    other = ScopeFacts(True, "decode", ("batch",), (4,), 3, None)
+    events = [
+        Event(EventKind.SCOPE, 0, 1, 0, 90),
+        Event(EventKind.SCOPE, 1, 1, 100, 190),
+        Event(EventKind.SCOPE, 0, 1, 200, 290),
+        *replays(0, 1, 2),
+        *replays(3, 4, 5, start=110),
+        *replays(0, 1, 2, start=210),
+    ]
+    loop = assembled(events, facts(6, label, other))
+    assert [m.graphs for m in loop.families[0].members] == [
+        ("graph-0", "graph-1", "graph-2"),
+        ("graph-3", "graph-4", "graph-5"),
+    ]
+    assert loop.steps.padded == (8, 4, 8)
+    assert loop.steps.real == (5, 3, 5)
+    assert (loop.steps.begin_ns[1], loop.steps.end_ns[1]) == (100, 190)
+
+
+def test_an_engines_step_within_a_label_is_the_labels() -> None:
+    engine = ScopeFacts(False, "varlen", ("tokens",), (64,), 60, None)
+    label = ScopeFacts(True, "mine", ("batch",), (8,), 7, None)
+    events = [
+        Event(EventKind.SCOPE, 0, 1, 10, 40),
+        Event(EventKind.SCOPE, 1, 1, 0, 50),
+        *replays(0, start=20),
+    ]
+    loop = assembled(events, facts(1, engine, label))
+    assert [family.name for family in loop.families] == ["mine"]
+    assert loop.steps.real == (7,)
+
+
+def test_after_a_profiler_times_are_not_clean() -> None:
+    events = [
+        *replays(0, 0, 0, 0),
+        Event(EventKind.PROFILER, 0, 1, 15, 15),
+        Event(EventKind.GPU, 0, 1, 10, 700),
+        Event(EventKind.GPU, 0, 1, 30, 900),
+    ]
+    loop = assembled(events, facts(1))
+    assert (loop.clean_steps, loop.steps_seen) == (2, 4)
+    assert loop.steps.gpu_ns == (None, 700, None, 900)
+    assert (loop.graphs[0].first_launch_ns, loop.graphs[0].launch_ns) == (4, (4,))
+    assert loop.graphs[0].gpu_ns == (700,)
+
+
+@pytest.mark.parametrize(
+    ("sequence", "units"),
+    [
+        ("", []),
+        ("aaaa", ["a", "a", "a", "a"]),
+        # Layers in a cycle: one step each time round.
+        ("abcabcab", ["abc", "abc", "ab"]),
+        # A server: nothing always follows anything.
+        ("abacabca", ["a", "b", "a", "c", "a", "b", "c", "a"]),
+        # Pieces of two sizes.
+        ("abcdefabcabcdef", ["abc", "def", "abc", "abc", "def"]),
+    ],
+)
+def test_what_always_follows_is_of_one_step(sequence: str, units: list[str]) -> None:
+    numbers = [ord(letter) for letter in sequence]
+    found = replay_units(numbers, lambda _first, _second: True)
+    assert [sequence[begin:end] for begin, end in found] == units
+
+
+def test_keys_are_the_sizes_in_which_inputs_differ() -> None:
+    axes, keys = shape_keys([((8, 16), (8,)), ((4, 16), (4,)), ((2, 16), (2,))])
+    assert (axes, keys) == (("input 0 size(0)",), [(8,), (4,), (2,)])
+    assert shape_keys([((8, 16),), ((8,),)]) == ((), [None, None])
+    assert shape_keys([(), ()]) == ((), [None, None])
