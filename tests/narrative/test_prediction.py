@@ -17,7 +17,9 @@ from tests.experiments import make_experiment
 
 @pytest.fixture
 def toy(tmp_path: Path) -> Path:
-    return make_experiment(tmp_path / "toy", list(ExecutionMode)[:3])
+    return make_experiment(
+        tmp_path / "toy", [ExecutionMode.EAGER, ExecutionMode.GRAPH, ExecutionMode.CALLABLES]
+    )
 
 
 def test_the_words_say_by_how_much_and_whether_inside(toy: Path) -> None:

@@ -21,7 +21,9 @@ SAMPLES = Path(__file__).parents[3] / "sample_traces"
 
 @pytest.fixture
 def toy(tmp_path: Path) -> Path:
-    return make_experiment(tmp_path / "toy", list(ExecutionMode)[:3])
+    return make_experiment(
+        tmp_path / "toy", [ExecutionMode.EAGER, ExecutionMode.GRAPH, ExecutionMode.CALLABLES]
+    )
 
 
 def test_the_figures_are_the_prediction_and_how_far_it_is_off(toy: Path) -> None:
