@@ -27,7 +27,7 @@ from graphviz_dash.model.marks import MODULE, SOURCE
 
 _TORCH = str(Path(torch.__file__).parent)
 _OURS = str(Path(__file__).parents[1])
-_WORKLOADS = str(Path(__file__).parents[1] / "workloads")
+_EXAMPLES = tuple(str(Path(__file__).parents[1] / name) for name in ("workloads", "examples"))
 
 
 class _SourceMode(TorchFunctionMode):
@@ -107,7 +107,7 @@ def caller_lines(frame: FrameType | None, most: int) -> tuple[str, ...]:
     lines: list[str] = []
     while frame is not None and len(lines) < most:
         file = frame.f_code.co_filename
-        ours = file.startswith(_OURS) and not file.startswith(_WORKLOADS)
+        ours = file.startswith(_OURS) and not file.startswith(_EXAMPLES)
         made = file.startswith((_TORCH, "<frozen", "<eval_with_key>")) or GENERATED.search(file)
         if not ours and not made and "contextlib" not in file:
             lines.append(f"{short_path(file)}:{frame.f_lineno}")

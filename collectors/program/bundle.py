@@ -149,7 +149,7 @@ def write_run(
     returncode = None if identity.forked else program.returncode
     graphs = _graphs(folder)
     state = msgspec.structs.replace(_state(folder, graphs, returncode), process=origin)
-    loop = read_loop(folder, state)
+    loop = read_loop(folder, state, graphs)
     failures = _failures(folder, returncode)
     trace = folder / TRACE_FILE
     try:

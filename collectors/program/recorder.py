@@ -213,8 +213,7 @@ class ProgramRecorder:
         if number == 0:
             # Only by now has multiprocessing made the process what it is.
             self._write_identity()
-        with self._guard:
-            self.loop.pool_before(number, pool)
+        self.loop.pool_named(number, pool)
         self._window.capture_begins(counter.id)
         if not self._window.profiling:
             self._attributing.capture_begins(counter.id, _compiles(caller))
@@ -318,9 +317,10 @@ class ProgramRecorder:
 
     def _scope_ended(self, engine: str | None) -> None:
         if engine is None:
-            self._tick(BoundaryKind.LABEL, "label", "the block of a collectors.label ends")
+            kind, boundary = BoundaryKind.LABEL, "the block of a collectors.label ends"
         else:
-            self._tick(BoundaryKind.ENGINE, "engine", f"a step of {engine} ends")
+            kind, boundary = BoundaryKind.ENGINE, f"a step of {engine} ends"
+        self._tick(kind, get_ident(), boundary)
 
     def _tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
         # Steps of a warm-up inside a capture, or beside one, are none; nor could one wait then.

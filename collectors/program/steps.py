@@ -23,6 +23,10 @@ from graphviz_dash.model.recording import BoundaryKind
 PATIENCE: Final = 16
 """Ticks of another candidate, the anchor being silent, after which that one is the anchor."""
 
+_SERVED: Final = (BoundaryKind.LABEL, BoundaryKind.ENGINE)
+"""What a program or its engine says of a step is sure: a thread that serves is the anchor as soon
+as the one before, which warmed up, is silent."""
+
 _ORDER: Final = {kind: number for number, kind in enumerate(BoundaryKind)}
 
 
@@ -76,7 +80,7 @@ class StepClock:
             self._anchor_to(kind, candidate, boundary)
             return
         self._others[candidate] += 1
-        if self._others[candidate] >= PATIENCE:
+        if self._others[candidate] >= (2 if kind in _SERVED else PATIENCE):
             self._anchor_to(kind, candidate, boundary)
 
     def _anchor_to(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:

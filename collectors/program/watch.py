@@ -31,6 +31,12 @@ COUNTER: Final = "_graphviz_dash_counter"
 """The attribute of a graph that holds its counter."""
 
 
+_SAMPLED: Final = (3, 4)
+_ROUND: Final = len(_SAMPLED) * SAMPLED_EVERY
+"""Replays of a graph that are timed on the GPU: two in a row of so many, so that a step is whole
+that replays a graph twice; and the second, not the first, which is not like the others."""
+
+
 class ReplayCounter:
     """What is counted of one graph. The graph holds it, never the other way round.
 
@@ -192,9 +198,9 @@ def _watched_replay(
         if counter.awake:
             watcher.replays(counter)
         log = counter.log
-        # The second, and each in so many after it: the first one is not like the others.
-        sampled = log is not None and counter.replays % SAMPLED_EVERY == 2
-        timer = watcher.timer(counter) if sampled else None
+        timer = None
+        if log is not None and (counter.replays == 2 or counter.replays % _ROUND in _SAMPLED):
+            timer = watcher.timer(counter)
         began = perf_counter_ns()
         try:
             launch(self)

@@ -109,10 +109,11 @@ class GraphCost(Struct, frozen=True, forbid_unknown_fields=True):
     pool: tuple[Count, Count] | None
     """The allocator's id of its memory pool; None where it could not be asked."""
     pool_added_bytes: Count | None
-    """Bytes by which its capture made the pool larger; None where it could not be asked."""
+    """Bytes by which its pool grew since the capture before it into the same pool ended, so that a
+    warm-up in the pool counts; None where it could not be asked."""
     own_bytes: Count | None
-    """Bytes of the pool that its capture left allocated, so that no other graph can use them; None
-    where it could not be asked."""
+    """Bytes allocated in the pool when its capture ended, and not when the one before it did: no
+    other graph can use them. None where it could not be asked."""
     outside_bytes: Count | None
     """Device memory outside the allocator that went when it was instantiated, by what the driver
     says is free: in whole chunks, so only their sum over many graphs is near the truth. None where
@@ -174,7 +175,7 @@ class ProgramLoop(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 SAMPLED_EVERY: Final = 16
-"""One replay of a graph in so many has CUDA events around it, which cost 6 to 8 us."""
+"""One replay of a graph in so many has CUDA events around it."""
 LAUNCHES_KEPT: Final = 256
 """Samples of a graph's launch times that are kept; of its GPU times as many."""
 LOOP_STEPS_KEPT: Final = 200_000

@@ -37,6 +37,8 @@ class FamilyBook:
         self._numbers: dict[object, int] = {}
         self._captured_in: dict[int, ScopeFacts] = {}
         self._expected: dict[int, tuple[tuple[int, ...], ScopeFacts | None]] = {}
+        self._pieces: set[tuple[str, ...]] = set()
+        """Where graphs are captured that are segments: one that is never replayed is no step."""
         self._modules: dict[int, int] = {}
 
     def note_capture(self, graphs: tuple[int, ...], scope: ScopeFacts | None) -> None:
@@ -48,6 +50,8 @@ class FamilyBook:
         """A step replays ``graphs``: their captures are of the member that it makes."""
         for graph in graphs:
             self._expected.setdefault(graph, (graphs, scope))
+            if len(graphs) > 1:
+                self._pieces.add(self._facts.graphs[graph].captured_at)
 
     def member_captured(
         self, graphs: tuple[int, ...], scope: ScopeFacts | None
@@ -57,7 +61,9 @@ class FamilyBook:
         if scope is not None and not self._expected.keys() & set(graphs):
             return self.member_of(graphs, scope)
         members = {
-            self.member_of(*self._expected.get(graph, ((graph,), scope))): None for graph in graphs
+            self.member_of(*self._expected.get(graph, ((graph,), scope))): None
+            for graph in graphs
+            if graph in self._expected or self._facts.graphs[graph].captured_at not in self._pieces
         }
         return next(iter(members)) if len(members) == 1 else (None, None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,13 +16,17 @@ from collectors.program.loop.events import (
     LoopFacts,
     read_events,
 )
+from collectors.program.loop.grids import with_grid_keys
+from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.loop import ProgramLoop
 from graphviz_dash.model.recording import Recording
 
 
-def read_loop(folder: Path, state: Recording) -> ProgramLoop | None:
-    """The loop of the process that left ``folder``; None where it captured nothing, or
-    could write nothing."""
+def read_loop(
+    folder: Path, state: Recording, graphs: Sequence[CapturedGraph]
+) -> ProgramLoop | None:
+    """The loop of the process that left ``folder`` and captured ``graphs``; None where it captured
+    nothing, or could write nothing."""
     if not (folder / FACTS_FILE).exists() or not (folder / EVENTS_FILE).exists():
         return None
     facts = msgspec.json.decode((folder / FACTS_FILE).read_bytes(), type=LoopFacts)
@@ -36,4 +41,6 @@ def read_loop(folder: Path, state: Recording) -> ProgramLoop | None:
         for event in read_events(folder / EVENTS_FILE)
         if event.ref < limits.get(event.kind, event.ref + 1)
     )
-    return assemble(events, facts, names, state.boundary_kind) if names else None
+    if not names:
+        return None
+    return with_grid_keys(assemble(events, facts, names, state.boundary_kind), graphs)

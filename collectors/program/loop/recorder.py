@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from collectors.driver.calls import DriverError
 from collectors.guard import Guard
 from collectors.program.files import ProcessFolder
 from collectors.program.loop.engines import EngineWatch
@@ -24,7 +23,13 @@ from collectors.program.loop.events import (
 )
 from collectors.program.loop.gpu_times import GpuTimes, ReplayTimer
 from collectors.program.loop.labels import LabelScope, label_facts
-from collectors.program.loop.memory_costs import Pool, as_pool, bytes_outside, pool_bytes
+from collectors.program.loop.memory_costs import (
+    Pool,
+    PoolBytes,
+    as_pool,
+    bytes_outside,
+    pool_bytes,
+)
 
 _SHAPES = 4
 """Tensors of a module's arguments whose shapes are kept."""
@@ -53,7 +58,8 @@ class LoopRecorder:
         self._modules: dict[int, int] = {}
         self._module_names: list[str] = []
         self._clean = True
-        self._before: dict[int, tuple[Pool | None, int, int]] = {}
+        self._open: dict[int, Pool | None] = {}
+        self._pools: dict[Pool, PoolBytes] = {}
         self._outside: dict[int, int] = {}
         self._engines = EngineWatch(self._engine_stepped, guard)
 
@@ -69,13 +75,15 @@ class LoopRecorder:
 
     def capture_begins(self, captured_at: tuple[str, ...], caller: FrameType) -> None:
         """The capture of the next graph is about to begin."""
-        self._graphs.append(GraphFacts(captured_at, place=_place_of(caller, captured_at)))
+        facts = GraphFacts(captured_at, place=_place_of(caller, captured_at))
+        with self._guard:
+            facts.shapes = _shapes_of(compiled_inputs(caller))
+        self._graphs.append(facts)
 
-    def pool_before(self, number: int, pool: Any) -> None:
-        """A capture is about to begin into the memory pool ``pool``, if the program names one."""
-        named = as_pool(pool)
-        held = pool_bytes(named) if named is not None else (0, 0)
-        self._before[number] = named, *held
+    def pool_named(self, number: int, pool: Any) -> None:
+        """A capture is about to begin into the memory pool ``pool``, None where the program names
+        none."""
+        self._open[number] = as_pool(pool)
 
     def capture_ends(self, number: int) -> None:
         """The call that ends a capture, and instantiates its graph, comes next."""
@@ -86,22 +94,21 @@ class LoopRecorder:
         self.log.add(EventKind.CAPTURE, number, began, time.perf_counter_ns())
         facts = self._graphs[number]
         facts.instantiate_ns = instantiate_ns
-        try:
-            grown = bytes_outside() - self._outside.pop(number)
+        before_end = self._outside.pop(number, None)
+        if before_end is not None:
+            grown = bytes_outside() - before_end
             facts.outside_bytes = grown if grown >= 0 else None
-        except DriverError:
-            pass
-        named, reserved, allocated = self._before.pop(number)
-        facts.pool = as_pool(graph.pool())
-        # A pool that the program did not name is new, unless torch took it from a context.
-        if facts.pool is not None and facts.pool == (named or facts.pool):
-            now = pool_bytes(facts.pool)
-            facts.pool_added_bytes = max(0, now.reserved - reserved)
-            facts.own_bytes = max(0, now.allocated - allocated)
+        facts.pool = self._open.pop(number, None) or as_pool(graph.pool())
+        if facts.pool is not None:
+            # Since the last capture into it: programs warm up in the pool of their graphs.
+            before = self._pools.get(facts.pool, PoolBytes(0, 0))
+            now = self._pools[facts.pool] = pool_bytes(facts.pool)
+            facts.pool_added_bytes = max(0, now.reserved - before.reserved)
+            facts.own_bytes = max(0, now.allocated - before.allocated)
 
     def capture_failed(self, number: int) -> None:
         """A capture has failed."""
-        self._before.pop(number, None)
+        self._open.pop(number, None)
 
     def instantiated(self, number: int, took: int) -> None:
         """The program instantiated a graph that it keeps."""
@@ -111,7 +118,7 @@ class LoopRecorder:
 
     def timer(self, number: int) -> ReplayTimer | None:
         """What times the replay that comes next on the GPU; None where it is not to be timed."""
-        return self._gpu_times.timer(number) if self._clean and not self._before else None
+        return self._gpu_times.timer(number) if self._clean and not self._open else None
 
     def module_called(self, module: Any, inputs: tuple[Any, ...], capture: int | None) -> bool:
         """A module is called from outside any other, in the capture of a graph if there is one;
@@ -125,7 +132,7 @@ class LoopRecorder:
                 self._modules[id(module)] = len(self._module_names)
                 self._module_names.append(type(module).__name__)
             facts.module = self._modules[id(module)]
-            facts.shapes = _shapes_of(inputs)
+            facts.shapes = facts.shapes or _shapes_of(inputs)
         return False
 
     def module_returned(self, module: Any, begin: int) -> None:
@@ -197,6 +204,22 @@ def _place_of(caller: FrameType | None, captured_at: tuple[str, ...]) -> str:
             return f"{frame.f_code.co_name}, {captured_at[0]}"
         frame = frame.f_back
     return captured_at[0]
+
+
+def compiled_inputs(frame: FrameType | None) -> tuple[Any, ...]:
+    """What torch.compile's cudagraph trees copy into a graph that they capture in ``frame``; empty
+    where they do not.
+
+    Raises:
+        AttributeError: this torch keeps it in another way.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "_record" and code.co_filename.endswith("cudagraph_trees.py"):
+            inputs = frame.f_locals["inputs"]
+            return tuple(inputs[number] for number in frame.f_locals["self"].non_static_input_idx)
+        frame = frame.f_back
+    return ()
 
 
 def _shapes_of(inputs: tuple[Any, ...]) -> tuple[tuple[int, ...], ...]:
