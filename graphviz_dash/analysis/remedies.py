@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
+from graphviz_dash.model.recording import BoundaryKind
 from graphviz_dash.model.run import FileRole, Run
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.recording import BoundaryKind, Recording
+    from graphviz_dash.model.recording import Recording
 
 _SETTLING: Final = 3
 """Steps under the profiler before the window's own, as the recorder leaves them."""
@@ -27,6 +28,8 @@ class Lack(Enum):
     """The trace of its steps."""
     TIMED_STEPS = auto()
     """Steps of its own loop, timed without a profiler."""
+    SIZES = auto()
+    """Graphs of a family that were replayed before the window and not in it."""
     ATTRIBUTION = auto()
     """Where the nodes of its graphs come from."""
     STEPS = auto()
@@ -64,6 +67,9 @@ def remedies(run: Run, beside: Iterable[Run] = ()) -> tuple[Remedy, ...]:
         lacking.append(_window(run, recording))
     elif not recording.step_ns:
         lacking.append(_timed(run, recording))
+    elif _untraced_sizes(recording):
+        more = str(max(1, _steps_after_captures(recording) - recording.skip))
+        lacking.append(Remedy(Lack.SIZES, _with(run, {"--window-replays": more})))
     if recording.graphs and not any(map(is_attributed, (run, *beside))):
         # Its steps are timed no more where its captures are profiled: a run of its own.
         named = {"--name": f"{run.name}-attributed", "--attribute": None}
@@ -81,6 +87,21 @@ def is_attributed(run: Run) -> bool:
     return run.recording is not None and any(graph.profiled for graph in run.recording.graphs)
 
 
+def _has_sizes(recording: Recording) -> bool:
+    """Whether one place captured several graphs, as a server's does."""
+    captured_at = [graph.captured_at for graph in recording.graphs if graph.replays]
+    return len(set(captured_at)) < len(captured_at)
+
+
+def _untraced_sizes(recording: Recording) -> bool:
+    """Whether a graph is not in the window that shares its place of capture with one that is."""
+    traced = {graph.captured_at for graph in recording.graphs if graph.window_replays}
+    return any(
+        graph.replays and not graph.window_replays and graph.captured_at in traced
+        for graph in recording.graphs
+    )
+
+
 def _steps_after_captures(recording: Recording) -> int:
     """Steps that ended since the last capture; of a server, which may capture for as long as it
     runs, all steps in which none was."""
@@ -95,8 +116,10 @@ def _window(run: Run, recording: Recording) -> Remedy:
     steps = max(1, min(recording.window or 1, left // 2))
     skip = max(0, min(recording.skip, left - steps))
     longer_by = max(0, steps + skip - left)
-    command = _with(run, {"--skip": str(skip), "--steps": str(steps)})
-    return Remedy(Lack.WINDOW, command, longer_by)
+    options: dict[str, str | None] = {"--skip": str(skip), "--steps": str(steps)}
+    if _has_sizes(recording):
+        options["--window-replays"] = str(max(steps, left - skip))
+    return Remedy(Lack.WINDOW, _with(run, options), longer_by)
 
 
 def _timed(run: Run, recording: Recording) -> Remedy:

@@ -25,6 +25,7 @@ from graphviz_dash.analysis.metrics.low_confidence import (
     PassesUnlike,
     StrongObserver,
     TraceDefect,
+    UnseenGraphs,
     WhileLoops,
     WideSpread,
 )
@@ -99,6 +100,17 @@ def _few_recorded_steps(reason: FewRecordedSteps) -> tuple[str, str, str]:
 def _capture_problem(reason: CaptureProblem) -> tuple[str, str, str]:
     where = f" at {reason.location}" if reason.location else ""
     return "capture-problem", f"{reason.graph}{where}: {reason.problem}", ""
+
+
+@_worded.register
+def _unseen_graphs(reason: UnseenGraphs) -> tuple[str, str, str]:
+    return (
+        "unseen-graphs",
+        f"{format_count(reason.count)} of {format_count(reason.launches)} graph launches in the "
+        "traced window are of graphs that were captured without torch, by a library's own calls of "
+        "the driver, or before the recorder began: of them there are times and nothing else",
+        "",
+    )
 
 
 @_worded.register

@@ -16,6 +16,7 @@ from graphviz_dash.units import counted
 _TO_GET: Final = {
     Lack.WINDOW: "For a trace of its steps record it again",
     Lack.TIMED_STEPS: "For steps timed without a profiler record it again",
+    Lack.SIZES: "For each of its sizes in the trace record it again",
     Lack.ATTRIBUTION: "For the lines that its nodes come from record it again",
     Lack.STEPS: "For its steps call collectors.step() at the end of each, and record it again",
     Lack.REPLAY_TRACE: (

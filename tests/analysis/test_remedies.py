@@ -47,6 +47,24 @@ def test_steps_count_anew_after_a_capture_and_the_window_shrinks() -> None:
     assert remedy.longer_by == 0
 
 
+def test_the_window_of_a_server_is_to_hold_every_size() -> None:
+    run = _recorded("graphed", traced=True)
+    assert run.recording is not None
+    (graph,) = run.recording.graphs
+    other = msgspec.structs.replace(graph, graph="graph-1", window_replays=0)
+    steps = {"steps": 40 + graph.step, "skip": 20}
+    served = _recorded("graphed", traced=True, graphs=(graph, other), **steps)
+    sizes, *_ = remedies(served)
+    assert sizes.lack is Lack.SIZES
+    assert sizes.command is not None
+    assert sizes.command[sizes.command.index("--window-replays") + 1] == "20"
+    untraced = _recorded("graphed", graphs=(graph, other), **steps)
+    window, *_ = remedies(untraced)
+    assert window.lack is Lack.WINDOW
+    assert window.command is not None
+    assert "--window-replays" in window.command
+
+
 def test_a_program_that_is_too_short_must_run_longer() -> None:
     (remedy,) = remedies(_recorded("eager", steps=2, skip=30, window=5))
     assert remedy.command is not None

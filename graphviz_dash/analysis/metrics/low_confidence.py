@@ -24,6 +24,7 @@ from graphviz_dash.analysis.metrics.registry import (
 )
 from graphviz_dash.analysis.metrics.run_metrics import Figure, step_times
 from graphviz_dash.analysis.sample_statistics import Spread, summarise
+from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.collectives import communication
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Missing
@@ -253,6 +254,15 @@ class CaptureProblem(_Doubt):
     problem: str
 
 
+@dataclass(frozen=True)
+class UnseenGraphs(_Doubt):
+    """``count`` of ``launches`` of graphs in the traced window of a recorded program are of graphs
+    whose captures the recorder has not seen."""
+
+    count: int
+    launches: int
+
+
 LowConfidence: TypeAlias = (
     FewIterations
     | Drift
@@ -273,6 +283,7 @@ LowConfidence: TypeAlias = (
     | OtherParameters
     | FewRecordedSteps
     | CaptureProblem
+    | UnseenGraphs
     | MachineDoubt
 )
 
@@ -431,3 +442,11 @@ def _of_recording(run: Run) -> Iterator[LowConfidence]:
         if graph.problem is not None:
             location = graph.captured_at[0] if graph.captured_at else None
             yield CaptureProblem(graph.graph, location, graph.problem)
+    if run.replay_trace is not None:
+        calls = run.replay_trace.runtime["name"].value_counts()
+        launches = sum(
+            count for name, count in calls.iter_rows() if call_class(name) is CallClass.GRAPH_LAUNCH
+        )
+        unseen = launches - sum(graph.window_replays for graph in recording.graphs)
+        if unseen > 0:
+            yield UnseenGraphs(unseen, launches)
