@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,7 @@ from graphviz_dash.bundle.parts import (
     FIXED_PATHS,
     JSON_PARTS,
     TRACE_PATHS,
+    JsonPart,
     decode,
     graph_path,
     is_path_of,
@@ -110,6 +112,25 @@ def read_bundle(path: Path, *, traces: bool = True) -> BundleContents:
             replay_trace=single.get(FileRole.REPLAY_TRACE),
             **contents,
         )
+
+
+def read_parts(path: Path, parts: Sequence[JsonPart[Any]]) -> RunParts | None:
+    """Of the bundle at ``path`` the manifest and ``parts``, each checked by size, sha256 and type,
+    but not against its graphs, which are not read: they may be of a million nodes. None where it
+    lacks one of them.
+
+    Raises:
+        InputError: as :func:`read_bundle`.
+    """
+    manifest = read_manifest(path)
+    entries = {entry.role: entry for entry in manifest.files}
+    if any(part.role not in entries for part in parts):
+        return None
+    with _refusals_as_input_errors(path):
+        contents: dict[str, Any] = {
+            part.field: part.read(checked_file(path, entries[part.role])) for part in parts
+        }
+    return RunParts(path=path, manifest=manifest, **contents)
 
 
 def _graphs(path: Path, files: list[Path]) -> tuple[CapturedGraph, ...]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
-from graphviz_dash.bundle.read import BundleContents, is_bundle, read_bundle
+from graphviz_dash.bundle.parts import LOOP, RECORDING
+from graphviz_dash.bundle.read import BundleContents, is_bundle, read_bundle, read_parts
 from graphviz_dash.bundle.schema import ABOUT
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
@@ -88,6 +89,22 @@ def load_experiment(
             runs.append(load_run(bundle, limits, traces=traces, checked=traces))
     runs.sort(key=lambda run: (_ORDER[run.mode], run.manifest.rank or 0, run.name))
     return Experiment(path=folder, runs=tuple(runs), about=_about(folder))
+
+
+def load_loops(path: Path) -> tuple[Run, ...]:
+    """The runs directly under ``path`` that hold the loop of a program, with their recordings and
+    nothing else of their bundles, in the order of their names: what their families come to, long
+    before thousands of graphs are read.
+
+    Raises:
+        InputError: no such folder, or a bundle that is not as docs/bundle-format.md says.
+    """
+    loops = (read_parts(bundle, (RECORDING, LOOP)) for bundle in _bundles_in(_resolved(path)))
+    return tuple(
+        Run(path=parts.path, manifest=parts.manifest, recording=parts.recording, loop=parts.loop)
+        for parts in loops
+        if parts is not None
+    )
 
 
 def load_pair(

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
-from graphviz_dash.analysis.families.family_report import FamilyReport, LoopReport, key_text
+from graphviz_dash.analysis.families.family_report import FamilyReport, LoopReport
+from graphviz_dash.analysis.families.kernel_changes import KernelChange
+from graphviz_dash.analysis.families.keys import key_text
 from graphviz_dash.analysis.families.ladder_advice import LadderAdvice
+from graphviz_dash.analysis.families.segments import PieceKind, SegmentedStep
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.loop import FamilyMember, GraphFamily, KeyMethod
@@ -26,6 +30,9 @@ KEY_METHODS: Final = {
     KeyMethod.GRIDS: "the grids of its kernels, multiples of the size and not the size itself",
 }
 """How the key of a graph is known."""
+
+_LISTED: Final = 12
+"""Sizes that are named in a sentence."""
 
 POOL_METHOD: Final = (
     "Memory: what each graph keeps of the pool, 3,072 bytes a node for its executable (driver "
@@ -69,8 +76,8 @@ def loss_sentence(family: FamilyReport) -> str:
     )
     if fell:
         text += (
-            f"; {counted(fell, 'step')} without a graph took {format_ns(fallback)} more than "
-            "graphs of their size would have"
+            f"; {counted(fell, 'step')} without a graph took {format_ns(abs(fallback))} "
+            f"{'more' if fallback >= 0 else 'less'} than graphs of their size would have"
         )
     return f"{text}."
 
@@ -86,6 +93,11 @@ def advice_sentence(advice: LadderAdvice) -> str:
         )
     if advice.ladder.sizes == advice.today:
         return f"No ladder is better: today's {_sizes(advice)} are the best {_within(advice)}."
+    if advice.gain_ns < 0:
+        return (
+            f"No ladder {_within(advice)} is as good as today's: the best, {_sizes(advice)}, take "
+            f"{format_ns(-advice.gain_ns)} more of a request."
+        )
     if not advice.is_better:
         low, high = format_ns(advice.gain.low), format_ns(advice.gain.high)
         return (
@@ -110,11 +122,15 @@ def _within(advice: LadderAdvice) -> str:
 
 
 def _sizes(advice: LadderAdvice) -> str:
-    return f"the sizes {_listed(advice.ladder.sizes)}" if advice.ladder.sizes else "no graphs"
+    sizes = advice.ladder.sizes
+    if not sizes:
+        return "no graphs"
+    return f"the sizes {_listed(sizes)}" if len(sizes) <= _LISTED else _listed(sizes)
 
 
 def _listed(sizes: tuple[int, ...]) -> str:
-    return ", ".join(map(format_count, sizes)) if len(sizes) <= 12 else counted(len(sizes), "size")
+    many = len(sizes) > _LISTED
+    return counted(len(sizes), "size") if many else ", ".join(map(format_count, sizes))
 
 
 def sizes_text(sizes: tuple[int, ...]) -> str:
@@ -164,3 +180,113 @@ def bound_sentence(advice: LadderAdvice) -> str:
         return ""
     gap = (ladder.total_ns - ladder.bound_ns) / ladder.total_ns
     return f"The search ended early: no ladder is more than {format_percent(gap)} better than this."
+
+
+def step_sentence(family: FamilyReport) -> str:
+    """How times are known, and what a step takes besides its replay."""
+    text = (
+        "GPU times are medians of one replay in 16 with their quartiles; between sizes that were "
+        "sampled they are taken to lie on a straight line."
+    )
+    if family.step_ns is not None:
+        text += f" Besides its replay a step takes {format_ns(family.step_ns)} (median)."
+    return text
+
+
+def changes_sentence(changes: Sequence[KernelChange]) -> str:
+    """Where along the sizes other kernels are chosen."""
+    if not changes:
+        return "All sizes run the same kernels, by their names."
+    places = ", ".join(f"{c.before.size:,} to {c.after.size:,}" for c in changes[:6])
+    more = f" and {len(changes) - 6} more" if len(changes) > 6 else ""
+    return f"Other kernels are chosen from {places}{more}."
+
+
+def costs_sentence(family: FamilyReport) -> str:
+    """What all graphs of a family cost once and in memory."""
+    members = family.members
+    own = sum((member.own_bytes or 0) + (member.executable_bytes or 0) for member in members)
+    added = sum(member.pool_added_bytes or 0 for member in members)
+    capture = sum(member.capture_ns for member in members)
+    first = sum(member.first_launch_ns or 0 for member in members)
+    return (
+        f"Captures took {format_ns(capture)} and first launches {format_ns(first)}. The pool grew "
+        f"by {format_bytes(added)}; {format_bytes(own)} are each graph's own, its executable "
+        "included, and the others use the rest in turn."
+    )
+
+
+def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
+    """The figures of a family: label, value, note."""
+    members = family.members
+    cells = [
+        (
+            "Graphs",
+            format_count(len(family.graphs)),
+            f"{counted(len(members), 'key')}, {printable(family.family.name)}",
+        ),
+        ("Steps", format_count(family.replays), "replayed"),
+    ]
+    if not isinstance(family.losses, Missing):
+        padding = sum(loss.padding_ns for loss in family.losses)
+        fallback = sum(loss.fallback_ns for loss in family.losses)
+        replayed = sum(member.gpu.median * member.steps for member in members if member.gpu)
+        cells.append(
+            (
+                "Lost to padding",
+                format_percent(padding / replayed) if replayed else "–",
+                f"{format_ns(padding)} of {format_ns(replayed)} GPU time",
+            )
+        )
+        cells.append(
+            (
+                "Without a graph",
+                format_count(family.fallbacks),
+                f"steps, {format_ns(fallback)} lost" if fallback > 0 else "steps",
+            )
+        )
+    startup = sum(member.startup_ns for member in members)
+    cells.append(("Start-up", format_ns(startup), "captures and first launches"))
+    added = sum(member.pool_added_bytes or 0 for member in members)
+    executables = sum(member.executable_bytes or 0 for member in members)
+    cells.append(
+        ("Memory", format_bytes(added + executables), f"{format_bytes(executables)} executables")
+    )
+    return cells
+
+
+def segments_sentence(family: FamilyReport) -> str:
+    """What a step of segments replays, and what comes besides."""
+    member = max(family.members, key=lambda each: (each.steps, len(each.member.graphs)))
+    graphs = member.member.graphs
+    text = f"A step replays {counted(len(graphs), 'graph')}"
+    if len(set(graphs)) < len(graphs):
+        text += f", {format_count(len(set(graphs)))} of them different"
+    if member.gpu:
+        text += f"; the replays take {format_ns(member.gpu.median)} of GPU time"
+        if member.period:
+            share = member.gpu.median / member.period.median if member.period.median else 0.0
+            text += (
+                f", {format_percent(min(share, 1.0))} of the {format_ns(member.period.median)} to "
+                "the next step"
+            )
+    if member.launch:
+        text += f", and their launches {format_ns(member.launch.median)} of CPU time"
+    return f"{text}."
+
+
+def strip_sentence(step: SegmentedStep) -> str:
+    """What the drawn step consists of."""
+    parts = [
+        f"{format_percent(step.share(kind))} {words}"
+        for kind, words in (
+            (PieceKind.REPLAY, "replays"),
+            (PieceKind.EAGER, "eager work between them"),
+            (PieceKind.IDLE, "idle"),
+        )
+        if step.share(kind)
+    ]
+    return (
+        f"Traced step {step.step}, of median length: {format_ns(step.duration_ns)} under the "
+        f"profiler with {counted(step.replays, 'replay')}: {', '.join(parts)}."
+    )

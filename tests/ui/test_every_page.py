@@ -22,6 +22,7 @@ Theme = Literal["light", "dark"]
 PAGES: Final = {
     "overview": ("", ".hero"),
     "compare": ("compare?experiment=transformer-train", "table.figures"),
+    "graphs": ("graphs?experiment=fork-join", ".empty"),
     "graph": ("graph?experiment=fork-join&node=30", ".dag canvas[data-boxes]"),
     "timeline": ("timeline?experiment=fork-join", ".timeline canvas[data-painted]"),
     "memory": ("memory?experiment=gpt-train", ".js-plotly-plot .main-svg"),

@@ -2,7 +2,7 @@
 
 A shortest path with several resources. Prices on the resources (a Lagrangian relaxation) give what
 no path goes below; labels, one for each way to reach a size that no other beats in time and in all
-resources, are kept as long as that bound is below the best path known, so that what is left in the
+resources, are kept as long as that bound is below the best path starts, so that what is left in the
 end is the best. Source: G. Handler and I. Zang, "A dual algorithm for the constrained shortest path
 problem" (1980); I. Dumitrescu and N. Boland, "Improved preprocessing, labeling and scaling
 algorithms for the weight-constrained shortest path problem" (2003).
@@ -98,15 +98,15 @@ class _Priced:
     """The path that is cheapest at these prices."""
 
 
-def cheapest_within(path: SizePath, limits: Limits, known: Sequence[Ints]) -> Path | None:
+def cheapest_within(path: SizePath, limits: Limits, starts: Sequence[Ints]) -> Path | None:
     """The path that takes least within ``limits``, none of which needs to bind; None where there is
-    none that takes a finite time. ``known`` are paths to begin with.
+    none that takes a finite time. ``starts`` are paths to begin with.
 
     A limit that the search without it keeps is left out of it: each makes it much longer.
     """
     active: list[int] = []
     while True:
-        result = _within(path, limits.only(active), known)
+        result = _within(path, limits.only(active), starts)
         if result is None:
             return None
         used = limits.used(result.places)
@@ -116,9 +116,9 @@ def cheapest_within(path: SizePath, limits: Limits, known: Sequence[Ints]) -> Pa
         active.append(max(broken, key=lambda row: float(used[row])))
 
 
-def _within(path: SizePath, limits: Limits, known: Sequence[Ints]) -> Path | None:
-    best, tried = _best_prices(path, limits, known)
-    incumbent = _least(path, limits, [np.zeros(0, dtype=np.int64), *known, *tried])
+def _within(path: SizePath, limits: Limits, starts: Sequence[Ints]) -> Path | None:
+    best, tried = _best_prices(path, limits, starts)
+    incumbent = _least(path, limits, [np.zeros(0, dtype=np.int64), *starts, *tried])
     if incumbent and best.bound_ns >= incumbent.total_ns * (1 - _SLACK):
         return incumbent
     return _Search(path, limits, best, incumbent).result()
@@ -131,10 +131,10 @@ def _least(path: SizePath, limits: Limits, paths: Sequence[Ints]) -> Path | None
 
 
 def _best_prices(
-    path: SizePath, limits: Limits, known: Sequence[Ints]
+    path: SizePath, limits: Limits, starts: Sequence[Ints]
 ) -> tuple[_Priced, list[Ints]]:
     """The highest bound that is met on the way up its slope, and the paths on that way."""
-    incumbent = _least(path, limits, known)
+    incumbent = _least(path, limits, starts)
     upper = incumbent.total_ns if incumbent else np.inf
     best = priced = _priced(path, limits, np.zeros(limits.each.shape[1]))
     tried, scale = [priced.places], 1.0
@@ -164,13 +164,13 @@ def _priced(path: SizePath, limits: Limits, prices: Floats) -> _Priced:
     following = np.full(count, -1)
     # What it takes from a size on, itself counted for all requests up to it.
     entered = own + onward + replay * path.covered
-    for place in range(count - 2, -1, -1):
-        ways = entered[place + 1 :] - replay[place + 1 :] * path.covered[place]
+    for index in range(count - 2, -1, -1):
+        ways = entered[index + 1 :] - replay[index + 1 :] * path.covered[index]
         least = int(ways.argmin())
-        if ways[least] < onward[place]:
-            onward[place] = ways[least]
-            following[place] = place + 1 + least
-            entered[place] = own[place] + ways[least] + replay[place] * path.covered[place]
+        if ways[least] < onward[index]:
+            onward[index] = ways[least]
+            following[index] = index + 1 + least
+            entered[index] = own[index] + ways[least] + replay[index] * path.covered[index]
     first = int(entered.argmin()) if count else -1
     paid = float(prices.sum())
     if first < 0 or path.beyond_ns[0] <= entered[first]:
@@ -196,31 +196,31 @@ class _Search:
 
     def result(self) -> Path | None:
         """The best path; one with its bound where the labels grow too many to go on."""
-        for place in range(len(self._path.replay_ns)):
-            self._reach(place)
+        for index in range(len(self._path.replay_ns)):
+            self._reach(index)
             if len(self._times) > _MOST_LABELS and self._incumbent is not None:
                 places, total = self._incumbent.places, self._incumbent.total_ns
                 return Path(places, total, min(total, self._best.bound_ns))
         return self._incumbent
 
-    def _reach(self, place: int) -> None:
+    def _reach(self, index: int) -> None:
         """Adds the ways to reach the size at ``place`` from all that were reached."""
         path, best = self._path, self._best
-        times = self._times + path.replay_ns[place] * (path.covered[place] - self._reached)
-        used = self._used + self._limits.each[place]
-        bound = times + used @ best.prices + best.onward_ns[place] - best.prices.sum()
-        within = (used + self._limits.last[place] <= 1 + _SLACK).all(axis=1)
+        times = self._times + path.replay_ns[index] * (path.covered[index] - self._reached)
+        used = self._used + self._limits.each[index]
+        bound = times + used @ best.prices + best.onward_ns[index] - best.prices.sum()
+        within = (used + self._limits.last[index] <= 1 + _SLACK).all(axis=1)
         keep = np.flatnonzero(within & (bound < self._upper * (1 - _SLACK)))
         keep = keep[_undominated(times[keep], used[keep])]
         if not len(keep):
             return
         first = len(self._place)
-        self._place.extend([place] * len(keep))
+        self._place.extend([index] * len(keep))
         self._parent.extend(keep.tolist())
         self._times = np.concatenate((self._times, times[keep]))
         self._used = np.concatenate((self._used, used[keep]))
-        self._reached = np.append(self._reached, np.full(len(keep), path.covered[place]))
-        totals = times[keep] + path.beyond_ns[place + 1]
+        self._reached = np.append(self._reached, np.full(len(keep), path.covered[index]))
+        totals = times[keep] + path.beyond_ns[index + 1]
         least = int(totals.argmin())
         if totals[least] < self._upper:
             self._upper = float(totals[least])

@@ -19,7 +19,7 @@ from graphviz_dash.analysis.families.loop_columns import (
 )
 from graphviz_dash.analysis.sample_statistics import Summary, summarise
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.loop import FamilyMember, GraphCost, GraphFamily, KeyMethod, ProgramLoop
+from graphviz_dash.model.loop import FamilyMember, GraphCost, GraphFamily, ProgramLoop
 from graphviz_dash.model.recording import RecordedGraph
 from graphviz_dash.model.run import Run
 
@@ -32,7 +32,7 @@ EXECUTABLE_BYTES_PER_NODE: Final = 3_072
 class MemberReport:
     """What serves one key of a family."""
 
-    place: int
+    index: int
     """Its place among the members of the family."""
     member: FamilyMember
     """The key, and the graphs."""
@@ -90,7 +90,7 @@ class SizeLoss:
 class FamilyReport:
     """One family, and the steps that it served."""
 
-    place: int
+    index: int
     """Its place among the families of the program."""
     family: GraphFamily
     """What it is called, and where it was captured."""
@@ -150,17 +150,6 @@ def has_many_graphs(loop: ProgramLoop | None) -> bool:
     )
 
 
-def key_text(family: GraphFamily, member: FamilyMember) -> str:
-    """What tells a member from the others, in words: ``batch 64``, ``tokens 32, kv 1,024``; where
-    its key is not known, its graphs."""
-    if member.key is None:
-        first, *others = dict.fromkeys(member.graphs)
-        return f"{first} and {len(others)} more" if others else first
-    names = zip(family.axes, member.key, strict=True)
-    said = ", ".join(f"{axis} {number:,}" for axis, number in names)
-    return f"{said} (in grids)" if member.method is KeyMethod.GRIDS else said
-
-
 def loop_report(run: Run) -> LoopReport | Missing:
     """The families of ``run``, or why it has none."""
     loop, recording = run.loop, run.recording
@@ -174,8 +163,8 @@ def loop_report(run: Run) -> LoopReport | Missing:
     recorded = {graph.graph: graph for graph in recording.graphs}
     uses = Counter(g for f in loop.families for member in f.members for g in set(member.graphs))
     families = [
-        _family(place, family, columns, _Graphs(costs, recorded, uses))
-        for place, family in enumerate(loop.families)
+        _family(index, family, columns, _Graphs(costs, recorded, uses))
+        for index, family in enumerate(loop.families)
     ]
     families.sort(key=lambda family: -(family.replays + family.fallbacks))
     return LoopReport(
@@ -197,8 +186,8 @@ class _Graphs:
     uses: Mapping[str, int]
 
 
-def _family(place: int, family: GraphFamily, columns: LoopColumns, graphs: _Graphs) -> FamilyReport:
-    own = np.flatnonzero(columns.family == place)
+def _family(index: int, family: GraphFamily, columns: LoopColumns, graphs: _Graphs) -> FamilyReport:
+    own = np.flatnonzero(columns.family == index)
     kind = columns.kind[own]
     served = own[columns.replayed[own]]
     # One pass for all members: the steps in groups of one member each.
@@ -208,10 +197,10 @@ def _family(place: int, family: GraphFamily, columns: LoopColumns, graphs: _Grap
         _member(number, family, member, columns, order[bounds[number] : bounds[number + 1]], graphs)
         for number, member in enumerate(family.members)
     ]
-    members.sort(key=lambda each: (each.size is None, each.size or 0, each.rest, each.place))
+    members.sort(key=lambda each: (each.size is None, each.size or 0, each.rest, each.index))
     step_ns = _between_replays(columns, served)
     return FamilyReport(
-        place=place,
+        index=index,
         family=family,
         members=tuple(members),
         replays=len(served),
@@ -223,7 +212,7 @@ def _family(place: int, family: GraphFamily, columns: LoopColumns, graphs: _Grap
 
 
 def _member(
-    place: int,
+    index: int,
     family: GraphFamily,
     member: FamilyMember,
     columns: LoopColumns,
@@ -240,7 +229,7 @@ def _member(
     if not len(gpu):
         gpu = _present(columns.gpu_ns[steps])
     return MemberReport(
-        place=place,
+        index=index,
         member=member,
         size=size,
         rest=rest,
@@ -267,8 +256,8 @@ def _split_key(family: GraphFamily, member: FamilyMember) -> tuple[int | None, t
 
 
 def _sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    present = [value for value in values if value is not None]
+    return sum(present) if len(present) == len(values) else None
 
 
 def _present(values: Ints) -> Floats:

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.families.ladder_data import (
     Estimates,
     LadderData,
-    ReplaySamples,
-    candidate_sizes,
+    all_sizes,
+    candidate_places,
     estimates,
     problem_of,
-    size_weights,
 )
+from graphviz_dash.analysis.families.ladder_gain import gain_interval
 from graphviz_dash.analysis.families.ladder_problem import (
     Budget,
     Ladder,
     LadderProblem,
     LadderUse,
     ladder_places,
-    padded_places,
     use_of,
 )
 from graphviz_dash.analysis.families.ladder_search import best_by_count, best_ladder
-from graphviz_dash.analysis.sample_statistics import Spread, interval, resampled_medians
+from graphviz_dash.analysis.sample_statistics import Spread
 from graphviz_dash.model.absence import Fact, Missing
 
-_RESAMPLES: Final = 400
-_SEED: Final = 20_261_123
+_MOST_COUNTED: Final = 128
+"""Numbers of graphs of which the least time is told."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +123,10 @@ def advise(data: LadderData, budget: Budget) -> LadderAdvice | Missing:
     )
     times = estimates(data)
     requests, counts = np.unique(data.requests, return_counts=True)
-    sizes = candidate_sizes(data, data.requests)
+    sizes = all_sizes(data, data.requests)
     problem = problem_of(data, times, sizes, requests, counts.astype(float))
-    ladder = best_ladder(problem, limits)
+    candidates = candidate_places(sizes, data.requests)
+    ladder = best_ladder(problem.only(candidates), limits)
     if ladder is None:
         return Missing(
             Fact.LADDER,
@@ -143,7 +141,7 @@ def advise(data: LadderData, budget: Budget) -> LadderAdvice | Missing:
         today_use=today_use,
         ladder=ladder,
         use=use,
-        gain=_gain(data, sizes, limits, gain_ns),
+        gain=gain_interval(data, times, sizes, candidates, limits, gain_ns),
         interpolated=tuple(size for size in ladder.sizes if size not in set(times.sizes.tolist())),
         requests=len(data.requests),
         size_sum=int(data.requests.sum()),
@@ -151,7 +149,9 @@ def advise(data: LadderData, budget: Budget) -> LadderAdvice | Missing:
         ceiling=_ceiling(problem, times, ladder),
         curve=tuple(
             (count, total / len(data.requests))
-            for count, total in best_by_count(problem, 2 * len(data.today))
+            for count, total in best_by_count(
+                problem.only(candidates), min(2 * len(data.today), _MOST_COUNTED)
+            )
         ),
     )
 
@@ -173,122 +173,3 @@ def _ceiling(problem: LadderProblem, times: Estimates, ladder: Ladder) -> Ceilin
             saved = problem.counts[beyond] * (problem.fallback_ns[beyond] - raised)
             gain = float(saved.sum() / problem.counts.sum())
     return Ceiling(top, replay, above, largest, int(problem.counts[beyond].sum()), raised, gain)
-
-
-def _gain(data: LadderData, sizes: Ints, budget: Budget, gain_ns: float) -> Spread:
-    """See ``LadderAdvice.gain``."""
-    halves = _halves(data)
-    gains = []
-    for stream, (chosen_by, judged_by) in enumerate((halves, halves[::-1])):
-        requests, counts = np.unique(chosen_by.requests, return_counts=True)
-        problem = problem_of(data, estimates(chosen_by), sizes, requests, counts.astype(float))
-        ladder = best_ladder(problem, budget)
-        if ladder is not None:
-            gains.append(_gains(judged_by, data, sizes, ladder.sizes, stream))
-    if not gains:
-        return interval(np.full(1, gain_ns), len(data.requests))
-    all_gains = np.concatenate(gains)
-    spread = interval(all_gains[np.isfinite(all_gains)], len(data.requests))
-    low, high = spread.low, spread.high
-    return Spread(
-        min(low, gain_ns),
-        max(gain_ns if high is None else high, gain_ns),
-        spread.kind,
-        spread.samples,
-    )
-
-
-def _halves(data: LadderData) -> tuple[LadderData, LadderData]:
-    """Every second stretch of requests, and every second sample; a member of one sample has it in
-    both."""
-    block = max(1, math.isqrt(len(data.requests)))
-    even = np.arange(len(data.requests)) // block % 2 == 0
-    if even.all():
-        even = np.arange(len(data.requests)) % 2 == 0
-    halves = []
-    for half, chosen in enumerate((even, ~even)):
-        samples = tuple(
-            ReplaySamples(
-                member.size,
-                member.rest,
-                member.replay_ns[half::2] if len(member.replay_ns) > 1 else member.replay_ns,
-            )
-            for member in data.samples
-        )
-        requests = data.requests[chosen] if chosen.any() else data.requests
-        halves.append(
-            LadderData(
-                data.captured,
-                samples,
-                requests,
-                data.fallback_sizes,
-                data.fallback_ns,
-                data.step_ns,
-            )
-        )
-    return halves[0], halves[1]
-
-
-def _gains(
-    half: LadderData, data: LadderData, sizes: Ints, ladder: Sequence[int], stream: int
-) -> Floats:
-    """What ``ladder`` saves of a request's time over today's sizes, in ns, for resamples of the
-    requests and samples of ``half``, shape (resamples,)."""
-    size_list, weights = size_weights(half.samples)
-    drawn = np.stack(
-        [
-            _resized(resampled_medians(member.replay_ns, 2 * number + stream))
-            for number, member in enumerate(half.samples)
-        ]
-    )
-    replay_ns = (weights @ drawn).T
-    requests = np.unique(half.requests)
-    counts = _resampled_counts(half.requests, requests, stream)
-    whole = estimates(data)
-    problem = problem_of(
-        data,
-        Estimates(size_list, replay_ns[0], whole.fallback_sizes, whole.fallback_ns),
-        sizes,
-        requests,
-        np.ones(len(requests)),
-    )
-    totals = []
-    for chosen in (data.today, ladder):
-        padded = padded_places(problem, ladder_places(problem, chosen))
-        graphed = padded >= 0
-        at = problem.sizes[padded[graphed]]
-        fixed = counts[:, ~graphed] @ problem.fallback_ns[~graphed] if (~graphed).any() else 0.0
-        columns = _interpolated(at, size_list, replay_ns)
-        totals.append((counts[:, graphed] * columns).sum(axis=1) + fixed)
-    gains: Floats = (totals[0] - totals[1]) / len(half.requests)
-    return gains
-
-
-def _resized(values: Floats) -> Floats:
-    return np.resize(values, _RESAMPLES)
-
-
-def _interpolated(at: Ints, sizes: Ints, values: Floats) -> Floats:
-    """Each row of ``values``, which are at ``sizes``, at other sizes, on straight lines and level
-    beyond them: shape (resamples, at)."""
-    upper = np.clip(np.searchsorted(sizes, at), 1, max(len(sizes) - 1, 1))
-    if len(sizes) == 1:
-        return np.repeat(values, len(at), axis=1)
-    width = sizes[upper] - sizes[upper - 1]
-    share = np.clip((at - sizes[upper - 1]) / width, 0, 1)
-    mixed: Floats = values[:, upper - 1] * (1 - share) + values[:, upper] * share
-    return mixed
-
-
-def _resampled_counts(requests: Ints, sizes: Ints, stream: int) -> Floats:
-    """How often each of ``sizes`` is asked for in resamples of stretches of requests, neighbours
-    being alike; shape (resamples, sizes)."""
-    block = max(1, math.isqrt(len(requests)))
-    places = np.searchsorted(sizes, requests)
-    stretches = -(-len(requests) // block)
-    counts = np.zeros((stretches, len(sizes)))
-    np.add.at(counts, (np.arange(len(requests)) // block, places), 1)
-    generator = np.random.Generator(np.random.PCG64([_SEED, stream]))
-    draws = generator.multinomial(stretches, np.full(stretches, 1 / stretches), size=_RESAMPLES)
-    resampled: Floats = draws @ counts
-    return resampled

@@ -10,9 +10,10 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.families.ladder_problem import LadderProblem
+from graphviz_dash.analysis.sample_statistics import percentiles
 
-MOST_SIZES: Final = 1024
-"""Sizes that a ladder is chosen from; of more the largest of equal shares of the requests."""
+MOST_SIZES: Final = 512
+"""Sizes that a ladder is chosen from; of more those at the ends of equal shares of the requests."""
 
 
 @dataclass(frozen=True)
@@ -67,39 +68,37 @@ class LadderData:
 
 @dataclass(frozen=True)
 class Estimates:
-    """What is taken for the times of a family, of all samples or of a resample of them."""
+    """What is taken for the times of a family."""
 
     sizes: Ints
     """The sizes that were sampled, ascending, shape (sizes,)."""
     replay_ns: Floats
-    """GPU time of a replay of each, in ns; shape (sizes,), or (resamples, sizes)."""
+    """GPU time of a replay of each, in ns, shape (sizes,)."""
     fallback_sizes: Ints
     """The sizes that ran without a graph, ascending, shape (fallback sizes,)."""
     fallback_ns: Floats
-    """What they took over the step's own, shape (fallback sizes,), or (resamples, ...)."""
-
-    def resample(self, number: int) -> Estimates:
-        """The estimates of one resample."""
-        return Estimates(
-            self.sizes,
-            self.replay_ns[number],
-            self.fallback_sizes,
-            self.fallback_ns[number],
-        )
+    """What they took over the step's own, in ns, shape (fallback sizes,)."""
 
 
 def estimates(data: LadderData) -> Estimates:
     """The medians of all samples."""
-    medians = np.array([float(np.median(member.replay_ns)) for member in data.samples])
-    fallback_sizes = np.unique(data.fallback_sizes)
-    fallbacks = [np.median(data.fallback_ns[data.fallback_sizes == s]) for s in fallback_sizes]
-    sizes, weights = size_weights(data.samples)
-    return Estimates(sizes, weights @ medians, fallback_sizes, np.array(fallbacks, dtype=float))
+    fallback_sizes, places = np.unique(data.fallback_sizes, return_inverse=True)
+    order = np.argsort(places, kind="stable")
+    groups = np.split(data.fallback_ns[order], np.cumsum(np.bincount(places))[:-1])
+    fallbacks = np.array([_median(group) for group in groups if len(group)])
+    sizes, times = size_times(
+        data.samples, np.array([_median(member.replay_ns) for member in data.samples])
+    )
+    return Estimates(sizes, times, fallback_sizes, fallbacks)
 
 
-def size_weights(samples: Sequence[ReplaySamples]) -> tuple[Ints, Floats]:
-    """The sizes that were sampled, and the matrix of shape (sizes, members) that makes of the
-    members' times those of the sizes.
+def _median(values: Floats) -> float:
+    return percentiles(values, (50,))[0]
+
+
+def size_times(samples: Sequence[ReplaySamples], times: Floats) -> tuple[Ints, Floats]:
+    """The sizes that were sampled, ascending, and the times of these, shape (sizes, ...), by the
+    ``times`` of the members, shape (members, ...).
 
     Where keys have other numbers besides, the time of a member is taken for the sum of one for its
     size and one for those numbers, fitted by least squares; a size has its own at the average of
@@ -108,8 +107,7 @@ def size_weights(samples: Sequence[ReplaySamples]) -> tuple[Ints, Floats]:
     sizes: Ints = np.unique(np.array([member.size for member in samples], dtype=np.int64))
     rests = sorted({member.rest for member in samples})
     if len(rests) == 1 and len(sizes) == len(samples):
-        order = np.argsort([member.size for member in samples])
-        return sizes, np.eye(len(samples))[order]
+        return sizes, times[np.argsort([member.size for member in samples])]
     rows = np.zeros((len(samples) + 1, len(sizes) + len(rests)))
     for row, member in enumerate(samples):
         rows[row, np.searchsorted(sizes, member.size)] = 1
@@ -118,22 +116,26 @@ def size_weights(samples: Sequence[ReplaySamples]) -> tuple[Ints, Floats]:
         rows[-1, column] += len(member.replay_ns)
     rows[-1] /= max(rows[-1].sum(), 1)
     fit: Floats = np.asarray(np.linalg.pinv(rows), dtype=np.float64)
-    return sizes, fit[: len(sizes), : len(samples)]
+    return sizes, fit[: len(sizes), : len(samples)] @ times
 
 
-def candidate_sizes(data: LadderData, requests: Ints) -> Ints:
-    """The sizes that a best ladder can be of: those that were captured and those asked for, as far
-    as the largest captured. One between them serves no request that the next below it does not, and
-    takes no less: times between captured sizes lie on a line."""
+def all_sizes(data: LadderData, requests: Ints) -> Ints:
+    """The sizes that were captured and those asked for, as far as the largest captured. One between
+    them serves no request that the next below it does not, and takes no less: times between
+    captured sizes lie on a line."""
     captured = np.array(data.today, dtype=np.int64)
     asked = np.unique(requests)
-    asked = asked[(asked > 0) & (asked <= captured[-1])]
-    most = max(MOST_SIZES - len(captured), 1)
-    if len(asked) > most:
-        within = np.sort(requests[requests <= captured[-1]])
-        ends = np.linspace(0, len(within) - 1, most + 1)[1:].astype(np.int64)
-        asked = np.unique(within[ends])
-    return np.union1d(captured, asked)
+    return np.union1d(captured, asked[(asked > 0) & (asked <= captured[-1])])
+
+
+def candidate_places(sizes: Ints, requests: Ints) -> Ints:
+    """The places of those of ``sizes`` that a ladder is chosen from, which is all of them unless
+    they are more than ``MOST_SIZES``."""
+    if len(sizes) <= MOST_SIZES:
+        return np.arange(len(sizes))
+    within = np.sort(requests[requests <= sizes[-1]])
+    ends = within[np.linspace(0, len(within) - 1, MOST_SIZES).astype(np.int64)]
+    return np.union1d(np.searchsorted(sizes, ends), [len(sizes) - 1])
 
 
 def problem_of(

@@ -29,7 +29,7 @@ def ladder_data(
     if not samples:
         return Missing(Fact.LADDER, "no replay was timed on the GPU")
     columns = report.columns
-    own = np.flatnonzero((columns.family == family.place) & (columns.real > 0))
+    own = np.flatnonzero((columns.family == family.index) & (columns.real > 0))
     own = own[columns.kind[own] != CAPTURE]
     fell = own[(columns.kind[own] == FALLBACK) & (columns.period_ns[own] != NONE)]
     asked = columns.real[own] if requests is None else requests
@@ -50,32 +50,38 @@ def ladder_data(
 
 
 def _costs(members: Sequence[MemberReport], sized: Sequence[MemberReport]) -> tuple[SizeCosts, ...]:
-    """What each size takes. The pool that a size needs besides what its graphs keep is read off the
-    captures that made the pool larger; between those it lies on the line, from none at size 0."""
-    pool = _pool_needs(members)
-    seen = np.array([0, *(size for size, _ in pool)])
-    needs = np.array([0.0, *(need for _, need in pool)])
-    costs = []
-    for size in sorted({member.size or 0 for member in sized}):
-        of_size = [member for member in sized if member.size == size]
-        own = sum((member.own_bytes or 0) + (member.executable_bytes or 0) for member in of_size)
-        startup = sum(member.startup_ns for member in of_size)
-        costs.append(SizeCosts(size, own, float(np.interp(size, seen, needs)), startup))
-    return tuple(costs)
+    """What each size takes, such that all of them together take what the pool grew by, and their
+    executables: what later captures keep lies where earlier ones had temporary memory."""
+    added = sum(member.pool_added_bytes or 0 for member in members)
+    kept = sum(member.own_bytes or 0 for member in members)
+    own_share = min(1.0, added / kept) if kept else 0.0
+    needs = _pool_needs(members)
+    seen = np.array([0, *(size for size, _ in needs)])
+    shares = np.array([0.0, *(need for _, need in needs)])
+    shares /= shares[-1] or 1.0
+    by_size: dict[int, list[MemberReport]] = {}
+    for member in sized:
+        by_size.setdefault(member.size or 0, []).append(member)
+    return tuple(
+        SizeCosts(
+            size,
+            sum((m.own_bytes or 0) * own_share + (m.executable_bytes or 0) for m in own),
+            float(np.interp(size, seen, shares)) * max(added - kept, 0),
+            sum(member.startup_ns for member in own),
+        )
+        for size, own in sorted(by_size.items())
+    )
 
 
 def _pool_needs(members: Sequence[MemberReport]) -> list[tuple[int, int]]:
-    """Sizes whose captures made the pool larger, ascending, with what it had beyond that which the
-    graphs so far keep."""
-    reserved = kept = 0
+    """Sizes whose captures made the pool larger, ascending, with how large it was then; not
+    falling."""
+    reserved = largest = 0
     needs: dict[int, int] = {}
-    for member in sorted(members, key=lambda each: each.place):
-        added = member.pool_added_bytes or 0
-        reserved += added
-        kept += member.own_bytes or 0
-        if added and member.size:
-            needs[member.size] = max(reserved - kept, 0)
-    largest = 0
+    for member in sorted(members, key=lambda each: each.index):
+        reserved += member.pool_added_bytes or 0
+        if member.pool_added_bytes and member.size:
+            needs[member.size] = reserved
     rising = []
     for size in sorted(needs):
         largest = max(largest, needs[size])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,6 +33,17 @@ class LadderProblem:
     fallback_ns: Floats
     """What a step of each request takes without a graph, in ns; infinite where that is unknown, so
     that a ladder must reach that far."""
+
+    def only(self, places: Ints) -> LadderProblem:
+        """The problem of a ladder among the sizes at ``places`` alone."""
+        return replace(
+            self,
+            sizes=self.sizes[places],
+            replay_ns=self.replay_ns[places],
+            own_bytes=self.own_bytes[places],
+            pool_bytes=self.pool_bytes[places],
+            startup_ns=self.startup_ns[places],
+        )
 
     def covered(self) -> Floats:
         """Requests that each size, and none below it, would be enough for, shape (sizes,)."""

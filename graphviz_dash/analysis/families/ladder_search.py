@@ -28,19 +28,19 @@ def best_ladder(problem: LadderProblem, budget: Budget) -> Ladder | None:
     """
     path = SizePath(problem.replay_ns, problem.covered(), problem.beyond_ns())
     limits = _limits(problem, budget)
-    known: list[Ints] = []
+    ladders: list[Ints] = []
     if budget.graphs is not None and budget.graphs < len(problem.sizes):
-        known = _by_count(path, budget.graphs)
-        if not known:
+        ladders = _by_count(path, budget.graphs)
+        if not ladders:
             return None
-        totals = [path.total_ns(places) for places in known]
+        totals = [path.total_ns(places) for places in ladders]
         # The fewest of those that sums in another order may make differ.
         best, total = next(
-            pair for pair in zip(known, totals, strict=True) if pair[1] <= min(totals) * _EQUAL
+            pair for pair in zip(ladders, totals, strict=True) if pair[1] <= min(totals) * _EQUAL
         )
         if limits.hold(best):
             return Ladder(tuple(problem.sizes[best].tolist()), total, total)
-    result = cheapest_within(path, limits, known)
+    result = cheapest_within(path, limits, ladders)
     if result is None:
         return None
     # A size that serves nothing takes no time, and is of no use.
@@ -81,16 +81,16 @@ def _by_count(path: SizePath, most: int) -> list[Ints]:
     count = len(path.replay_ns)
     places = np.arange(count)
     whole = path.replay_ns * path.covered
-    # What a size before another takes off the requests that the other answers for.
-    less = np.where(places[:, None] < places, np.outer(path.covered, -path.replay_ns), np.inf)
+    # A row for each size: what a size before it takes off the requests that it answers for.
+    less = np.where(places < places[:, None], np.outer(-path.replay_ns, path.covered), np.inf)
     ladders = [np.zeros(0, dtype=np.int64)] if np.isfinite(path.beyond_ns[0]) else []
     parents = [np.full(count, -1)]
     reached = whole
     for number in range(1, most + 1):
         if number > 1:
-            sums = reached[:, None] + less
-            parents.append(np.argmin(sums, axis=0))
-            reached = sums[parents[-1], places] + whole
+            sums = less + reached
+            parents.append(np.argmin(sums, axis=1))
+            reached = sums[places, parents[-1]] + whole
         totals = reached + path.beyond_ns[1:]
         last = int(np.argmin(totals))
         if np.isfinite(totals[last]):

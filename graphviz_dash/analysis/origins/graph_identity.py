@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.recording import Recording
     from graphviz_dash.model.trace import Trace
 
+_NO_KEYS: Final[Mapping[str, str]] = MappingProxyType({})
 _MOST_OPS: Final = 32
 """Operators looked at for one that takes a tensor."""
 
@@ -28,7 +30,7 @@ class GraphIdentity:
     id: str
     """Its id in the run."""
     name: str | None
-    """What the workload calls it; None where it does not."""
+    """What the workload calls it, or its family and key; None where neither is known."""
     input_shape: tuple[int, ...] | None
     """The shape of the first tensor that the first operator of its capture takes (a matrix before
     a vector), which tells the captures of a server for several batch sizes apart; None where the
@@ -38,18 +40,24 @@ class GraphIdentity:
 
 
 def graph_identities(
-    graphs: Sequence[CapturedGraph], recording: Recording | None, capture: Trace | None
+    graphs: Sequence[CapturedGraph],
+    recording: Recording | None,
+    capture: Trace | None,
+    keys: Mapping[str, str] = _NO_KEYS,
 ) -> tuple[GraphIdentity, ...]:
     """The ``graphs`` of a run that are launched by themselves, the most replayed first; graphs of
     as many replays in the order of their captures. ``capture`` is the trace of these, None to leave
-    the shapes of inputs out."""
+    the shapes of inputs out. ``keys`` are names of graphs by their ids, of those that the workload
+    gives none."""
     graphs = [graph for graph in graphs if graph.parent is None]
     counts = {each.graph: each.replays for each in recording.graphs} if recording else {}
     identities = (
-        GraphIdentity(graph.id, graph.name, shape, counts.get(graph.id))
+        GraphIdentity(graph.id, graph.name or keys.get(graph.id), shape, counts.get(graph.id))
         for graph in graphs
         # A graph that is alone needs nothing to be told from others by.
-        for shape in (_input_shape(graph, capture) if len(graphs) > 1 else None,)
+        for shape in (
+            _input_shape(graph, capture) if len(graphs) > 1 and graph.id not in keys else None,
+        )
     )
     return tuple(sorted(identities, key=lambda each: -(each.replays or 0)))
 

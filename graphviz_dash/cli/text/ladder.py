@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from graphviz_dash.analysis.families.family_report import FamilyReport, LoopReport, key_text
+from graphviz_dash.analysis.families.family_report import FamilyReport, LoopReport
+from graphviz_dash.analysis.families.keys import key_text
 from graphviz_dash.analysis.families.ladder_advice import LadderAdvice
 from graphviz_dash.analysis.families.ladder_problem import LadderUse
 from graphviz_dash.cli.text.output import ABSENT, cell, plain_table, print_heading, print_table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphviz_dash.analysis.families.family_report import has_many_graphs
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager
 from graphviz_dash.analysis.remedies import has_trace
 from graphviz_dash.model.run import Run
@@ -13,6 +14,10 @@ def empty_pages(runs: Sequence[Run]) -> dict[str, str]:
     """The pages that have nothing to show of ``runs``, each with the reason; told without their
     traces."""
     reasons = {
+        "graphs": (
+            any(has_many_graphs(run.loop) for run in runs),
+            "No program here replays many graphs",
+        ),
         "graph": (any(run.graphs for run in runs), "No run here holds a captured graph"),
         "timeline": (any(map(has_trace, runs)), "No run here holds a trace of its steps"),
         "memory": (

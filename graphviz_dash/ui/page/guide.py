@@ -10,6 +10,8 @@ _ANSWERS: Final = {
     "Overview": "which experiments there are, and what graphs gain in each",
     "Compare": "whether graphs are worth it, why, and what they cost; without a graph, what one "
     "would gain and what stops its capture",
+    "Graphs": "of a program with many graphs: what each size takes, what padding and fallbacks "
+    "cost, and which sizes would be best to capture",
     "Graph": "what a graph is made of: its nodes, where they come from and what they take",
     "Timeline": "what ran when, runs above each other, and where one loses time",
     "Memory": "what device memory is made of, and what graphs take of it",

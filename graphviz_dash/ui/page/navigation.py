@@ -16,6 +16,7 @@ from graphviz_dash.ui.page.markup import element, show
 _PAGES: Final = {
     "overview": ("Overview", ":material/dashboard:"),
     "compare": ("Compare", ":material/balance:"),
+    "graphs": ("Graphs", ":material/stacked_line_chart:"),
     "graph": ("Graph", ":material/account_tree:"),
     "timeline": ("Timeline", ":material/view_timeline:"),
     "memory": ("Memory", ":material/memory:"),

@@ -9,6 +9,7 @@ import streamlit as st
 
 from graphviz_dash.analysis.diff.graph_diff import Change, GraphDiff, NodeDiff
 from graphviz_dash.analysis.diff.graph_pair import GraphPair
+from graphviz_dash.analysis.families.keys import graph_keys
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.analysis.origins.graph_identity import graph_identities
 from graphviz_dash.analysis.trace.kernel_names import short_name
@@ -41,7 +42,7 @@ def choose_other(key: str, runs: Sequence[Run], of: GraphAddress) -> GraphAddres
             if run.name == of[1]
             else {
                 graph.id: graph_title(graph)
-                for graph in graph_identities(run.graphs, run.recording, None)
+                for graph in graph_identities(run.graphs, run.recording, None, graph_keys(run.loop))
             }
         )
         for graph in run.graphs:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from graphviz_dash.analysis.diff.graph_pair import GraphPair, check_device_launch, pair_graphs
 from graphviz_dash.analysis.diff.graph_union import GraphUnion, unite
+from graphviz_dash.analysis.families.keys import graph_keys
 from graphviz_dash.analysis.graph.device_launch import DeviceLaunch
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, graph_concurrency
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph, measure_graph
@@ -45,7 +46,9 @@ def graph_titles(key: str, run_name: str) -> Mapping[str, str]:
         ("titles", run_name),
         lambda _: {
             graph.id: graph_title(graph)
-            for graph in graph_identities(run.graphs, run.recording, run.capture_trace)
+            for graph in graph_identities(
+                run.graphs, run.recording, run.capture_trace, graph_keys(run.loop)
+            )
         },
     )
 

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
-from graphviz_dash.ingest.load import load_experiment, load_pair
+from graphviz_dash.ingest.load import load_experiment, load_loops, load_pair
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.ui.state.identity import identity_of
 from graphviz_dash.ui.state.scratch import SCRATCH
@@ -182,6 +182,15 @@ class Store:
         path = self._path(key)
         return self._once((key, "bare"), lambda: self._without_traces(key, path))
 
+    def loops(self, key: str) -> tuple[Run, ...]:
+        """The runs of ``key`` that hold the loop of a program, with no more than that: they are
+        read in a fraction of the time that thousands of graphs take. Raises as
+        :meth:`experiment`."""
+        path = self._path(key)
+        if self._pair(key) is not None:
+            return tuple(run for run in self.bare(key).runs if run.loop is not None)
+        return self._once((key, "loops"), lambda: load_loops(path))
+
     def _without_traces(self, key: str, path: Path) -> Experiment:
         pair = self._pair(key)
         if pair is not None:
@@ -223,6 +232,11 @@ class Store:
         read."""
         experiment = self.bare(key)
         return self._once((key, "bare", what), lambda: build(experiment))
+
+    def derived_loops(self, key: str, what: Hashable, build: Callable[[], T]) -> T:
+        """``build()``, made of :meth:`loops` alone, computed once for each ``what`` and kept."""
+        self._path(key)
+        return self._once((key, "of loops", what), build)
 
     def has(self, key: str, what: Hashable) -> bool:
         """Whether ``derived(key, what, ...)`` would answer at once."""

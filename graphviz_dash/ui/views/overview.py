@@ -171,7 +171,9 @@ def _card(entry: Entry) -> DeltaGenerator | None:
         return None
     query = {"experiment": entry.name}
     with st.container(horizontal=True, vertical_alignment="center", key=f"title-{entry.key}"):
-        link("compare", plain(entry.name), query, icon=False)
+        # A program with many graphs is first asked what each of them is for.
+        first = "graphs" if "graphs" in card.pages else "compare"
+        link(first, plain(entry.name), query, icon=False)
         st.html(card.where, width="content")
     facts_slot = st.empty()
     with facts_slot:

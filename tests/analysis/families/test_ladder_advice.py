@@ -12,15 +12,15 @@ from graphviz_dash.analysis.families.family_report import (
     FamilyReport,
     LoopReport,
     has_many_graphs,
-    key_text,
     loop_report,
 )
+from graphviz_dash.analysis.families.keys import key_text
 from graphviz_dash.analysis.families.ladder_advice import LadderAdvice, advise
 from graphviz_dash.analysis.families.ladder_data import (
     LadderData,
     ReplaySamples,
     SizeCosts,
-    size_weights,
+    size_times,
 )
 from graphviz_dash.analysis.families.ladder_inputs import ladder_data
 from graphviz_dash.analysis.families.ladder_problem import Budget
@@ -110,8 +110,7 @@ class TestReport:
             ReplaySamples(size, (rest,), np.array([10.0 * size + rest]))
             for size, rest in ((1, 0), (2, 0), (1, 100), (4, 100))
         )
-        sizes, weights = size_weights(samples)
-        times = weights @ np.array([member.replay_ns[0] for member in samples])
+        sizes, times = size_times(samples, np.array([m.replay_ns[0] for m in samples]))
         # At the average of the other number, which is 50.
         assert sizes.tolist() == [1, 2, 4]
         assert times == pytest.approx([60, 70, 90])

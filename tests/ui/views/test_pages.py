@@ -37,7 +37,10 @@ from tests.builders import STEP, Work, make_experiment, make_run, replay_trace
 from tests.ingest.test_load import replace_trace
 from tests.ranks import make_ranks
 
-PAGES = ("overview", "compare", "graph", "timeline", "memory", "ranks", "doctor", "export")
+PAGES = (
+    *("overview", "compare", "graphs", "graph", "timeline", "memory", "ranks", "doctor"),
+    "export",
+)
 HARM = '<img src="x" onerror="alert(1)"> ![a](http:x.example) \x1b[31m **bold** :material/home:'
 FAILURE = Failure(
     Pass.CLEAN,
@@ -69,6 +72,7 @@ def _show(name: str) -> None:
         doctor,
         export,
         graph,
+        graphs,
         launch,
         memory,
         overview,
@@ -82,6 +86,7 @@ def _show(name: str) -> None:
         "overview": overview,
         "compare": compare,
         "graph": graph,
+        "graphs": graphs,
         "timeline": timeline,
         "memory": memory,
         "ranks": ranks,
@@ -475,6 +480,7 @@ def test_an_experiment_of_failures_alone_is_no_crash(roots: Path, name: str) -> 
     expected = {
         "overview": "graph failed",
         "compare": "No kernels to show",
+        "graphs": "This experiment holds no loop of a program",
         "graph": "holds no captured graph",
         "timeline": "This experiment holds no trace",
         "memory": "No run of this experiment has a memory pass",

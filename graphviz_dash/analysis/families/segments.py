@@ -1,0 +1,115 @@
+"""A traced step of a program as its replays, the eager work between them, and idle time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.replays.replays import ReplayMatch
+from graphviz_dash.analysis.trace.steps import Step, StepMethod
+from graphviz_dash.model.absence import Fact, Missing
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.trace import Trace
+
+
+class PieceKind(StrEnum):
+    """What the GPU does in a piece of a step."""
+
+    REPLAY = "replay"
+    EAGER = "eager work"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a step."""
+
+    kind: PieceKind
+    """What the GPU does in it."""
+    graph: str | None
+    """The graph that is replayed; None for other kinds, and where it is not known which."""
+    start_ns: int
+    """Since the begin of the step."""
+    end_ns: int
+    """Since the begin of the step."""
+    kernels: int
+    """Rows of the trace in it: kernels, copies and sets."""
+
+    @property
+    def duration_ns(self) -> int:
+        """How long it lasts."""
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True)
+class SegmentedStep:
+    """One traced step, the one of median length."""
+
+    step: int
+    """Its number."""
+    duration_ns: int
+    """Its length under the profiler."""
+    pieces: tuple[Piece, ...]
+    """In the order of their begins, idle time between; where replays overlap eager work a piece
+    begins behind the end of the one before."""
+
+    def share(self, kind: PieceKind) -> float:
+        """The share of the step's length that pieces of a kind take, 0 to 1."""
+        own = sum(piece.duration_ns for piece in self.pieces if piece.kind is kind)
+        return own / self.duration_ns if self.duration_ns else 0.0
+
+    @property
+    def replays(self) -> int:
+        """How many replays are in it."""
+        return sum(piece.kind is PieceKind.REPLAY for piece in self.pieces)
+
+
+def segmented_step(
+    trace: Trace, steps: Sequence[Step], match: ReplayMatch
+) -> SegmentedStep | Missing:
+    """The step of median length among those that replay the most graphs. Near-linear in the rows of
+    the trace."""
+    marked = [step for step in steps if step.method is not StepMethod.WHOLE and len(step.gpu_rows)]
+    if not marked:
+        return Missing(Fact.TRACED_STEPS, "the trace marks no steps")
+    most = max(step.graph_launches for step in marked)
+    alike = sorted(
+        (step for step in marked if step.graph_launches == most),
+        key=lambda step: step.duration_ns,
+    )
+    step = alike[len(alike) // 2]
+    owner = np.full(trace.gpu.height, -1, dtype=np.int64)
+    owner[match.gpu_row] = np.arange(len(match.gpu_row))
+    return SegmentedStep(step.index, step.duration_ns, _pieces(trace, step, match, owner))
+
+
+def _pieces(trace: Trace, step: Step, match: ReplayMatch, owner: Ints) -> tuple[Piece, ...]:
+    rows = step.gpu_rows
+    begin = column(trace.gpu, "ts")[rows] - step.span_start
+    end = begin + np.maximum(column(trace.gpu, "dur")[rows], 0)
+    matched = owner[rows]
+    replay = np.where(matched >= 0, match.replay[matched], -1)
+    bounds = np.flatnonzero(np.diff(replay, prepend=replay[0] - 1))
+    pieces: list[Piece] = []
+    clock = 0
+    for first, last in zip(bounds.tolist(), [*bounds[1:].tolist(), len(rows)], strict=True):
+        start = max(int(begin[first]), clock)
+        stop = max(int(end[first:last].max()), start)
+        if start > clock:
+            pieces.append(Piece(PieceKind.IDLE, None, clock, start, 0))
+        if replay[first] < 0:
+            pieces.append(Piece(PieceKind.EAGER, None, start, stop, last - first))
+        else:
+            graph = int(match.graph[matched[first]])
+            root = match.roots[graph] if graph >= 0 else None
+            pieces.append(Piece(PieceKind.REPLAY, root, start, stop, last - first))
+        clock = stop
+    if step.duration_ns > clock:
+        pieces.append(Piece(PieceKind.IDLE, None, clock, step.duration_ns, 0))
+    return tuple(pieces)

@@ -1,0 +1,120 @@
+"""The graphs of a family as a table, each of which leads to its drawing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import streamlit as st
+
+from graphviz_dash.analysis.families.family_report import (
+    FamilyReport,
+    LoopReport,
+    MemberReport,
+)
+from graphviz_dash.analysis.families.keys import key_text
+from graphviz_dash.errors import printable
+from graphviz_dash.narrative.families import KEY_METHODS, member_title
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.ui.page.navigation import carry, link
+from graphviz_dash.ui.state.catalogue import Entry
+
+_MIB: Final = 1 << 20
+_MEMBER: Final = "member"
+"""The parameter of the address that says which row is chosen."""
+
+
+def members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> None:
+    """What each member of ``family`` costs; the chosen row leads to its graph."""
+    members = family.members
+    chosen = _chosen(members)
+    columns = _columns(family)
+    key = f"members-{entry.key}-{report.run}-{family.index}"
+    st.dataframe(
+        columns,
+        column_config={
+            name: st.column_config.NumberColumn(format="%.2f")
+            for name in columns
+            if name.endswith(("µs", "ms", "MiB"))
+        },
+        hide_index=True,
+        height="content" if len(members) <= 12 else 420,
+        key=key,
+        on_select=lambda: _picked(key),
+        selection_mode="single-cell",
+        placeholder="–",
+        alt="Graphs of the family; a selected row leads to its drawing",
+    )
+    methods = {member.member.method for member in members if member.member.method}
+    said = "; ".join(KEY_METHODS[method] for method in methods)
+    method = f"Keys are known by {said}. " if said else "Keys are not known. "
+    show(
+        element(
+            "p",
+            text(
+                f"{method}Select a row for its graph. GPU time is the median of one replay in 16 "
+                "between CUDA events. Own memory: what its capture left allocated in the pool, "
+                "and 3,072 bytes a node for its executable."
+            ),
+            "muted",
+        )
+    )
+    if chosen is not None:
+        _lead(entry, report, family, members[chosen])
+
+
+def _columns(family: FamilyReport) -> dict[str, list[Any]]:
+    members = family.members
+    own = [
+        None
+        if member.own_bytes is None and member.executable_bytes is None
+        else ((member.own_bytes or 0) + (member.executable_bytes or 0)) / _MIB
+        for member in members
+    ]
+    return {
+        "Key": [printable(key_text(family.family, member.member)) for member in members],
+        "Steps": [member.steps for member in members],
+        "GPU time, µs": [member.gpu.median / 1e3 if member.gpu else None for member in members],
+        "Samples": [len(member.gpu_ns) for member in members],
+        "Launch, µs": [member.launch.median / 1e3 if member.launch else None for member in members],
+        "To the next step, µs": [
+            member.period.median / 1e3 if member.period else None for member in members
+        ],
+        "Capture, ms": [member.capture_ns / 1e6 for member in members],
+        "First launch, µs": [
+            None if member.first_launch_ns is None else member.first_launch_ns / 1e3
+            for member in members
+        ],
+        "Own memory, MiB": own,
+        "Pool grew, MiB": [
+            None if member.pool_added_bytes is None else member.pool_added_bytes / _MIB
+            for member in members
+        ],
+        "Nodes": [member.nodes for member in members],
+        "Graphs": [len(set(member.member.graphs)) for member in members],
+    }
+
+
+def _chosen(members: tuple[MemberReport, ...]) -> int | None:
+    value = url_state.value(_MEMBER) or ""
+    row = int(value) if value.isdecimal() and len(value) < 9 else None
+    return row if row is not None and row < len(members) else None
+
+
+def _picked(key: str) -> None:
+    state: Any = st.session_state.get(key)
+    cells = state["selection"]["cells"] if state else []
+    url_state.change({_MEMBER: str(cells[0][0]) if cells else None})
+
+
+def _lead(entry: Entry, report: LoopReport, family: FamilyReport, member: MemberReport) -> None:
+    """Links to the graphs of the chosen row, the first of many segments."""
+    graphs = list(dict.fromkeys(member.member.graphs))
+    title = plain(member_title(family.family, member.member))
+    with st.container(horizontal=True, key="member-links"):
+        for number, graph in enumerate(graphs[:8], 1):
+            query = {"run": report.run, "graph": graph}
+            if number == 1:
+                carry("graph", query)
+            label = f"Show {title}" if len(graphs) == 1 else f"Segment {number} of {title}"
+            link("graph", label, {url_state.EXPERIMENT: entry.name, **query})

@@ -1,0 +1,112 @@
+"""Times, requests and losses over the sizes of a family, and what its graphs cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from graphviz_dash.analysis.families.family_report import FamilyReport
+from graphviz_dash.analysis.families.kernel_changes import KernelChange
+from graphviz_dash.analysis.trace.kernel_names import short_name
+from graphviz_dash.charts.figures.families import family_chart, stairs_chart
+from graphviz_dash.errors import InputError
+from graphviz_dash.narrative.families import (
+    changes_sentence,
+    costs_sentence,
+    loss_sentence,
+    step_sentence,
+)
+from graphviz_dash.ui.page.frame import draw, theme
+from graphviz_dash.ui.page.markup import element, show, table, text
+from graphviz_dash.ui.state.families import changes
+from graphviz_dash.units import format_count
+
+_SHOWN: Final = 30
+"""Changes of kernels that are listed."""
+_REPLACEMENTS: Final = 12
+"""Replacements listed of each."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Places on the page that are filled once the graphs are read."""
+
+    picture: DeltaGenerator
+    """Of the picture over size, which then has marks."""
+    words: DeltaGenerator
+    """Below it, of what is said of kernels."""
+
+
+def size_panel(key: str, family: FamilyReport) -> Slots:
+    """Replay time, requests and losses over size."""
+    st.header("Replay time, requests and what they lose, by size", anchor=False)
+    show(element("p", text(loss_sentence(family)), "said"))
+    slots = Slots(st.empty(), st.container())
+    with slots.picture:
+        _picture(key, family, ())
+    show(element("p", text(step_sentence(family)), "muted"))
+    return slots
+
+
+def _picture(key: str, family: FamilyReport, marks: tuple[KernelChange, ...]) -> None:
+    drawn = family_chart(family, marks, theme())
+    if drawn is None:
+        show(element("p", "No replay of a known size was timed on the GPU.", "muted"))
+    else:
+        draw(drawn, f"family-{key}-{family.index}-{len(marks)}")
+
+
+def mark_other_kernels(
+    key: str, number: int, family_index: int, family: FamilyReport, slots: Slots
+) -> None:
+    """Marks where other kernels are chosen."""
+    with slots.words, st.spinner("Reading the graphs", show_time=True):
+        try:
+            marks = changes(key, number, family_index)
+        except InputError as error:
+            show(element("p", text(f"The graphs cannot be read: {error}"), "trouble-text"))
+            return
+    with slots.words:
+        show(element("p", text(changes_sentence(marks)), "said"))
+        if marks:
+            with st.expander("Which kernel replaces which", icon=":material/swap_horiz:"):
+                show(element("div", _changes_table(marks), "scroll"))
+    if marks:
+        with slots.picture:
+            _picture(key, family, marks)
+
+
+def _changes_table(marks: tuple[KernelChange, ...]) -> str:
+    rows = [
+        (
+            f"{change.before.size:,} to {change.after.size:,}",
+            [
+                [
+                    text(format_count(replacement.count)),
+                    _kernel(replacement.before),
+                    _kernel(replacement.after),
+                ]
+                for replacement in change.replacements[:_REPLACEMENTS]
+            ],
+        )
+        for change in marks[:_SHOWN]
+    ]
+    return table(["places", "smaller size", "larger size"], rows, "figures kernels")
+
+
+def _kernel(name: str | None) -> str:
+    if name is None:
+        return element("span", "nothing", "absent")
+    return element("abbr", text(short_name(name)), title=name, tabindex="0")
+
+
+def costs_panel(key: str, family: FamilyReport) -> None:
+    """Memory and start-up as stairs."""
+    st.header("What the graphs cost", anchor=False)
+    show(element("p", text(costs_sentence(family)), "said"))
+    chart = stairs_chart(family, theme())
+    if chart is not None:
+        draw(chart, f"stairs-{key}-{family.index}")

@@ -1,0 +1,62 @@
+"""What analysis makes of the families of graphs of an opened experiment, built once."""
+
+from __future__ import annotations
+
+from graphviz_dash.analysis.families.family_report import LoopReport, has_many_graphs, loop_report
+from graphviz_dash.analysis.families.kernel_changes import KernelChange, kernel_changes
+from graphviz_dash.analysis.families.ladder_advice import LadderAdvice, advise
+from graphviz_dash.analysis.families.ladder_inputs import ladder_data
+from graphviz_dash.analysis.families.ladder_problem import Budget
+from graphviz_dash.analysis.families.segments import SegmentedStep, segmented_step
+from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.ui.state.results import replays, traced_steps
+from graphviz_dash.ui.state.store import STORE
+
+
+def loop_reports(key: str) -> tuple[LoopReport, ...]:
+    """The loop of each run of an experiment that replays many graphs, that with the most steps
+    first; made without reading the graphs."""
+    runs = STORE.loops(key)
+
+    def build() -> tuple[LoopReport, ...]:
+        reports = [loop_report(run) for run in runs if has_many_graphs(run.loop)]
+        loops = [report for report in reports if not isinstance(report, Missing)]
+        return tuple(sorted(loops, key=lambda report: -report.steps_seen))
+
+    return STORE.derived_loops(key, "reports", build)
+
+
+def advice(key: str, run: int, family: int, budget: Budget) -> LadderAdvice | Missing:
+    """The best ladder of the ``family`` at that place of the report at the place ``run``."""
+    report = loop_reports(key)[run]
+
+    def build() -> LadderAdvice | Missing:
+        data = ladder_data(report, report.families[family])
+        return data if isinstance(data, Missing) else advise(data, budget)
+
+    return STORE.derived_loops(key, ("advice", run, family, budget), build)
+
+
+def changes(key: str, run: int, family: int) -> tuple[KernelChange, ...]:
+    """Where other kernels are chosen along the sizes of a family, whose graphs are read for it."""
+    report = loop_reports(key)[run]
+    graphs = {graph.id: graph for graph in STORE.run(key, report.run).graphs}
+    return STORE.derived(
+        key,
+        ("kernel changes", run, family),
+        lambda _: kernel_changes(report.families[family].members, graphs),
+    )
+
+
+def traced_segments(key: str, run_name: str) -> SegmentedStep | Missing:
+    """A traced step of a run as its replays and the eager work between them, or why there is
+    none."""
+    run = STORE.run(key, run_name)
+    trace, match = run.replay_trace, replays(key, run_name)
+    if trace is None or match is None:
+        return Missing(Fact.TRACED_STEPS, "the run has no trace of its steps")
+    return STORE.derived(
+        key,
+        ("segments", run_name),
+        lambda _: segmented_step(trace, traced_steps(key, run_name), match),
+    )

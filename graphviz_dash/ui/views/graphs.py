@@ -1,0 +1,102 @@
+"""Graphs: the families of a program with many graphs, what each size costs, and which sizes pay."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from graphviz_dash.analysis.families.family_report import LoopReport
+from graphviz_dash.errors import InputError
+from graphviz_dash.narrative.families import (
+    family_tiles,
+    loop_sentence,
+)
+from graphviz_dash.ui.families.ladder import ladder_panel
+from graphviz_dash.ui.families.members import members_table
+from graphviz_dash.ui.families.segments import segments_panel
+from graphviz_dash.ui.families.sizes import costs_panel, mark_other_kernels, size_panel
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import chosen_entry, chosen_experiment, empty
+from graphviz_dash.ui.page.listing import tell_changes
+from graphviz_dash.ui.page.markup import element, show, text
+from graphviz_dash.ui.page.widgets import tiles
+from graphviz_dash.ui.state.catalogue import Entry
+from graphviz_dash.ui.state.families import loop_reports
+
+
+def render() -> None:
+    """The page. What the loop tells is drawn at once; the graphs, which may be of a million nodes,
+    are read when that stands."""
+    entry = chosen_entry()
+    reports = () if entry is None else _reports(entry)
+    if entry is None or not reports:
+        chosen = chosen_experiment()
+        if any(run.loop for run in chosen.experiment.runs):
+            empty(
+                "No program of this experiment replays many graphs",
+                "A family of graphs for several sizes, or segments of a step, would be shown here.",
+            )
+            return
+        empty(
+            "This experiment holds no loop of a program",
+            "Record a program with many graphs as it is: graphviz-dash collect -o FOLDER -- "
+            "python server.py. Bundles of older versions hold no loop.",
+        )
+        return
+    tell_changes([entry])
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        title = st.container()
+        number = _choose_run(reports)
+        report = reports[number]
+        family_index = _choose_family(report)
+    family = report.families[family_index]
+    with title:
+        show(
+            element("h1", text(entry.name)),
+            element("p", text(loop_sentence(report)), "sentence"),
+        )
+    show(tiles(family_tiles(family)))
+    slots = None
+    if family.has_sizes:
+        slots = size_panel(entry.key, family)
+        ladder_panel(entry.key, number, family_index, family)
+        costs_panel(entry.key, family)
+    strip = None
+    if family.is_segmented:
+        st.header("A step in its segments", anchor=False)
+        strip = st.container()
+    st.header("All graphs", anchor=False)
+    members_table(entry, report, family)
+    if strip is not None:
+        with strip:
+            segments_panel(entry, report, family)
+    if slots is not None:
+        # Last, for all the graphs are read for it.
+        mark_other_kernels(entry.key, number, family_index, family, slots)
+
+
+def _reports(entry: Entry) -> tuple[LoopReport, ...]:
+    try:
+        return loop_reports(entry.key)
+    except InputError:
+        # The page of the whole experiment says what is wrong.
+        return ()
+
+
+def _choose_run(reports: tuple[LoopReport, ...]) -> int:
+    names = [report.run for report in reports]
+    if len(names) == 1:
+        return 0
+    return names.index(url_state.choose("run", "Run", names, clears=("family",)))
+
+
+def _choose_family(report: LoopReport) -> int:
+    names = [family.family.name for family in report.families]
+    # Two of one name are told by their numbers.
+    labels = [
+        name if names.count(name) == 1 else f"{name} ({number})"
+        for number, name in enumerate(names, 1)
+    ]
+    if len(labels) == 1:
+        return 0
+    usual = next((n for n, family in enumerate(report.families) if family.has_sizes), 0)
+    return labels.index(url_state.choose("family", "Family", labels, default=labels[usual]))

@@ -1,0 +1,52 @@
+"""Where other kernels are chosen along the sizes of a family."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from graphviz_dash.analysis.families.family_report import loop_report
+from graphviz_dash.analysis.families.kernel_changes import Replacement, kernel_changes
+from graphviz_dash.analysis.families.keys import graph_keys
+from graphviz_dash.ingest.load import load_loops, load_run
+from graphviz_dash.model.absence import Missing
+from tests.loops import make_segmented, make_server
+
+SMALL, TALL = "void small_gemm<float>(float*)", "void tall_gemm<float>(float*)"
+
+
+def test_neighbours_are_compared(tmp_path: Path) -> None:
+    run = load_run(make_server(tmp_path, nodes=6))
+    report = loop_report(run)
+    assert not isinstance(report, Missing)
+    members = report.families[0].members
+    graphs = {graph.id: graph for graph in run.graphs}
+    (change,) = kernel_changes(members, graphs)
+    assert (change.before.size, change.after.size, change.nodes) == (8, 16, 2)
+    assert change.replacements == (Replacement(SMALL, TALL, 2),)
+    # One node less: what is alike around it stays alike.
+    last = graphs["graph-0"]
+    graphs["graph-0"] = msgspec.structs.replace(last, nodes=last.nodes[1:], edges=())
+    fewer = kernel_changes(members, graphs)[-1]
+    assert fewer.replacements == (Replacement(TALL, None, 1),)
+    # A graph that was not read is passed over.
+    del graphs["graph-1"]
+    (wider,) = kernel_changes(members, graphs)
+    assert (wider.before.size, wider.after.size) == (8, 32)
+    apart = [replace(member, rest=(number,)) for number, member in enumerate(members)]
+    assert kernel_changes(apart, {graph.id: graph for graph in run.graphs}) == ()
+
+
+def test_names_of_graphs(tmp_path: Path) -> None:
+    make_server(tmp_path / "service", sizes=(1, 2))
+    (server,) = load_loops(tmp_path / "service")
+    assert not server.graphs
+    assert graph_keys(server.loop) == {"graph-0": "decode, batch 2", "graph-1": "decode, batch 1"}
+    training = load_run(make_segmented(tmp_path / "training", segments=2, repeats=2))
+    assert graph_keys(training.loop) == {
+        "graph-0": "create_fwd_graph, segment 1 of 4",
+        "graph-1": "create_fwd_graph, segment 2 of 4",
+    }
+    assert graph_keys(None) == {}

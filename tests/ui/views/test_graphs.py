@@ -1,0 +1,68 @@
+"""The page of a program with many graphs: what it says, and what it makes of budgets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.loops import make_segmented, make_server, traffic
+from tests.ui.views.test_pages import markup, roots, shown
+
+__all__ = ["roots"]
+
+
+@pytest.fixture
+def service(roots: Path) -> Path:
+    make_server(roots / "service", requests=[*traffic(500, 32), *[40] * 10])
+    return roots / "service"
+
+
+def test_a_server(service: Path) -> None:
+    page = shown("graphs", experiment="service")
+    said = markup(page)
+    assert "6 graphs in 1 family, 500 steps replayed, 10 steps without a graph" in said
+    assert "Padding took" in said
+    assert "Other kernels are chosen from 8 to 16." in said
+    assert "small_gemm" in said
+    assert "instead of 1, 2, 4, 8, 16, 32 save" in said
+    assert "A request above 32 takes 4.00 ms without a graph" in said
+    charts = [chart.proto.id for chart in page.get("plotly_chart")]
+    assert len(charts) == 3
+
+
+def test_budgets_are_of_the_address(service: Path) -> None:
+    page = shown("graphs", experiment="service", graphs="3", memory="100000")
+    assert [field.value for field in page.number_input] == [3, 100_000, None]
+    assert len(page.code[0].value.split(",")) == 3
+    page.number_input[0].set_value(2).run()
+    assert page.query_params["graphs"] == "2"
+
+
+def test_a_row_leads_to_its_graph(service: Path) -> None:
+    page = shown("graphs", experiment="service", member="2")
+    (label,) = [link.value for link in page.get("page_link") if "Show decode" in link.value]
+    assert label == "Show decode\\, batch 4"
+    graph = shown("graph", experiment="service")
+    titles = next(box for box in graph.selectbox if box.key == "choice-graph").options
+    assert any(title.startswith("decode, batch 32 · ") for title in titles)
+
+
+def test_segments(roots: Path) -> None:
+    make_segmented(roots / "training", segments=4, repeats=2)
+    said = markup(shown("graphs", experiment="training"))
+    assert "A step replays 8 graphs, 4 of them different" in said
+    assert "No step is drawn: the run has no trace of its steps." in said
+
+
+def test_keys_that_are_not_known(roots: Path) -> None:
+    make_server(roots / "service", method=None)
+    page = shown("graphs", experiment="service")
+    assert "Keys are not known." in markup(page)
+    assert not page.get("plotly_chart")
+
+
+def test_the_overview_leads_here_first(service: Path) -> None:
+    page = shown("overview")
+    first = next(link for link in page.get("page_link") if link.value == "service")
+    assert first.proto.page == "graphs" or "graphs" in str(first.proto)
