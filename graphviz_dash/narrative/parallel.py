@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from graphviz_dash.analysis.parallel.needs import NodeNeed
 from graphviz_dash.analysis.parallel.prediction import (
     LineBasis,
     OnStreams,
@@ -11,7 +12,8 @@ from graphviz_dash.analysis.parallel.prediction import (
     ParallelPrediction,
 )
 from graphviz_dash.analysis.parallel.work import NeedSource
-from graphviz_dash.units import counted, format_ns, format_percent, format_ratio
+from graphviz_dash.planning.operators import Need
+from graphviz_dash.units import counted, format_bytes, format_ns, format_percent, format_ratio
 
 STREAM_HEADINGS: Final = ("streams", "predicted", "90% from", "to", "speedup")
 
@@ -52,9 +54,9 @@ def parallel_verdict(prediction: ParallelPrediction) -> str:
     """Whether several streams would gain, in a sentence."""
     best = prediction.best
     if prediction.outlook is not Outlook.FASTER:
-        known = _AS_KNOWN[prediction.work.source]
+        caveat = _AS_KNOWN[prediction.work.source]
         return (
-            f"On several streams it would gain nothing worth having{known}: "
+            f"On several streams it would gain nothing worth having{caveat}: "
             f"{_REASON[prediction.outlook]}."
         )
     low = prediction.line_ns / (best.step.high or best.step.value)
@@ -105,3 +107,24 @@ def stream_row(row: OnStreams) -> tuple[str, str, str, str, str]:
         bounds[1],
         format_ratio(row.speedup),
     )
+
+
+_NEED: Final = {
+    Need.READ_AFTER_WRITE: "reads what it wrote",
+    Need.WRITE_AFTER_READ: "writes over what it read",
+    Need.WRITE_AFTER_WRITE: "writes over what it wrote",
+    Need.OPAQUE: "keeps its order: one of them may do what its arguments do not show",
+}
+
+
+def need_text(need: NodeNeed) -> str:
+    """What a node needs another for."""
+    if need.need is not None:
+        tensor = need.storage
+        if tensor is None:
+            return _NEED[need.need]
+        shape = ", ".join(map(str, tensor.shape))
+        return f"{_NEED[need.need]}: {tensor.dtype} [{shape}], {format_bytes(tensor.bytes)}"
+    if need.shared_bytes is not None:
+        return f"both can reach {format_bytes(need.shared_bytes)}"
+    return "of one operator, or as captured"

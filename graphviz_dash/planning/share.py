@@ -86,8 +86,8 @@ def lasting_share(
         shared_kib * 1024 // (kernel.shared_bytes + _DRIVER_SHARED),
         _MOST_BLOCKS,
     )
-    place = kernel.blocks / (multiprocessors * max(resident, 1))
+    occupied = kernel.blocks / (multiprocessors * max(resident, 1))
     filling = _FILLING_PRODUCT_WARPS if _PRODUCT.search(kernel.name) else _FILLING_WARPS
     work = min(min(warps / filling, 1.0) * kernel.blocks / multiprocessors, 1.0)
     work *= max(duration_ns - _LATENCY_NS, 0.0) / duration_ns
-    return min(max(place, work), 1.0)
+    return min(max(occupied, work), 1.0)

@@ -18,6 +18,8 @@ class FoldBy(StrEnum):
 
     ORDER = "order"
     MODULE = "module"
+    DATA = "data"
+    """As ORDER, of a graph whose edges are those that its data needs."""
 
 
 def fold(whole: WholeGraph, by: FoldBy = FoldBy.ORDER) -> Group:

@@ -14,7 +14,7 @@ from graphviz_dash.analysis.nodes.concurrency import Concurrency
 from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
 from graphviz_dash.model.graph import KernelParams, MemcpyParams
-from graphviz_dash.model.parallel import Operator
+from graphviz_dash.model.parallel import Operator, ParallelPlan
 from graphviz_dash.model.run import Gpu
 from graphviz_dash.planning.operations import Operation
 from graphviz_dash.planning.operators import dependencies
@@ -111,6 +111,15 @@ def operator_work(
     captured = _before([(edge.source, edge.target) for edge in measured.edges], number)
     waits = tuple(map(tuple, captured))
     return GraphWork(tuple(operations), tuple(nodes), waits, NeedSource.OPERATORS)
+
+
+def issued_streams(plan: ParallelPlan) -> tuple[int, ...]:
+    """For each node of the graph that was captured by ``plan`` the stream that issued it."""
+    return tuple(
+        stream
+        for operator, stream in zip(plan.operators, plan.stream, strict=True)
+        for _ in range(operator.nodes)
+    )
 
 
 def node_share(row: NodeRow | None, duration_ns: float, gpu: Gpu) -> tuple[float, int]:

@@ -18,7 +18,17 @@ from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.step.eager_change import EagerChange, EagerCounterpart
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.dag.path import NOT_MEASURED, SLACK_LABELS, PathMarks
-from graphviz_dash.charts.palette import CATEGORY, CHANGE, EAGER, KIND, MODULES, PHASE, SLACK, TIME
+from graphviz_dash.charts.palette import (
+    CATEGORY,
+    CHANGE,
+    EAGER,
+    KIND,
+    MODULES,
+    PHASE,
+    SAVED,
+    SLACK,
+    TIME,
+)
 from graphviz_dash.charts.shades import Shade
 from graphviz_dash.errors import printable
 from graphviz_dash.model.graph import NodeKind
@@ -27,6 +37,8 @@ _STRIP: Final = 28
 _NO_MODULE: Final = "other or no module"
 _NO_OP: Final = "other or no operator"
 _UNSEEN: Final = "not seen"
+_NO_STREAM: Final = "on no planned stream"
+_STREAMS: Final = (*MODULES, SAVED)
 _TIMES: Final = (
     ("under 2 µs", 2_000.0),
     ("2 to 5 µs", 5_000.0),
@@ -48,6 +60,7 @@ class ColourBy(StrEnum):
     CHANGE = "change"
     OP = "op"
     EAGER = "eager"
+    STREAM = "stream"
 
 
 class LegendEntry(msgspec.Struct, frozen=True):
@@ -103,9 +116,11 @@ def node_colours(
     union: GraphUnion | None,
     order: Ints,
     eager: Mapping[int, EagerCounterpart],
+    streams: Mapping[int, int],
 ) -> NodeColours:
     """The colours of the nodes of ``rows``, which the fold puts into ``order``; ``eager`` is what
-    those are to eager code that were compared with it."""
+    those are to eager code that were compared with it, ``streams`` which stream they are planned
+    on."""
     match by:
         case ColourBy.CATEGORY:
             shades: dict[str, Shade] = {member.value: CATEGORY[member] for member in Category}
@@ -127,6 +142,13 @@ def node_colours(
             keys = [
                 eager[node].change.value if node in eager else EagerChange.UNKNOWN.value
                 for node in range(len(rows))
+            ]
+        case ColourBy.STREAM:
+            names = {stream: f"stream {stream}" for stream in sorted(set(streams.values()))}
+            shades = {name: _STREAMS[stream % len(_STREAMS)] for stream, name in names.items()}
+            shades[_NO_STREAM] = CATEGORY[Category.OTHER]
+            keys = [
+                names[streams[node]] if node in streams else _NO_STREAM for node in range(len(rows))
             ]
         case ColourBy.TIME:
             shades = {label: shade for (label, _), shade in zip(_TIMES, TIME, strict=True)}

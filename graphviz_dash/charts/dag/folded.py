@@ -45,6 +45,8 @@ class FoldedGraph:
     """Where it is two graphs compared, these; None for one graph."""
     eager: Callable[[], Mapping[int, EagerCounterpart]] = dict
     """Gives by index of a node what that is to eager code; called when that is to be seen."""
+    streams: Callable[[], Mapping[int, int]] = dict
+    """Gives by index of a node the stream that it is planned on; called when that is to be seen."""
     complete: bool = True
     """Whether times and what follows from them are known."""
     _colours: dict[ColourBy, NodeColours] = field(default_factory=dict, compare=False, repr=False)
@@ -92,7 +94,8 @@ class FoldedGraph:
         if colours is None:
             eager = self.eager() if by is ColourBy.EAGER else {}
             order = self.root.order.nodes
-            colours = node_colours(by, self.rows, self.path, self.union, order, eager)
+            streams = self.streams() if by is ColourBy.STREAM else {}
+            colours = node_colours(by, self.rows, self.path, self.union, order, eager, streams)
             self._colours[by] = colours
         return colours
 
@@ -103,12 +106,14 @@ def folded(
     union: GraphUnion | None = None,
     eager: Callable[[], Mapping[int, EagerCounterpart]] = dict,
     by: FoldBy = FoldBy.ORDER,
+    streams: Callable[[], Mapping[int, int]] = dict,
 ) -> FoldedGraph:
     """Folds a graph with all that it holds; ``measured`` tells its critical path, ``union``, whose
     whole it is, what changed, ``eager`` what the nodes are to eager code, ``by`` what the fold
-    begins with."""
+    begins with, ``streams`` which stream each is planned on."""
     root = fold(whole, by)
-    return FoldedGraph(whole, root, groups(root), path_marks(whole, measured), union, eager)
+    path = path_marks(whole, measured)
+    return FoldedGraph(whole, root, groups(root), path, union, eager, streams)
 
 
 def untimed(whole: WholeGraph, by: FoldBy) -> FoldedGraph:
@@ -121,9 +126,11 @@ def timed(
     whole: WholeGraph,
     measured: MeasuredGraph | None,
     eager: Callable[[], Mapping[int, EagerCounterpart]],
+    streams: Callable[[], Mapping[int, int]],
 ) -> FoldedGraph:
     """An untimed graph with its times: ``whole`` has the same nodes with what was seen of them."""
-    return FoldedGraph(whole, graph.root, graph.groups, path_marks(whole, measured), None, eager)
+    path = path_marks(whole, measured)
+    return FoldedGraph(whole, graph.root, graph.groups, path, None, eager, streams)
 
 
 class GroupTimes:

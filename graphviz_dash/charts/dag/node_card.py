@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +11,7 @@ import numpy as np
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
+from graphviz_dash.analysis.parallel.needs import NodeNeed
 from graphviz_dash.analysis.step.eager_change import EagerChange, EagerCounterpart
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.charts.dag.node_note import node_lines
@@ -29,9 +31,11 @@ from graphviz_dash.model.graph import (
     NodeKind,
     SemaphoreParams,
 )
+from graphviz_dash.narrative.parallel import need_text
 from graphviz_dash.units import counted, format_bytes, format_count, format_ns, format_percent
 
 _BINS: Final = 24
+_MOST_NEEDS: Final = 8
 _ABSENT: Final = "–"
 
 
@@ -70,10 +74,11 @@ def node_card(
     samples: Ints,
     measured: MeasuredGraph | None = None,
     eager: EagerCounterpart | None = None,
+    needs: Sequence[NodeNeed] = (),
 ) -> NodeCard:
     """The card of node ``index`` (IndexError if there is none); ``samples`` are its durations in
     ns, shape (replays,); ``measured`` is the graph that is launched, which tells its slack;
-    ``eager`` what the node is to eager code, if that is known."""
+    ``eager`` what the node is to eager code, if that is known, ``needs`` what its data needs."""
     row = table.rows[index]
     label = printable(row.node.label)
     parent = table.graph.parent
@@ -90,7 +95,10 @@ def node_card(
                 "Time over replays",
                 (*_times(row, table), *_slack(table, index, measured), *_eager(eager)),
             ),
-            ("Dependencies", (*_edges(table, index), *_holder(table))),
+            (
+                "Dependencies",
+                (*_edges(table, index), *_holder(table), *_needs(needs, table, measured)),
+            ),
         ),
         bins=_histogram(samples),
     )
@@ -269,6 +277,25 @@ def _holder(table: NodeTable) -> tuple[Field, ...]:
     if parent is None:
         return ()
     return (Field("Inside", f"node {parent[1]} of {printable(parent[0])}"),)
+
+
+def _needs(
+    needs: Sequence[NodeNeed], table: NodeTable, measured: MeasuredGraph | None
+) -> tuple[Field, ...]:
+    """What the node's data needs, a field for each of those nodes."""
+    if measured is None:
+        return ()
+    shown = [
+        Field(
+            "Needs",
+            f"{at} {node_lines(table.rows[at])[0]}" if graph == table.graph.id else f"{graph}#{at}",
+            need_text(need),
+        )
+        for need in needs[:_MOST_NEEDS]
+        for graph, at in (measured.nodes[need.source],)
+    ]
+    more = len(needs) - len(shown)
+    return (*shown, Field("Needs", f"{more} more")) if more > 0 else tuple(shown)
 
 
 def _ends(edges: list[GraphEdge], ends: list[int]) -> str:

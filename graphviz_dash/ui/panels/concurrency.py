@@ -2,21 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import streamlit as st
 
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.analysis.parallel.contention import Contention, contentions
+from graphviz_dash.analysis.parallel.measured import measured_streams
 from graphviz_dash.charts.dag.node_note import node_lines
 from graphviz_dash.charts.figures.schedule import schedule_chart
+from graphviz_dash.charts.figures.streams import streams_chart
 from graphviz_dash.charts.shades import Theme
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.concurrency import concurrency_sentences
+from graphviz_dash.narrative.parallel import parallel_notes, parallel_verdict
 from graphviz_dash.ui.page.frame import draw
 from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.ui.state.graphs import GraphAddress
+from graphviz_dash.ui.state.streams import parallel, tried_plan
 
 _MOST_EDGES: Final = 500
+_MOST_CONTENTIONS: Final = 40
+
+
+def streams_panel(address: GraphAddress, whole: WholeGraph, theme: Theme) -> None:
+    """What a graph would take on several streams, beside what it took where that was tried, and
+    what it loses there to contention."""
+    prediction, plan = parallel(*address), tried_plan(*address[:2])
+    st.header("On several streams", anchor="streams")
+    if isinstance(prediction, Missing):
+        st.caption(plain(f"Not predicted: {prediction.reason}."))
+        return
+    sentences = (parallel_verdict(prediction), *parallel_notes(prediction))
+    findings = element("ul", "".join(element("li", text(line)) for line in sentences), "findings")
+    measured = {} if plan is None else measured_streams(plan)
+    if len(prediction.rows) == 1 and not measured:
+        show(findings)
+        return
+    left, right = st.columns([0.62, 0.38], gap="medium")
+    with left:
+        show(findings)
+    with right:
+        draw(streams_chart(prediction, measured, theme), "streams")
+    slowed = contentions(prediction, _MOST_CONTENTIONS)
+    if slowed:
+        lost = st.expander(
+            "Time lost to contention",
+            icon=":material/compress:",
+            key="contention",
+            on_change="rerun",
+        )
+        if lost.open:
+            with lost:
+                _contentions(slowed, whole)
+
+
+def _contentions(slowed: Sequence[Contention], whole: WholeGraph) -> None:
+    def label(node: int) -> str:
+        return f"{node} {node_lines(whole.table.rows[node])[0]}"
+
+    data: dict[str, list[Any]] = {
+        "Node": [label(each.node) for each in slowed],
+        "Slowed by, µs": [each.slowed_ns / 1e3 for each in slowed],
+        "Its part of the GPU": [each.share for each in slowed],
+        "Beside it": [", ".join(label(node) for node in each.beside) for each in slowed],
+    }
+    st.dataframe(
+        data,
+        column_config={
+            "Node": st.column_config.TextColumn(width="medium"),
+            "Slowed by, µs": st.column_config.NumberColumn(format="%.2f"),
+            "Its part of the GPU": st.column_config.NumberColumn(format="percent"),
+            "Beside it": st.column_config.TextColumn(width="large"),
+        },
+        hide_index=True,
+        height="content" if len(slowed) <= 12 else 420,
+        alt="Nodes that others slow down in the predicted plan, most first",
+    )
+    st.caption(
+        "As the plan is simulated: kernels that together ask for more than all of the "
+        "multiprocessors slow each other down alike."
+    )
 
 
 def concurrency_panel(outcome: Concurrency | Missing, whole: WholeGraph, theme: Theme) -> None:

@@ -94,8 +94,8 @@ def _fastest(chosen: Chosen, runs: Sequence[Run]) -> str | None:
 def _colours(chosen: Chosen, other: GraphAddress | None) -> dict[str, str]:
     """What colours can say, with its label."""
     labels = {"category": "kernel category"}
-    labels |= {name: name for name in ("kind", "op", "module", "phase", "time", "slack")}
-    labels["op"] = "operator"
+    labels |= {name: name for name in ("kind", "op", "module", "phase", "time", "slack", "stream")}
+    labels |= {"op": "operator", "stream": "planned stream"}
     if any(not run.graphs for run in chosen.experiment.runs):
         labels["eager"] = "eager vs graph"
     return labels if other is None else {_CHANGE: "change", **labels}

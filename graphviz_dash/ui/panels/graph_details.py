@@ -8,14 +8,13 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from graphviz_dash.analysis.diff.graph_union import FIRST
 from graphviz_dash.charts.dag.node_card import node_card
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, theme
 from graphviz_dash.ui.page.markup import show
 from graphviz_dash.ui.page.navigation import carry, link
-from graphviz_dash.ui.panels.concurrency import concurrency_panel
+from graphviz_dash.ui.panels.concurrency import concurrency_panel, streams_panel
 from graphviz_dash.ui.panels.graph_choice import GraphChoice
 from graphviz_dash.ui.panels.graph_comparison import differences
 from graphviz_dash.ui.panels.graph_tables import FIND, line_table, node_table
@@ -25,12 +24,13 @@ from graphviz_dash.ui.state.graphs import (
     concurrency,
     eager_nodes,
     graph_pair,
-    graph_union,
     measured,
     nodes,
+    row_owner,
     whole,
 )
 from graphviz_dash.ui.state.results import node_replays
+from graphviz_dash.ui.state.streams import needs_of_node
 
 PANEL_PX: Final = 640
 """Height of the panel beside the drawing, until style.css makes both as tall as the window."""
@@ -45,12 +45,13 @@ def graph_details(
         if selected is None:
             longest_nodes(shown.table, choice.identity)
         else:
-            _node(chosen, _owner(choice, selected))
+            _node(chosen, row_owner(choice.address, choice.pair, selected))
     if choice.pair is not None:
         earlier, later = choice.pair
         differences(graph_pair(later, earlier), nodes(*earlier), nodes(*later), choice.identity)
     perfetto_launches(choice.address)
     concurrency_panel(concurrency(*choice.address), shown, theme())
+    streams_panel(choice.address, shown, theme())
     row = selected if choice.pair is None else None
     line_table(shown, choice.identity, row)
     node_table(shown, choice.identity, row)
@@ -59,16 +60,6 @@ def graph_details(
 def find_in_graph(wanted: str) -> None:
     """Searches the drawing, by the address."""
     url_state.change({FIND: wanted or None})
-
-
-def _owner(choice: GraphChoice, row: int) -> tuple[str, str, int]:
-    """Run, graph and index of the node of a row of the drawing."""
-    if choice.pair is None:
-        return (choice.address[1], *whole(*choice.address).owner[row])
-    earlier, later = choice.pair
-    side, index = graph_union(later, earlier).whole.owner[row]
-    owner = earlier if side == FIRST else later
-    return owner[1], owner[2], index
 
 
 def _node(chosen: Chosen, owner: tuple[str, str, int]) -> None:
@@ -86,6 +77,7 @@ def _node(chosen: Chosen, owner: tuple[str, str, int]) -> None:
         np.asarray(durations, dtype=np.int64),
         None if isinstance(times, Missing) else times,
         eager_nodes(chosen.key, run, outer).get(row),
+        needs_of_node(chosen.key, run, outer, (graph, index)),
     )
     show(node_panel(card, theme()))
     query = {"select": f"{run}/{graph}#{index}"}

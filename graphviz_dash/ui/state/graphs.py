@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from graphviz_dash.analysis.diff.graph_pair import GraphPair, check_device_launch, pair_graphs
-from graphviz_dash.analysis.diff.graph_union import GraphUnion, unite
+from graphviz_dash.analysis.diff.graph_union import FIRST, GraphUnion, unite
 from graphviz_dash.analysis.families.keys import graph_keys
 from graphviz_dash.analysis.graph.device_launch import DeviceLaunch
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, graph_concurrency
@@ -170,3 +170,16 @@ def graph_union(of: GraphAddress, against: GraphAddress) -> GraphUnion:
     pair = graph_pair(of, against)
     first, second = nodes(*against), nodes(*of)
     return STORE.derived(of[0], ("union", of, against), lambda _: unite(pair.diff, first, second))
+
+
+def row_owner(
+    address: GraphAddress, pair: tuple[GraphAddress, GraphAddress] | None, row: int
+) -> tuple[str, str, int]:
+    """Run, graph and index of the node of a row of a drawing: of the graph at ``address``, or of
+    the ``pair`` of graphs that it is compared in, the earlier first."""
+    if pair is None:
+        return (address[1], *whole(*address).owner[row])
+    earlier, later = pair
+    side, index = graph_union(later, earlier).whole.owner[row]
+    owner = earlier if side == FIRST else later
+    return owner[1], owner[2], index

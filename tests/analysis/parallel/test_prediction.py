@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import msgspec
 import pytest
 
-from graphviz_dash.analysis.nodes.concurrency import Concurrency, run_concurrency
-from graphviz_dash.analysis.nodes.node_table import NodeTable, node_table
 from graphviz_dash.analysis.parallel.contention import contentions
+from graphviz_dash.analysis.parallel.measured import measured_streams
 from graphviz_dash.analysis.parallel.prediction import (
     LineBasis,
     Outlook,
@@ -22,48 +20,23 @@ from graphviz_dash.analysis.parallel.prediction import (
     step_operators,
 )
 from graphviz_dash.analysis.parallel.work import NeedSource
-from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.parallel import Access, Operator
-from graphviz_dash.model.run import Run
+from graphviz_dash.model.parallel import Operator
 from graphviz_dash.narrative.parallel import parallel_notes, parallel_verdict, stream_row
 from tests.analysis.forks import FORK
 from tests.analysis.frames import make_run
-
-SAMPLES = Path(__file__).parents[3] / "sample_traces"
-
-
-@pytest.fixture(scope="module")
-def training() -> tuple[Run, NodeTable, Concurrency]:
-    """The captured step of a transformer, 322 nodes in a line, and what was measured of it."""
-    run = load_run(SAMPLES / "transformer-train" / "graph")
-    table = node_table(run, "graph-0")
-    concurrency = run_concurrency(run, [table])["graph-0"]
-    assert isinstance(concurrency, Concurrency)
-    return run, table, concurrency
+from tests.analysis.parallel.training import chain_plan, chains, training
 
 
-def predicted(
-    training: tuple[Run, NodeTable, Concurrency], operators: Sequence[Operator] = ()
-) -> ParallelPrediction:
-    run, table, concurrency = training
+def predicted(operators: Sequence[Operator] = ()) -> ParallelPrediction:
+    run, table, concurrency = training()
     prediction = predict_parallel(run, concurrency, {"graph-0": table}, operators)
     assert isinstance(prediction, ParallelPrediction)
     return prediction
 
 
-def chains(count: int, nodes: int) -> tuple[Operator, ...]:
-    """Operators of a node each in turns of ``count`` chains, each on memory of its own."""
-    return tuple(
-        Operator("aten.add_.Tensor", (Access(index % count, 0, 64, True),), 1)
-        for index in range(nodes)
-    )
-
-
-def test_a_prediction_lies_between_the_line_and_what_the_gpu_must_do(
-    training: tuple[Run, NodeTable, Concurrency],
-) -> None:
-    prediction = predicted(training)
+def test_a_prediction_lies_between_the_line_and_what_the_gpu_must_do() -> None:
+    prediction = predicted()
     assert prediction.basis is LineBasis.CLEAN
     assert prediction.work.source is NeedSource.MEMORY
     assert prediction.outlook is Outlook.FASTER
@@ -78,28 +51,22 @@ def test_a_prediction_lies_between_the_line_and_what_the_gpu_must_do(
     assert prediction.best.step.value >= prediction.least.ns
 
 
-def test_observed_operators_decide_what_needs_what(
-    training: tuple[Run, NodeTable, Concurrency],
-) -> None:
-    line = predicted(training, chains(1, 322))
+def test_observed_operators_decide_what_needs_what() -> None:
+    line = predicted(chains(1))
     assert (line.work.source, line.outlook) == (NeedSource.OPERATORS, Outlook.CHAIN)
     assert len(line.rows) == 1
-    four = predicted(training, chains(4, 322))
+    four = predicted(chains(4))
     assert 1.8 < four.best.speedup < 4
     # Nothing that is known to be needed may be undercut, by the interval neither.
     assert all((row.step.low or 0) >= four.least.ns for row in four.rows)
 
 
-def test_operators_of_another_step_are_not_taken(
-    training: tuple[Run, NodeTable, Concurrency],
-) -> None:
-    assert predicted(training, chains(4, 321)).work.source is NeedSource.MEMORY
+def test_operators_of_another_step_are_not_taken() -> None:
+    assert predicted(chains(4, 321)).work.source is NeedSource.MEMORY
 
 
-def test_contention_names_the_nodes_and_those_beside(
-    training: tuple[Run, NodeTable, Concurrency],
-) -> None:
-    prediction = predicted(training, chains(4, 322))
+def test_contention_names_the_nodes_and_those_beside() -> None:
+    prediction = predicted(chains(4))
     slowed = contentions(prediction, 5)
     assert len(slowed) == 5
     assert [each.slowed_ns for each in slowed] == sorted(
@@ -110,14 +77,18 @@ def test_contention_names_the_nodes_and_those_beside(
         assert each.node not in each.beside
 
 
-def test_it_is_worded_with_what_it_rests_on(training: tuple[Run, NodeTable, Concurrency]) -> None:
-    prediction = predicted(training)
+def test_it_is_worded_with_what_it_rests_on() -> None:
+    prediction = predicted()
     verdict = parallel_verdict(prediction)
     assert verdict.startswith(f"Captured on {prediction.best.streams} streams")
     assert "memory that nodes can reach" in parallel_notes(prediction)[1]
     assert stream_row(prediction.rows[0])[2:] == ("", "", "1.00x")
-    line = predicted(training, chains(1, 322))
+    line = predicted(chains(1))
     assert "one after another" in parallel_verdict(line)
+
+
+def test_what_was_tried_is_measured_by_streams() -> None:
+    assert measured_streams(chain_plan(4)) == {1: 1_650_000, 4: 800_000}
 
 
 def test_what_is_not_known_is_said() -> None:
@@ -127,10 +98,8 @@ def test_what_is_not_known_is_said() -> None:
     assert step_operators(run) == ()
 
 
-def test_without_a_gpu_there_is_no_prediction(
-    training: tuple[Run, NodeTable, Concurrency],
-) -> None:
-    run, table, concurrency = training
+def test_without_a_gpu_there_is_no_prediction() -> None:
+    run, table, concurrency = training()
     environment = msgspec.structs.replace(run.manifest.environment, gpu=None)
     manifest = msgspec.structs.replace(run.manifest, environment=environment)
 

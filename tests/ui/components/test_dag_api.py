@@ -52,6 +52,14 @@ def test_a_view_by_module(client: TestClient, key: str) -> None:
     assert body != view(client, key, fold="order").json() == view(client, key).json()
 
 
+def test_a_view_by_data(client: TestClient, key: str) -> None:
+    body = view(client, key, fold="data", colour="stream").json()
+    assert body["edges"] > body["nodes"]  # no line any more
+    streams = [entry["label"] for entry in body["legend"]]
+    assert streams[:2] == ["stream 0", "stream 1"]
+    assert len(streams) == len(set(streams))
+
+
 def test_a_search(client: TestClient, key: str) -> None:
     query = {"experiment": key, "run": "graph", "graph": "graph-0", "q": "layers.2"}
     body = client.get("/api/dag/search", params=query).json()

@@ -290,6 +290,15 @@ def test_the_kernels_are_searched_by_name_and_category(roots: Path) -> None:
     assert _kernels(again)["Category"].tolist() == ["reduction"]
 
 
+def test_the_graph_says_what_several_streams_would_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["app.py", "sample_traces"])
+    catalogue.roots.cache_clear()
+    page = shown("graph", experiment="transformer-train", node="300")
+    said = unescape(markup(page))
+    assert "Captured on 3 streams, with only the dependencies that it needs" in said
+    assert "both can reach" in said
+
+
 def test_the_card_of_the_addressed_node_tells_all(roots: Path) -> None:
     make_experiment(roots / "toy")
     page = shown("graph", experiment="toy", node="1")

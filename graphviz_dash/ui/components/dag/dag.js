@@ -22,7 +22,7 @@ import {
   READABLE,
   zoomedAt,
 } from "./geometry.js";
-import { listen } from "./input.js";
+import { BY_DATA, BY_MODULE, listen } from "./input.js";
 import { RepeatBar } from "./repeat_bar.js";
 import { saveMenu } from "./save.js";
 import { boxLines, decodeView, linkLines, shownText, stateText, toggled } from "./view.js";
@@ -53,8 +53,14 @@ import { Waiting } from "./waiting.js";
 const REST_MS = 110;
 const TWEEN_MS = 130;
 const SLOW_FRAME_MS = 18.5;
-const BY_MODULE = "module";
 const BY_ORDER = "order";
+
+/** What is said of each way to fold. */
+const SAID = /** @type {Record<string, string>} */ ({
+  [BY_MODULE]: "folded by module path",
+  [BY_DATA]: "only the dependencies that the data needs",
+  [BY_ORDER]: "folded by order of execution",
+});
 
 /** How close a box is shown that is to be read and was not. */
 const READING = 0.8;
@@ -153,7 +159,12 @@ export class Dag {
     this.repeat = new RepeatBar(this);
     this.edges = new EdgeCard(this);
     this.waiting = new Waiting(this);
-    this.byModule = button("By module", "Fold by module path (M)", () => this.foldByModule());
+    this.byModule = button("By module", "Fold by module path (M)", () => this.foldBy(BY_MODULE));
+    this.byData = button(
+      "By data",
+      "Only the dependencies that the data needs (N)",
+      () => this.foldBy(BY_DATA),
+    );
     this.addButtons();
     this.stop = new AbortController();
     listen(this, this.stop.signal);
@@ -171,6 +182,7 @@ export class Dag {
       button("Full screen", "Full screen (X)", () => this.fill()),
       button("Fold", "Fold as at the start", () => this.load({ fresh: true, fit: true })),
       this.byModule,
+      this.byData,
       saveMenu(this),
     );
   }
@@ -229,6 +241,7 @@ export class Dag {
   setFold(fold) {
     this.fold = fold;
     this.byModule.setAttribute("aria-pressed", String(fold === BY_MODULE));
+    this.byData.setAttribute("aria-pressed", String(fold === BY_DATA));
   }
 
   dispose() {
@@ -617,11 +630,15 @@ export class Dag {
     this.load({ expanded, first: box.open ? undefined : box.id, keep: box.id });
   }
 
-  /** Folds by module path, or again by the order of execution; what is selected stays in view. */
-  foldByModule() {
-    this.setFold(this.fold === BY_MODULE ? BY_ORDER : BY_MODULE);
+  /**
+   * Folds by module path or by data, or again by the order of execution; what is selected stays in
+   * view.
+   * @param {string} by
+   */
+  foldBy(by) {
+    this.setFold(this.fold === by ? BY_ORDER : by);
     this.focus = null;
-    this.say(this.fold === BY_MODULE ? "folded by module path" : "folded by order of execution");
+    this.say(SAID[this.fold] ?? "");
     this.load({ fresh: true, fit: true, focus: this.selected });
     this.setStateValue("fold", this.fold);
   }

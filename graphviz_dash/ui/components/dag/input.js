@@ -4,6 +4,9 @@ import { contains, mapFrame } from "./geometry.js";
 
 /** @import { Dag } from "./dag.js" */
 
+export const BY_MODULE = "module";
+export const BY_DATA = "data";
+
 const CLICK_REACH_PX = 4;
 const LINE_PX = 16;
 
@@ -27,7 +30,8 @@ const KEYS = {
   "[": (dag) => dag.repeat.step(-1),
   "]": (dag) => dag.repeat.step(1),
   e: (dag) => dag.edges.next(),
-  m: (dag) => dag.foldByModule(),
+  m: (dag) => dag.foldBy(BY_MODULE),
+  n: (dag) => dag.foldBy(BY_DATA),
   x: (dag) => dag.fill(),
 };
 

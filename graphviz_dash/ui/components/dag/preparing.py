@@ -7,6 +7,7 @@ from typing import Final
 from graphviz_dash.analysis.fold.fold import FoldBy
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
 from graphviz_dash.charts.dag.folded import FoldedGraph, folded, timed, untimed
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.progress import CancelledError
 from graphviz_dash.ui.state.graphs import (
@@ -22,6 +23,7 @@ from graphviz_dash.ui.state.graphs import (
 from graphviz_dash.ui.state.jobs import JOBS, Job, Standing, State, Task
 from graphviz_dash.ui.state.results import node_replays
 from graphviz_dash.ui.state.store import STORE, UnknownKeyError
+from graphviz_dash.ui.state.streams import graph_by_data, planned_streams
 
 LARGE: Final = 5_000
 """Nodes from which on a page does not wait for a graph that was not prepared before."""
@@ -143,17 +145,40 @@ def _slot(of: GraphAddress, against: GraphAddress | None, by: FoldBy) -> tuple[o
 
 
 def _untimed(of: GraphAddress, by: FoldBy) -> FoldedGraph:
+    if by is FoldBy.DATA:
+        return _folded(of, by)
     whole_graph = whole_without_times(*of)
     return STORE.derived(of[0], ("untimed", *of[1:], by), lambda _: untimed(whole_graph, by))
 
 
 def _folded(of: GraphAddress, by: FoldBy) -> FoldedGraph:
+    if by is FoldBy.DATA:
+        return _by_data(of)
     drawn, whole_graph, times = _untimed(of, by), whole(*of), measured(*of)
     path = times if isinstance(times, MeasuredGraph) else None
     return STORE.derived(
         of[0],
         _slot(of, None, by),
-        lambda _: timed(drawn, whole_graph, path, lambda: eager_nodes(*of)),
+        lambda _: timed(
+            drawn, whole_graph, path, lambda: eager_nodes(*of), lambda: planned_streams(*of)
+        ),
+    )
+
+
+def _by_data(of: GraphAddress) -> FoldedGraph:
+    """A graph by its data; as it was captured where that is not known."""
+    data = graph_by_data(*of)
+    if isinstance(data, Missing):
+        return _folded(of, FoldBy.ORDER)
+    return STORE.derived(
+        of[0],
+        _slot(of, None, FoldBy.DATA),
+        lambda _: folded(
+            data.whole,
+            data.measured,
+            eager=lambda: eager_nodes(*of),
+            streams=lambda: planned_streams(*of),
+        ),
     )
 
 

@@ -48,7 +48,7 @@ function listening() {
 
 test("keys mean what their buttons say, and not with Ctrl", () => {
   const { calls, canvas } = listening();
-  for (const key of ["f", "F", "+", "-", "m", "x"]) {
+  for (const key of ["f", "F", "+", "-", "m", "n", "x"]) {
     canvas.dispatchEvent(happening("keydown", { key, ctrlKey: false }));
   }
   canvas.dispatchEvent(happening("keydown", { key: "f", ctrlKey: true }));
@@ -58,7 +58,8 @@ test("keys mean what their buttons say, and not with Ctrl", () => {
     "fit",
     "zoomBy 1.3",
     `zoomBy ${1 / 1.3}`,
-    "foldByModule",
+    "foldBy module",
+    "foldBy data",
     "fill",
   ]);
 });

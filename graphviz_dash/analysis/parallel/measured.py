@@ -1,0 +1,22 @@
+"""What captures on several streams took, as a collection of the mode ``parallel`` tried them."""
+
+from __future__ import annotations
+
+from graphviz_dash.analysis.sample_statistics import summarise
+from graphviz_dash.model.parallel import Attempt, ParallelPlan
+
+
+def attempt_ns(attempt: Attempt) -> float | None:
+    """The median replay of an attempt, in ns; None where it was not tried."""
+    summary = summarise(list(attempt.replays_ns))
+    return None if summary is None else summary.median
+
+
+def measured_streams(plan: ParallelPlan) -> dict[int, float]:
+    """The fastest median replay by the number of streams, in ns, the line as one of them."""
+    times: dict[int, float] = {}
+    for attempt in (plan.line, *plan.attempts):
+        time = attempt_ns(attempt)
+        if time is not None and attempt.differs_at is None:
+            times[attempt.streams] = min(time, times.get(attempt.streams, time))
+    return dict(sorted(times.items()))

@@ -1,0 +1,66 @@
+"""A shipped step with its captured graph, as tests of several streams take it."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+from graphviz_dash.analysis.nodes.concurrency import Concurrency, run_concurrency
+from graphviz_dash.analysis.nodes.node_table import NodeTable, node_table
+from graphviz_dash.ingest.load import load_run
+from graphviz_dash.model.parallel import (
+    Access,
+    Attempt,
+    Operator,
+    ParallelCheck,
+    ParallelPlan,
+    Storage,
+    Verdict,
+)
+from graphviz_dash.model.run import Run
+
+SAMPLES = Path(__file__).parents[3] / "sample_traces"
+NODES = 322
+
+Training: TypeAlias = tuple[Run, NodeTable, Concurrency]
+
+
+@cache
+def training() -> Training:
+    """The captured step of a transformer, 322 nodes in a line, and what was measured of it."""
+    run = load_run(SAMPLES / "transformer-train" / "graph")
+    table = node_table(run, "graph-0")
+    concurrency = run_concurrency(run, [table])["graph-0"]
+    assert isinstance(concurrency, Concurrency)
+    return run, table, concurrency
+
+
+def chains(count: int, nodes: int = NODES) -> tuple[Operator, ...]:
+    """Operators of a node each in turns of ``count`` chains, each on memory of its own."""
+    return tuple(
+        Operator("aten.add_.Tensor", (Access(index % count, 0, 64, True),), 1)
+        for index in range(nodes)
+    )
+
+
+def chain_plan(count: int) -> ParallelPlan:
+    """A plan of such chains on a stream each, as a collection would leave it."""
+    operators = chains(count)
+    return ParallelPlan(
+        operators=operators,
+        storages=tuple(Storage(64, (16,), "float32", None) for _ in range(count)),
+        stream=tuple(index % count for index in range(NODES)),
+        waits=((),) * NODES,
+        follow_ns=300,
+        cross_ns=1500,
+        line=Attempt(1, 1, 0, 1_650_000, (1_640_000, 1_660_000, 1_650_000)),
+        attempts=(
+            Attempt(2, 2, 0, 900_000),
+            Attempt(count, count, 0, 800_000, (790_000, 810_000, 800_000)),
+        ),
+        chosen=count,
+        verdict=Verdict.FASTER,
+        memory_limit_bytes=None,
+        check=ParallelCheck(20, 5, 5, 3, 20, 0.0, 0.0),
+    )
