@@ -93,6 +93,8 @@ def advice_sentence(advice: LadderAdvice) -> str:
         )
     if advice.ladder.sizes == advice.today:
         return f"No ladder is better: today's {_sizes(advice)} are the best {_within(advice)}."
+    if abs(advice.gain_ns) < 1:
+        return f"No ladder is better in time; {_sizes(advice)} do as well."
     if advice.gain_ns < 0:
         return (
             f"No ladder {_within(advice)} is as good as today's: the best, {_sizes(advice)}, take "
@@ -168,8 +170,9 @@ def interpolation_sentence(advice: LadderAdvice) -> str:
     if not advice.interpolated:
         return ""
     return (
-        f"Not captured, so interpolated between neighbours: {sizes_text(advice.interpolated)}. "
-        "Kernels may be chosen otherwise there: capture them and measure."
+        "Not captured or not timed, so interpolated between neighbours: "
+        f"{sizes_text(advice.interpolated)}. Kernels may be chosen otherwise there: capture them "
+        "and measure."
     )
 
 

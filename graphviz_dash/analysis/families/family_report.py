@@ -17,11 +17,22 @@ from graphviz_dash.analysis.families.loop_columns import (
     LoopColumns,
     loop_columns,
 )
-from graphviz_dash.analysis.sample_statistics import Summary, summarise
+from graphviz_dash.analysis.families.size_times import (
+    ReplaySamples,
+    median,
+    size_times,
+    times_at,
+)
+from graphviz_dash.analysis.sample_statistics import Summary, percentiles, summarise
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.loop import FamilyMember, GraphCost, GraphFamily, ProgramLoop
 from graphviz_dash.model.recording import RecordedGraph
 from graphviz_dash.model.run import Run
+
+_FEWEST: Final = 3
+"""GPU times from which a median stands by itself."""
+_FEWEST_STEPS: Final = 32
+"""Times to the next step from which one does: they vary with what the host does."""
 
 EXECUTABLE_BYTES_PER_NODE: Final = 3_072
 """Device memory outside the allocator that an executable takes for each node, measured on driver
@@ -103,8 +114,10 @@ class FamilyReport:
     captures: int
     """Steps in which a graph was captured."""
     step_ns: float | None
-    """What a step takes besides its replay, in ns: the median, over the steps whose replay was
-    sampled, of the time to the next step less that of the replay. None where none was."""
+    """What a step takes besides its replay, in ns: the median, over the steps of members that were
+    sampled, of the time to the next step less the member's median replay. None where none was."""
+    samples: tuple[ReplaySamples, ...]
+    """Times of the members of known size; none where no replay was timed."""
     losses: tuple[SizeLoss, ...] | Missing
     """By real size, ascending; or why padding is not known."""
 
@@ -198,7 +211,8 @@ def _family(index: int, family: GraphFamily, columns: LoopColumns, graphs: _Grap
         for number, member in enumerate(family.members)
     ]
     members.sort(key=lambda each: (each.size is None, each.size or 0, each.rest, each.index))
-    step_ns = _between_replays(columns, served)
+    step_ns = _besides_replays(columns, served, members)
+    samples = _samples(members, columns, served, step_ns)
     return FamilyReport(
         index=index,
         family=family,
@@ -207,7 +221,8 @@ def _family(index: int, family: GraphFamily, columns: LoopColumns, graphs: _Grap
         fallbacks=int((kind == FALLBACK).sum()),
         captures=int((kind == CAPTURE).sum()),
         step_ns=step_ns,
-        losses=_losses(members, columns, own, step_ns or 0.0),
+        samples=samples,
+        losses=_losses(samples, columns, own, step_ns or 0.0),
     )
 
 
@@ -265,33 +280,57 @@ def _present(values: Ints) -> Floats:
     return present
 
 
-def _between_replays(columns: LoopColumns, served: Ints) -> float | None:
-    sampled = served[(columns.gpu_ns[served] != NONE) & (columns.period_ns[served] != NONE)]
-    if not len(sampled):
-        return None
-    rest = columns.period_ns[sampled] - columns.gpu_ns[sampled]
-    return max(float(np.median(rest)), 0.0)
+def _besides_replays(
+    columns: LoopColumns, served: Ints, members: Sequence[MemberReport]
+) -> float | None:
+    """See ``FamilyReport.step_ns``. Not of the sampled steps alone: their events take time too."""
+    medians = np.full(1 + max((member.index for member in members), default=0), np.nan)
+    for member in members:
+        if member.gpu is not None:
+            medians[member.index] = member.gpu.median
+    besides = columns.period_ns[served] - medians[columns.member[served]]
+    besides = besides[(columns.period_ns[served] != NONE) & np.isfinite(besides)]
+    return max(percentiles(besides, (50,))[0], 0.0) if len(besides) else None
+
+
+def _samples(
+    members: Sequence[MemberReport], columns: LoopColumns, served: Ints, step_ns: float | None
+) -> tuple[ReplaySamples, ...]:
+    """Times of the members of known size: GPU times; of members with fewer than three the time from
+    their steps to the next, less what a step takes besides. Those with fewer than three of either
+    count only where no other has more: one slow sample would bend the line for its neighbours."""
+    member_of = columns.member[served]
+    besides = columns.period_ns[served] - (step_ns or 0.0)
+    timed = columns.period_ns[served] != NONE
+    many: list[ReplaySamples] = []
+    few: list[ReplaySamples] = []
+    for member in members:
+        if not member.size:
+            continue
+        times = member.gpu_ns
+        if len(times) < _FEWEST and step_ns is not None:
+            by_period = np.maximum(besides[timed & (member_of == member.index)], 0.0)
+            times = by_period if len(by_period) >= _FEWEST_STEPS else times
+        if len(times):
+            group = many if len(times) >= _FEWEST else few
+            group.append(ReplaySamples(member.size, member.rest, times))
+    return tuple(many or few)
 
 
 def _losses(
-    members: Sequence[MemberReport], columns: LoopColumns, own: Ints, step_ns: float
+    samples: Sequence[ReplaySamples], columns: LoopColumns, own: Ints, step_ns: float
 ) -> tuple[SizeLoss, ...] | Missing:
     """What each real size lost to padding and to fallbacks, by the medians of sampled replays and,
     between the sizes of these, straight lines."""
     own = own[(columns.real[own] > 0) & (columns.kind[own] != CAPTURE)]
     if not len(own):
         return Missing(Fact.LADDER, "no step of a known real size")
-    by_size: dict[int, list[float]] = {}
-    for member in members:
-        if member.gpu and member.size is not None:
-            by_size.setdefault(member.size, []).append(member.gpu.median)
-    if not by_size:
+    if not samples:
         return Missing(Fact.LADDER, "no replay of a known size was timed on the GPU")
-    seen = np.array(sorted(by_size), dtype=np.int64)
-    curve = np.array([np.mean(by_size[int(size)]) for size in seen])
+    seen, curve = size_times(samples, np.array([median(each.replay_ns) for each in samples]))
     real, padded = columns.real[own], columns.padded[own]
-    exact_ns = np.interp(real, seen, curve)
-    padded_ns = np.interp(np.maximum(padded, 0), seen, curve)
+    exact_ns = times_at(real, seen, curve)
+    padded_ns = times_at(np.maximum(padded, 0), seen, curve)
     fell = columns.kind[own] == FALLBACK
     period = columns.period_ns[own]
     # The last step of a thread has no next one.

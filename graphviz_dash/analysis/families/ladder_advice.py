@@ -26,6 +26,7 @@ from graphviz_dash.analysis.families.ladder_problem import (
     use_of,
 )
 from graphviz_dash.analysis.families.ladder_search import best_by_count, best_ladder
+from graphviz_dash.analysis.families.size_times import times_at
 from graphviz_dash.analysis.sample_statistics import Spread
 from graphviz_dash.model.absence import Fact, Missing
 
@@ -166,9 +167,7 @@ def _ceiling(problem: LadderProblem, times: Estimates, ladder: Ladder) -> Ceilin
     beyond = problem.requests > top
     raised = gain = None
     if largest > problem.sizes[-1] and len(times.sizes) > 1:
-        (low, high), (low_ns, high_ns) = times.sizes[-2:], times.replay_ns[-2:]
-        slope = max(float(high_ns - low_ns) / float(high - low), 0.0)
-        raised = float(high_ns) + slope * float(largest - high)
+        raised = float(times_at(problem.requests[-1:], times.sizes, times.replay_ns)[0])
         if above is not None:
             saved = problem.counts[beyond] * (problem.fallback_ns[beyond] - raised)
             gain = float(saved.sum() / problem.counts.sum())

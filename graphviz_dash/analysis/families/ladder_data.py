@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,22 +9,16 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.families.ladder_problem import LadderProblem
-from graphviz_dash.analysis.sample_statistics import percentiles
+from graphviz_dash.analysis.families.size_times import (
+    ReplaySamples,
+    between,
+    median,
+    size_times,
+    times_at,
+)
 
 MOST_SIZES: Final = 512
 """Sizes that a ladder is chosen from; of more those at the ends of equal shares of the requests."""
-
-
-@dataclass(frozen=True)
-class ReplaySamples:
-    """Sampled replays of one member of the family."""
-
-    size: int
-    """Its size on the axis that is padded."""
-    rest: tuple[int, ...]
-    """The other numbers of its key, which a ladder leaves as they are."""
-    replay_ns: Floats
-    """GPU times, in ns, shape (samples,); at least one."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +50,8 @@ class LadderData:
     fallback_ns: Floats
     """What they took over ``step_ns``, in ns, shape (fallbacks,)."""
     step_ns: float | None
-    """What a step takes besides its replay, whatever the size, in ns: the host's work that the GPU
-    waits for, and eager work between. None where it is not known."""
+    """What a step takes besides its replay on average, whatever the size, in ns: the host's work
+    that the GPU waits for, eager work between, waiting. None where it is not known."""
 
     @property
     def today(self) -> tuple[int, ...]:
@@ -85,38 +78,11 @@ def estimates(data: LadderData) -> Estimates:
     fallback_sizes, places = np.unique(data.fallback_sizes, return_inverse=True)
     order = np.argsort(places, kind="stable")
     groups = np.split(data.fallback_ns[order], np.cumsum(np.bincount(places))[:-1])
-    fallbacks = np.array([_median(group) for group in groups if len(group)])
+    fallbacks = np.array([median(group) for group in groups if len(group)])
     sizes, times = size_times(
-        data.samples, np.array([_median(member.replay_ns) for member in data.samples])
+        data.samples, np.array([median(member.replay_ns) for member in data.samples])
     )
     return Estimates(sizes, times, fallback_sizes, fallbacks)
-
-
-def _median(values: Floats) -> float:
-    return percentiles(values, (50,))[0]
-
-
-def size_times(samples: Sequence[ReplaySamples], times: Floats) -> tuple[Ints, Floats]:
-    """The sizes that were sampled, ascending, and the times of these, shape (sizes, ...), by the
-    ``times`` of the members, shape (members, ...).
-
-    Where keys have other numbers besides, the time of a member is taken for the sum of one for its
-    size and one for those numbers, fitted by least squares; a size has its own at the average of
-    the others. With a single number each size has the time of its member.
-    """
-    sizes: Ints = np.unique(np.array([member.size for member in samples], dtype=np.int64))
-    rests = sorted({member.rest for member in samples})
-    if len(rests) == 1 and len(sizes) == len(samples):
-        return sizes, times[np.argsort([member.size for member in samples])]
-    rows = np.zeros((len(samples) + 1, len(sizes) + len(rests)))
-    for row, member in enumerate(samples):
-        rows[row, np.searchsorted(sizes, member.size)] = 1
-        column = len(sizes) + rests.index(member.rest)
-        rows[row, column] = 1
-        rows[-1, column] += len(member.replay_ns)
-    rows[-1] /= max(rows[-1].sum(), 1)
-    fit: Floats = np.asarray(np.linalg.pinv(rows), dtype=np.float64)
-    return sizes, fit[: len(sizes), : len(samples)] @ times
 
 
 def all_sizes(data: LadderData, requests: Ints) -> Ints:
@@ -144,13 +110,14 @@ def problem_of(
     """The problem of a ladder among ``sizes`` for ``requests`` of each size, ``counts`` of them.
 
     Between captured sizes times, bytes and start-up lie on the line between the two, below the
-    smallest they are its own. What a step takes without a graph is that of the sizes it was seen
-    at, between them on the line, beyond them as at the nearest; infinite where it was seen at none.
+    smallest they are its own; times above the largest that was sampled go on rising. What a step
+    takes without a graph is that of the sizes it was seen at, between them on the line, beyond them
+    as at the nearest; infinite where it was seen at none.
     """
     captured = np.array(data.today, dtype=np.int64)
     return LadderProblem(
         sizes=sizes,
-        replay_ns=between(sizes, times.sizes, times.replay_ns),
+        replay_ns=times_at(sizes, times.sizes, times.replay_ns),
         own_bytes=between(sizes, captured, _column(data, "own_bytes")),
         pool_bytes=np.maximum.accumulate(between(sizes, captured, _column(data, "pool_bytes"))),
         startup_ns=between(sizes, captured, _column(data, "startup_ns")),
@@ -158,14 +125,6 @@ def problem_of(
         counts=counts,
         fallback_ns=between(requests, times.fallback_sizes, times.fallback_ns),
     )
-
-
-def between(sizes: Ints, seen: Ints, values: Floats) -> Floats:
-    """``values`` at the sizes ``seen``, on straight lines between them and level beyond them;
-    infinite where nothing was seen. Shape (sizes,)."""
-    if not len(seen):
-        return np.full(len(sizes), np.inf)
-    return np.interp(sizes, seen, values)
 
 
 def _column(data: LadderData, name: str) -> Floats:

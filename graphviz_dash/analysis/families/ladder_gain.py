@@ -12,13 +12,12 @@ from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.families.ladder_data import (
     Estimates,
     LadderData,
-    ReplaySamples,
     estimates,
     problem_of,
-    size_times,
 )
 from graphviz_dash.analysis.families.ladder_problem import Budget, ladder_places, padded_places
 from graphviz_dash.analysis.families.ladder_search import best_ladder
+from graphviz_dash.analysis.families.size_times import ReplaySamples, size_times, times_at
 from graphviz_dash.analysis.sample_statistics import Spread, interval
 
 _RESAMPLES: Final = 400
@@ -117,11 +116,19 @@ def _gains(
         padded = padded_places(problem, ladder_places(problem, chosen))
         graphed = padded >= 0
         at = problem.sizes[padded[graphed]]
-        fixed = counts[:, ~graphed] @ problem.fallback_ns[~graphed] if (~graphed).any() else 0.0
-        columns = _interpolated(at, size_list, replay_ns)
-        totals.append((counts[:, graphed] * columns).sum(axis=1) + fixed)
+        fixed = _fallbacks(counts[:, ~graphed], problem.fallback_ns[~graphed])
+        replays = counts[:, graphed] * times_at(at, size_list, replay_ns)
+        totals.append(replays.sum(axis=1) + fixed)
     gains: Floats = (totals[0] - totals[1]) / len(half.requests)
     return gains
+
+
+def _fallbacks(counts: Floats, fallback_ns: Floats) -> Floats:
+    """What requests without a graph take together, infinite where one of them is not known;
+    ``counts`` are of shape (resamples, sizes), the answer of shape (resamples,)."""
+    timed = np.isfinite(fallback_ns)
+    total = counts[:, timed] @ fallback_ns[timed]
+    return np.where((counts[:, ~timed] > 0).any(axis=1), np.inf, total)
 
 
 def _resampled_medians(values: Floats, generator: np.random.Generator) -> Floats:
@@ -132,18 +139,6 @@ def _resampled_medians(values: Floats, generator: np.random.Generator) -> Floats
     middle = (count + 1) // 2
     drawn = generator.beta(middle, count - middle + 1, size=_RESAMPLES)
     return np.sort(values)[(drawn * count).astype(np.int64)]
-
-
-def _interpolated(at: Ints, sizes: Ints, values: Floats) -> Floats:
-    """Each row of ``values``, which are at ``sizes``, at other sizes, on straight lines and level
-    beyond them: shape (resamples, at)."""
-    upper = np.clip(np.searchsorted(sizes, at), 1, max(len(sizes) - 1, 1))
-    if len(sizes) == 1:
-        return np.repeat(values, len(at), axis=1)
-    width = sizes[upper] - sizes[upper - 1]
-    share = np.clip((at - sizes[upper - 1]) / width, 0, 1)
-    mixed: Floats = values[:, upper - 1] * (1 - share) + values[:, upper] * share
-    return mixed
 
 
 def _resampled_counts(requests: Ints, sizes: Ints, generator: np.random.Generator) -> Floats:

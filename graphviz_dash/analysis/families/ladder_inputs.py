@@ -8,8 +8,9 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.families.family_report import FamilyReport, LoopReport, MemberReport
-from graphviz_dash.analysis.families.ladder_data import LadderData, ReplaySamples, SizeCosts
-from graphviz_dash.analysis.families.loop_columns import CAPTURE, FALLBACK, NONE
+from graphviz_dash.analysis.families.ladder_data import LadderData, SizeCosts
+from graphviz_dash.analysis.families.loop_columns import CAPTURE, FALLBACK, NONE, LoopColumns
+from graphviz_dash.analysis.families.size_times import median, size_times, times_at
 from graphviz_dash.model.absence import Fact, Missing
 
 
@@ -21,12 +22,7 @@ def ladder_data(
     sized = [member for member in family.members if member.size]
     if not sized:
         return Missing(Fact.LADDER, "the sizes of the family's graphs are not known")
-    samples = tuple(
-        ReplaySamples(member.size or 0, member.rest, member.gpu_ns)
-        for member in sized
-        if len(member.gpu_ns)
-    )
-    if not samples:
+    if not family.samples:
         return Missing(Fact.LADDER, "no replay was timed on the GPU")
     columns = report.columns
     own = np.flatnonzero((columns.family == family.index) & (columns.real > 0))
@@ -41,20 +37,40 @@ def ladder_data(
         )
     return LadderData(
         captured=_costs(family.members, sized),
-        samples=samples,
+        samples=family.samples,
         requests=asked,
         fallback_sizes=columns.real[fell],
         fallback_ns=np.maximum(columns.period_ns[fell] - (family.step_ns or 0.0), 0.0),
-        step_ns=family.step_ns,
+        step_ns=_besides(report.columns, family, own),
     )
+
+
+def _besides(columns: LoopColumns, family: FamilyReport, own: Ints) -> float | None:
+    """What the steps at ``own`` take on average besides their replays, waiting and all: the mean
+    time to the next step less that of the replays by their sizes. So the ladder that was captured
+    comes to the throughput that was measured."""
+    own = own[columns.period_ns[own] != NONE]
+    if family.step_ns is None or not len(own):
+        return None
+    seen, times = size_times(
+        family.samples, np.array([median(each.replay_ns) for each in family.samples])
+    )
+    period = columns.period_ns[own].astype(np.float64)
+    fell = columns.kind[own] == FALLBACK
+    replays = times_at(np.maximum(columns.padded[own], 0), seen, times)
+    cost = np.where(fell, np.maximum(period - family.step_ns, 0.0), replays)
+    return max(float((period - cost).mean()), 0.0)
 
 
 def _costs(members: Sequence[MemberReport], sized: Sequence[MemberReport]) -> tuple[SizeCosts, ...]:
     """What each size takes, such that all of them together take what the pool grew by, and their
-    executables: what later captures keep lies where earlier ones had temporary memory."""
+    executables: what later captures keep lies where earlier ones had temporary memory, and what the
+    first capture keeps beyond the others is no size's: workspaces of libraries."""
     added = sum(member.pool_added_bytes or 0 for member in members)
-    kept = sum(member.own_bytes or 0 for member in members)
-    own_share = min(1.0, added / kept) if kept else 0.0
+    once = _once(members)
+    kept = max(sum(member.own_bytes or 0 for member in members) - once, 0)
+    once = min(once, added)
+    own_share = min(1.0, (added - once) / kept) if kept else 0.0
     needs = _pool_needs(members)
     seen = np.array([0, *(size for size, _ in needs)])
     shares = np.array([0.0, *(need for _, need in needs)])
@@ -62,15 +78,38 @@ def _costs(members: Sequence[MemberReport], sized: Sequence[MemberReport]) -> tu
     by_size: dict[int, list[MemberReport]] = {}
     for member in sized:
         by_size.setdefault(member.size or 0, []).append(member)
+    first = _first(members)
     return tuple(
         SizeCosts(
             size,
-            sum((m.own_bytes or 0) * own_share + (m.executable_bytes or 0) for m in own),
-            float(np.interp(size, seen, shares)) * max(added - kept, 0),
+            sum(
+                ((m.own_bytes or 0) - (_once(members) if m is first else 0)) * own_share
+                + (m.executable_bytes or 0)
+                for m in own
+            ),
+            once + float(np.interp(size, seen, shares)) * max(added - once - kept, 0),
             sum(member.startup_ns for member in own),
         )
         for size, own in sorted(by_size.items())
     )
+
+
+def _first(members: Sequence[MemberReport]) -> MemberReport:
+    """The one that was captured first."""
+    return min(members, key=lambda member: member.index)
+
+
+def _once(members: Sequence[MemberReport]) -> int:
+    """Bytes that the first capture keeps over what its size explains, which is what the next size
+    keeps, scaled; all that it keeps is its own where there is no other."""
+    first = _first(members)
+    others = [member for member in members if member is not first and member.size]
+    if not first.size or not others:
+        return 0
+    size = first.size
+    near = min(others, key=lambda member: abs((member.size or 0) - size))
+    scaled = (near.own_bytes or 0) * max(size / (near.size or 1), 1.0)
+    return max((first.own_bytes or 0) - round(scaled), 0)
 
 
 def _pool_needs(members: Sequence[MemberReport]) -> list[tuple[int, int]]:

@@ -25,7 +25,7 @@ def test_the_best_sizes(service: Path, invoke: Invoke) -> None:
     assert "6 graphs in 1 family, 600 steps replayed, 10 steps without a graph" in result.out
     assert " instead of 1, 2, 4, 8, 16, 32 save " in result.out
     assert "A request above 32 takes 4.00 ms without a graph" in result.out
-    assert "Not captured, so interpolated" in result.out
+    assert "so interpolated between neighbours" in result.out
     assert "2 of 6 by size" in result.out
 
 
@@ -47,7 +47,7 @@ def test_sizes_from_elsewhere(service: Path, invoke: Invoke, tmp_path: Path) -> 
     file.write_text("8 100\n16 100\n")
     result = invoke("ladder", str(service), "--traffic", str(file))
     assert "Best sizes: 8, 16\n" in result.out
-    assert "No ladder is better for sure" in result.out
+    assert "No ladder is better in time; the sizes 8, 16 do as well." in result.out
     document = json.loads(invoke("ladder", str(service), "--traffic", str(file), "--json").out)
     assert document["traffic"] == "evening.txt"
 
