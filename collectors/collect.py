@@ -69,6 +69,7 @@ def collect(
                 report(MachineRead(environment))
                 runner = PassRunner(asked, factory, peers, report, server)
                 course = _Course(asked, factory, environment, staging.path, runner, report)
+                course.plan_modes()
                 course.time_modes()
                 for mode in asked.modes:
                     runs.append(course.collect(mode))
@@ -126,9 +127,18 @@ class _Course:
     timed: dict[ExecutionMode, list[Path]] = field(default_factory=dict)
     """The folders of the processes of each mode's clean pass that ended well."""
     untimed: dict[ExecutionMode, Failure] = field(default_factory=dict)
-    """How a process of a mode's clean pass failed, after which there were no more of them."""
+    """How a process of a mode's clean pass failed, after which there were no more of them, or the
+    pass that was to plan it."""
     begun: int = 0
     """Passes that were begun or skipped, each process of a clean pass for one."""
+
+    def plan_modes(self) -> None:
+        """Runs the plan passes: what the others of a mode that is planned follow."""
+        for mode in self.asked.modes:
+            if mode.is_planned:
+                failure = self._run(mode, Pass.PLAN, self._folder(mode, Pass.PLAN))
+                if failure is not None:
+                    self.untimed[mode] = failure
 
     def time_modes(self) -> None:
         """Runs the clean passes: the first process of each mode, then the second, and so on."""
@@ -150,7 +160,7 @@ class _Course:
         """Runs the other passes of one mode and writes its bundle."""
         folders, failures, skipped = self._run_passes(mode)
         doctor: DoctorReport | None = None
-        examined = mode.captures_whole_step and not mode.is_compiled
+        examined = mode.captures_whole_step and not (mode.is_compiled or mode.is_planned)
         if examined and failures and self.runner.peers is None:
             doctor = self._examine()
         first_folder = self._folder(mode, self.asked.passes(mode)[0])
@@ -172,13 +182,18 @@ class _Course:
         self, mode: ExecutionMode
     ) -> tuple[dict[Pass, Path], tuple[Failure, ...], tuple[Pass, ...]]:
         """What the passes that ended well left, how others failed, and those that were not run."""
-        passes = self.asked.passes(mode)[1:]
+        passes = tuple(
+            kind for kind in self.asked.passes(mode) if kind not in (Pass.PLAN, Pass.CLEAN)
+        )
         failures = [self.untimed[mode]] if mode in self.untimed else []
         if mode not in self.timed:
             # What cannot run clean cannot run under the profiler either.
             self.begun += len(passes)
-            return {}, tuple(failures), passes
+            unplanned = failures and failures[0].during is Pass.PLAN
+            return {}, tuple(failures), (Pass.CLEAN, *passes) if unplanned else passes
         folders = {Pass.CLEAN: self.timed[mode][0]}
+        if mode.is_planned:
+            folders[Pass.PLAN] = self._folder(mode, Pass.PLAN)
         for kind in passes:
             folder = self._folder(mode, kind)
             failure = self._run(mode, kind, folder)
@@ -194,7 +209,9 @@ class _Course:
         folder.mkdir()
         self.report(PassBegan(numbered))
         begin = time.monotonic()
-        failure = self.runner.run(mode, kind, folder, turn)
+        planned = mode.is_planned and kind is not Pass.PLAN
+        plan = self._folder(mode, Pass.PLAN) if planned else None
+        failure = self.runner.run(mode, kind, folder, turn, plan)
         if failure is None:
             self.report(PassDone(numbered, time.monotonic() - begin))
         else:

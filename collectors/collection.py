@@ -8,9 +8,7 @@ from typing import Final
 
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 
-SUPPORTED: Final = tuple(
-    mode for mode in ExecutionMode if not mode.is_recorded and not mode.is_planned
-)
+SUPPORTED: Final = tuple(mode for mode in ExecutionMode if not mode.is_recorded)
 """The modes that a workload can be collected in."""
 
 
@@ -53,7 +51,8 @@ class Collection:
         if not mode.captures_graphs:
             return (Pass.CLEAN, Pass.TRACED, Pass.MEMORY, *observers)
         node_ids = (Pass.NODE_IDS,) if self.node_ids else ()
-        return (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY, *node_ids, *observers)
+        plan = (Pass.PLAN,) if mode.is_planned else ()
+        return (*plan, Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY, *node_ids, *observers)
 
     def iterations_of(self, turn: int) -> int:
         """The timed iterations of one process of a clean pass: its part of all, at least one."""

@@ -54,18 +54,26 @@ class PassRunner:
     server: ForkServer
     """Forks the processes."""
 
-    def run(self, mode: ExecutionMode, kind: Pass, folder: Path, turn: int = 0) -> Failure | None:
+    def run(
+        self,
+        mode: ExecutionMode,
+        kind: Pass,
+        folder: Path,
+        turn: int = 0,
+        plan: Path | None = None,
+    ) -> Failure | None:
         """Runs a pass, which leaves its results in ``folder``; how it failed, if it did.
 
-        ``turn`` says which of the processes of a clean pass it is, from 0.
+        ``turn`` says which of the processes of a clean pass it is, from 0; ``plan`` is the folder
+        of the pass that planned the step, where one did.
 
         Raises:
             GraphvizDashError: the request itself is wrong.
             OSError: the disk is full.
         """
         if kind is Pass.OBSERVERS:
-            return self._observe(mode, folder)
-        return self._run(mode, kind, folder, turn=turn)
+            return self._observe(mode, folder, plan)
+        return self._run(mode, kind, folder, turn=turn, plan=plan)
 
     def _run(
         self,
@@ -74,6 +82,7 @@ class PassRunner:
         folder: Path,
         observer: Observer | None = None,
         turn: int = 0,
+        plan: Path | None = None,
     ) -> Failure | None:
         """The failure of the pass, which with several ranks is that of any of them."""
         asked, peers = self.asked, self.peers
@@ -92,6 +101,7 @@ class PassRunner:
             settings=asked.settings,
             observer=observer,
             turn=turn,
+            plan=None if plan is None else str(plan),
         )
         request_file = folder / "request.json"
         request_file.write_bytes(msgspec.json.encode(request))
@@ -105,7 +115,7 @@ class PassRunner:
         failure = _failure_of(process, folder, kind, limit)
         return peers.settle(name, failure, kind) if peers else failure
 
-    def _observe(self, mode: ExecutionMode, folder: Path) -> Failure | None:
+    def _observe(self, mode: ExecutionMode, folder: Path, plan: Path | None) -> Failure | None:
         """Times the step under each observer, in a process each, and joins what they measured; how
         the process failed to which nothing was attached. What another could not do is absent."""
         observed: list[Observed] = []
@@ -114,7 +124,7 @@ class PassRunner:
         for number, observer in enumerate(observers):
             own_folder = folder / str(number)
             own_folder.mkdir()
-            failure = self._run(mode, Pass.OBSERVERS, own_folder, observer)
+            failure = self._run(mode, Pass.OBSERVERS, own_folder, observer, plan=plan)
             if failure is None:
                 series = read_json(own_folder / SERIES_FILE, tuple[Observed, ...])
                 observed += [msgspec.structs.replace(row, process=number) for row in series]

@@ -36,6 +36,7 @@ from graphviz_dash.model.run import (
 )
 
 _PARTS_OF: Final[tuple[tuple[Pass, tuple[JsonPart[Any], ...]], ...]] = (
+    (Pass.PLAN, (parts.PARALLEL,)),
     (Pass.MEMORY, (parts.MEMORY_PASS,)),
     (Pass.TRACED, (parts.REPLAY_IDS, parts.COMPILATION)),
     (Pass.NODE_IDS, (parts.NODE_IDS,)),
@@ -59,11 +60,11 @@ def absent_facts(
         mode: the run's mode.
         folders: of each pass that ended well, what it left.
         failures: of the passes that did not.
-        skipped: the passes that were not run, for the clean pass had failed.
+        skipped: the passes that were not run, for one without which they cannot be had failed.
     """
     lost = [failure.during for failure in failures if failure.during not in folders]
     absent = [Absent(kind.fact, "it failed, see failures") for kind in lost]
-    absent += [Absent(kind.fact, "the clean pass failed") for kind in skipped]
+    absent += [Absent(kind.fact, f"the {lost[0].fact.value} failed") for kind in skipped]
     if not mode.captures_graphs:
         absent.append(Absent(Fact.GRAPHS, f"mode {mode.value} captures none"))
     for folder in folders.values():

@@ -49,6 +49,7 @@ FORWARD_THREAD = 1
 CLEAN_NS = {
     ExecutionMode.EAGER: (400_000, 350_000),
     ExecutionMode.GRAPH: (100_000, 8_000),
+    ExecutionMode.PARALLEL: (70_000, 9_000),
     ExecutionMode.CALLABLES: (160_000, 40_000),
     ExecutionMode.PARTIAL: (180_000, 60_000),
     ExecutionMode.COMPILE_DEFAULT: (300_000, 250_000),

@@ -39,7 +39,7 @@ def run(request: PassRequest) -> None:
         # The compiler would trace the ranges too, and capture another program.
         nullcontext() if request.mode.is_compiled else annotated(),
     ):
-        ready = make_ready(request.mode, step)
+        ready = make_ready(request.mode, step, request.plan)
         reader.ask_executables(alive)
     reader.stop()
     out = Path(request.out)

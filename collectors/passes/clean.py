@@ -34,7 +34,7 @@ def run(request: PassRequest) -> None:
     step, warmup_ns = prepare(request)
     listener = LifeListener()
     with recording(listener) as graphs:
-        iterate = make_ready(request.mode, step)
+        iterate = make_ready(request.mode, step, request.plan)
     timings = time_process(iterate, warmup_ns, request.iterations)
     if request.turn:
         write_result(parts.CLEAN, timings, Path(request.out))

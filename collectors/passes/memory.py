@@ -60,7 +60,7 @@ def run(request: PassRequest) -> None:
     stages.end(Stage.WARM_UP)
     captures = Captures()
     with recording(captures):
-        iterate = make_ready(request.mode, step)
+        iterate = make_ready(request.mode, step, request.plan)
     stages.end(Stage.PREPARE)
     # What warm-up and capture left in the cache (gradients that the captured step set to None, the
     # warm-up of make_graphed_callables) no iteration needs.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -15,9 +16,13 @@ from torch.nn.modules.module import (
 )
 from torch.utils.hooks import RemovableHandle
 
+from collectors.parallel import MEMORY_FACTOR
 from collectors.passes.capture_listener import executable_of
+from collectors.process.results import read_result
 from collectors.workloads import Step
+from graphviz_dash.bundle import parts
 from graphviz_dash.errors import GraphvizDashError
+from graphviz_dash.model.parallel import ParallelPlan
 from graphviz_dash.model.run import ExecutionMode
 
 GRAPHED: Final = "reduce-overhead"
@@ -99,14 +104,18 @@ def _called(forward: Callable[..., Any]) -> Callable[..., Any]:
     return call_forward
 
 
-def make_ready(mode: ExecutionMode, step: Step) -> Step:
+def make_ready(mode: ExecutionMode, step: Step, plan: str | None = None) -> Step:
     """What runs one iteration of ``step`` in ``mode``; graphs are captured and launched once.
 
-    For a mode in COMPILED the modules must be compiled already (:func:`compile_modules`).
+    For a mode in COMPILED the modules must be compiled already (:func:`compile_modules`). ``plan``
+    is the folder of the pass that planned the step, where the mode is planned; without it the step
+    is planned here.
 
     Raises:
         GraphvizDashError: the step calls no module that the mode could capture.
     """
+    if mode.is_planned:
+        return _parallel(step, plan)
     return _MAKERS[mode](step)
 
 
@@ -131,6 +140,25 @@ def _whole_step(step: Step) -> Step:
         return Replays(variants)
     graph = _captured(step)
     replay: Step = graph.replay
+    return replay
+
+
+def _parallel(step: Step, folder: str | None) -> Step:
+    # Imported here: no other mode needs what watches operators.
+    from collectors.parallel.graph import ParallelGraph
+    from collectors.parallel.plan import plan_step
+
+    if folder is None:
+        planned: ParallelPlan | None = plan_step(step, MEMORY_FACTOR)
+    else:
+        planned = read_result(parts.PARALLEL, Path(folder))
+    if planned is None:
+        raise GraphvizDashError("The pass that plans the step left no plan.")
+    graph = ParallelGraph(step, planned)
+    graph.replay()
+    torch.cuda.synchronize()
+    # Bound once more: a recorder watches the first launch only.
+    replay: Step = graph.graph.replay
     return replay
 
 

@@ -40,7 +40,7 @@ def run(request: PassRequest) -> None:
     """Writes node-ids.json.gz into ``request.out``."""
     step, _ = prepare(request)
     with recording(NullListener()) as graphs:
-        iterate = make_ready(request.mode, step)
+        iterate = make_ready(request.mode, step, request.plan)
         ids = ids_from_cupti(cupti, graphs)
     records, begins, dropped = _record(iterate, request.traced_iterations)
     replays = node_id_pass(

@@ -42,7 +42,7 @@ def run(request: PassRequest) -> None:
         watch = GraphLevel(str(torch.version.cuda).partition(".")[0])
         watch.start()
     step, _ = prepare(request)
-    iterate = make_ready(request.mode, step)
+    iterate = make_ready(request.mode, step, request.plan)
     count = min(request.iterations, MOST_ITERATIONS)
     with no_collection():
         series = _observed(request.observer, iterate, count, watch)

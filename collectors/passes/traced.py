@@ -32,7 +32,7 @@ def run(request: PassRequest) -> None:
     elif hasattr(torch.cuda.CUDAGraph, "get_graph_data"):
         step, _ = prepare(request)
         with recording(NullListener()) as graphs:
-            iterate = make_ready(request.mode, step)
+            iterate = make_ready(request.mode, step, request.plan)
             ids = ids_from_torch(graphs)
         if ids:
             write_result(parts.REPLAY_IDS, ids, out)
@@ -47,7 +47,7 @@ def _compiled(request: PassRequest) -> Step:
     with compile_account() as account:
         step, _ = prepare(request)
         with recording(NullListener()) as graphs:
-            iterate = make_ready(request.mode, step)
+            iterate = make_ready(request.mode, step, request.plan)
             names = {id(graph): name for name, graph in graphs.items()}
             account.read(lambda graph: names.get(id(graph)))
             ids = ids_from_torch(graphs) if hasattr(torch.cuda.CUDAGraph, "get_graph_data") else ()

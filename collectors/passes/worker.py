@@ -76,7 +76,7 @@ def _disk_full(error: BaseException) -> OSError | None:
 
 
 def _run(request: PassRequest) -> int:
-    from collectors.passes import capture, clean, memory, traced
+    from collectors.passes import capture, clean, memory, plan, traced
 
     def record(_kind: type[BaseException], error: BaseException, _trace: object) -> None:
         refused = _disk_full(error)
@@ -96,6 +96,7 @@ def _run(request: PassRequest) -> int:
     # The user's step may raise anything; what it was goes into the bundle.
     sys.excepthook = record
     work = {
+        Pass.PLAN: plan.run,
         Pass.CLEAN: clean.run,
         Pass.CAPTURE: capture.run,
         Pass.TRACED: traced.run,

@@ -74,3 +74,5 @@ class PassRequest(Struct, frozen=True):
     """What an observers pass attaches; None in other passes."""
     turn: int = 0
     """Which of the processes of a clean pass it is, from 0."""
+    plan: str | None = None
+    """The folder of the pass that planned the step; None in modes that are not planned."""

@@ -57,8 +57,11 @@ class Operator(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether it draws random numbers. Which ones is decided by the order in which operators are
     issued, and that is the program's."""
     wide: bool = False
-    """Whether it needs much memory of its stream: a library's large workspace, or blocks of more
-    than 1 MiB."""
+    """Whether it runs other kernels on a stream with little workspace for libraries, and is kept to
+    wide streams."""
+    large: bool = False
+    """Whether it takes blocks of more than 1 MiB from the allocator, for which a stream has its own
+    segments."""
     source: str | None = None
     """``file:line`` of the user's code that called it; None for what autograd's engine called."""
     device_ns: Nanoseconds | None = None
@@ -75,7 +78,7 @@ class Attempt(Struct, frozen=True, forbid_unknown_fields=True):
     streams: Count
     """How many streams it uses; 1 is the line."""
     wide_streams: Count
-    """How many of them have much memory, so that operators which need it run there alone."""
+    """How many of them have the usual workspace for libraries; the others have little."""
     edges: Count
     """Dependencies between streams."""
     expected_ns: Nanoseconds

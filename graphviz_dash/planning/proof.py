@@ -17,6 +17,19 @@ def node_ranges(operators: Sequence[Operator]) -> list[range]:
     return [range(end - operator.nodes, end) for operator, end in zip(operators, ends, strict=True)]
 
 
+def not_joined(operators: Sequence[Operator], edges: Sequence[tuple[int, int]]) -> int | None:
+    """The first operator of a graph captured on one stream whose nodes do not all come before those
+    of the next one: it launched work that the stream does not wait for. None where all do."""
+    before = _ancestors(operators, edges)
+    last: int | None = None
+    for index, operator in enumerate(operators):
+        if operator.nodes:
+            if last is not None and not before[index] >> last & 1:
+                return last
+            last = index
+    return None
+
+
 def unordered(
     operators: Sequence[Operator],
     addresses: Sequence[tuple[Access, ...]],

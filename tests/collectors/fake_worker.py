@@ -46,7 +46,7 @@ def _module(name: str, **contents: object) -> None:
 if __name__ == "__main__":
     import collectors.passes  # noqa: F401
 
-    for kind in ("clean", "capture", "traced", "memory"):
+    for kind in ("plan", "clean", "capture", "traced", "memory"):
         _module(f"collectors.passes.{kind}", run=_run)
     _module("collectors.environment", read_environment=lambda: ENVIRONMENT)
     sys.exit(worker.main(sys.argv[1:]))

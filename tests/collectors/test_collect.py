@@ -45,6 +45,7 @@ from graphviz_dash.model.run import (
 )
 from graphviz_dash.model.timings import CleanProcess, CleanTimings, StepTiming
 from tests.bundle.examples import MEMORY_PASS
+from tests.parallel_runs import PLAN
 
 WORK = StepWork(12, 4, "bf16", "counted")
 
@@ -76,6 +77,9 @@ def write_results(request: PassRequest, *, in_processes: bool = False) -> None:
     out = Path(request.out)
     facts = WorkloadFacts({"layers": 3}, WORK) if request.settings else WorkloadFacts({}, None)
     (out / WORKLOAD_FILE).write_bytes(msgspec.json.encode(facts))
+    if request.kind is Pass.PLAN:
+        write_result(parts.PARALLEL, PLAN, out)
+        return
     if request.kind is Pass.MEMORY:
         write_result(parts.MEMORY_PASS, MEMORY_PASS, out)
         return
@@ -397,3 +401,40 @@ def test_a_full_disk_is_one_line_and_earlier_runs_are_kept(
         collect(collection(tmp_path / "x"), lambda _: None)
     assert [path.name for path in (tmp_path / "x").iterdir()] == ["eager"]
     assert read_bundle(tmp_path / "x" / "eager").manifest.status == "complete"
+
+
+def test_a_mode_that_is_planned_is_planned_first_and_all_its_passes_follow_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[tuple[str, str | None]] = []
+
+    def note(request: PassRequest) -> None:
+        order.append((f"{request.mode} {request.kind}", request.plan))
+
+    monkeypatch.setattr(machine, "run_pass_worker", worker_that(note))
+    asked = replace(collection(tmp_path / "x"), modes=(ExecutionMode.EAGER, ExecutionMode.PARALLEL))
+    runs = collect(asked, lambda _: None)
+    assert [name for name, _ in order][:3] == ["parallel plan", "eager clean", "parallel clean"]
+    plans = dict(order)
+    assert plans.pop("parallel plan") is None
+    for name, plan in plans.items():
+        assert (plan is not None and Path(plan).name == "parallel-plan-0") == (
+            name.startswith("parallel")
+        )
+    assert read_bundle(runs[1].path).parallel == PLAN
+
+
+def test_without_a_plan_the_mode_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        machine,
+        "run_pass_worker",
+        worker_that(lambda request: ended(-11) if request.kind is Pass.PLAN else None),
+    )
+    asked = replace(collection(tmp_path / "x"), modes=(ExecutionMode.EAGER, ExecutionMode.PARALLEL))
+    eager, parallel = (read_bundle(run.path) for run in collect(asked, lambda _: None))
+    assert eager.manifest.status == "complete"
+    assert parallel.manifest.status == "failed"
+    assert [failure.during for failure in parallel.manifest.failures] == [Pass.PLAN]
+    reasons = {absent.fact: absent.reason for absent in parallel.manifest.absent}
+    assert reasons["plan pass"] == "it failed, see failures"
+    assert reasons["clean pass"] == reasons["memory pass"] == "the plan pass failed"

@@ -15,13 +15,15 @@ EVERYTHING = replace(ASKED, node_ids=True, observers=True)
 
 
 @pytest.mark.parametrize("mode", SUPPORTED)
-def test_the_clean_pass_is_first_and_a_capture_where_there_is_one(mode: ExecutionMode) -> None:
+def test_the_clean_pass_follows_a_plan_and_a_capture_it(mode: ExecutionMode) -> None:
     passes = EVERYTHING.passes(mode)
-    assert passes[0] is Pass.CLEAN
+    planned = mode.is_planned
+    assert passes[planned] is Pass.CLEAN
+    assert (Pass.PLAN in passes) == planned
     assert passes[-1] is Pass.OBSERVERS
     captures = mode.captures_graphs
     assert (Pass.CAPTURE in passes, Pass.NODE_IDS in passes) == (captures, captures)
-    assert len(ASKED.passes(mode)) == 3 + captures
+    assert len(ASKED.passes(mode)) == 3 + captures + planned
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,11 @@ def recorded_workload(experiment: Experiment) -> RecordedWorkload | Missing:
     """What an experiment with an eager and a graph run tells, or why it cannot be used."""
     runs = experiment.runs
     eager = next((run for run in runs if run.mode.is_baseline), None)
-    whole = (run for run in runs if run.mode.captures_whole_step and not run.mode.is_compiled)
+    whole = (
+        run
+        for run in runs
+        if run.mode.captures_whole_step and not (run.mode.is_compiled or run.mode.is_planned)
+    )
     graph = next(whole, None)
     if eager is None or graph is None:
         return _unusable("it has no eager and graph run")

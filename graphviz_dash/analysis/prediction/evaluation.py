@@ -67,10 +67,11 @@ def prediction_for(
         return against
     if not run.mode.captures_whole_step:
         return Missing(Fact.PREDICTION, "only a graph of the whole step is predicted")
-    if run.mode.is_compiled:
-        return Missing(
-            Fact.PREDICTION, "compiling gives the step other kernels than were predicted"
-        )
+    if run.mode.is_planned or run.mode.is_compiled:
+        reason = "compiling gives the step other kernels than were predicted"
+        if run.mode.is_planned:
+            reason = "the step is predicted on one stream, and this graph runs on several"
+        return Missing(Fact.PREDICTION, reason)
     if not against.mode.is_baseline:
         return Missing(Fact.PREDICTION, f"{against.name} is no eager run")
     prediction = predictions.of(against)

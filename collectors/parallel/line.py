@@ -1,0 +1,160 @@
+"""What the operators of a step take in a graph of one stream, and what each asks of the GPU."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any, Final
+
+import torch
+
+from collectors.parallel.capture import StepGraph
+from collectors.parallel.follow import Follower
+from collectors.parallel.observer import nodes_so_far
+from collectors.workloads import Step
+from graphviz_dash.model.graph import CapturedGraph, GraphNode, KernelParams, NodeKind
+from graphviz_dash.model.parallel import Operator, Storage
+from graphviz_dash.planning.proof import node_ranges
+from graphviz_dash.planning.share import KernelLaunch, lasting_share
+
+_REPLAYS: Final = 15
+_LEAST: Final = 0.3
+"""Of an operator's time between two events, what is at least its own."""
+
+
+class _Timed(Follower):
+    """Puts an event behind each operator with nodes."""
+
+    def __init__(self, operators: Sequence[Operator], storages: Sequence[Storage]) -> None:
+        super().__init__(operators, storages)
+        self.events: list[tuple[int, torch.cuda.Event]] = []
+
+    def start(self) -> None:
+        """Two events with nothing between tell what an event takes."""
+        self._mark(-1)
+        self._mark(-1)
+        super().start()
+
+    def run(self, index: int, function: Callable[[], Any]) -> Any:
+        result = function()
+        if self.operators[index].nodes:
+            self._mark(index)
+        return result
+
+    def unnamed_ended(self, index: int) -> None:
+        if self.events[-1][0] < index:
+            self._mark(index)
+
+    def _mark(self, index: int) -> None:
+        event = torch.cuda.Event(enable_timing=True, external=True)
+        event.record()
+        self.events.append((index, event))
+
+
+def operator_ns(
+    step: Step,
+    operators: Sequence[Operator],
+    storages: Sequence[Storage],
+    stream: torch.cuda.Stream,
+    line_ns: float,
+) -> dict[int, int]:
+    """What each operator with nodes takes, by index: between events in a graph of one stream, less
+    what events take; all of them together take ``line_ns``."""
+    timed = _Timed(operators, storages)
+    graph = StepGraph(step, stream, timed)
+    rows = []
+    for _ in range(_REPLAYS):
+        graph.graph.replay()
+        torch.cuda.synchronize()
+        events = [event for _, event in timed.events]
+        rows.append([a.elapsed_time(b) * 1e6 for a, b in pairwise(events)])
+    event_ns, *spans = [statistics.median(column) for column in zip(*rows, strict=True)]
+    taken = [max(0.0, span - event_ns) for span in spans]
+    # An event also keeps the operator behind it from being prepared while the one before runs.
+    excess = max(0.0, (sum(taken) - line_ns) / max(1, len(taken)))
+    return {
+        index: round(max(span - excess, _LEAST * span))
+        for (index, _), span in zip(timed.events[2:], taken, strict=True)
+    }
+
+
+def demands(
+    operators: Sequence[Operator], graph: CapturedGraph, took_ns: Mapping[int, int]
+) -> list[float | None]:
+    """For each operator the share of the multiprocessors that its largest kernel takes from others;
+    ``took_ns`` is what operators with nodes take."""
+    device = torch.cuda.get_device_properties(torch.cuda.current_device())
+    shares: list[float | None] = []
+    for index, nodes in enumerate(node_ranges(operators)):
+        each_ns = took_ns.get(index, 0) / max(1, len(nodes))
+        kernels = [
+            lasting_share(
+                launch, each_ns, device.multi_processor_count, (device.major, device.minor)
+            )
+            for node in graph.nodes[nodes.start : nodes.stop]
+            if (launch := _launch(node)) is not None
+        ]
+        shares.append(max(kernels, default=None))
+    return shares
+
+
+def _launch(node: GraphNode) -> KernelLaunch | None:
+    params = node.params
+    if not isinstance(params, KernelParams) or params.grid is None or params.block is None:
+        return None
+    return KernelLaunch(
+        params.demangled,
+        prod(params.grid),
+        prod(params.block),
+        params.registers or 0,
+        (params.static_shared or 0) + (params.dynamic_shared or 0),
+    )
+
+
+class _Counted(Follower):
+    """Counts the nodes that each operator makes."""
+
+    def __init__(self, operators: Sequence[Operator], storages: Sequence[Storage]) -> None:
+        super().__init__(operators, storages)
+        self.nodes = [0] * len(operators)
+
+    def run(self, index: int, function: Callable[[], Any]) -> Any:
+        before = nodes_so_far()
+        result = function()
+        self.nodes[index] = nodes_so_far() - before
+        return result
+
+
+def need_workspace(
+    step: Step,
+    operators: Sequence[Operator],
+    storages: Sequence[Storage],
+    graph: CapturedGraph,
+    narrow: torch.cuda.Stream,
+) -> set[int]:
+    """The operators that run other kernels on a ``narrow`` stream than in ``graph``."""
+    counted = _Counted(operators, storages)
+    other = StepGraph(step, narrow, counted).read()
+    sizes = [
+        counted.nodes[index] if operator.name else operator.nodes
+        for index, operator in enumerate(operators)
+    ]
+    position = 0
+    differing = set()
+    for index, (nodes, size) in enumerate(zip(node_ranges(operators), sizes, strict=True)):
+        here = other.nodes[position : position + size]
+        position += size
+        if _kernels(graph.nodes[nodes.start : nodes.stop]) != _kernels(here):
+            differing.add(index)
+    return differing
+
+
+def _kernels(nodes: Sequence[GraphNode]) -> list[object]:
+    return [
+        (node.params.name, node.params.grid, node.params.block, node.params.dynamic_shared)
+        if node.kind is NodeKind.KERNEL and isinstance(node.params, KernelParams)
+        else node.kind
+        for node in nodes
+    ]

@@ -1,0 +1,208 @@
+"""Plans a step: tries the plans that should be fastest, and checks the one that is taken."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collectors.parallel.candidates import Candidate, candidates, operations, wide_streams
+from collectors.parallel.capture import StepGraph, median_ns, time_replays
+from collectors.parallel.check import Checker, Outcome
+from collectors.parallel.issue import Issuer
+from collectors.parallel.observe import ObservedStep, observe
+from collectors.parallel.refusal import RefusedError
+from collectors.parallel.streams import make_workspaces, streams_of
+from collectors.workloads import Step
+from graphviz_dash.model.parallel import Attempt, Operator, ParallelPlan, Storage, Verdict
+from graphviz_dash.planning.operations import MEASURED_COSTS, least_time
+from graphviz_dash.planning.plan import Plan, line
+from graphviz_dash.planning.proof import unordered
+from graphviz_dash.planning.streams import plan_streams
+
+_TRIED: Final = 6
+"""Plans that are captured and timed, at least, where there are so many."""
+_GAIN: Final = 0.99
+"""A plan is faster than the line if the median of its replays is below this of the line's."""
+_MUCH: Final = 0.95
+"""A plan that takes too much memory is worth a word if it should take less than this of the line's
+time on the GPU."""
+_MOST_TRIED: Final = 10
+_DELAYED_GRAPHS: Final = 2
+_DELAYED_PART: Final = 0.15
+_LONGEST_DELAY_CYCLES: Final = 40_000
+_WHOLE: Final = 0.9
+"""Of the line's time on the GPU, a bound that leaves next to nothing to gain."""
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A plan that was captured and timed."""
+
+    plan: Plan
+    """The plan."""
+    attempt: Attempt
+    """What came of it."""
+
+    @property
+    def replay_ns(self) -> float:
+        """The median of its replays."""
+        return median_ns(self.attempt.replays_ns)
+
+
+def plan_step(step: Step, memory_factor: float | None) -> ParallelPlan:
+    """How ``step``, which has been warmed up, is best captured on several streams.
+
+    It is called some dozen times, eagerly and under capture, and afterwards has the state that it
+    had before. ``memory_factor``: of the memory of a plain capture, what the plan may take; None:
+    as much as it likes.
+
+    Raises:
+        RefusedError: it cannot be done, or replays differ from eager steps.
+    """
+    observed = observe(step)
+    try:
+        return _planned(observed, memory_factor)
+    finally:
+        observed.state.restore()
+
+
+def _planned(observed: ObservedStep, memory_factor: float | None) -> ParallelPlan:
+    limit = None if memory_factor is None else round(memory_factor * observed.line_bytes)
+    tried = _tries(observed, limit)
+    best = min((each for each in tried if _fits(each, limit)), key=_time, default=None)
+    gains = best is not None and best.replay_ns < _GAIN * observed.line_ns
+    plan = best.plan if best and gains else line(observed.operators, observed.storages)
+    outcome = _checked(observed, plan)
+    if outcome.differs_at is not None:
+        operator = observed.operators[outcome.differs_at]
+        raise RefusedError(
+            f"replays differ from eager steps by {outcome.check.difference:.3g} of the largest "
+            f"value, first in {operator.name} (operator {outcome.differs_at}); two eager steps "
+            f"differ by {outcome.check.eager_difference:.3g}",
+            operator.source,
+        )
+    return ParallelPlan(
+        operators=observed.operators,
+        storages=observed.storages,
+        stream=plan.stream,
+        waits=plan.waits,
+        follow_ns=round(MEASURED_COSTS.follow_ns),
+        cross_ns=round(MEASURED_COSTS.cross_ns),
+        line=_line_attempt(observed),
+        attempts=tuple(each.attempt for each in tried),
+        chosen=plan.streams,
+        verdict=Verdict.FASTER if gains else _why_not(observed, limit),
+        memory_limit_bytes=limit,
+        check=outcome.check,
+    )
+
+
+def capture_by(
+    step: Step,
+    operators: Sequence[Operator],
+    storages: Sequence[Storage],
+    plan: Plan,
+    delays: dict[int, int] | None = None,
+) -> tuple[StepGraph, Issuer]:
+    """Captures a step by a plan, and proves by the graph's own edges that all which shares memory
+    is ordered. ``delays``: see :class:`Issuer`; with any there is no proof.
+
+    Raises:
+        RefusedError: the step is not what was observed; or two operators are not ordered, which no
+            plan should lead to.
+    """
+    streams = streams_of(wide_streams(operators, plan))
+    make_workspaces(streams)
+    issuer = Issuer(operators, storages, plan, streams, delays)
+    graph = StepGraph(step, streams[0], issuer)
+    pair = None if delays else unordered(operators, issuer.addresses, graph.edges())
+    if pair is not None:
+        names = " and ".join(operators[index].name for index in pair)
+        raise RefusedError(f"{names} share memory and would run at the same time")
+    return graph, issuer
+
+
+def _tries(observed: ObservedStep, limit: int | None) -> list[_Tried]:
+    """Captures and times the candidates that should be fastest within ``limit`` bytes."""
+    tried: list[_Tried] = []
+    for candidate in candidates(observed, limit)[:_MOST_TRIED]:
+        tried.append(_try(observed, candidate))
+        if len(tried) >= _TRIED and any(_fits(each, limit) for each in tried):
+            break
+    return tried
+
+
+def _try(observed: ObservedStep, candidate: Candidate) -> _Tried:
+    plan = candidate.plan
+    workspaces = make_workspaces(streams_of(candidate.wide))
+    graph, _ = capture_by(observed.step, observed.operators, observed.storages, plan)
+    _, replays = time_replays([observed.line, graph])
+    return _Tried(
+        plan,
+        Attempt(
+            streams=plan.streams,
+            wide_streams=sum(candidate.wide),
+            edges=plan.edges,
+            expected_ns=round(candidate.expected_ns + observed.fixed_ns),
+            replays_ns=replays,
+            memory_bytes=graph.memory_bytes + workspaces,
+            workspace_bytes=workspaces,
+        ),
+    )
+
+
+def _line_attempt(observed: ObservedStep) -> Attempt:
+    (plan,) = plan_streams(operations(observed), 1, MEASURED_COSTS)
+    return Attempt(
+        streams=1,
+        wide_streams=1,
+        edges=0,
+        expected_ns=round(plan.schedule.total_ns + observed.fixed_ns),
+        replays_ns=time_replays([observed.line])[0],
+        memory_bytes=observed.line_bytes,
+        workspace_bytes=observed.wide_bytes,
+    )
+
+
+def _checked(observed: ObservedStep, plan: Plan) -> Outcome:
+    """Compares replays of a plan, also of graphs with kernels that spin, with eager steps."""
+    step, operators, storages = observed.step, observed.operators, observed.storages
+    graph, issuer = capture_by(step, operators, storages, plan)
+    working = [index for index, operator in enumerate(operators) if operator.nodes]
+    delayed = []
+    for seed in range(_DELAYED_GRAPHS):
+        chance = random.Random(seed)
+        delays = {
+            index: chance.randrange(_LONGEST_DELAY_CYCLES)
+            for index in working
+            if operators[index].name and chance.random() < _DELAYED_PART
+        }
+        slow, slow_issuer = capture_by(step, operators, storages, plan, delays)
+        delayed.append((slow, slow_issuer.alive))
+    return Checker(observed).check(graph, issuer.alive, delayed)
+
+
+def _why_not(observed: ObservedStep, limit: int | None) -> Verdict:
+    """Why the line is as good as any plan."""
+    gpu_ns = observed.line_ns - observed.fixed_ns
+    least = least_time(operations(observed), MEASURED_COSTS)
+    if limit is not None and any(
+        each.expected_bytes > limit and each.expected_ns < _MUCH * gpu_ns
+        for each in candidates(observed, None)
+    ):
+        return Verdict.MEMORY
+    if least.path_ns >= _WHOLE * gpu_ns:
+        return Verdict.CHAIN
+    if least.capacity_ns >= _WHOLE * gpu_ns:
+        return Verdict.FULL
+    return Verdict.NOISE
+
+
+def _fits(tried: _Tried, limit: int | None) -> bool:
+    return limit is None or (tried.attempt.memory_bytes or 0) <= limit
+
+
+def _time(tried: _Tried) -> float:
+    return tried.replay_ns

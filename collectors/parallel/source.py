@@ -1,0 +1,31 @@
+"""The line of the user's program that called an operator."""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
+
+import torch
+
+from collectors.paths import short_path
+
+_TORCH = str(Path(torch.__file__).parent)
+_OURS = str(Path(__file__).parent.parent)
+_WORKLOADS = str(Path(__file__).parent.parent / "workloads")
+
+
+def calling_line() -> str | None:
+    """``file:line`` of the innermost frame that is neither torch's nor ours; None: there is none,
+    as in autograd's engine."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not _is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return None if frame is None else f"{short_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+@lru_cache(maxsize=4096)
+def _is_users(file: str) -> bool:
+    ours = file.startswith(_OURS) and not file.startswith(_WORKLOADS)
+    return not ours and not file.startswith((_TORCH, "<"))

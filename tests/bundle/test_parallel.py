@@ -1,0 +1,44 @@
+"""The plan of a parallel run: read as it was written, refused when it points at nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from graphviz_dash.bundle import parts
+from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.errors import InputError
+from tests.bundle.examples import MANIFEST
+from tests.parallel_runs import PLAN
+
+
+def bundle(folder: Path, **changes: Any) -> Path:
+    with BundleWriter(folder / "run") as writer:
+        writer.add(parts.PARALLEL, replace(PLAN, **changes))
+        writer.commit(MANIFEST)
+    return folder / "run"
+
+
+def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert read_bundle(bundle(tmp_path)).parallel == PLAN
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"stream": (0, 1)}, "2 streams and 3 waits of 3 operators"),
+        ({"waits": ((2,), (), ())}, "operator 0 waits for"),
+        ({"storages": PLAN.storages[:3]}, "operator 2 reaches a storage that is not there"),
+        (
+            {"storages": (*PLAN.storages[:3], replace(PLAN.storages[3], maker=9))},
+            "a storage made by no operator",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read_bundle(bundle(tmp_path, **changes))

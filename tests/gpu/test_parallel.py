@@ -1,0 +1,145 @@
+"""Steps captured on several streams compute what they compute eagerly, or are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.model.parallel import Verdict
+from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.planning.proof import node_ranges
+
+if TYPE_CHECKING:
+    import torch
+
+try:
+    from tests.gpu.parallel_hazards import HAZARDS, hazard_results
+except ImportError:
+    HAZARDS = {}
+
+REFUSED = {
+    "a call on the host": "replays differ from eager steps",
+    "streams of its own": "uses streams of its own",
+}
+
+
+@pytest.fixture
+def _on_gpu() -> Iterator[None]:
+    import torch
+
+    torch.set_default_device("cuda")
+    yield
+    torch.set_default_device("cpu")
+
+
+@pytest.mark.usefixtures("_on_gpu")
+@pytest.mark.parametrize("name", HAZARDS)
+def test_a_hazard_is_ordered_or_refused(name: str) -> None:
+    import torch
+
+    import collectors
+    from collectors.parallel.refusal import RefusedError
+
+    torch.manual_seed(0)
+    step = HAZARDS[name]()
+    if name in REFUSED:
+        with pytest.raises(RefusedError, match=REFUSED[name]):
+            collectors.parallel_graph(step)
+        return
+    graph = collectors.parallel_graph(step, memory_factor=None)
+    torch.manual_seed(0)
+    twin = HAZARDS[name]()
+    for _ in range(3):
+        twin()
+    for seed in range(4):
+        torch.manual_seed(seed)
+        expected = hazard_results(twin())
+        torch.manual_seed(seed)
+        graph.replay()
+        torch.cuda.synchronize()
+        for eager, replayed in zip(expected, hazard_results(graph.result), strict=True):
+            torch.testing.assert_close(eager, replayed, rtol=0, atol=0)
+
+
+def chains() -> tuple[list[torch.nn.Module], list[torch.Tensor]]:
+    import torch
+
+    models = [
+        torch.nn.Sequential(*[torch.nn.Linear(128, 128) for _ in range(6)]).cuda().eval()
+        for _ in range(4)
+    ]
+    return models, [torch.randn(16, 128, device="cuda") for _ in models]
+
+
+def test_independent_chains_run_side_by_side() -> None:
+    import torch
+
+    import collectors
+
+    models, inputs = chains()
+
+    def step() -> object:
+        with torch.no_grad():
+            return [model(x) for model, x in zip(models, inputs, strict=True)]
+
+    plan = collectors.parallel_graph(step).plan
+    assert plan.verdict is Verdict.FASTER
+    assert plan.chosen > 1
+    assert plan.check.bitwise_replays == plan.check.replays >= 20
+    best = min(plan.attempts, key=lambda attempt: sorted(attempt.replays_ns)[15])
+    assert best.memory_bytes is not None
+    assert plan.memory_limit_bytes is not None
+    assert best.memory_bytes <= plan.memory_limit_bytes
+
+
+def test_a_chain_stays_a_line_and_says_why() -> None:
+    import torch
+
+    import collectors
+
+    (model, *_), (x, *_) = chains()
+
+    def step() -> object:
+        with torch.no_grad():
+            return model(x)
+
+    plan = collectors.parallel_graph(step).plan
+    assert (plan.chosen, plan.verdict) == (1, Verdict.CHAIN)
+
+
+def test_kernels_that_no_operator_shows_keep_their_order() -> None:
+    import torch
+
+    import collectors
+
+    x = torch.ones(1 << 20, device="cuda")
+
+    def step() -> object:
+        a = torch.tanh(x)
+        torch.cuda._sleep(20_000)
+        return a, torch.sin(x)
+
+    plan = collectors.parallel_graph(step).plan
+    unnamed = [operator for operator in plan.operators if not operator.name]
+    assert [(operator.nodes, operator.opaque) for operator in unnamed] == [(1, True)]
+
+
+@pytest.mark.timeout(400)
+def test_the_mode_is_collected(tmp_path: Path) -> None:
+    from collectors.cli import collect
+
+    options = ["--iterations=6", "--processes=1", "--traced-iterations=3", f"--output={tmp_path}"]
+    arguments = ["--workload=decode", "--modes=graph,parallel", *options]
+    result = CliRunner().invoke(collect, arguments)
+    assert result.exit_code == 0, result.output
+    run = read_bundle(tmp_path / "parallel")
+    assert run.manifest.mode is ExecutionMode.PARALLEL
+    assert run.parallel is not None
+    (graph,) = run.graphs
+    assert node_ranges(run.parallel.operators)[-1].stop == len(graph.nodes)
+    assert run.parallel.check.replays >= 20
