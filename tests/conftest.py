@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
-from playwright.sync_api import Playwright, sync_playwright
+from playwright.sync_api import Browser, Playwright, sync_playwright
+
+from tests.chromium import system_chromium
 
 # A slow machine is no failure: what is slow is measured in benchmarks/, not here.
 # The same examples each time: a change is judged by what it changed, not by luck.
@@ -30,3 +32,16 @@ def driver() -> Iterator[Playwright]:
     """Playwright, once in a process: a second one beside it refuses to start."""
     with sync_playwright() as playwright:
         yield playwright
+
+
+@pytest.fixture(scope="session")
+def browser(driver: Playwright) -> Iterator[Browser]:
+    """A real Chromium, the system's, else Playwright's own, with the pop-up blocker that readers
+    have: Playwright turns it off."""
+    opened = driver.chromium.launch(
+        executable_path=system_chromium(),
+        args=["--no-sandbox", "--disable-gpu", "--process-per-site"],
+        ignore_default_args=["--disable-popup-blocking"],
+    )
+    yield opened
+    opened.close()

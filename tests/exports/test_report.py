@@ -6,12 +6,11 @@ What a browser makes of it is tested in Chromium, without a network.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Playwright
+from playwright.sync_api import Browser
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
@@ -25,7 +24,6 @@ from graphviz_dash.model.run import Failure, Pass
 from graphviz_dash.narrative.answer import answer_text, run_answer
 from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from graphviz_dash.units import format_ns
-from tests.chromium import system_chromium
 from tests.experiments import Work, make_experiment, make_run
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
@@ -139,13 +137,6 @@ class TestCommand:
         missing = str(tmp_path / "no" / "toy.html")
         assert main(["export", "html", str(folder), "-o", missing]) == 2
         assert main(["export", "html", str(folder), "--baseline", "x", "-o", str(file)]) == 2
-
-
-@pytest.fixture(scope="module")
-def browser(driver: Playwright) -> Iterator[Browser]:
-    opened = driver.chromium.launch(executable_path=system_chromium(), args=["--no-sandbox"])
-    yield opened
-    opened.close()
 
 
 @pytest.mark.ui

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from functools import cache
 
 import pytest
-from playwright.sync_api import Browser, Playwright, expect
+from playwright.sync_api import Browser, BrowserContext, expect
 from streamlit.components.v2 import manifest_scanner
 
-from tests.chromium import system_chromium
 from tests.serving import ROOT, served
 
 # How fast a page is, is measured in benchmarks/; here it may wait for a busy machine.
@@ -34,10 +33,13 @@ def dashboard() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def browser(driver: Playwright) -> Iterator[Browser]:
-    """A real Chromium: the system's, else Playwright's own."""
-    opened = driver.chromium.launch(
-        executable_path=system_chromium(), args=["--no-sandbox", "--disable-gpu"]
-    )
-    yield opened
-    opened.close()
+def visitor(browser: Browser) -> Iterator[BrowserContext]:
+    """Whose tabs tests look at: see :func:`tests.ui.tabs.tab`. They share a process of Chromium,
+    which compiles Streamlit's scripts once instead of once a page: half of what a page takes."""
+    context = browser.new_context()
+    # A process ends with its last tab.
+    tab = context.new_page()
+    tab.route("**/*", lambda route: route.fulfill(body=""))
+    tab.goto("http://127.0.0.1/")
+    yield context
+    context.close()

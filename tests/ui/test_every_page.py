@@ -1,23 +1,21 @@
-"""Every page in both themes, each opened once: it is drawn, logs no error, asks no other host; no
-control is covered at any width, and Tab reaches them all.
+"""Every page, opened once: it is drawn, logs no error, asks no other host; no control is covered at
+any width, and Tab reaches them all. In both themes: test_looks.py.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from graphviz_dash.ui.page.navigation import NAMES
+from tests.ui.tabs import Overheard, tab
 from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
-
-Theme = Literal["light", "dark"]
 
 PAGES: Final = {
     "overview": ("", ".hero"),
@@ -33,7 +31,6 @@ PAGES: Final = {
 }
 """Each page with an experiment that has something to draw there, and what is there once it has."""
 
-SIZE: Final = {"width": 1280, "height": 860}
 WIDTHS: Final = (
     *(2560, 1920, 1536, 1468, 1440, 1424, 1366, 1281, 1240, 1161),
     *(1100, 1081, 921, 800, 640, 480, 360),
@@ -42,9 +39,6 @@ MOST_TO_SAY: Final = 5
 
 MOST_PRESSES: Final = 260
 """Presses of Tab; a table takes one for each column."""
-
-# A deep link makes Streamlit's front end look for two files below the page's path first.
-DEEP_LINK: Final = "Failed to load resource: the server responded with a status of 404"
 
 KEYBOARD: Final = """
 window.deep = (root, found = []) => {
@@ -133,85 +127,45 @@ COVERED: Final = """
 class Visit:
     """A page that a visitor came to by its address."""
 
-    name: str
-    """Which page."""
-    theme: Theme
-    """What the visitor's system asks for."""
     page: Page
     """The page, drawn and at rest."""
-    foreign: list[str]
-    """Addresses on other hosts that it asked for, none of which was let through."""
-    errors: list[str]
-    """What it logged as an error or threw."""
+    overheard: Overheard
+    """What it said and asked meanwhile."""
 
 
-@pytest.fixture(
-    scope="module",
-    params=[(name, theme) for name in PAGES for theme in ("light", "dark")],
-    ids="-".join,
-)
-def visit(request: pytest.FixtureRequest, browser: Browser, dashboard: str) -> Iterator[Visit]:
-    """Each page in each theme, opened once for all tests of it."""
-    name, theme = request.param
-    context = browser.new_context(viewport=SIZE, color_scheme=theme)
-    foreign: list[str] = []
-    errors: list[str] = []
-    own = (f"{dashboard}/", "data:", "blob:")
-
-    def refuse(route: Route) -> None:
-        foreign.append(route.request.url)
-        route.abort()
-
-    context.route(lambda url: not url.startswith(own), refuse)
-    page = context.new_page()
-    own_sockets = dashboard.replace("http", "ws")
-    page.on(
-        "websocket",
-        lambda socket: None if socket.url.startswith(own_sockets) else foreign.append(socket.url),
-    )
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on(
-        "console",
-        lambda message: (
-            errors.append(message.text)
-            if message.type == "error" and not message.text.startswith(DEEP_LINK)
-            else None
-        ),
-    )
-    address, drawn = PAGES[name]
-    page.goto(f"{dashboard}/{address}")
-    page.locator(drawn).first.wait_for()
-    idle(page)
-    expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
-    yield Visit(name, theme, page, foreign, errors)
-    context.close()
+@pytest.fixture(scope="module", params=PAGES)
+def visit(
+    request: pytest.FixtureRequest, visitor: BrowserContext, dashboard: str
+) -> Iterator[Visit]:
+    """Each page, opened once for all tests of it."""
+    with tab(visitor) as page:
+        overheard = Overheard(page, dashboard)
+        address, drawn = PAGES[request.param]
+        page.goto(f"{dashboard}/{address}")
+        page.locator(drawn).first.wait_for()
+        idle(page)
+        expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
+        yield Visit(page, overheard)
 
 
 def test_every_page_is_visited() -> None:
     assert tuple(PAGES) == NAMES
 
 
-def test_it_is_drawn_in_its_theme(visit: Visit) -> None:
-    background = visit.page.evaluate(
-        "getComputedStyle(document.querySelector('.stApp')).backgroundColor"
-    )
-    light = sum(int(part) for part in re.findall(r"\d+", background)[:3]) > 382
-    assert light == (visit.theme == "light")
+def test_it_is_drawn(visit: Visit) -> None:
     expect(visit.page.locator(".st-key-page-current")).to_be_visible()
     assert visit.page.locator('[data-testid="stException"]').count() == 0
 
 
 def test_it_logs_no_error(visit: Visit) -> None:
-    assert visit.errors == []
+    assert visit.overheard.errors == []
 
 
 def test_it_asks_this_server_alone(visit: Visit) -> None:
-    assert visit.foreign == []
+    assert visit.overheard.foreign == []
 
 
 def test_tab_reaches_every_control(visit: Visit) -> None:
-    if visit.theme == "dark":
-        pytest.skip("the order of controls has nothing to do with colours")
     page = visit.page
     page.evaluate(KEYBOARD)
     page.evaluate("atRest()")
@@ -229,8 +183,6 @@ def test_tab_reaches_every_control(visit: Visit) -> None:
 
 
 def test_no_control_is_covered_at_any_width(visit: Visit) -> None:
-    if visit.theme == "dark":
-        pytest.skip("the layout has nothing to do with colours")
     page = visit.page
     wrong = {}
     for width in WIDTHS:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
+from tests.ui.tabs import tab
 from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
@@ -17,10 +18,9 @@ _ANY: Final = re.compile(r"\w")
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1280, "height": 860})
-    yield context.new_page()
-    context.close()
+def page(visitor: BrowserContext) -> Iterator[Page]:
+    with tab(visitor) as opened:
+        yield opened
 
 
 def test_arrows_choose_inside_a_group(page: Page, dashboard: str) -> None:

@@ -1,5 +1,6 @@
-"""How each page looks in both themes: accessible by axe's rules, without jumps while it loads, and
-as in the gold pictures; and that a view which is broken would not pass."""
+"""How each page looks in both themes: accessible by axe's rules, without jumps while it loads, with
+no error and no other host, and as in the gold pictures; and that a view which is broken would not
+pass."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 from PIL import Image, ImageDraw, ImageStat
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.bundle.examples import MEMORY_PASS
 from tests.experiments import fork_join, make_experiment, make_run
@@ -28,10 +29,10 @@ from tests.ui.pictures import (
     off,
     reduced,
 )
+from tests.ui.tabs import THEMES, Overheard, tab
 
 pytestmark = pytest.mark.ui
 
-THEMES: Final = ("light", "dark")
 WIDTH, HEIGHT = 1280, 860
 NARROW: Final = 800
 PATIENCE: Final = 5
@@ -84,15 +85,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(params=THEMES)
-def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(
-        viewport={"width": WIDTH, "height": HEIGHT},
-        color_scheme=request.param,
-        reduced_motion="reduce",
-    )
-    context.add_init_script(BARS_FOR_TEXT + SHIFTS)
-    yield context.new_page()
-    context.close()
+def page(request: pytest.FixtureRequest, visitor: BrowserContext) -> Iterator[Page]:
+    with tab(visitor, WIDTH, HEIGHT, request.param, still=True) as opened:
+        opened.add_init_script(BARS_FOR_TEXT + SHIFTS)
+        yield opened
 
 
 @pytest.fixture
@@ -103,7 +99,11 @@ def theme(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_page(name: str, page: Page, theme: str, made: str, dashboard: str) -> None:
     view = VIEWS[name]
-    visit(page, made if view.made else dashboard, view)
+    address = made if view.made else dashboard
+    overheard = Overheard(page, address)
+    visit(page, address, view)
+    assert is_light(page) == (theme == "light")
+    assert page.locator('[data-testid="stException"]').count() == 0
     assert page.evaluate("window.shifts") < STILL
     assert broken_rules(page) == []
     assert page.get_by_role("heading", level=1).count() == 1
@@ -124,6 +124,14 @@ def test_a_page(name: str, page: Page, theme: str, made: str, dashboard: str) ->
     )
     for link in ("Overview", "Export"):
         expect(page.locator(".st-key-top-bar").get_by_role("link", name=link)).to_be_in_viewport()
+    assert overheard.errors == []
+    assert overheard.foreign == []
+
+
+def is_light(page: Page) -> bool:
+    """Whether the background is light."""
+    background = page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor")
+    return sum(int(part) for part in re.findall(r"\d+", background)[:3]) > 382
 
 
 def visit(page: Page, address: str, view: View) -> None:
@@ -160,11 +168,9 @@ def with_bars_for_text(page: Page) -> bytes:
     raise AssertionError("the page does not come to rest")
 
 
-def test_the_rules_see_what_is_broken(browser: Browser) -> None:
-    page = browser.new_page()
+def test_the_rules_see_what_is_broken(page: Page) -> None:
     page.set_content("<main><img src='x.png'><p style='color:#bbb'>pale</p></main>")
     assert {rule for rule, _ in broken_rules(page)} >= {"image-alt", "color-contrast"}
-    page.close()
 
 
 def gold(name: str) -> Image.Image:

@@ -11,44 +11,25 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.cli.main import cli
 from graphviz_dash.exports.trace.perfetto_check import check_trace
 from tests.importers.test_bundles import capture, replay
+from tests.ui.tabs import Overheard, tab
 from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
 
-# A deep link makes Streamlit's front end look for two files below the page's path first.
-_DEEP_LINK = "Failed to load resource: the server responded with a status of 404"
-
 
 @pytest.fixture
-def page(browser: Browser, dashboard: str) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1280, "height": 860}, accept_downloads=True)
-    opened = context.new_page()
-    foreign: list[str] = []
-    errors: list[str] = []
-    own = (dashboard, dashboard.replace("http", "ws"), "data:", "blob:")
-    opened.on(
-        "request",
-        lambda request: None if request.url.startswith(own) else foreign.append(request.url),
-    )
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    opened.on(
-        "console",
-        lambda message: (
-            errors.append(message.text)
-            if message.type == "error" and not message.text.startswith(_DEEP_LINK)
-            else None
-        ),
-    )
-    yield opened
-    context.close()
-    assert foreign == []
-    assert errors == []
+def page(visitor: BrowserContext, dashboard: str) -> Iterator[Page]:
+    with tab(visitor) as opened:
+        overheard = Overheard(opened, dashboard)
+        yield opened
+    assert overheard.foreign == []
+    assert overheard.errors == []
 
 
 def compared(name: str) -> dict[str, float]:

@@ -9,24 +9,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from tests.ui.tabs import tab
 from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
 
 
 @pytest.fixture(params=["light"])
-def page(browser: Browser, dashboard: str, request: pytest.FixtureRequest) -> Iterator[Page]:
-    context = browser.new_context(
-        viewport={"width": 1280, "height": 900}, color_scheme=request.param
-    )
-    context.route(lambda url: "127.0.0.1" not in url, lambda route: route.abort())
-    opened = context.new_page()
+def page(visitor: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Page]:
     errors: list[str] = []
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    yield opened
-    context.close()
+    with tab(visitor, 1280, 900, request.param) as opened:
+        opened.on("pageerror", lambda error: errors.append(str(error)))
+        yield opened
     assert errors == []
 
 

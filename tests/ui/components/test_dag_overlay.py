@@ -9,11 +9,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.builders import chain, make_run
 from tests.serving import ROOT, served
 from tests.ui.components.test_dag_component import ask, click, open_graph
+from tests.ui.tabs import tab
 
 pytestmark = pytest.mark.ui
 
@@ -21,13 +22,11 @@ TRANSFORMER = "experiment=transformer-train&run=graph"
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    opened = context.new_page()
+def page(visitor: BrowserContext) -> Iterator[Page]:
     errors: list[str] = []
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    yield opened
-    context.close()
+    with tab(visitor, 1280, 900) as opened:
+        opened.on("pageerror", lambda error: errors.append(str(error)))
+        yield opened
     assert errors == []
 
 

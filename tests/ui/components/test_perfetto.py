@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect
+from playwright.sync_api import BrowserContext, Page, Request, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.builders import make_experiment
-from tests.chromium import system_chromium
 from tests.serving import served
 
 pytestmark = pytest.mark.ui
@@ -83,22 +82,10 @@ def site(experiment: Path, mock_ui: str) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="module")
-def browser(driver: Playwright) -> Iterator[Browser]:
-    opened = driver.chromium.launch(
-        executable_path=system_chromium(),
-        args=["--no-sandbox", "--disable-gpu"],
-        # Playwright turns the pop-up blocker off; readers have it on.
-        ignore_default_args=["--disable-popup-blocking"],
-    )
-    yield opened
-    opened.close()
-
-
 @pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
+def context(visitor: BrowserContext) -> Iterator[BrowserContext]:
     """A context that reaches this machine only; what asks for another host fails the test."""
-    opened = browser.new_context(viewport={"width": 1500, "height": 900})
+    before = visitor.pages
     asked: list[str] = []
 
     def only_here(route: Any) -> None:
@@ -108,14 +95,18 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
             asked.append(route.request.url)
             route.abort()
 
-    opened.route("**/*", only_here)
-    yield opened
-    opened.close()
+    visitor.route("**/*", only_here)
+    yield visitor
+    visitor.unroute_all(behavior="wait")
+    for page in visitor.pages:
+        if page not in before:
+            page.close()
     assert asked == []
 
 
 def _buttons(context: BrowserContext, address: str) -> Page:
     page = context.new_page()
+    page.set_viewport_size({"width": 1500, "height": 900})
     page.goto(address)
     expect(page.get_by_role("button", name="Open in Perfetto")).to_be_visible()
     return page
@@ -274,12 +265,13 @@ class TestProtocol:
         self, context: BrowserContext, site: str
     ) -> None:
         page = _buttons(context, site)
+        before = len(context.pages)
         for _ in range(3):
             page.get_by_role("button", name="Again").click()
             page.wait_for_timeout(300)
         _click(page, "Open in Perfetto")
         expect(page.get_by_role("status")).to_contain_text("Handed")
-        assert len(context.pages) == 2
+        assert len(context.pages) == before + 1
 
     def test_a_window_that_is_closed_is_told_and_a_second_try_works(
         self, context: BrowserContext, experiment: Path, mock_ui: str
@@ -312,9 +304,14 @@ class TestProtocol:
         self, context: BrowserContext, site: str, mock_ui: str
     ) -> None:
         asked: list[str] = []
-        context.on("request", lambda request: asked.append(request.url))
+
+        def note(request: Request) -> None:
+            asked.append(request.url)
+
+        context.on("request", note)
         page = _buttons(context, site)
         page.wait_for_timeout(500)
+        context.remove_listener("request", note)
         assert [url for url in asked if not url.startswith((site, "data:", "blob:"))] == []
 
     @pytest.mark.parametrize(

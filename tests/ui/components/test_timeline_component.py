@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import CATEGORY
 from tests.serving import served
+from tests.ui.tabs import tab
 from tests.ui.waits import Answers
 
 pytestmark = pytest.mark.ui
@@ -28,16 +29,11 @@ def site() -> Iterator[str]:
 
 
 @pytest.fixture(params=["light", "dark"])
-def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
-    context = browser.new_context(
-        viewport={"width": 1360, "height": 800}, color_scheme=request.param
-    )
-    context.route(lambda url: "127.0.0.1" not in url, lambda route: route.abort())
-    opened = context.new_page()
+def page(visitor: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Page]:
     errors: list[str] = []
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    yield opened
-    context.close()
+    with tab(visitor, 1360, 800, request.param) as opened:
+        opened.on("pageerror", lambda error: errors.append(str(error)))
+        yield opened
     assert errors == []
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import BrowserContext, Page
 
 from graphviz_dash.ui.hosting.document import LATER
 from graphviz_dash.ui.hosting.server import ASSETS
+from tests.ui.tabs import tab
 
 ICON = """async () => {
   const link = document.querySelector("link[rel='shortcut icon']")
@@ -17,10 +18,9 @@ ICON = """async () => {
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1280, "height": 860})
-    yield context.new_page()
-    context.close()
+def page(visitor: BrowserContext) -> Iterator[Page]:
+    with tab(visitor) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("path", ["/", "/doctor?experiment=fork-join"])

@@ -6,7 +6,7 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import BrowserContext, expect
 
 from graphviz_dash.ui.hosting.document import DocumentMiddleware
 from graphviz_dash.ui.hosting.server import middleware
@@ -14,6 +14,7 @@ from graphviz_dash.ui.hosting.static_files import StaticFilesMiddleware
 from graphviz_dash.ui.hosting.switch import PLAIN_VARIABLE, is_plain
 from graphviz_dash.ui.page.navigation import NAMES, title_of
 from tests.serving import ROOT, served
+from tests.ui.tabs import tab
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +47,12 @@ def test_streamlits_document_is_unchanged(plain: str) -> None:
 
 @pytest.mark.ui
 @pytest.mark.parametrize("name", NAMES)
-def test_every_page_is_shown(browser: Browser, plain: str, name: str) -> None:
-    page = browser.new_page()
-    page.goto(f"{plain}/{'' if name == 'overview' else name}?experiment=fork-join")
-    current = page.locator(".st-key-page-current")
-    expect(current).to_contain_text(title_of(name), timeout=90_000)
-    page.locator('[data-test-script-state="notRunning"]').wait_for(timeout=90_000)
-    assert page.locator('[data-testid="stException"]').count() == 0
-    # The style sheet is there: the bar is laid out by it.
-    assert page.locator(".brand").evaluate("node => getComputedStyle(node).display") == "flex"
-    page.close()
+def test_every_page_is_shown(visitor: BrowserContext, plain: str, name: str) -> None:
+    with tab(visitor) as page:
+        page.goto(f"{plain}/{'' if name == 'overview' else name}?experiment=fork-join")
+        current = page.locator(".st-key-page-current")
+        expect(current).to_contain_text(title_of(name), timeout=90_000)
+        page.locator('[data-test-script-state="notRunning"]').wait_for(timeout=90_000)
+        assert page.locator('[data-testid="stException"]').count() == 0
+        # The style sheet is there: the bar is laid out by it.
+        assert page.locator(".brand").evaluate("node => getComputedStyle(node).display") == "flex"

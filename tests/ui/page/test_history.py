@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from tests.ui.tabs import tab
 from tests.ui.waits import Answers, idle
 
 pytestmark = pytest.mark.ui
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1280, "height": 860})
-    yield context.new_page()
-    context.close()
+def page(visitor: BrowserContext) -> Iterator[Page]:
+    with tab(visitor) as opened:
+        yield opened
 
 
 def canvas(page: Page) -> Locator:
