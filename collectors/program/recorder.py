@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any, Final
 
 import torch
+from msgspec.structs import replace
 
 from collectors.compiled.account import CompileAccount
 from collectors.driver.topology import DriverError
@@ -76,6 +77,8 @@ class _Capture:
     """Steps that had ended before it."""
     thread: int
     """The thread that captures."""
+    name: str | None = None
+    """What an engine calls it; None where none does."""
     began: int = 0
     """When it began, in ns of the performance counter."""
     capture_ns: int = 0
@@ -208,7 +211,7 @@ class ProgramRecorder:
             counter = ReplayCounter(f"graph-{number}", graph, number, self.loop.log)
             capture = _Capture(counter, lines, self._clock.steps, get_ident())
             self._captures[counter.id] = capture
-            self.loop.capture_begins(lines, caller)
+            capture.name = self.loop.capture_begins(lines, caller)
         attach(graph, counter)
         if number == 0:
             # Only by now has multiprocessing made the process what it is.
@@ -249,7 +252,9 @@ class ProgramRecorder:
         for read in capture.graphs:
             # The cudagraph trees capture nothing once, to make their memory pool.
             if capture.nodes:
-                self._folder.put(f"{GRAPHS_FOLDER}/{read.id}.json", read)
+                is_whole = read.parent is None
+                named = replace(read, name=capture.name) if is_whole else read
+                self._folder.put(f"{GRAPHS_FOLDER}/{read.id}.json", named)
         capture.graphs = ()
         if capture.optimizer is not None:
             identity, name = capture.optimizer

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, Final
 
 from collectors.guard import Guard, hide_frame
@@ -104,6 +104,28 @@ def _transformers_batch(batch: Any) -> ScopeFacts:
     numbers = dict(zip(axes, key, strict=True))
     return label_facts(name, batch.total_seqlen_q, phase, numbers, label=False)
 
+
+def graph_name(frame: FrameType | None) -> str | None:
+    """What an engine calls the graph whose capture begins in ``frame``; None where it is none's.
+
+    megatron-core captures the forward and the backward of each layer: ``layer 3 forward``.
+
+    Raises:
+        AttributeError: this version of the engine keeps it in another way.
+        KeyError: the same.
+    """
+    while frame is not None:
+        code = frame.f_code
+        pass_name = _MEGATRON_PASSES.get(code.co_name)
+        if pass_name is not None and code.co_filename.endswith(
+            "megatron/core/transformer/cuda_graphs.py"
+        ):
+            return f"layer {frame.f_locals['self'].base_module.layer_number} {pass_name}"
+        frame = frame.f_back
+    return None
+
+
+_MEGATRON_PASSES: Final = {"create_fwd_graph": "forward", "create_bwd_graph": "backward"}
 
 _Follow = Callable[[ModuleType, StepEnded, Guard], Callable[[], None]]
 

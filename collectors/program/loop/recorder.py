@@ -11,7 +11,7 @@ import torch
 
 from collectors.guard import Guard
 from collectors.program.files import ProcessFolder
-from collectors.program.loop.engines import EngineWatch
+from collectors.program.loop.engines import EngineWatch, graph_name
 from collectors.program.loop.events import (
     EVENTS_FILE,
     FACTS_FILE,
@@ -73,12 +73,16 @@ class LoopRecorder:
 
     # Captures.
 
-    def capture_begins(self, captured_at: tuple[str, ...], caller: FrameType) -> None:
-        """The capture of the next graph is about to begin."""
+    def capture_begins(self, captured_at: tuple[str, ...], caller: FrameType) -> str | None:
+        """The capture of the next graph is about to begin; what an engine calls it."""
+        name = None
+        with self._guard:
+            name = graph_name(caller)
         facts = GraphFacts(captured_at, place=_place_of(caller, captured_at))
         with self._guard:
             facts.shapes = _shapes_of(compiled_inputs(caller))
         self._graphs.append(facts)
+        return name
 
     def pool_named(self, number: int, pool: Any) -> None:
         """A capture is about to begin into the memory pool ``pool``, None where the program names

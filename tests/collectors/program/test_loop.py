@@ -5,16 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from collectors.program.loop.assembly import assemble
 from collectors.program.loop.events import Event, EventKind, GraphFacts, LoopFacts, ScopeFacts
 from collectors.program.loop.families import shape_keys
+from collectors.program.loop.grids import with_grid_keys
 from collectors.program.loop.units import replay_units
 from graphviz_dash.bundle.part_checks import check_loop
 from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.loop import KeyMethod, Phase, ProgramLoop, SizeMethod, StepKind
 from graphviz_dash.model.recording import BoundaryKind, StartMethod
 from tests.collectors.program.test_recorder import CAPTURE, run, seen
+from tests.loops import make_server
 
 R, F, C = StepKind.REPLAY, StepKind.FALLBACK, StepKind.CAPTURE
 
@@ -102,12 +106,79 @@ def test_a_server_that_says_nothing_is_known_by_shapes_and_modules(tmp_path: Pat
     assert first.gpu_ns == (250_000,) * 3
 
 
-@pytest.mark.parametrize(
-    ("method", "runs"), [("fork", StartMethod.FORK), ("spawn", StartMethod.SPAWN)]
-)
-def test_a_worker_is_a_run_with_role_and_parent(
-    tmp_path: Path, method: str, runs: StartMethod
-) -> None:
+RUNNER = """
+import torch
+from types import SimpleNamespace as Some
+
+class Batch:
+    use_block_table = False
+    max_seqlen_k = {"full_attention": 0}
+
+    def hold(self, *lengths):
+        self.requests_in_batch = [Some(query_length=length) for length in lengths]
+        self.num_request_in_batch, self.total_seqlen_q = len(lengths), sum(lengths)
+
+    def _get_graph_key(self):
+        return -(-self.total_seqlen_q // 8) * 8, 1024, 512
+
+class ModelRunner:
+    def __init__(self):
+        self.inputs_and_outputs, self.graphs = Batch(), {}
+
+    def compute_batch(self, model, batch):
+        key = self.inputs_and_outputs._get_graph_key()
+        if key in self.graphs:
+            return self.graphs[key].replay()
+        self.graphs[key] = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graphs[key]):
+            pass
+"""
+
+
+def test_an_engine_tells_keys_sizes_and_phases(tmp_path: Path) -> None:
+    package = tmp_path / "transformers" / "generation" / "continuous_batching"
+    package.mkdir(parents=True)
+    (package / "model_runner.py").write_text(RUNNER)
+    (tmp_path / "transformers" / "__init__.py").write_text("__version__ = '5.17'")
+    program = """
+    import threading
+    from transformers.generation.continuous_batching.model_runner import ModelRunner
+    runner = ModelRunner()
+    def run(*lengths):
+        runner.inputs_and_outputs.hold(*lengths)
+        runner.compute_batch(None, {})
+    def generate():
+        run(30)
+        for _ in range(12): run(20, 10); run(7, 1, 1); run(1, 1, 1)
+    run(64)
+    thread = threading.Thread(target=generate); thread.start(); thread.join()
+    """
+    done = run(tmp_path, CAPTURE + _flat(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    _, recording = seen(tmp_path)
+    assert recording.boundary == "a step of transformers 5.17 ends"
+    # The thread that warmed up counts no longer when another one serves.
+    assert recording.steps == 35
+    loop = loop_of(tmp_path)
+    (family,) = loop.families
+    assert (family.name, family.axes, family.size_axis) == (
+        "varlen",
+        ("tokens", "cache", "longest full_attention"),
+        0,
+    )
+    assert [member.key for member in family.members] == [
+        (size, 1024, 512) for size in (64, 32, 16, 8)
+    ]
+    assert {member.method for member in family.members} == {KeyMethod.ENGINE}
+    assert loop.engine == "transformers 5.17"
+    assert loop.steps.kind == (C, C, R, C, C, *(R,) * 33)
+    assert loop.steps.real[2:] == (30, 9, 3) * 12
+    assert loop.steps.padded[2:] == (32, 16, 8) * 12
+    assert loop.steps.phase[2:] == (Phase.PREFILL, Phase.MIXED, Phase.DECODE) * 12
+
+
+@pytest.mark.parametrize("method", [StartMethod.FORK, StartMethod.SPAWN, StartMethod.FORKSERVER])
+def test_a_worker_is_a_run_with_role_and_parent(tmp_path: Path, method: StartMethod) -> None:
     program = f"""
     def work():
         import collectors
@@ -118,7 +189,7 @@ def test_a_worker_is_a_run_with_role_and_parent(
     if __name__ == "__main__":
         import multiprocessing
         g = captured(); g.replay(); g.replay()
-        worker = multiprocessing.get_context("{method}").Process(target=work, name="engine")
+        worker = multiprocessing.get_context("{method.value}").Process(target=work, name="engine")
         worker.start(); worker.join()
     """
     done = run(tmp_path, CAPTURE + SERVER + _flat(program))
@@ -133,7 +204,7 @@ def test_a_worker_is_a_run_with_role_and_parent(
     )
     process = recording.process
     assert process is not None
-    assert (process.role, process.started_by, process.parent) == ("engine", runs, "recorded")
+    assert (process.role, process.started_by, process.parent) == ("engine", method, "recorded")
     assert process.parent_pid == parent.pid
     assert contents.loop is not None
     assert [member.key for member in contents.loop.families[0].members] == [(2,), (1,)]
@@ -254,6 +325,19 @@ def test_what_always_follows_is_of_one_step(sequence: str, units: list[str]) -> 
     numbers = [ord(letter) for letter in sequence]
     found = replay_units(numbers, lambda _first, _second: True)
     assert [sequence[begin:end] for begin, end in found] == units
+
+
+def test_the_last_key_is_the_grid_of_a_kernel_that_differs_in_all(tmp_path: Path) -> None:
+    unknown = load_run(make_server(tmp_path, sizes=(1, 2, 4, 8), method=None))
+    assert unknown.loop is not None
+    (family,) = with_grid_keys(unknown.loop, unknown.graphs).families
+    assert family.axes == ("grid x of void small_gemm<float>(float*)",)
+    assert [member.key for member in family.members] == [(8,), (4,), (2,), (1,)]
+    assert {member.method for member in family.members} == {KeyMethod.GRIDS}
+    assert family.size_axis is None
+    fewer = [replace(graph, nodes=graph.nodes[: 1 + at]) for at, graph in enumerate(unknown.graphs)]
+    assert with_grid_keys(unknown.loop, fewer).families == unknown.loop.families
+    assert with_grid_keys(unknown.loop, ()).families == unknown.loop.families
 
 
 def test_keys_are_the_sizes_in_which_inputs_differ() -> None:
