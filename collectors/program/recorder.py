@@ -182,7 +182,11 @@ class ProgramRecorder:
         self._compiled.stop()
         for capture in self._captures.values():
             capture.counter.awake = False
-            capture.counter.log = None
+        self._stop_noting()
+
+    def _stop_noting(self) -> None:
+        for capture in tuple(self._captures.values()):
+            capture.counter.note = None
 
     def unhook(self) -> None:
         """In a forked child: leaves torch's steps as they were before the parent's recording."""
@@ -208,7 +212,7 @@ class ProgramRecorder:
         # Threads may capture at once; numbers are places in several lists.
         with self._lock:
             number = len(self._captures)
-            counter = ReplayCounter(f"graph-{number}", graph, number, self.loop.log)
+            counter = ReplayCounter(f"graph-{number}", graph, number, self.loop.log.note)
             capture = _Capture(counter, lines, self._clock.steps, get_ident())
             self._captures[counter.id] = capture
             capture.name = self.loop.capture_begins(lines, caller)
@@ -444,6 +448,8 @@ class ProgramRecorder:
             if not self._open:
                 self._write_state()
                 self.loop.flush()
+                if self.loop.log.is_full:
+                    self._stop_noting()
 
     def _write_state(self) -> None:
         with self._lock:

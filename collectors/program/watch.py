@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from threading import get_ident
 from time import perf_counter_ns
 from typing import Any, Final, Protocol
 
@@ -22,7 +23,7 @@ from cuda.bindings import driver
 from collectors.driver.capture_mode import relaxed_capture
 from collectors.driver.topology import DriverError, call, read_graph
 from collectors.guard import hide_frame
-from collectors.program.loop.events import EventKind, LoopLog
+from collectors.program.loop.events import EventKind, Note
 from collectors.program.loop.gpu_times import ReplayTimer
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.loop import SAMPLED_EVERY
@@ -31,6 +32,7 @@ COUNTER: Final = "_graphviz_dash_counter"
 """The attribute of a graph that holds its counter."""
 
 
+_REPLAY: Final = int(EventKind.REPLAY)
 _SAMPLED: Final = (3, 4)
 _ROUND: Final = len(_SAMPLED) * SAMPLED_EVERY
 """Replays of a graph that are timed on the GPU: two in a row of so many, so that a step is whole
@@ -41,17 +43,17 @@ class ReplayCounter:
     """What is counted of one graph. The graph holds it, never the other way round.
 
     ``replays``: how often it was launched. ``awake``: whether the watcher is told of each replay.
-    ``log``: notes each launch under ``number``; None: none does.
+    ``note``: notes each launch, as an event of the graph ``number``; None: none does.
     """
 
-    __slots__ = ("_graph", "awake", "id", "log", "number", "replays")
+    __slots__ = ("_graph", "awake", "id", "note", "number", "replays")
 
     def __init__(
-        self, graph_id: str, graph: object | None, number: int = 0, log: LoopLog | None = None
+        self, graph_id: str, graph: object | None, number: int = 0, note: Note | None = None
     ) -> None:
         self.id = graph_id
         self.number = number
-        self.log = log
+        self.note = note
         self.replays = 0
         self.awake = graph is not None
         self._graph = weakref.ref(graph) if graph is not None else None
@@ -197,9 +199,9 @@ def _watched_replay(
         counter.replays += 1
         if counter.awake:
             watcher.replays(counter)
-        log = counter.log
+        note = counter.note
         timer = None
-        if log is not None and (counter.replays == 2 or counter.replays % _ROUND in _SAMPLED):
+        if note is not None and (counter.replays % _ROUND in _SAMPLED or counter.replays == 2):
             timer = watcher.timer(counter)
         began = perf_counter_ns()
         try:
@@ -207,8 +209,8 @@ def _watched_replay(
         except BaseException as error:
             hide_frame(error)
             raise
-        if log is not None:
-            log.add(EventKind.REPLAY, counter.number, began, perf_counter_ns())
+        if note is not None:
+            note((_REPLAY, counter.number, get_ident(), began, perf_counter_ns()))
         if timer is not None:
             timer.ended(began)
 

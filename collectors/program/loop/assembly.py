@@ -116,7 +116,7 @@ def assemble(
         families=families,
         graphs=_costs(by_kind[EventKind.REPLAY], gpu, facts, graphs, profiled),
         steps=_columns(kept, families, gpu),
-        steps_seen=len(steps) + (facts.dropped[1] or facts.dropped[0]),
+        steps_seen=len(steps) + facts.dropped,
         clean_steps=sum(profiled is None or step.end <= profiled for step, *_ in kept),
         window_steps=_marked(by_kind[EventKind.MARK], [step for step, *_ in kept]),
         engine=facts.engine,

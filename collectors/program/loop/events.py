@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from pathlib import Path
 from threading import get_ident
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -50,7 +50,7 @@ class EventKind(IntEnum):
 
 
 class Event(NamedTuple):
-    """One event; times in ns of the performance counter since the recording began."""
+    """One event; times in ns since the recording began."""
 
     kind: EventKind
     ref: int
@@ -102,10 +102,16 @@ class LoopFacts(msgspec.Struct):
     """Classes of modules."""
     graphs: tuple[GraphFacts, ...]
     """By their numbers."""
-    dropped: tuple[int, int]
-    """Replays and scopes that came when no further event was kept."""
+    origin: int
+    """When the recording began, in ns of the performance counter, by which events are noted."""
+    dropped: int
+    """Scopes that came when no further event was kept."""
     engine: str | None
     """The engine whose state was read, with its version."""
+
+
+Note: TypeAlias = Callable[[tuple[int, int, int, int, int]], None]
+"""Notes an event: kind, ref, thread, begin and end."""
 
 
 class LoopLog:
@@ -114,27 +120,31 @@ class LoopLog:
     def __init__(self) -> None:
         self.origin = time.perf_counter_ns()
         """When it began, by the performance counter."""
-        self.dropped = [0, 0]
-        """Replays and scopes that were not kept."""
+        self.dropped = 0
+        """Scopes that were not kept."""
         self.scopes: dict[ScopeFacts, int] = {}
         """The number of each scope."""
         self._rows = array("q")
         self._room = EVENTS_KEPT
+        self.note: Note = self._rows.extend
+        """Notes an event, given as its five numbers; times by the performance counter. One call
+        into C, so that events of two threads never mix, and the cheapest that there is."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further event is to be noted."""
+        return len(self._rows) >= self._room * _FIELDS
 
     def add(self, kind: EventKind, ref: int, begin: int, end: int) -> None:
         """Notes what this thread did from ``begin`` to ``end`` of the performance counter."""
-        if self._room <= 0:
-            if kind <= EventKind.SCOPE:
-                self.dropped[kind] += 1
-            return
-        self._room -= 1
-        origin = self.origin
-        # One call into C, so that events of two threads never mix.
-        self._rows.extend((kind, ref, get_ident(), begin - origin, end - origin))
+        if not self.is_full:
+            self.note((kind, ref, get_ident(), begin, end))
+        elif kind is EventKind.SCOPE:
+            self.dropped += 1
 
     def add_gpu_time(self, graph: int, thread: int, begin: int, gpu_ns: int) -> None:
         """Notes what a replay took on the GPU, which is known later than the rest."""
-        self._rows.extend((EventKind.GPU, graph, thread, begin - self.origin, gpu_ns))
+        self.note((EventKind.GPU, graph, thread, begin, gpu_ns))
 
     def add_scope(self, scope: ScopeFacts, begin: int) -> None:
         """Notes a scope that ends now."""
@@ -146,15 +156,18 @@ class LoopLog:
         count = len(self._rows)
         drained = self._rows[:count].tobytes()
         del self._rows[:count]
+        self._room = max(0, self._room - count // _FIELDS)
         return drained
 
 
-def read_events(file: Path) -> Iterator[Event]:
-    """The events in ``file``, as they were noted; not one that was cut by the end of a process."""
+def read_events(file: Path, origin: int) -> Iterator[Event]:
+    """The events in ``file``, as they were noted, in a recording that began at ``origin``; not one
+    that was cut by the end of a process."""
     content = file.read_bytes()
     rows = array("q")
     width = rows.itemsize * _FIELDS
     rows.frombytes(content[: len(content) // width * width])
     for at in range(0, len(rows), _FIELDS):
-        kind, *rest = rows[at : at + _FIELDS]
-        yield Event(EventKind(kind), *rest)
+        kind, ref, thread, begin, end = rows[at : at + _FIELDS]
+        last = end if kind == EventKind.GPU else end - origin
+        yield Event(EventKind(kind), ref, thread, begin - origin, last)

@@ -38,7 +38,7 @@ def read_loop(
     limits |= dict.fromkeys((EventKind.REPLAY, EventKind.CAPTURE, EventKind.GPU), len(names))
     events = (
         event
-        for event in read_events(folder / EVENTS_FILE)
+        for event in read_events(folder / EVENTS_FILE, facts.origin)
         if event.ref < limits.get(event.kind, event.ref + 1)
     )
     if not names:

@@ -181,7 +181,8 @@ class LoopRecorder:
             scopes=tuple(self.log.scopes),
             modules=tuple(self._module_names),
             graphs=tuple(self._graphs),
-            dropped=(self.log.dropped[0], self.log.dropped[1]),
+            origin=self.log.origin,
+            dropped=self.log.dropped,
             engine=self._engine,
         )
         # Before the events, which are numbers without it.

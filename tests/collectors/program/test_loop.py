@@ -231,7 +231,7 @@ def captures(count: int) -> list[Event]:
 
 def facts(graphs: int, *scopes: ScopeFacts, places: int = 1) -> LoopFacts:
     known = tuple(GraphFacts((f"a.py:{at * places // graphs}",)) for at in range(graphs))
-    return LoopFacts(scopes, (), known, (0, 0), None)
+    return LoopFacts(scopes, (), known, 0, 0, None)
 
 
 def assembled(
