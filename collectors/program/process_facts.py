@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 
 from collectors.allocator.statistics import memory_use
 from collectors.driver.topology import DriverError
@@ -37,17 +38,15 @@ def process_identity(environment: Mapping[str, str], forked: bool) -> Identity:
     if all(number.isdecimal() for number in numbers):
         rank, size, device = map(int, numbers)
         group = RankGroup(size, device, kept_settings(environment))
-    role, parent_pid, started_by = _origin(forked)
-    return Identity(
-        rank=rank,
-        group=group,
-        torch=str(torch.__version__),
-        python=platform.python_version(),
-        forked=forked,
-        role=role,
-        pid=os.getpid(),
-        parent_pid=parent_pid,
-        started_by=started_by,
+    torch_version, python = str(torch.__version__), platform.python_version()
+    return with_origin(Identity(rank, group, torch_version, python, forked))
+
+
+def with_origin(identity: Identity) -> Identity:
+    """``identity`` with what this process is in the program, as far as that is known by now."""
+    role, parent_pid, started_by = _origin(identity.forked)
+    return replace(
+        identity, role=role, pid=os.getpid(), parent_pid=parent_pid, started_by=started_by
     )
 
 

@@ -41,6 +41,7 @@ from collectors.program.hooks import OutermostCalls, optimizer_steps
 from collectors.program.loop.recorder import LoopRecorder
 from collectors.program.process_facts import (
     process_identity,
+    with_origin,
     write_environment,
     write_failure,
     write_memory,
@@ -136,7 +137,6 @@ class ProgramRecorder:
         self._previous: dict[int, _Capture] = {}
         self._forwards = OutermostCalls(self._called, guard, self.loop.module_returned)
         self._ticking = ExitStack()
-        self._forked = False
         self._stopped = False
         self._written: Recording | None = None
         self._problems_written = 0
@@ -145,15 +145,12 @@ class ProgramRecorder:
 
     def start(self, *, forked: bool = False) -> None:
         """Begins to count steps; ``forked``: in a child of a process that was recorded."""
-        self._forked = forked
-        self._write_identity()
+        self._identity = process_identity(os.environ, forked)
+        self._folder.put(IDENTITY_FILE, self._identity)
         self._compiled.start()
         self._ticking.enter_context(optimizer_steps(self._stepped, self._guard))
         self._forwards.start()
         self.loop.start()
-
-    def _write_identity(self) -> None:
-        self._folder.put(IDENTITY_FILE, process_identity(os.environ, self._forked))
 
     def finish(self) -> None:
         """Ends what is open, leaves torch's steps as they were, and writes everything."""
@@ -219,7 +216,7 @@ class ProgramRecorder:
         attach(graph, counter)
         if number == 0:
             # Only by now has multiprocessing made the process what it is.
-            self._write_identity()
+            self._folder.put(IDENTITY_FILE, with_origin(self._identity))
         self.loop.pool_named(number, pool)
         self._window.capture_begins(counter.id)
         if not self._window.profiling:
