@@ -59,9 +59,11 @@ def main(arguments: list[str]) -> int:
 
 def _serve(descriptor: int) -> list[str] | None:
     """The arguments of a pass in its fork; None in the server at its end."""
-    # Without torch the forks say so, each in its own way.
+    # Without torch the forks say so, each in its own way. Its optimizers import the compiler at
+    # their first step, which takes as long again; that starts no thread and touches no GPU.
     with suppress(ImportError):
         importlib.import_module("torch")
+        importlib.import_module("torch._dynamo")
     return serve(descriptor)
 
 
