@@ -200,21 +200,13 @@ def nerf_train() -> Step:
     def loss_of() -> torch.Tensor:
         phases = (points[..., None] * waves).flatten(-2)
         out = model(torch.cat([phases.sin(), phases.cos()], -1).to(HALF)).float()
-        opacity = 1 - torch.exp(-functional.softplus(out[..., 3]) / 64)
-        passed = torch.cumprod(1 - opacity + 1e-6, 1)
-        seen = (opacity * passed)[..., None] * out[..., :3].sigmoid()
+        thickness = functional.softplus(out[..., 3]) / 64
+        passed = torch.exp(-thickness.cumsum(1))
+        seen = ((1 - torch.exp(-thickness)) * passed)[..., None] * out[..., :3].sigmoid()
         return functional.mse_loss(seen.sum(1), colours)
 
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, capturable=True)
     return training(model, loss_of, optimizer)
-
-
-def lstm_train() -> Step:
-    """An LSTM of two layers of 512 by cuDNN, 32 sequences of 64, fp32, SGD."""
-    model = nn.LSTM(128, 512, 2, batch_first=True).cuda()
-    sequences = torch.randn(32, 64, 128, device="cuda")
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    return training(model, lambda: model(sequences)[0].square().mean(), optimizer)
 
 
 def two_towers_infer() -> Step:
@@ -315,7 +307,6 @@ SUITE: Final[dict[str, Callable[[], Step]]] = {
     "flow-train": flow_train,
     "ode-infer": ode_infer,
     "nerf-train": nerf_train,
-    "lstm-train": lstm_train,
     "two-towers-infer": two_towers_infer,
     "clustering": clustering,
     "spectral-infer": spectral_infer,
