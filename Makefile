@@ -65,7 +65,7 @@ pictures: $(VENV)/.dev python-matches ## Take the pictures in docs/pictures anew
 	@$(VENV)/bin/graphviz-dash serve --port $(PORT) sample_traces & server=$$!; \
 		trap "kill $$server" EXIT; \
 		$(IN_VENV) -c "$$WAIT" http://127.0.0.1:$(PORT)/_stcore/health && \
-		$(IN_VENV) scripts/screenshots.py http://127.0.0.1:$(PORT) docs/pictures
+		$(IN_VENV) -m scripts.screenshots http://127.0.0.1:$(PORT) docs/pictures
 
 constraints: ## Write constraints.txt anew from the newest versions that work together (use Python 3.11)
 	rm -rf .make/constraints

@@ -9,7 +9,6 @@ playwright and a Chromium; the browser draws without a GPU.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from page_figures import Row, cpu_ms, row, show
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.chromium import system_chromium
 from tests.serving import ROOT, served
 
 APP = ROOT / "app.py"
@@ -50,7 +50,7 @@ def main() -> None:
     options = parser.parse_args()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+            executable_path=system_chromium(), args=["--no-sandbox", "--disable-gpu"]
         )
         if "start" in options.parts:
             show("start of the server", started(browser, options.repeats))

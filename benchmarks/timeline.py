@@ -9,7 +9,6 @@ playwright and a Chromium; the browser draws without a GPU.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from graphviz_dash.analysis.trace.lanes import trace_lanes
 from graphviz_dash.charts.timeline.run import ChosenRun, choose, run_timeline
 from graphviz_dash.charts.timeline.view import timeline_view
 from graphviz_dash.ingest.load import load_experiment
+from tests.chromium import system_chromium
 from tests.serving import ROOT, served
 
 SITE = Path(__file__).parent / "timeline_site" / "app.py"
@@ -67,7 +67,7 @@ def main() -> None:
             continue
         with served(SITE, environment=environment) as server, sync_playwright() as playwright:
             browser = playwright.chromium.launch(
-                executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+                executable_path=system_chromium(), args=["--no-sandbox", "--disable-gpu"]
             )
             rows = act(browser, server.address, server.pid, options.sample, options.repeats)
             show(f"{what}, {part}", rows)

@@ -1,19 +1,20 @@
 """Pictures of every page in both themes, from a served dashboard on the samples, for the README.
 
 graphviz-dash serve sample_traces --port 8601 &
-python scripts/screenshots.py http://127.0.0.1:8601 docs/pictures
+python -m scripts.screenshots http://127.0.0.1:8601 docs/pictures
 """
 
 from __future__ import annotations
 
 import argparse
 import io
-import shutil
 from pathlib import Path
 from typing import Final
 
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
+
+from tests.chromium import system_chromium
 
 _PAGES: Final = {
     "overview": ("", ".hero", 1000),
@@ -43,7 +44,7 @@ def main() -> None:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+            executable_path=system_chromium(), args=["--no-sandbox", "--disable-gpu"]
         )
         for scheme in ("light", "dark"):
             context = browser.new_context(color_scheme="dark" if scheme == "dark" else "light")
