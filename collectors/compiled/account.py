@@ -115,7 +115,7 @@ class CompileAccount:
             breaks=tuple(log.breaks),
             recompiles=tuple(log.recompiles),
             graphs=tuple(log.graphs.values()),
-            partitionings=tuple(cudagraphs.partitionings),
+            partitionings=cudagraphs.splits(),
             skips=tuple(self._skips()),
             functions=self._trees.functions if self._trees else (),
             nodes=self._trees.nodes if self._trees else (),

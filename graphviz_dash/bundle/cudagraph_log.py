@@ -43,6 +43,7 @@ _MOVED: Final = re.compile(
     r"input stack trace: (?P<stack>.*?)(?=^input name: |\Z)",
     re.S | re.M,
 )
+_NO_GRAPHS_WANTED: Final = "partition includes all ops when cudagraphs is disabled"
 _WARNED: Final = ("CUDAGraph supports dynamic shapes", "Unable to hit fast path")
 _REASON: Final = 300
 
@@ -88,6 +89,19 @@ class CudagraphLog:
             self.recordings += 1
         elif text.startswith(_WARNED):
             self.warnings[text.strip().partition("\n")[0][:_REASON]] += 1
+
+    def splits(self) -> tuple[Partitioning, ...]:
+        """How graphs are split to be captured, those left out that are to run without CUDA graphs
+        in any case."""
+        return tuple(
+            split
+            for split in self.partitionings
+            if not any(
+                operator.reason.startswith(_NO_GRAPHS_WANTED)
+                for partition in split.partitions
+                for operator in partition.operators
+            )
+        )
 
     def warned(self) -> tuple[CompileWarning, ...]:
         """The warnings, each with how often it came."""

@@ -77,6 +77,8 @@ class Fact(StrEnum):
     """What an experiment gives to a calibration."""
     COMPILED_STEP = "compiled step"
     """The step of a run that was compiled as another was, without graphs."""
+    COMPILATION = "compilation"
+    """What torch.compile made of the step, and why."""
     COMPILE_TIME = "compile time"
     """What a compilation costs once."""
     GPU_WORK = "GPU work"

@@ -1,0 +1,425 @@
+"""Why a compiled step is not one replay: what broke, split, skipped or copied, each with its line
+and with what mending it would save.
+
+Predicted savings. Mending a break, a split or a skip takes away the time in which the GPU waits for
+the CPU there (code between graphs, guards, wrappers and launches of the graphs that it adds); the
+GPU's own work stays. Inputs that are no longer copied save the copying as a whole. These times are
+the parts of :mod:`graphviz_dash.analysis.compiled.step_time` in a clean step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from graphviz_dash.analysis.compiled.inputs import input_origin
+from graphviz_dash.analysis.compiled.step_time import PartTime, StepPart, StepTime
+from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.compilation import (
+    Compilation,
+    CompiledFrame,
+    GraphBreak,
+    GraphSkip,
+    SplitOperator,
+    TreeNode,
+    UserLine,
+)
+from graphviz_dash.model.compile_rules import CompileRuleId
+
+COPIES_TOLD: Final = 0.1
+"""The part of a step from which copying inputs is a cause: every graph copies some."""
+
+_BREAK_RULES: Final = (
+    (
+        re.compile(r"data.dependent|\.item\(\)|Tensor\.item|\.tolist", re.I),
+        CompileRuleId.VALUE_READ,
+    ),
+    (re.compile(r"compiler\.disable|graph_break\(\)", re.I), CompileRuleId.DISABLED_FUNCTION),
+    (re.compile(r"`?\b(print|warn\w*|logging|logger)\b", re.I), CompileRuleId.PYTHON_SIDE_EFFECT),
+)
+_SPLIT_RULES: Final = (
+    (re.compile(r"DeviceCopy"), CompileRuleId.COPY_BETWEEN_DEVICES),
+    (re.compile(r"\bcpu\b"), CompileRuleId.CPU_WORK),
+    (re.compile(r"unbacked|dynamic"), CompileRuleId.SIZE_FROM_DATA),
+)
+_SKIP_RULES: Final = (
+    (re.compile(r"mutated inputs|input storage mutation"), CompileRuleId.MUTATED_INPUT),
+    (re.compile(r"re-recording limit"), CompileRuleId.MOVED_INPUT),
+    (re.compile(r"cpu device"), CompileRuleId.CPU_WORK),
+    (re.compile(r"dynamic shape|symint", re.I), CompileRuleId.CHANGING_SIZES),
+)
+_WARNING_RULES: Final = (
+    (re.compile(r"dynamic shapes"), CompileRuleId.CHANGING_SIZES),
+    (re.compile(r"backward|fast path"), CompileRuleId.PENDING_BACKWARD),
+)
+_ADDED: Final = (StepPart.GUARDS, StepPart.DISPATCH, StepPart.LAUNCH, StepPart.COPIES)
+"""The parts of a graph that is there only because of a break: idle time that goes with it."""
+
+
+@dataclass(frozen=True)
+class CompileCause:
+    """One place that keeps a compiled step from being one replay."""
+
+    rule: CompileRuleId
+    """What it breaks, which says what to write instead."""
+    reason: str
+    """What torch says of it."""
+    lines: tuple[UserLine, ...]
+    """The program's lines, innermost first; empty where none is known."""
+    frames: tuple[str, ...]
+    """The compilations that it concerns."""
+    times: int
+    """How often it came."""
+    saves_ns: float | Missing
+    """What mending it would save in each step, in ns of a clean step."""
+    once_ns: int | None
+    """What it cost once, in ns: compilations that it made; None where that is not told."""
+    details: tuple[str, ...] = ()
+    """Guards that failed, operators, inputs with their sizes."""
+    hints: tuple[str, ...] = ()
+    """What torch suggests."""
+    link: str | None = None
+    """Where torch's documentation has more."""
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """What parts of compilations cost in a clean step."""
+
+    time: StepTime
+    step_ns: float
+
+    def of(self, parts: Iterable[StepPart], frames: Iterable[str | None]) -> Iterator[PartTime]:
+        """The parts of some compilations."""
+        wanted, inside = set(parts), set(frames)
+        return (part for part in self.time.parts if part.part in wanted and part.frame in inside)
+
+    def idle(self, parts: Iterable[StepPart], frames: Iterable[str | None]) -> float:
+        """Their idle time in a clean step, in ns."""
+        scale = self.time.scale(self.step_ns)
+        return sum(part.idle_ns for part in self.of(parts, frames)) * scale
+
+    def whole(self, parts: Iterable[StepPart], frames: Iterable[str | None]) -> float:
+        """All of their time in a clean step, in ns."""
+        return sum(self.time.clean(part, self.step_ns) for part in self.of(parts, frames))
+
+    def launches_of_one_graph(self) -> float:
+        """What dispatching and launching one graph costs: the mean of those that were."""
+        graphs = sum(call.replays for call in self.time.calls)
+        frames = [call.frame for call in self.time.calls if call.replays]
+        parts = (StepPart.DISPATCH, StepPart.LAUNCH, StepPart.COPIES)
+        return self.idle(parts, frames) / graphs if graphs else 0.0
+
+
+def compile_causes(
+    compilation: Compilation, time: StepTime | Missing, step_ns: float | Missing
+) -> tuple[CompileCause, ...]:
+    """The causes that ``compilation`` tells, the one that saves most first.
+
+    Args:
+        compilation: what torch.compile did.
+        time: where the time of its traced steps goes.
+        step_ns: the time of a clean step, in ns.
+    """
+    costs = None
+    if not isinstance(time, Missing) and not isinstance(step_ns, Missing):
+        costs = _Costs(time, step_ns)
+    frames = {frame.id: frame for frame in compilation.frames}
+    causes = [
+        *_breaks(compilation, costs),
+        *_recompiles(compilation, frames),
+        *_splits(compilation, costs),
+        *_skips(compilation, costs),
+        *_rerecordings(compilation, frames),
+        *_copies(compilation, frames, costs),
+        *_warnings(compilation, costs),
+    ]
+    return tuple(sorted(causes, key=_order))
+
+
+def _order(cause: CompileCause) -> tuple[float, float]:
+    saves = 0.0 if isinstance(cause.saves_ns, Missing) else cause.saves_ns
+    return -saves, -float(cause.once_ns or 0)
+
+
+def _rule_of(
+    text: str, rules: Iterable[tuple[re.Pattern[str], CompileRuleId]], otherwise: CompileRuleId
+) -> CompileRuleId:
+    return next((rule for pattern, rule in rules if pattern.search(text)), otherwise)
+
+
+def _not_told(reason: str) -> Missing:
+    return Missing(Fact.SAVING, reason)
+
+
+_NO_TRACE: Final = _not_told("there are no traced steps, or no step was timed without a profiler")
+
+
+def _predicted(costs: _Costs | None, saving: Callable[[_Costs], float]) -> float | Missing:
+    return _NO_TRACE if costs is None else saving(costs)
+
+
+def _breaks(compilation: Compilation, costs: _Costs | None) -> Iterator[CompileCause]:
+    """Graph breaks, those of one line together."""
+    by_line: dict[tuple[str, str], list[GraphBreak]] = {}
+    for found in compilation.breaks:
+        place = found.lines[0].text if found.lines else ""
+        by_line.setdefault((place, found.reason), []).append(found)
+    rests = _rests(compilation)
+    called = {call.frame for call in costs.time.calls} if costs else set()
+    for (_, reason), together in by_line.items():
+        own = [found.frame for found in together if found.frame is not None]
+        first = together[0]
+        added = {rest for found in together for rest in rests.get(_place(found), ())} - set(own)
+        inside = set(own) & called
+        text = f"{reason} {first.explanation or ''}"
+        whole = any(found.whole_frame for found in together)
+
+        def saving(costs: _Costs, inside: set[str] = inside, added: set[str] = added) -> float:
+            between = costs.idle((StepPart.EAGER, StepPart.WAIT), inside)
+            return between + costs.idle((*_ADDED, StepPart.EAGER), added)
+
+        yield CompileCause(
+            rule=_rule_of(text, _BREAK_RULES, CompileRuleId.GRAPH_BREAK),
+            reason=reason,
+            lines=first.lines,
+            frames=tuple(dict.fromkeys(own)),
+            times=len(together),
+            saves_ns=_not_told(
+                "the whole function runs eagerly, and what compiling it would give is not known"
+            )
+            if whole
+            else _predicted(costs, saving),
+            once_ns=None,
+            hints=first.hints,
+            link=first.link,
+        )
+
+
+def _place(found: GraphBreak) -> tuple[str, int] | None:
+    """Where the rest behind a break begins: its line in the frame that is given up."""
+    return (found.lines[0].file, found.lines[0].line) if found.lines else None
+
+
+def _rests(compilation: Compilation) -> dict[tuple[str, int] | None, list[str]]:
+    """The compilations of rests of functions, by the line behind which they go on."""
+    rests: dict[tuple[str, int] | None, list[str]] = {}
+    for frame in compilation.frames:
+        if frame.resumes and frame.place is not None:
+            rests.setdefault((frame.place.file, frame.place.line), []).append(frame.id)
+    return rests
+
+
+def _recompiles(
+    compilation: Compilation, frames: dict[str, CompiledFrame]
+) -> Iterator[CompileCause]:
+    """Functions that were compiled again, each function once."""
+    by_function: dict[tuple[str, str], list[int]] = {}
+    for place, again in enumerate(compilation.recompiles):
+        frame = frames.get(again.frame or "")
+        name = "" if frame is None or frame.place is None else frame.place.text
+        by_function.setdefault((name, (again.frame or "").partition("/")[0]), []).append(place)
+    for places in by_function.values():
+        together = [compilation.recompiles[place] for place in places]
+        own = [again.frame for again in together if again.frame is not None]
+        first = frames.get(own[0]) if own else None
+        lines = [line for again in together for line in again.lines]
+        if not lines and first is not None and first.place is not None:
+            lines = [first.place, *first.callers]
+        took = [frames[frame].compile_ns for frame in own if frame in frames]
+        limit = any(again.limit for again in together)
+        guards = [guard for again in together for guard in again.guards]
+        yield CompileCause(
+            rule=CompileRuleId.RECOMPILE_LIMIT if limit else CompileRuleId.RECOMPILING,
+            reason=guards[0] if guards else "a guard failed",
+            lines=tuple(dict.fromkeys(lines)),
+            frames=tuple(dict.fromkeys(own)),
+            times=len(together),
+            saves_ns=_not_told(
+                "what compiling it would give is not known" if limit else "it is paid once"
+            ),
+            once_ns=sum(ns or 0 for ns in took) or None,
+            details=tuple(dict.fromkeys(guards))[:8],
+        )
+
+
+def _splits(compilation: Compilation, costs: _Costs | None) -> Iterator[CompileCause]:
+    """Operators at which graphs are split, those of one line and reason together."""
+    found: dict[tuple[str, str], list[tuple[str | None, SplitOperator, int]]] = {}
+    for split in compilation.partitionings:
+        parts = sum(partition.captured for partition in split.partitions)
+        for partition in split.partitions:
+            for operator in partition.operators:
+                place = operator.lines[0].text if operator.lines else operator.operator or ""
+                found.setdefault((place, operator.reason), []).append(
+                    (split.frame, operator, parts)
+                )
+    shares = _split_shares(found)
+    for (_, reason), together in found.items():
+        own = [frame for frame, _, _ in together if frame is not None]
+        first = together[0][1]
+
+        def saving(costs: _Costs, own: list[str] = own) -> float:
+            parts = {call.frame: call.replays for call in costs.time.calls}
+            total = 0.0
+            for frame in dict.fromkeys(own):
+                replays = max(parts.get(frame, 0.0), 1.0)
+                more = (replays - 1) / replays
+                between = costs.idle((StepPart.COMPILED, StepPart.WAIT), [frame])
+                per_graph = costs.idle(
+                    (StepPart.DISPATCH, StepPart.LAUNCH, StepPart.COPIES), [frame]
+                )
+                total += (between + more * per_graph) / shares[frame]
+            return total
+
+        yield CompileCause(
+            rule=_rule_of(reason, _SPLIT_RULES, CompileRuleId.UNSAFE_OPERATOR),
+            reason=reason,
+            lines=first.lines,
+            frames=tuple(dict.fromkeys(own)),
+            times=len(together),
+            saves_ns=_predicted(costs, saving),
+            once_ns=None,
+            details=tuple(
+                dict.fromkeys(operator.operator or operator.name for _, operator, _ in together)
+            ),
+        )
+
+
+def _split_shares(
+    found: dict[tuple[str, str], list[tuple[str | None, SplitOperator, int]]],
+) -> dict[str, int]:
+    """At how many different lines each compilation is split: they share what it costs."""
+    shares: dict[str, set[tuple[str, str]]] = {}
+    for place, together in found.items():
+        for frame, _, _ in together:
+            if frame is not None:
+                shares.setdefault(frame, set()).add(place)
+    return {frame: len(places) for frame, places in shares.items()}
+
+
+def _skips(compilation: Compilation, costs: _Costs | None) -> Iterator[CompileCause]:
+    """Graphs of which nothing is recorded."""
+    by_reason: dict[tuple[str, str], list[GraphSkip]] = {}
+    for skip in compilation.skips:
+        place = skip.lines[0].text if skip.lines else ""
+        by_reason.setdefault((place, skip.reason), []).append(skip)
+    for (_, reason), together in by_reason.items():
+        own = tuple(dict.fromkeys(skip.frame for skip in together if skip.frame is not None))
+        yield CompileCause(
+            rule=_rule_of(reason, _SKIP_RULES, CompileRuleId.NOT_RECORDED),
+            reason=reason,
+            lines=together[0].lines,
+            frames=own,
+            times=len(together),
+            saves_ns=_predicted(costs, partial(_of_recording, own)),
+            once_ns=None,
+        )
+
+
+def _of_recording(frames: Iterable[str], costs: _Costs) -> float:
+    """What recording graphs that are launched kernel by kernel would save."""
+    launched = costs.idle((StepPart.COMPILED, StepPart.WAIT), frames)
+    return max(0.0, launched - costs.launches_of_one_graph())
+
+
+def _rerecordings(
+    compilation: Compilation, frames: dict[str, CompiledFrame]
+) -> Iterator[CompileCause]:
+    """Functions that were recorded again, by the inputs that moved."""
+    counts: dict[tuple[str | None, str, tuple[str, ...]], int] = {}
+    lines: dict[tuple[str | None, str, tuple[str, ...]], tuple[UserLine, ...]] = {}
+    for again in compilation.rerecordings:
+        origins = [
+            input_origin(frames.get(again.frame or ""), moved.name, moved.line)
+            for moved in again.moved
+        ]
+        key = (again.frame, again.reason, tuple(origin.name for origin in origins))
+        counts[key] = counts.get(key, 0) + 1
+        lines[key] = tuple(dict.fromkeys(o.line for o in origins if o.line is not None))
+    for key, times in counts.items():
+        frame, reason, names = key
+        whole = frames.get(frame or "")
+        placed = lines[key] or _lines_of(whole)
+        yield CompileCause(
+            rule=CompileRuleId.MOVED_INPUT if names else CompileRuleId.PENDING_BACKWARD,
+            reason=reason,
+            lines=placed,
+            frames=(frame,) if frame is not None else (),
+            times=times,
+            saves_ns=_not_told("it is paid at each recording, not in each step"),
+            once_ns=None,
+            details=names,
+        )
+
+
+def _lines_of(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
+    if frame is None or frame.place is None:
+        return ()
+    return (frame.place, *frame.callers)
+
+
+def _copies(
+    compilation: Compilation, frames: dict[str, CompiledFrame], costs: _Costs | None
+) -> Iterator[CompileCause]:
+    """Inputs that are copied before replays, where that is a large part of the step."""
+    if costs is None:
+        return
+    functions = {function.id: function for function in compilation.functions}
+    by_frame: dict[str, list[TreeNode]] = {}
+    for node in compilation.nodes:
+        frame = functions[node.function].frame
+        if node.copied and frame is not None:
+            by_frame.setdefault(frame, []).append(node)
+    for frame, nodes in by_frame.items():
+        copies = list(costs.of((StepPart.COPIES,), [frame]))
+        if sum(part.busy_ns for part in copies) < COPIES_TOLD * costs.step_ns:
+            continue
+        largest = sorted(
+            {
+                (copied.bytes or 0, copied.name): copied for node in nodes for copied in node.copied
+            }.items(),
+            key=lambda item: -item[0][0],
+        )
+        origins = [
+            (input_origin(frames.get(frame), copied.name, copied.line), copied.bytes or 0)
+            for _, copied in largest
+        ]
+        yield CompileCause(
+            rule=CompileRuleId.COPIED_INPUTS,
+            reason=f"{len(largest)} inputs are copied before each replay",
+            lines=tuple(dict.fromkeys(o.line for o, _ in origins if o.line is not None))
+            or _lines_of(frames.get(frame)),
+            frames=(frame,),
+            times=len(nodes),
+            saves_ns=costs.whole((StepPart.COPIES,), [frame]),
+            once_ns=None,
+            details=tuple(f"{origin.name}: {size:,} B" for origin, size in origins)[:8],
+        )
+
+
+def _warnings(compilation: Compilation, costs: _Costs | None) -> Iterator[CompileCause]:
+    """What the cudagraph trees warned of."""
+    recorded = {skip.frame for skip in compilation.skips}
+    slow = [
+        call.frame
+        for call in (costs.time.calls if costs else ())
+        if call.launches and not call.replays and call.frame not in recorded
+    ]
+    for warning in compilation.warnings:
+        rule = _rule_of(warning.text, _WARNING_RULES, CompileRuleId.NOT_RECORDED)
+        is_slow = rule is CompileRuleId.PENDING_BACKWARD
+        yield CompileCause(
+            rule=rule,
+            reason=warning.text,
+            lines=warning.lines,
+            frames=tuple(slow) if is_slow else (),
+            times=warning.times,
+            saves_ns=_predicted(costs, partial(_of_recording, slow))
+            if is_slow
+            else _not_told("it is paid once for each size"),
+            once_ns=None,
+        )
