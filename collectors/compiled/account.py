@@ -60,7 +60,7 @@ class CompileAccount:
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._log = CompileLog(short_path)
+        self._log = CompileLog(short_path, _interned)
         self._cudagraphs = CudagraphLog(short_path)
         self._taps = Taps(self._log.record, self._message, guard)
         self._trees: Trees | None = None
@@ -157,6 +157,13 @@ class CompileAccount:
         for fact in _FROM_TREES:
             yield FactSource(fact, None if missing else TREES, missing)
         yield FactSource(CompilationFact.COUNTERS, f"{_COUNTERS}.counters")
+
+
+def _interned() -> dict[int, str]:
+    """torch's numbers for names of files."""
+    structured = sys.modules.get("torch._logging.structured")
+    table: Mapping[str, int] = getattr(structured, "INTERN_TABLE", {})
+    return {number: name for name, number in table.items()}
 
 
 def _version() -> str | None:

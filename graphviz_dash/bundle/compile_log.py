@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -53,7 +53,9 @@ _EXPLANATION: Final = 2_000
 _MOST_FRAMES: Final = 20_000
 
 _BREAK_REASON: Final = re.compile(r"^(?:Graph Break )?Reason: (?P<text>.*)", re.S | re.M)
-_ATTEMPTED: Final = re.compile(r"^Encountered graph break when attempting to trace [^\n]*\n+")
+_ATTEMPTED: Final = re.compile(
+    r"^(?:Encountered graph break (?:when attempting to trace|that we cannot resume)[^\n]*\n+)+"
+)
 _EXPLAINED: Final = re.compile(
     r"^\s*Explanation: (.*?)(?=^\s*(?:Hint:|Developer debug)|\Z)", re.S | re.M
 )
@@ -78,9 +80,12 @@ class CompileLog:
 
     Args:
         shorten: what a bundle holds of a file's path.
+        files: what the numbers of files in records stand for, where records do not tell it.
     """
 
-    def __init__(self, shorten: Shorten) -> None:
+    def __init__(
+        self, shorten: Shorten, files: Callable[[], Mapping[int, str]] = dict[int, str]
+    ) -> None:
         self.frames: dict[str, CompiledFrame] = {}
         self.breaks: list[GraphBreak] = []
         self.recompiles: list[Recompile] = []
@@ -91,6 +96,7 @@ class CompileLog:
         """Records that were understood."""
         self._shorten = shorten
         self._files: dict[int, str] = {}
+        self._other_files = files
 
     def record(self, metadata: Mapping[str, Any], payload: str | None) -> None:
         """Takes one record; one of another shape than expected is passed over."""
@@ -98,10 +104,6 @@ class CompileLog:
             self._take(metadata, payload or "")
         except _OTHERWISE:
             return
-
-    def files(self, names: Mapping[int, str]) -> None:
-        """What the numbers of files in records stand for, where no record of its own told it."""
-        self._files = {**names, **self._files}
 
     def _take(self, metadata: Mapping[str, Any], payload: str) -> None:
         if "str" in metadata:
@@ -171,7 +173,12 @@ class CompileLog:
 
     def _file(self, line: Mapping[str, Any]) -> str | None:
         file = line.get("filename")
-        return self._files.get(file) if isinstance(file, int) else file
+        if not isinstance(file, int):
+            return file
+        if file not in self._files:
+            # Each name is told once in a process, perhaps before anybody listened.
+            self._files = {**self._other_files(), **self._files}
+        return self._files.get(file)
 
     def _update(self, frame: str, **facts: Any) -> None:
         if frame in self.frames:

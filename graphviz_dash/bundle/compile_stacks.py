@@ -20,6 +20,7 @@ _NOT_CODE: Final = re.compile(r"^[\s~^|]*$")
 _RESUMED: Final = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
 _TORCH: Final = re.compile(
     r"(^|/)(site|dist)-packages/torch/|(^|/)c[a-z0-9]{51}\.py$|^<(?!stdin|ipython)|"
+    r"/lib/python3\.\d+/(?!(site|dist)-packages/)|"
     r"(^|/)(collectors|graphviz_dash)/(?!workloads/)[a-z_]+/[a-z_]+\.py$"
 )
 _PACKAGES: Final = re.compile(r"^.*/(?:site|dist)-packages/")
@@ -39,7 +40,7 @@ def user_function(name: str) -> tuple[str, int | None]:
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is the program's, or a library's, and neither torch's nor ours."""
+    """Whether a file is the program's or a library's, and not torch's, Python's or ours."""
     return _TORCH.search(file) is None
 
 

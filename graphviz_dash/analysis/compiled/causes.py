@@ -10,12 +10,13 @@ the parts of :mod:`graphviz_dash.analysis.compiled.step_time` in a clean step.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from graphviz_dash.analysis.compiled.inputs import input_origin
+from graphviz_dash.analysis.compiled.inputs import first_cpu_use, frame_lines, input_origin
 from graphviz_dash.analysis.compiled.step_time import PartTime, StepPart, StepTime
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import (
@@ -23,6 +24,7 @@ from graphviz_dash.model.compilation import (
     CompiledFrame,
     GraphBreak,
     GraphSkip,
+    Recompile,
     SplitOperator,
     TreeNode,
     UserLine,
@@ -40,9 +42,10 @@ _BREAK_RULES: Final = (
     (re.compile(r"compiler\.disable|graph_break\(\)", re.I), CompileRuleId.DISABLED_FUNCTION),
     (re.compile(r"`?\b(print|warn\w*|logging|logger)\b", re.I), CompileRuleId.PYTHON_SIDE_EFFECT),
 )
+_ON_CPU: Final = re.compile(r"\bcpu\b|DeviceCopy")
+_COPY: Final = re.compile(r"DeviceCopy|device_put|_to_copy")
 _SPLIT_RULES: Final = (
-    (re.compile(r"DeviceCopy"), CompileRuleId.COPY_BETWEEN_DEVICES),
-    (re.compile(r"\bcpu\b"), CompileRuleId.CPU_WORK),
+    (_ON_CPU, CompileRuleId.CPU_WORK),
     (re.compile(r"unbacked|dynamic"), CompileRuleId.SIZE_FROM_DATA),
 )
 _SKIP_RULES: Final = (
@@ -131,11 +134,11 @@ def compile_causes(
     causes = [
         *_breaks(compilation, costs),
         *_recompiles(compilation, frames),
-        *_splits(compilation, costs),
+        *_splits(compilation, frames, costs),
         *_skips(compilation, costs),
         *_rerecordings(compilation, frames),
         *_copies(compilation, frames, costs),
-        *_warnings(compilation, costs),
+        *_warnings(compilation, frames, costs),
     ]
     return tuple(sorted(causes, key=_order))
 
@@ -169,7 +172,7 @@ def _breaks(compilation: Compilation, costs: _Costs | None) -> Iterator[CompileC
         place = found.lines[0].text if found.lines else ""
         by_line.setdefault((place, found.reason), []).append(found)
     rests = _rests(compilation)
-    called = {call.frame for call in costs.time.calls} if costs else set()
+    called = {call.frame for call in costs.time.calls if call.frame} if costs else set()
     for (_, reason), together in by_line.items():
         own = [found.frame for found in together if found.frame is not None]
         first = together[0]
@@ -217,18 +220,14 @@ def _recompiles(
     compilation: Compilation, frames: dict[str, CompiledFrame]
 ) -> Iterator[CompileCause]:
     """Functions that were compiled again, each function once."""
-    by_function: dict[tuple[str, str], list[int]] = {}
-    for place, again in enumerate(compilation.recompiles):
-        frame = frames.get(again.frame or "")
-        name = "" if frame is None or frame.place is None else frame.place.text
-        by_function.setdefault((name, (again.frame or "").partition("/")[0]), []).append(place)
-    for places in by_function.values():
-        together = [compilation.recompiles[place] for place in places]
+    by_function: dict[str, list[Recompile]] = {}
+    for again in compilation.recompiles:
+        by_function.setdefault((again.frame or "").partition("/")[0], []).append(again)
+    for together in by_function.values():
         own = [again.frame for again in together if again.frame is not None]
         first = frames.get(own[0]) if own else None
         lines = [line for again in together for line in again.lines]
-        if not lines and first is not None and first.place is not None:
-            lines = [first.place, *first.callers]
+        lines = lines or list(frame_lines(first))
         took = [frames[frame].compile_ns for frame in own if frame in frames]
         limit = any(again.limit for again in together)
         guards = [guard for again in together for guard in again.guards]
@@ -246,59 +245,83 @@ def _recompiles(
         )
 
 
-def _splits(compilation: Compilation, costs: _Costs | None) -> Iterator[CompileCause]:
-    """Operators at which graphs are split, those of one line and reason together."""
-    found: dict[tuple[str, str], list[tuple[str | None, SplitOperator, int]]] = {}
+@dataclass
+class _Split:
+    """What is split at one line."""
+
+    lines: tuple[UserLine, ...]
+    frames: list[str]
+    operators: list[SplitOperator]
+
+
+def _splits(
+    compilation: Compilation, frames: dict[str, CompiledFrame], costs: _Costs | None
+) -> Iterator[CompileCause]:
+    """Operators at which graphs are split, those of one line together."""
+    found: dict[str, _Split] = {}
     for split in compilation.partitionings:
-        parts = sum(partition.captured for partition in split.partitions)
-        for partition in split.partitions:
-            for operator in partition.operators:
-                place = operator.lines[0].text if operator.lines else operator.operator or ""
-                found.setdefault((place, operator.reason), []).append(
-                    (split.frame, operator, parts)
-                )
-    shares = _split_shares(found)
-    for (_, reason), together in found.items():
-        own = [frame for frame, _, _ in together if frame is not None]
-        first = together[0][1]
-
-        def saving(costs: _Costs, own: list[str] = own) -> float:
-            parts = {call.frame: call.replays for call in costs.time.calls}
-            total = 0.0
-            for frame in dict.fromkeys(own):
-                replays = max(parts.get(frame, 0.0), 1.0)
-                more = (replays - 1) / replays
-                between = costs.idle((StepPart.COMPILED, StepPart.WAIT), [frame])
-                per_graph = costs.idle(
-                    (StepPart.DISPATCH, StepPart.LAUNCH, StepPart.COPIES), [frame]
-                )
-                total += (between + more * per_graph) / shares[frame]
-            return total
-
+        own = split.frame or ""
+        told = [each for partition in split.partitions for each in partition.operators]
+        for operator in told:
+            lines = operator.lines or _line_of_split(operator, told, frames.get(own))
+            place = lines[0].text if lines else own
+            at = found.setdefault(place, _Split(lines, [], []))
+            at.frames.append(own)
+            at.operators.append(operator)
+    shares = Counter(frame for at in found.values() for frame in set(at.frames))
+    for at in found.values():
+        reasons = tuple(dict.fromkeys(operator.reason for operator in at.operators))
         yield CompileCause(
-            rule=_rule_of(reason, _SPLIT_RULES, CompileRuleId.UNSAFE_OPERATOR),
-            reason=reason,
-            lines=first.lines,
-            frames=tuple(dict.fromkeys(own)),
-            times=len(together),
-            saves_ns=_predicted(costs, saving),
+            rule=_rule_of_split(at.operators),
+            reason=", ".join(reasons),
+            lines=at.lines,
+            frames=tuple(dict.fromkeys(at.frames)),
+            times=len(at.operators),
+            saves_ns=_predicted(
+                costs, partial(_of_joining, tuple(dict.fromkeys(at.frames)), shares)
+            ),
             once_ns=None,
             details=tuple(
-                dict.fromkeys(operator.operator or operator.name for _, operator, _ in together)
-            ),
+                dict.fromkeys(operator.operator or operator.name for operator in at.operators)
+            )[:8],
         )
 
 
-def _split_shares(
-    found: dict[tuple[str, str], list[tuple[str | None, SplitOperator, int]]],
-) -> dict[str, int]:
-    """At how many different lines each compilation is split: they share what it costs."""
-    shares: dict[str, set[tuple[str, str]]] = {}
-    for place, together in found.items():
-        for frame, _, _ in together:
-            if frame is not None:
-                shares.setdefault(frame, set()).add(place)
-    return {frame: len(places) for frame, places in shares.items()}
+def _line_of_split(
+    operator: SplitOperator, told: Sequence[SplitOperator], frame: CompiledFrame | None
+) -> tuple[UserLine, ...]:
+    """The lines of an operator that Inductor made itself (it fuses, and it copies inputs): those of
+    another of the same reason, else of the input on the CPU, else where the function begins."""
+    same = (each.lines for each in told if each.reason == operator.reason and each.lines)
+    other = next(same, ())
+    on_cpu = first_cpu_use(frame) if _ON_CPU.search(operator.reason) else None
+    return other or ((on_cpu,) if on_cpu is not None else frame_lines(frame))
+
+
+def _rule_of_split(operators: Sequence[SplitOperator]) -> CompileRuleId:
+    """Work of the CPU before copies to and from it: these come with it."""
+    rules = [
+        CompileRuleId.COPY_BETWEEN_DEVICES
+        if _COPY.search(operator.operator or "") or _COPY.search(operator.reason)
+        else _rule_of(operator.reason, _SPLIT_RULES, CompileRuleId.UNSAFE_OPERATOR)
+        for operator in operators
+    ]
+    others = [rule for rule in rules if rule is not CompileRuleId.COPY_BETWEEN_DEVICES]
+    return Counter(others or rules).most_common(1)[0][0]
+
+
+def _of_joining(frames: Sequence[str], shares: Mapping[str, int], costs: _Costs) -> float:
+    """What it would save if the parts of split graphs were one, where each of the lines at which a
+    graph is split has an equal share."""
+    replays = {call.frame: call.replays for call in costs.time.calls}
+    total = 0.0
+    for frame in frames:
+        count = max(replays.get(frame, 0.0), 1.0)
+        between = costs.idle((StepPart.COMPILED, StepPart.WAIT), [frame])
+        each = (StepPart.DISPATCH, StepPart.LAUNCH, StepPart.COPIES)
+        per_graph = costs.idle(each, [frame])
+        total += (between + (count - 1) / count * per_graph) / shares[frame]
+    return total
 
 
 def _skips(compilation: Compilation, costs: _Costs | None) -> Iterator[CompileCause]:
@@ -343,7 +366,7 @@ def _rerecordings(
     for key, times in counts.items():
         frame, reason, names = key
         whole = frames.get(frame or "")
-        placed = lines[key] or _lines_of(whole)
+        placed = lines[key] or frame_lines(whole)
         yield CompileCause(
             rule=CompileRuleId.MOVED_INPUT if names else CompileRuleId.PENDING_BACKWARD,
             reason=reason,
@@ -354,12 +377,6 @@ def _rerecordings(
             once_ns=None,
             details=names,
         )
-
-
-def _lines_of(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
-    if frame is None or frame.place is None:
-        return ()
-    return (frame.place, *frame.callers)
 
 
 def _copies(
@@ -392,7 +409,7 @@ def _copies(
             rule=CompileRuleId.COPIED_INPUTS,
             reason=f"{len(largest)} inputs are copied before each replay",
             lines=tuple(dict.fromkeys(o.line for o, _ in origins if o.line is not None))
-            or _lines_of(frames.get(frame)),
+            or frame_lines(frames.get(frame)),
             frames=(frame,),
             times=len(nodes),
             saves_ns=costs.whole((StepPart.COPIES,), [frame]),
@@ -401,25 +418,32 @@ def _copies(
         )
 
 
-def _warnings(compilation: Compilation, costs: _Costs | None) -> Iterator[CompileCause]:
+def _warnings(
+    compilation: Compilation, frames: dict[str, CompiledFrame], costs: _Costs | None
+) -> Iterator[CompileCause]:
     """What the cudagraph trees warned of."""
-    recorded = {skip.frame for skip in compilation.skips}
+    skipped = {skip.frame for skip in compilation.skips}
     slow = [
         call.frame
         for call in (costs.time.calls if costs else ())
-        if call.launches and not call.replays and call.frame not in recorded
+        if call.frame and call.launches and not call.replays and call.frame not in skipped
     ]
+    recorded = Counter(function.frame for function in compilation.functions if function.frame)
     for warning in compilation.warnings:
         rule = _rule_of(warning.text, _WARNING_RULES, CompileRuleId.NOT_RECORDED)
-        is_slow = rule is CompileRuleId.PENDING_BACKWARD
+        if rule is CompileRuleId.PENDING_BACKWARD:
+            own, saves = slow, _predicted(costs, partial(_of_recording, slow))
+        else:
+            # It names no function: the one that is recorded most often.
+            own = [frame for frame, _ in recorded.most_common(1)]
+            saves = _not_told("it is paid once for each size")
         yield CompileCause(
             rule=rule,
             reason=warning.text,
-            lines=warning.lines,
-            frames=tuple(slow) if is_slow else (),
+            lines=warning.lines
+            or tuple(line for frame in own for line in frame_lines(frames.get(frame))),
+            frames=tuple(own),
             times=warning.times,
-            saves_ns=_predicted(costs, partial(_of_recording, slow))
-            if is_slow
-            else _not_told("it is paid once for each size"),
+            saves_ns=saves,
             once_ns=None,
         )

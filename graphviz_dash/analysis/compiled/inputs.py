@@ -19,6 +19,7 @@ _COMMENT: Final = re.compile(
     r"^\s*# File: (?P<file>\S+):(?P<line>\d+) in (?P<function>[^,\n]+)"
     r"(?:, code: (?P<code>[^\n]*))?$"
 )
+_CPU_INPUT: Final = re.compile(r"\b(\w+): \"[^\"]*cpu\"")
 _ANNOTATION: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
@@ -44,6 +45,26 @@ def input_origin(frame: CompiledFrame | None, name: str, line: UserLine | None) 
     if not 0 <= place < len(names):
         return InputOrigin(name, line)
     return InputOrigin(names[place], line or _first_use(frame.code, names[place]))
+
+
+def first_cpu_use(frame: CompiledFrame | None) -> UserLine | None:
+    """The line that first uses an input which lies on the CPU; None where there is none."""
+    if frame is None or frame.code is None:
+        return None
+    signature = _SIGNATURE.search(frame.code)
+    for name in _CPU_INPUT.findall(signature["inputs"] if signature else ""):
+        line = _first_use(frame.code, name)
+        if line is not None:
+            return line
+    return None
+
+
+def frame_lines(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
+    """The program's lines at which a compilation begins, innermost first."""
+    if frame is None:
+        return ()
+    own = () if frame.place is None or frame.place.file.startswith("torch/") else (frame.place,)
+    return (*own, *frame.callers)
 
 
 def _inputs(code: str) -> list[str]:

@@ -95,7 +95,8 @@ class _Builder:
             for frame in cause.frames:
                 self._causes.setdefault(frame, []).append(place)
         self._times = _times_by_frame(time, step_ns)
-        self._calls = {} if isinstance(time, Missing) else {call.frame: call for call in time.calls}
+        timed = () if isinstance(time, Missing) else time.calls
+        self._calls = {call.frame: call for call in timed}
         self._splits = {split.frame: split for split in compilation.partitionings}
         self._functions: dict[str, list[int]] = {}
         for function in compilation.functions:

@@ -1,4 +1,4 @@
-"""torch.compile explained: what it made of a run's step, where the time goes, what to mend first."""
+"""torch.compile explained: what it made of a step, where the time goes, what to mend first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
 from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns
 from graphviz_dash.analysis.trace.steps import Step, steps
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.compilation import Compilation
+from graphviz_dash.model.compilation import Compilation, UserLine
 from graphviz_dash.model.compile_rules import CompileRuleId
 
 if TYPE_CHECKING:
@@ -114,6 +114,12 @@ def _step_ns(run: Run) -> float | Missing:
     return why_missing(run, Fact.STEP_TIMES)
 
 
+def _location(text: str | None) -> tuple[UserLine, ...]:
+    """``file:line`` as a line."""
+    file, _, line = (text or "").rpartition(":")
+    return (UserLine(file, int(line)),) if file and line.isdecimal() else ()
+
+
 def _failures(run: Run) -> tuple[CompileCause, ...]:
     """Errors of the cudagraph trees that ended the run."""
     causes = []
@@ -125,12 +131,11 @@ def _failures(run: Run) -> tuple[CompileCause, ...]:
             CompileCause(
                 rule=rule,
                 reason=failure.message.partition("\n")[0][:300],
-                lines=(),
+                lines=_location(failure.location),
                 frames=(),
                 times=1,
                 saves_ns=Missing(Fact.SAVING, "it ended the run"),
                 once_ns=None,
-                details=() if failure.location is None else (failure.location,),
             )
         )
     return tuple(causes)

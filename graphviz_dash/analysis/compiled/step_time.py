@@ -71,8 +71,8 @@ class PartTime:
 class FrameCalls:
     """How often a compilation is called in a step; means of the traced steps."""
 
-    frame: str
-    """The compilation."""
+    frame: str | None
+    """The compilation; None where it is not known, as of a backward without an account."""
     calls: float
     """Calls of its function that ended up in it."""
     replays: float
@@ -237,7 +237,7 @@ class _Located:
     def calls(self, traced_steps: Sequence[Step]) -> tuple[FrameCalls, ...]:
         """How often each compilation was called within the steps."""
         slices = self._slices
-        counts: dict[str, list[int]] = {}
+        counts: dict[str | None, list[int]] = {}
         wanted = ((SliceKind.REGION, 0), (SliceKind.GRAPH_LAUNCH, 1), (SliceKind.LAUNCH, 2))
         starts = slices.nesting.start
         bounds = [(step.start, step.end) for step in traced_steps]
@@ -248,7 +248,7 @@ class _Located:
             rows = np.flatnonzero(slices.of_kind(kind) & within)
             for row in rows[np.argsort(starts[rows], kind="stable")].tolist():
                 frame = self._frame(row)
-                if frame is not None and (place == 0 or self._call[row] != NONE):
+                if place == 0 or self._call[row] != NONE:
                     counts.setdefault(frame, [0, 0, 0])[place] += 1
         steps = len(traced_steps)
         return tuple(

@@ -7,6 +7,7 @@ from typing import Final
 
 VERSIONS: Final = {
     "compare": 1,
+    "compile": 1,
     "diff": 1,
     "doctor": 1,
     "fleet": 1,

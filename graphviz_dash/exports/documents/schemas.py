@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from graphviz_dash.exports.documents.comparison import ComparisonDocument
+from graphviz_dash.exports.documents.compiled import CompileDocument
 from graphviz_dash.exports.documents.diff import GraphPairDocument
 from graphviz_dash.exports.documents.doctor import DoctorDocument
 from graphviz_dash.exports.documents.envelope import VERSIONS
@@ -28,6 +29,7 @@ _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 _CONTENTS: Final[dict[str, type]] = {
     "compare": ComparisonDocument,
+    "compile": CompileDocument,
     "diff": GraphPairDocument,
     "doctor": DoctorDocument,
     "fleet": FleetDocument,

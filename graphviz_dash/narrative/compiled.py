@@ -1,0 +1,89 @@
+"""What torch.compile made of a step, in sentences, and what the parts of its time mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from graphviz_dash.analysis.compiled.step_time import StepPart
+from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.compile_rules import COMPILE_RULES
+from graphviz_dash.units import counted, format_ns, format_percent
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.compiled.causes import CompileCause
+    from graphviz_dash.analysis.compiled.report import CompileReport
+
+PART_MEANINGS: Final[Mapping[StepPart, str]] = {
+    StepPart.REPLAY: "The GPU works for CUDA graphs that were launched as a whole.",
+    StepPart.COPIES: "Inputs that may lie elsewhere at each call are copied to where graphs read.",
+    StepPart.COMPILED: "Compiled kernels that no graph holds, launched one by one.",
+    StepPart.EAGER: "Code that was not compiled: between graphs, and outside compiled functions.",
+    StepPart.GUARDS: "Dynamo looks up which compilation holds for this call.",
+    StepPart.DISPATCH: "Wrappers of AOTAutograd, Inductor and the cudagraph trees, in Python.",
+    StepPart.LAUNCH: "The GPU is idle while a graph is launched.",
+    StepPart.PYTHON: "The GPU is idle while the CPU is outside any operator.",
+    StepPart.WAIT: "The CPU waits for the GPU, which has just begun or ended its work.",
+}
+"""What each part of a step's time is."""
+
+METHOD: Final = (
+    "GPU work takes as long as in the trace; what is left of the step without a profiler is idle "
+    "time, divided as the trace divides it"
+)
+"""How the time of a step is divided."""
+
+
+def compile_sentence(report: CompileReport) -> str:
+    """What became of the step, and what to mend first."""
+    made = report.compilation
+    first = [counted(len(made.frames), "compilation")] if made.frames else []
+    if made.breaks:
+        first.append(counted(len({found.lines[:1] for found in made.breaks}), "graph break"))
+    if report.replays is not None:
+        first.append(f"{counted(round(report.replays), 'graph launch')} a step")
+    said = f"{', '.join(first)}." if first else "Compiled code runs in it."
+    if not made.sources:
+        return f"{said} Why it is as it is was not recorded: the trace alone shows its time."
+    saving = next(
+        (cause for cause in report.causes if not isinstance(cause.saves_ns, Missing)), None
+    )
+    if not report.causes:
+        return f"{said} Nothing that was recorded keeps the step from its graphs."
+    cause = saving or report.causes[0]
+    return f"{said} Mend first: {cause_title(cause)}{_place(cause)}{_saving(report, cause)}."
+
+
+def cause_title(cause: CompileCause) -> str:
+    """The title of the rule that a cause breaks."""
+    return COMPILE_RULES[cause.rule].title
+
+
+def cause_place(cause: CompileCause) -> str:
+    """The line of a cause; empty where none is known."""
+    if cause.lines:
+        return printable(cause.lines[0].text)
+    return printable(cause.details[0]) if cause.details and ":" in cause.details[0] else ""
+
+
+def saving_text(cause: CompileCause) -> str:
+    """What mending would save, or why that is not known."""
+    if isinstance(cause.saves_ns, Missing):
+        return f"not known: {cause.saves_ns.reason}"
+    return f"{format_ns(cause.saves_ns)} a step"
+
+
+def _place(cause: CompileCause) -> str:
+    place = cause_place(cause)
+    return f", {place}" if place else ""
+
+
+def _saving(report: CompileReport, cause: CompileCause) -> str:
+    if isinstance(cause.saves_ns, Missing) or isinstance(report.step_ns, Missing):
+        return ""
+    share = cause.saves_ns / report.step_ns if report.step_ns else 0.0
+    return (
+        f", which would save {format_ns(cause.saves_ns)} of {format_ns(report.step_ns)} "
+        f"({format_percent(share)})"
+    )
