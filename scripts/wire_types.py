@@ -28,6 +28,7 @@ from graphviz_dash.ui.components.component_data import (
     DagData,
     Palette,
     PerfettoData,
+    ProgramData,
     TimelineData,
 )
 from graphviz_dash.ui.components.dag.api import Drawing, Hits
@@ -38,6 +39,7 @@ ANSWERS: Final[dict[str, tuple[type[msgspec.Struct], ...]]] = {
     "dag": (DagView, EdgeList, RepeatCard, Hits, Drawing, DagData),
     "timeline": (TimelineView, SliceCard, Measured, TimelineData),
     "perfetto": (PerfettoData,),
+    "program": (ProgramData,),
     "common": (Standing, Palette),
 }
 """By folder of a component the answers of its routes, and what its page hands it."""

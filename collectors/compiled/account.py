@@ -126,13 +126,13 @@ class CompileAccount:
 
     def _skips(self) -> Iterator[GraphSkip]:
         """Those that the log told; where the trees tell the function and the line, theirs."""
-        told = list(self._trees.skips) if self._trees else []
-        from_trees = bool(told)
+        skips = list(self._trees.skips) if self._trees else []
+        from_trees = bool(skips)
         for skip in self._cudagraphs.skips:
             if not (from_trees and skip.frame is None and skip.reason.startswith(MUTATED)):
-                told.append(skip)
-        frames = {skip.frame for skip in told}
-        yield from told
+                skips.append(skip)
+        frames = {skip.frame for skip in skips}
+        yield from skips
         yield from (skip for skip in self._log.skips if skip.frame not in frames)
 
     def _message(self, text: str, frame: str | None) -> None:

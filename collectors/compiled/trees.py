@@ -177,8 +177,8 @@ def _node(node: Any, parent: int | None, graph_id: Callable[[object], str | None
 
 def _line(holder: Any) -> UserLine | None:
     """The innermost line of the program that an input, or the first to use it, comes from."""
-    told = (holder.stack_trace, getattr(holder, "mutating_use_stack_trace", None))
-    for text in (*told, *(user.stack_trace for user in holder.users)):
+    texts = (holder.stack_trace, getattr(holder, "mutating_use_stack_trace", None))
+    for text in (*texts, *(user.stack_trace for user in holder.users)):
         if text:
             lines = stack_lines(str(text), short_path)
             if lines:

@@ -459,12 +459,12 @@ class ProgramRecorder:
 
     def _write_compilation(self) -> None:
         """What torch.compile did so far, where it is more than was written."""
-        told = self._compiled.told
-        if told > self._compiled_told or self._compiled.settled:
+        count = self._compiled.told
+        if count > self._compiled_told or self._compiled.settled:
             compilation = self._compiled.result()
             if compilation is not None:
                 self._folder.put(COMPILATION_FILE, compilation)
-            self._compiled_told = told
+            self._compiled_told = count
 
     def _graph_id(self, graph: object) -> str | None:
         """The id of a graph of which a file was, or will be, written."""

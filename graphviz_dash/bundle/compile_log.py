@@ -54,13 +54,17 @@ _MOST_FRAMES: Final = 20_000
 
 _BREAK_REASON: Final = re.compile(r"^(?:Graph Break )?Reason: (?P<text>.*)", re.S | re.M)
 _ATTEMPTED: Final = re.compile(
-    r"^(?:Encountered graph break (?:when attempting to trace|that we cannot resume)[^\n]*\n+)+"
+    r"^(?:(?:Encountered graph break (?:when attempting to trace|that we cannot resume)|"
+    r"Failed to handle graph break gracefully)[^\n]*\n+)+"
 )
 _EXPLAINED: Final = re.compile(
     r"^\s*Explanation: (.*?)(?=^\s*(?:Hint:|Developer debug)|\Z)", re.S | re.M
 )
 _HINT: Final = re.compile(
     r"^\s*Hint: (.*?)(?=^\s*(?:Hint:|Developer debug|For more)|\n\s*\n|\Z)", re.S | re.M
+)
+_GIVEN_UP: Final = re.compile(
+    r"cannot properly resume|fall back to eager|falling back to eager|[Ss]kipping the function"
 )
 _LINK: Final = re.compile(r"please visit: (https://\S+)")
 _AT: Final = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)$", re.M)
@@ -122,9 +126,9 @@ class CompileLog:
         elif "dynamo_output_graph" in metadata:
             self._update(frame, code=self._told(payload)[:_CODE] or None)
         elif "dynamo_cpp_guards_str" in metadata:
-            told = _GUARD_TIME.search(payload)
-            if told:
-                self._update(frame, guard_ns=round(float(told[1]) * 1e3))
+            match = _GUARD_TIME.search(payload)
+            if match:
+                self._update(frame, guard_ns=round(float(match[1]) * 1e3))
         elif "compilation_metrics" in metadata:
             self._metrics(frame, metadata["compilation_metrics"])
 
@@ -221,29 +225,33 @@ class CompileLog:
         self.records += 1
         head, _, rest = _split(_TRACEBACK, payload)
         lines = stack_lines(_split(_OWN_TRACEBACK, rest)[0], self._shorten)
-        told = _BREAK_REASON.search(head)
-        reason = self._told(_ATTEMPTED.sub("", told["text"] if told else head).strip())
+        match = _BREAK_REASON.search(head)
+        reason = self._told(_ATTEMPTED.sub("", match["text"] if match else head).strip())
         if not lines and (at := _AT.search(head)):
             lines = (user_line(at["file"], int(at["line"]), None, None, self._shorten),)
         explained = _EXPLAINED.search(reason)
         link = _LINK.search(reason)
-        found = GraphBreak(
+        graph_break = GraphBreak(
             frame=frame,
             reason=_title(reason)[:_REASON],
             explanation=" ".join(explained[1].split())[:_EXPLANATION] if explained else None,
             hints=tuple(" ".join(hint.split())[:_REASON] for hint in _HINT.findall(reason))[:6],
             link=link[1] if link else None,
             lines=lines,
-            whole_frame="cannot properly resume" in head or "fall back to eager" in head,
+            whole_frame=_GIVEN_UP.search(head) is not None,
         )
         same = [(old.frame, old.lines[:1]) for old in self.breaks[-4:]]
-        if (found.frame, found.lines[:1]) in same:
+        if (graph_break.frame, graph_break.lines[:1]) in same:
             # Told once where it is met, and again where the frame is given up.
-            place = len(self.breaks) - len(same) + same.index((found.frame, found.lines[:1]))
-            whole = found.whole_frame or self.breaks[place].whole_frame
-            self.breaks[place] = msgspec.structs.replace(self.breaks[place], whole_frame=whole)
+            index = (
+                len(self.breaks)
+                - len(same)
+                + same.index((graph_break.frame, graph_break.lines[:1]))
+            )
+            whole = graph_break.whole_frame or self.breaks[index].whole_frame
+            self.breaks[index] = msgspec.structs.replace(self.breaks[index], whole_frame=whole)
         else:
-            self.breaks.append(found)
+            self.breaks.append(graph_break)
 
     def _recompile(self, frame: str | None, payload: str) -> None:
         reasons = json.loads(payload) if payload.startswith("[") else [payload]
@@ -252,9 +260,9 @@ class CompileLog:
     def limit(self, frame: str | None, reason: str | None) -> None:
         """The function of ``frame`` is not compiled again: the limit is reached, the last time by
         ``reason``."""
-        for place, again in enumerate(self.recompiles):
+        for index, again in enumerate(self.recompiles):
             if again.frame == frame:
-                self.recompiles[place] = msgspec.structs.replace(again, limit=True)
+                self.recompiles[index] = msgspec.structs.replace(again, limit=True)
                 return
         self._add_recompile(frame, [reason] if reason else [], limit=True)
 
@@ -264,10 +272,10 @@ class CompileLog:
         lines: list[UserLine] = []
         for reason in reasons:
             first = str(reason).strip().partition("\n")[0]
-            told = _GUARD.match(first)
-            guards.append(self._told(told["guard"] if told else first).strip()[:_REASON])
+            match = _GUARD.match(first)
+            guards.append(self._told(match["guard"] if match else first).strip()[:_REASON])
             placed = stack_lines(str(reason), self._shorten)[:1] or self._noted(
-                told and told["note"]
+                match and match["note"]
             )
             lines.extend(placed)
         self.recompiles.append(
@@ -278,20 +286,22 @@ class CompileLog:
         return without_folders(text, self._shorten)
 
     def _noted(self, note: str | None) -> tuple[UserLine, ...]:
-        told = _NOTE.match(note or "")
-        if told is None:
+        match = _NOTE.match(note or "")
+        if match is None:
             return ()
         return (
-            user_line(told["file"], int(told["line"]), told["name"], told["code"], self._shorten),
+            user_line(
+                match["file"], int(match["line"]), match["name"], match["code"], self._shorten
+            ),
         )
 
     def _graph(self, name: str, frame: str | None, payload: str) -> None:
-        told = json.loads(payload)
-        key = told.get("key")
+        record = json.loads(payload)
+        key = record.get("key")
         if key is None or key in self.graphs:
             return
         self.records += 1
-        text = " ".join(part for part in told.get("components") or () if "is_backward" in part)
+        text = " ".join(part for part in record.get("components") or () if "is_backward" in part)
         backward = re.search(r"fx_kwargs\[is_backward\]: (True|False)", text)
         self.graphs[str(key)] = CompiledGraph(
             frame=frame,
@@ -318,10 +328,10 @@ def skip_reason(text: str) -> str:
 
 
 def _split(mark: re.Pattern[str], text: str) -> tuple[str, str, str]:
-    found = mark.search(text)
-    if found is None:
+    match = mark.search(text)
+    if match is None:
         return text, "", ""
-    return text[: found.start()], found[0], text[found.end() :]
+    return text[: match.start()], match[0], text[match.end() :]
 
 
 def _title(reason: str) -> str:

@@ -107,25 +107,25 @@ class CudagraphLog:
         """The warnings, each with how often it came."""
         return tuple(CompileWarning(text, (), times) for text, times in self.warnings.items())
 
-    def _partition(self, told: re.Match[str]) -> None:
+    def _partition(self, match: re.Match[str]) -> None:
         if not self.partitionings:
             return
         made = GraphPartition(
-            nodes=int(told["nodes"]),
-            inputs=int(told["inputs"]),
-            outputs=int(told["outputs"]),
-            captured=told["what"] == "cudagraphable",
+            nodes=int(match["nodes"]),
+            inputs=int(match["inputs"]),
+            outputs=int(match["outputs"]),
+            captured=match["what"] == "cudagraphable",
             operators=(),
         )
         last = self.partitionings[-1]
         self._replace_last((*last.partitions, made))
 
-    def _operator(self, told: re.Match[str]) -> None:
+    def _operator(self, match: re.Match[str]) -> None:
         self._stack = []
-        fx = _FX.search(told["rest"])
+        fx = _FX.search(match["rest"])
         self._operators(
             SplitOperator(
-                told["name"], told["reason"].strip()[:_REASON], fx["fx"] if fx else None, ()
+                match["name"], match["reason"].strip()[:_REASON], fx["fx"] if fx else None, ()
             )
         )
 
@@ -137,8 +137,8 @@ class CudagraphLog:
         self._stack.append(text)
         *before, last = partitions[-1].operators
         lines = stack_lines("\n".join(self._stack), self._shorten)
-        told = msgspec.structs.replace(last, lines=lines)
-        grown = msgspec.structs.replace(partitions[-1], operators=(*before, told))
+        placed = msgspec.structs.replace(last, lines=lines)
+        grown = msgspec.structs.replace(partitions[-1], operators=(*before, placed))
         self._replace_last((*partitions[:-1], grown))
 
     def _operators(self, operator: SplitOperator) -> None:
@@ -159,11 +159,11 @@ class CudagraphLog:
         if skip not in self.skips:
             self.skips.append(skip)
 
-    def _again(self, frame: str | None, told: re.Match[str]) -> None:
-        reason = told["reason"].strip()
+    def _again(self, frame: str | None, match: re.Match[str]) -> None:
+        reason = match["reason"].strip()
         moved = tuple(
             MovedInput(moved["name"], next(iter(stack_lines(moved["stack"], self._shorten)), None))
             for moved in _MOVED.finditer(reason)
         )
         title = reason.partition("\n")[0].rstrip(". ")[:_REASON]
-        self.rerecordings.append(Rerecording(frame, told["function"], title, moved))
+        self.rerecordings.append(Rerecording(frame, match["function"], title, moved))

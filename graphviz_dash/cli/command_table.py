@@ -44,9 +44,7 @@ TASKS: Final[dict[str, tuple[ListedCommand, ...]]] = {
     "Ask": (
         _ours("predict", "Predict from an eager trace what a graph would gain.", "predict_command"),
         _ours("doctor", "Find why a capture fails, or a replay is wrong.", "doctor"),
-        _ours(
-            "compile", "Explain what torch.compile made of a run.", "compile_command", "compiled"
-        ),
+        _ours("compile", "Explain what torch.compile made of a run.", "compile_command"),
         _ours("diff", "Compare two captured graphs, node by node.", "diff_command"),
         _ours("memory", "Show what CUDA graphs cost in memory.", "memory_command"),
         _ours("ladder", "Find the sizes of graphs worth capturing.", "ladder_command"),

@@ -25,6 +25,7 @@ class CompileRuleId(StrEnum):
     COPY_BETWEEN_DEVICES = "copy-between-devices"
     UNSAFE_OPERATOR = "unsafe-operator"
     SIZE_FROM_DATA = "size-from-data"
+    SPLIT_UNTOLD = "split-untold"
     MUTATED_INPUT = "mutated-input"
     CHANGING_SIZES = "changing-sizes"
     NOT_RECORDED = "not-recorded"
@@ -89,8 +90,8 @@ _ALL: Final = (
         "`torch.compiler.disable` and `torch._dynamo.graph_break()` end the graph where they "
         "stand.",
         "Take the decorator off, or call the function before or behind the compiled step.",
-        "@torch.compiler.disable\ndef norm(x): ...",
-        "def norm(x): ...",
+        "norm = torch.compiler.disable(norm)\ny = head(norm(layer(x)))",
+        "y = head(norm(layer(x)))",
     ),
     CompileRule(
         CompileRuleId.RECOMPILING,
@@ -99,8 +100,8 @@ _ALL: Final = (
         "changes makes a new one, which takes seconds, and graphs are recorded anew.",
         "Give what changes as a tensor; mark sizes as dynamic (`torch._dynamo.mark_dynamic`), or "
         "pad them to a few; keep gradients on or off.",
-        "optimizer.param_groups[0]['lr'] = schedule(step)",
-        "lr = torch.tensor(1e-3, device='cuda')  # in the optimizer\nlr.fill_(schedule(step))",
+        'optimizer.param_groups[0]["lr"] = schedule(step)',
+        'lr = torch.tensor(1e-3, device="cuda")  # in the optimizer\nlr.fill_(schedule(step))',
     ),
     CompileRule(
         CompileRuleId.RECOMPILE_LIMIT,
@@ -108,8 +109,8 @@ _ALL: Final = (
         "After `torch._dynamo.config.recompile_limit` compilations (8) Dynamo gives a function up, "
         "and it runs as if it were not compiled.",
         "Remove what changes (see recompiling). Raising the limit only makes the compiling longer.",
-        "def step(x, name): ...  # another name each time",
-        "def step(x): ...",
+        "y = step(x, name)  # another name each time",
+        "y = step(x)",
     ),
     CompileRule(
         CompileRuleId.CPU_WORK,
@@ -119,7 +120,7 @@ _ALL: Final = (
         "from part to part.",
         "Make the tensor on the GPU, or give a Python number.",
         "scale = torch.tensor(2.0)\ny = model(x) * scale",
-        "scale = torch.tensor(2.0, device='cuda')\ny = model(x) * scale",
+        'scale = torch.tensor(2.0, device="cuda")\ny = model(x) * scale',
     ),
     CompileRule(
         CompileRuleId.COPY_BETWEEN_DEVICES,
@@ -136,8 +137,8 @@ _ALL: Final = (
         "between two graphs.",
         "Use an operator that can be captured; take the tag off an operator of your own once it "
         "neither synchronises nor reads the CPU.",
-        "torch.library.custom_op('my::op', mutates_args=(), tags=(torch.Tag.cudagraph_unsafe,))",
-        "torch.library.custom_op('my::op', mutates_args=())",
+        'torch.library.custom_op("my::op", mutates_args=(), tags=(torch.Tag.cudagraph_unsafe,))',
+        'torch.library.custom_op("my::op", mutates_args=())',
     ),
     CompileRule(
         CompileRuleId.SIZE_FROM_DATA,
@@ -149,6 +150,17 @@ _ALL: Final = (
         "index = torch.nonzero_static(x > 0, size=limit)",
     ),
     CompileRule(
+        CompileRuleId.SPLIT_UNTOLD,
+        "A graph is split, and nothing says why",
+        "The trace shows several launches, or work between them, in one compiled graph. Inductor "
+        "says why it splits a graph when it compiles it, and nothing when it takes it from its "
+        "cache.",
+        "Record once with `TORCHINDUCTOR_FORCE_DISABLE_CACHES=1`: the operators and their lines "
+        "are then told.",
+        "python train.py  # compiled before",
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES=1 python train.py",
+    ),
+    CompileRule(
         CompileRuleId.MUTATED_INPUT,
         "An input is written to",
         "A replay would write to the address that was recorded, not to the tensor of this call, so "
@@ -156,8 +168,8 @@ _ALL: Final = (
         "written to.",
         "Return the new value instead; or make the tensor a buffer of the module, or mark it with "
         "`torch._dynamo.mark_static_address(tensor)`.",
-        "def step(x, cache):\n    cache.add_(x)",
-        "def step(x, cache):\n    return cache + x",
+        "cache.add_(x)  # an argument of the compiled function",
+        "cache = cache + x  # and return it",
     ),
     CompileRule(
         CompileRuleId.CHANGING_SIZES,
@@ -174,8 +186,8 @@ _ALL: Final = (
         "A compiled graph that is not recorded",
         "Inductor records nothing of this graph; its kernels are launched one by one.",
         "What the reason names is to be moved out of the compiled function.",
-        "torch.compile(model, mode='reduce-overhead')  # on two devices",
-        "torch.compile(part_of_one_device, mode='reduce-overhead')",
+        'torch.compile(model, mode="reduce-overhead")  # on two devices',
+        'torch.compile(part_of_one_device, mode="reduce-overhead")',
     ),
     CompileRule(
         CompileRuleId.COPIED_INPUTS,

@@ -40,7 +40,9 @@ def compile_sentence(report: CompileReport) -> str:
     made = report.compilation
     first = [counted(len(made.frames), "compilation")] if made.frames else []
     if made.breaks:
-        first.append(counted(len({found.lines[:1] for found in made.breaks}), "graph break"))
+        first.append(
+            counted(len({graph_break.lines[:1] for graph_break in made.breaks}), "graph break")
+        )
     if report.replays is not None:
         first.append(f"{counted(round(report.replays), 'graph launch')} a step")
     said = f"{', '.join(first)}." if first else "Compiled code runs in it."
@@ -75,8 +77,8 @@ def saving_text(cause: CompileCause) -> str:
 
 
 def _place(cause: CompileCause) -> str:
-    place = cause_place(cause)
-    return f", {place}" if place else ""
+    where = cause_place(cause)
+    return f", {where}" if where else ""
 
 
 def _saving(report: CompileReport, cause: CompileCause) -> str:

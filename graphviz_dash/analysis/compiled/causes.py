@@ -31,6 +31,9 @@ from graphviz_dash.model.compilation import (
 )
 from graphviz_dash.model.compile_rules import CompileRuleId
 
+LEAST_TOLD: Final = 0.005
+"""The part of a step below which a saving that is known is no cause."""
+
 COPIES_TOLD: Final = 0.1
 """The part of a step from which copying inputs is a cause: every graph copies some."""
 
@@ -42,6 +45,9 @@ _BREAK_RULES: Final = (
     (re.compile(r"compiler\.disable|graph_break\(\)", re.I), CompileRuleId.DISABLED_FUNCTION),
     (re.compile(r"`?\b(print|warn\w*|logging|logger)\b", re.I), CompileRuleId.PYTHON_SIDE_EFFECT),
 )
+UNTOLD: Final = "the graph came out of Inductor's cache, which does not say why it is split"
+"""The reason of a split that only the trace shows."""
+
 _ON_CPU: Final = re.compile(r"\bcpu\b|DeviceCopy")
 _COPY: Final = re.compile(r"DeviceCopy|device_put|_to_copy")
 _SPLIT_RULES: Final = (
@@ -131,7 +137,7 @@ def compile_causes(
     if not isinstance(time, Missing) and not isinstance(step_ns, Missing):
         costs = _Costs(time, step_ns)
     frames = {frame.id: frame for frame in compilation.frames}
-    causes = [
+    candidates = [
         *_breaks(compilation, costs),
         *_recompiles(compilation, frames),
         *_splits(compilation, frames, costs),
@@ -140,7 +146,15 @@ def compile_causes(
         *_copies(compilation, frames, costs),
         *_warnings(compilation, frames, costs),
     ]
+    causes = [cause for cause in candidates if not _is_negligible(cause, step_ns)]
     return tuple(sorted(causes, key=_order))
+
+
+def _is_negligible(cause: CompileCause, step_ns: float | Missing) -> bool:
+    """Whether it is known to cost nothing that could be measured."""
+    if isinstance(cause.saves_ns, Missing) or isinstance(step_ns, Missing):
+        return False
+    return cause.saves_ns < LEAST_TOLD * step_ns
 
 
 def _order(cause: CompileCause) -> tuple[float, float]:
@@ -167,23 +181,26 @@ def _predicted(costs: _Costs | None, saving: Callable[[_Costs], float]) -> float
 
 def _breaks(compilation: Compilation, costs: _Costs | None) -> Iterator[CompileCause]:
     """Graph breaks, those of one line together."""
-    by_line: dict[tuple[str, str], list[GraphBreak]] = {}
-    for found in compilation.breaks:
-        place = found.lines[0].text if found.lines else ""
-        by_line.setdefault((place, found.reason), []).append(found)
+    by_line: dict[str, list[GraphBreak]] = {}
+    for graph_break in compilation.breaks:
+        line_text = graph_break.lines[0].text if graph_break.lines else graph_break.reason
+        by_line.setdefault(line_text, []).append(graph_break)
     rests = _rests(compilation)
     called = {call.frame for call in costs.time.calls if call.frame} if costs else set()
-    for (_, reason), together in by_line.items():
-        own = [found.frame for found in together if found.frame is not None]
-        first = together[0]
-        added = {rest for found in together for rest in rests.get(_place(found), ())} - set(own)
+    for together in by_line.values():
+        own = [graph_break.frame for graph_break in together if graph_break.frame is not None]
+        # Functions around the line are given up because of it: their reason is none of its own.
+        first = next(
+            (graph_break for graph_break in together if not graph_break.whole_frame), together[0]
+        )
+        reason = first.reason
+        added = {rest for graph_break in together for rest in rests.get(_place(graph_break), ())}
+        # Functions between the outermost and the line are compiled by themselves because of it.
+        added |= set(own[1:])
+        added -= set(own[:1])
         inside = set(own) & called
         text = f"{reason} {first.explanation or ''}"
-        whole = any(found.whole_frame for found in together)
-
-        def saving(costs: _Costs, inside: set[str] = inside, added: set[str] = added) -> float:
-            between = costs.idle((StepPart.EAGER, StepPart.WAIT), inside)
-            return between + costs.idle((*_ADDED, StepPart.EAGER), added)
+        whole = all(graph_break.whole_frame for graph_break in together)
 
         yield CompileCause(
             rule=_rule_of(text, _BREAK_RULES, CompileRuleId.GRAPH_BREAK),
@@ -195,16 +212,28 @@ def _breaks(compilation: Compilation, costs: _Costs | None) -> Iterator[CompileC
                 "the whole function runs eagerly, and what compiling it would give is not known"
             )
             if whole
-            else _predicted(costs, saving),
+            else _predicted(costs, partial(_of_one_graph, own[:1], inside, added)),
             once_ns=None,
             hints=first.hints,
             link=first.link,
         )
 
 
-def _place(found: GraphBreak) -> tuple[str, int] | None:
+def _of_one_graph(
+    outermost: Sequence[str], inside: set[str], added: set[str], costs: _Costs
+) -> float:
+    """What it would save if a function were one graph: the code between its parts, and all of its
+    graphs but one."""
+    between = costs.idle((StepPart.EAGER, StepPart.WAIT), inside | added)
+    replays = {call.frame: call.replays for call in costs.time.calls}
+    has_graph = any(replays.get(frame) for frame in outermost)
+    kept_ns = 0.0 if has_graph else costs.launches_of_one_graph()
+    return max(0.0, between + costs.idle(_ADDED, added) - kept_ns)
+
+
+def _place(graph_break: GraphBreak) -> tuple[str, int] | None:
     """Where the rest behind a break begins: its line in the frame that is given up."""
-    return (found.lines[0].file, found.lines[0].line) if found.lines else None
+    return (graph_break.lines[0].file, graph_break.lines[0].line) if graph_break.lines else None
 
 
 def _rests(compilation: Compilation) -> dict[tuple[str, int] | None, list[str]]:
@@ -258,18 +287,26 @@ def _splits(
     compilation: Compilation, frames: dict[str, CompiledFrame], costs: _Costs | None
 ) -> Iterator[CompileCause]:
     """Operators at which graphs are split, those of one line together."""
-    found: dict[str, _Split] = {}
+    splits: dict[str, _Split] = {}
+    parts: dict[str, int] = {}
     for split in compilation.partitionings:
         own = split.frame or ""
-        told = [each for partition in split.partitions for each in partition.operators]
-        for operator in told:
-            lines = operator.lines or _line_of_split(operator, told, frames.get(own))
-            place = lines[0].text if lines else own
-            at = found.setdefault(place, _Split(lines, [], []))
+        parts[own] = len(split.partitions)
+        operators = [each for partition in split.partitions for each in partition.operators]
+        # Copies to and from the CPU come with the work that is done there.
+        on_cpu = [each for each in operators if _is_cpu_work(each)]
+        cpu_lines = _line_of_split(on_cpu[0], operators, frames.get(own)) if on_cpu else ()
+        for operator in operators:
+            lines = operator.lines or _line_of_split(operator, operators, frames.get(own))
+            if cpu_lines and _is_copy(operator):
+                lines = cpu_lines
+            line_text = lines[0].text if lines else own
+            at = splits.setdefault(line_text, _Split(lines, [], []))
             at.frames.append(own)
             at.operators.append(operator)
-    shares = Counter(frame for at in found.values() for frame in set(at.frames))
-    for at in found.values():
+    _add_untold(splits, compilation, frames, costs)
+    shares = Counter(frame for at in splits.values() for frame in set(at.frames))
+    for at in splits.values():
         reasons = tuple(dict.fromkeys(operator.reason for operator in at.operators))
         yield CompileCause(
             rule=_rule_of_split(at.operators),
@@ -278,31 +315,74 @@ def _splits(
             frames=tuple(dict.fromkeys(at.frames)),
             times=len(at.operators),
             saves_ns=_predicted(
-                costs, partial(_of_joining, tuple(dict.fromkeys(at.frames)), shares)
+                costs, partial(_of_joining, tuple(dict.fromkeys(at.frames)), shares, parts)
             ),
             once_ns=None,
             details=tuple(
-                dict.fromkeys(operator.operator or operator.name for operator in at.operators)
+                dict.fromkeys(
+                    operator.operator or operator.name for operator in at.operators if operator.name
+                )
             )[:8],
         )
 
 
 def _line_of_split(
-    operator: SplitOperator, told: Sequence[SplitOperator], frame: CompiledFrame | None
+    operator: SplitOperator, operators: Sequence[SplitOperator], frame: CompiledFrame | None
 ) -> tuple[UserLine, ...]:
     """The lines of an operator that Inductor made itself (it fuses, and it copies inputs): those of
     another of the same reason, else of the input on the CPU, else where the function begins."""
-    same = (each.lines for each in told if each.reason == operator.reason and each.lines)
+    if operator.lines:
+        return operator.lines
+    same = (each.lines for each in operators if each.reason == operator.reason and each.lines)
     other = next(same, ())
     on_cpu = first_cpu_use(frame) if _ON_CPU.search(operator.reason) else None
     return other or ((on_cpu,) if on_cpu is not None else frame_lines(frame))
 
 
+def _is_copy(operator: SplitOperator) -> bool:
+    """Whether an operator copies between devices."""
+    return bool(_COPY.search(operator.operator or "") or _COPY.search(operator.reason))
+
+
+def _is_cpu_work(operator: SplitOperator) -> bool:
+    """Whether an operator runs on the CPU, and does not only copy."""
+    return bool(_ON_CPU.search(operator.reason)) and not _is_copy(operator)
+
+
+def _add_untold(
+    splits: dict[str, _Split],
+    compilation: Compilation,
+    frames: dict[str, CompiledFrame],
+    costs: _Costs | None,
+) -> None:
+    """Adds splits that only the trace shows: of a graph that came out of Inductor's cache nothing
+    says why it was split."""
+    explained = {split.frame for split in compilation.partitionings}
+    cached = {graph.frame for graph in compilation.graphs if graph.cached}
+    for call in costs.time.calls if costs else ():
+        if call.frame is None or call.frame in explained or call.frame not in cached:
+            continue
+        if call.replays > call.calls or (call.replays and _launches_between(costs, call.frame)):
+            lines = frame_lines(frames.get(call.frame))
+            line_text = f"{lines[0].text if lines else ''} {call.frame}"
+            operator = SplitOperator("", UNTOLD, None, lines)
+            splits[line_text] = _Split(lines, [call.frame], [operator])
+
+
+def _launches_between(costs: _Costs | None, frame: str) -> bool:
+    """Whether a compiled graph launches work outside its CUDA graphs."""
+    return costs is not None and any(
+        part.busy_ns for part in costs.of((StepPart.COMPILED,), [frame])
+    )
+
+
 def _rule_of_split(operators: Sequence[SplitOperator]) -> CompileRuleId:
     """Work of the CPU before copies to and from it: these come with it."""
+    if any(operator.reason == UNTOLD for operator in operators):
+        return CompileRuleId.SPLIT_UNTOLD
     rules = [
         CompileRuleId.COPY_BETWEEN_DEVICES
-        if _COPY.search(operator.operator or "") or _COPY.search(operator.reason)
+        if _is_copy(operator)
         else _rule_of(operator.reason, _SPLIT_RULES, CompileRuleId.UNSAFE_OPERATOR)
         for operator in operators
     ]
@@ -310,13 +390,15 @@ def _rule_of_split(operators: Sequence[SplitOperator]) -> CompileRuleId:
     return Counter(others or rules).most_common(1)[0][0]
 
 
-def _of_joining(frames: Sequence[str], shares: Mapping[str, int], costs: _Costs) -> float:
+def _of_joining(
+    frames: Sequence[str], shares: Mapping[str, int], parts: Mapping[str, int], costs: _Costs
+) -> float:
     """What it would save if the parts of split graphs were one, where each of the lines at which a
     graph is split has an equal share."""
     replays = {call.frame: call.replays for call in costs.time.calls}
     total = 0.0
     for frame in frames:
-        count = max(replays.get(frame, 0.0), 1.0)
+        count = max(replays.get(frame, 0.0), parts.get(frame, 1), 1.0)
         between = costs.idle((StepPart.COMPILED, StepPart.WAIT), [frame])
         each = (StepPart.DISPATCH, StepPart.LAUNCH, StepPart.COPIES)
         per_graph = costs.idle(each, [frame])
@@ -328,8 +410,8 @@ def _skips(compilation: Compilation, costs: _Costs | None) -> Iterator[CompileCa
     """Graphs of which nothing is recorded."""
     by_reason: dict[tuple[str, str], list[GraphSkip]] = {}
     for skip in compilation.skips:
-        place = skip.lines[0].text if skip.lines else ""
-        by_reason.setdefault((place, skip.reason), []).append(skip)
+        line_text = skip.lines[0].text if skip.lines else ""
+        by_reason.setdefault((line_text, skip.reason), []).append(skip)
     for (_, reason), together in by_reason.items():
         own = tuple(dict.fromkeys(skip.frame for skip in together if skip.frame is not None))
         yield CompileCause(

@@ -37,14 +37,14 @@ def input_origin(frame: CompiledFrame | None, name: str, line: UserLine | None) 
     """The origin of the input ``name`` of a graph of ``frame``; ``line`` is what torch told."""
     if frame is None or frame.code is None:
         return InputOrigin(name, line)
-    told = _NUMBERED.match(name)
-    if told is None:
+    numbered = _NUMBERED.match(name)
+    if numbered is None:
         return InputOrigin(name, line or _first_use(frame.code, name))
-    place = int(told["arg"]) if told["arg"] is not None else int(told["primal"]) - 1
+    index = int(numbered["arg"]) if numbered["arg"] is not None else int(numbered["primal"]) - 1
     names = _inputs(frame.code)
-    if not 0 <= place < len(names):
+    if not 0 <= index < len(names):
         return InputOrigin(name, line)
-    return InputOrigin(names[place], line or _first_use(frame.code, names[place]))
+    return InputOrigin(names[index], line or _first_use(frame.code, names[index]))
 
 
 def first_cpu_use(frame: CompiledFrame | None) -> UserLine | None:

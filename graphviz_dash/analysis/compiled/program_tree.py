@@ -91,9 +91,9 @@ class _Builder:
     ) -> None:
         self._compilation = compilation
         self._causes: dict[str, list[int]] = {}
-        for place, cause in enumerate(causes):
+        for index, cause in enumerate(causes):
             for frame in cause.frames:
-                self._causes.setdefault(frame, []).append(place)
+                self._causes.setdefault(frame, []).append(index)
         self._times = _times_by_frame(time, step_ns)
         timed = () if isinstance(time, Missing) else time.calls
         self._calls = {call.frame: call for call in timed}
@@ -144,7 +144,7 @@ class _Builder:
             own_ns=None,
             total_ns=total,
             facts=tuple(facts),
-            causes=tuple(sorted({place for box in frames for place in box.causes})),
+            causes=tuple(sorted({index for box in frames for index in box.causes})),
             children=tuple(frames),
         )
 
@@ -187,8 +187,8 @@ class _Builder:
     def _within(self, frame: CompiledFrame) -> Iterator[Box]:
         split = self._splits.get(frame.id)
         parts = split.partitions if split is not None and len(split.partitions) > 1 else ()
-        for place, part in enumerate(parts):
-            yield _partition(frame.id, place, part)
+        for index, part in enumerate(parts):
+            yield _partition(frame.id, index, part)
         for function in self._functions.get(frame.id, ()):
             for node in self._nodes.get(function, ()):
                 yield self._node(node, function)
@@ -227,7 +227,7 @@ def program_tree(
     return _Builder(compilation, time, step_ns, causes).tree()
 
 
-def _partition(frame: str, place: int, part: GraphPartition) -> Box:
+def _partition(frame: str, index: int, part: GraphPartition) -> Box:
     operator = part.operators[0] if part.operators else None
     facts = [
         ("nodes", str(part.nodes)),
@@ -236,9 +236,9 @@ def _partition(frame: str, place: int, part: GraphPartition) -> Box:
     ]
     facts += [(each.reason, each.operator or each.name) for each in part.operators[:8]]
     return Box(
-        id=f"partition {frame} {place}",
+        id=f"partition {frame} {index}",
         kind=BoxKind.PARTITION if part.captured else BoxKind.SPLIT,
-        title=f"partition {place}",
+        title=f"partition {index}",
         line=operator.lines[0] if operator is not None and operator.lines else None,
         own_ns=None,
         total_ns=None,
@@ -259,5 +259,5 @@ def _times_by_frame(time: StepTime | Missing, step_ns: float | Missing) -> Mappi
 
 
 def _sum(values: Iterator[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    timed = [value for value in values if value is not None]
+    return sum(timed) if timed else None

@@ -79,14 +79,14 @@ class CpuSlices:
 
     def key_of(self, slice_index: int) -> str | None:
         """The key of the graph that a call runs."""
-        told = _CALL.match(self.names[int(self.name[slice_index])])
-        return None if told is None else told["key"]
+        match = _CALL.match(self.names[int(self.name[slice_index])])
+        return None if match is None else match["key"]
 
 
 def region_frame(name: str) -> str | None:
     """The id of the compilation in the name of a region; None for other names."""
-    told = _REGION.match(name)
-    return None if told is None else told["frame"]
+    match = _REGION.match(name)
+    return None if match is None else match["frame"]
 
 
 def has_compiled_code(trace: Trace) -> bool:
@@ -140,8 +140,8 @@ def first_of_kind_within(slices: CpuSlices, kind: SliceKind, around: SliceKind) 
     nearest = slices.nesting.nearest(slices.of_kind(around))
     rows = np.flatnonzero(slices.of_kind(kind))
     inside = nearest[rows]
-    found = inside != NONE
-    np.minimum.at(first, inside[found], slices.nesting.start[rows[found]])
+    is_inside = inside != NONE
+    np.minimum.at(first, inside[is_inside], slices.nesting.start[rows[is_inside]])
     return first
 
 

@@ -200,15 +200,15 @@ class _Located:
     def keys_of_work(self, trace: Trace) -> list[_Key]:
         """The part and the compilation of each row of ``trace.gpu``."""
         launch = trace_links(trace).launch
-        known: dict[int, _Key] = {}
+        key_by_launch: dict[int, _Key] = {}
         keys: list[_Key] = []
         for row in launch.tolist():
             if row < 0:
                 keys.append((StepPart.EAGER, None))
                 continue
-            if row not in known:
-                known[row] = self._key_of_launch(self._slices.runtime + row)
-            keys.append(known[row])
+            if row not in key_by_launch:
+                key_by_launch[row] = self._key_of_launch(self._slices.runtime + row)
+            keys.append(key_by_launch[row])
         return keys
 
     def idle(self, gaps: tuple[Ints, Ints]) -> list[tuple[_Key, int]]:
@@ -244,12 +244,12 @@ class _Located:
         within = np.zeros(len(starts), dtype=np.bool_)
         for first, last in bounds:
             within |= (starts >= first) & (starts < last)
-        for kind, place in wanted:
+        for kind, column_index in wanted:
             rows = np.flatnonzero(slices.of_kind(kind) & within)
             for row in rows[np.argsort(starts[rows], kind="stable")].tolist():
                 frame = self._frame(row)
-                if place == 0 or self._call[row] != NONE:
-                    counts.setdefault(frame, [0, 0, 0])[place] += 1
+                if column_index == 0 or self._call[row] != NONE:
+                    counts.setdefault(frame, [0, 0, 0])[column_index] += 1
         steps = len(traced_steps)
         return tuple(
             FrameCalls(frame, *(number / steps for number in numbers))
@@ -266,12 +266,12 @@ class _Located:
             if not len(left):
                 break
             own = np.full(len(left), thread, dtype=np.int64)
-            found = self._slices.nesting.around(instants[left], own)
-            kind = np.where(found == NONE, SliceKind.STEP, self._slices.kind[found])
+            innermost = self._slices.nesting.around(instants[left], own)
+            kind = np.where(innermost == NONE, SliceKind.STEP, self._slices.kind[innermost])
             says = (kind != SliceKind.STEP) & (kind != SliceKind.WAIT) & (kind != SliceKind.RANGE)
-            chosen[left[says]] = found[says]
+            chosen[left[says]] = innermost[says]
             waiting = (kind == SliceKind.WAIT) & (waits[left] == NONE)
-            waits[left[waiting]] = found[waiting]
+            waits[left[waiting]] = innermost[waiting]
         return np.where(chosen == NONE, waits, chosen)
 
     def _key_of_launch(self, row: int) -> _Key:

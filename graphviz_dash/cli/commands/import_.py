@@ -47,9 +47,11 @@ _MODES = (
 @click.option(
     "--mode",
     type=click.Choice(_MODES),
+    metavar="MODE",
     default="recorded",
     show_default=True,
-    help="How the program ran: eager makes the run the one that others are compared with.",
+    help="How the program ran: eager makes the run the one that others are compared with. "
+    f"One of {', '.join(_MODES)}.",
 )
 @click.option("--join", is_flag=True, help="All FILES are of one run, whatever they are called.")
 @executor_options

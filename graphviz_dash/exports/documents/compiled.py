@@ -89,17 +89,17 @@ def compile_document(report: CompileReport) -> CompileDocument:
     """The document of one run."""
     time, step_ns = report.time, report.step_ns
     timed = None if isinstance(time, Missing) else time
-    known = None if isinstance(step_ns, Missing) else step_ns
+    clean_ns = None if isinstance(step_ns, Missing) else step_ns
     return {
         "run": report.run,
         "torch": report.compilation.torch,
         "sentence": compile_sentence(report),
-        "step": number(known),
+        "step": number(clean_ns),
         "step_reason": reason_of(step_ns),
         "traced_step": None if timed is None else timed.traced_ns,
-        "remainder": None if timed is None or known is None else timed.remainder(known),
+        "remainder": None if timed is None or clean_ns is None else timed.remainder(clean_ns),
         "method": METHOD,
-        "parts": [] if timed is None else _parts(timed, known),
+        "parts": [] if timed is None else _parts(timed, clean_ns),
         "parts_reason": reason_of(time),
         "causes": [_cause(cause) for cause in report.causes],
         "program": _program(report),

@@ -110,11 +110,36 @@ class PerfettoData(msgspec.Struct, frozen=True):
     """In ms."""
 
 
+class ProgramData(msgspec.Struct, frozen=True):
+    """A compiled program as parallel lists, each box before those within it."""
+
+    ids: list[str]
+    """Of the boxes."""
+    parents: list[int]
+    """Place of the box around each, -1 for none."""
+    kinds: list[str]
+    """What each is."""
+    titles: list[str]
+    """What each is called."""
+    lines: list[str]
+    """The line that each begins at, or nothing."""
+    times: list[int | None]
+    """The time of each in a step, in ns."""
+    causes: list[int]
+    """How many things there are to mend in each."""
+    whole: float
+    """The time of a step, in ns."""
+    colour: str
+    """What colours tell: time or cause."""
+    selected: str | None
+    """The box that is selected from outside."""
+
+
 def both_themes(colour: Shade) -> tuple[str, str]:
     """A colour in the light and in the dark theme."""
     return colour.light, colour.dark
 
 
-def as_data(data: DagData | TimelineData | PerfettoData) -> Any:
+def as_data(data: DagData | TimelineData | PerfettoData | ProgramData) -> Any:
     """As Streamlit sends it."""
     return msgspec.to_builtins(data)

@@ -20,6 +20,10 @@ def empty_pages(runs: Sequence[Run]) -> dict[str, str]:
         ),
         "graph": (any(run.graphs for run in runs), "No run here holds a captured graph"),
         "timeline": (any(map(has_trace, runs)), "No run here holds a trace of its steps"),
+        "compile": (
+            any(run.compilation or run.mode.is_compiled for run in runs),
+            "Nothing here was compiled by torch.compile",
+        ),
         "memory": (
             any(run.memory or run.memory_pass for run in runs),
             "No run here holds memory statistics",

@@ -14,6 +14,7 @@ _ANSWERS: Final = {
     "cost, and which sizes would be best to capture",
     "Graph": "what a graph is made of: its nodes, where they come from and what they take",
     "Timeline": "what ran when, runs above each other, and where one loses time",
+    "Compile": "what torch.compile made of a step, where its time goes, and what to mend first",
     "Memory": "what device memory is made of, and what graphs take of it",
     "Ranks": "which of several ranks is late, and what the others wait",
     "Launch": "what launching graphs costs on a GPU",

@@ -19,6 +19,7 @@ _PAGES: Final = {
     "graphs": ("Graphs", ":material/stacked_line_chart:"),
     "graph": ("Graph", ":material/account_tree:"),
     "timeline": ("Timeline", ":material/view_timeline:"),
+    "compile": ("Compile", ":material/conversion_path:"),
     "memory": ("Memory", ":material/memory:"),
     "ranks": ("Ranks", ":material/device_hub:"),
     "launch": ("Launch", ":material/rocket_launch:"),

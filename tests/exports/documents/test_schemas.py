@@ -148,6 +148,7 @@ def shown_document(result: RunComparison) -> SingleRunDocument:
             "sample_traces/graph-update/graph:graph-5",
         ),
         ("diff", "sample_traces/all-nodes/graph:graph-0", "sample_traces/superset/graph:graph-0"),
+        ("compile", "sample_traces/mlp-train/compile"),
     ],
 )
 def test_documents_of_other_commands_are_valid(

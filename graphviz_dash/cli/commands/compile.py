@@ -9,8 +9,8 @@ import click
 
 from graphviz_dash.analysis.compiled.report import compile_report
 from graphviz_dash.cli.loading import loaded_run
-from graphviz_dash.cli.text.compiled import print_compiled
 from graphviz_dash.cli.text.output import print_json
+from graphviz_dash.cli.text.programs.compiled import print_compiled
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.documents.compiled import compile_document
 from graphviz_dash.model.absence import Missing

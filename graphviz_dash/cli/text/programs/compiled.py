@@ -81,8 +81,8 @@ def _print_causes(report: CompileReport, count: int) -> None:
 
 def _print_cause(number: int, cause: CompileCause) -> None:
     rule = COMPILE_RULES[cause.rule]
-    place = cause_place(cause)
-    head = f"{number}. {cause_title(cause)}" + (f"  {place}" if place else "")
+    where = cause_place(cause)
+    head = f"{number}. {cause_title(cause)}" + (f"  {where}" if where else "")
     click.echo(printable(head))
     if cause.lines and cause.lines[0].code:
         click.echo(printable(f"     {cause.lines[0].code}"))

@@ -1,0 +1,1 @@
+"""What is printed of programs as a whole: what a compiler made of them."""

@@ -1,0 +1,86 @@
+// Which boxes of a program's tree are rows of the list: those whose parents are open, or what was
+// searched for.
+
+/**
+ * The tree as parallel arrays, each box before those within it.
+ * @typedef {object} Tree
+ * @property {number[]} depth
+ * @property {number[]} end - one behind the last box within each box, itself included
+ * @property {string[]} words - what a search looks at, in small letters
+ */
+
+/** As many rows are open at first, where folding can see to it. */
+const FIRST_ROWS = 60;
+
+/**
+ * @param {number[]} parents - place of the parent of each box, -1 for a root
+ * @param {string[]} words
+ * @returns {Tree}
+ */
+export function makeTree(parents, words) {
+  /** @type {number[]} */
+  const depth = [];
+  const end = parents.map((_, place) => place + 1);
+  for (const parent of parents) depth.push(parent < 0 ? 0 : depth[parent] + 1);
+  for (let place = parents.length - 1; place >= 0; place--) {
+    const parent = parents[place];
+    if (parent >= 0) end[parent] = Math.max(end[parent], end[place]);
+  }
+  return { depth, end, words: words.map((word) => word.toLowerCase()) };
+}
+
+/**
+ * The boxes that are folded at first: the deepest levels, until few enough are open.
+ * @param {Tree} tree
+ * @returns {Set<number>}
+ */
+export function firstFolds(tree) {
+  const deepest = Math.max(0, ...new Set(tree.depth));
+  for (let level = deepest; level >= 0; level--) {
+    const count = tree.depth.filter((depth) => depth <= level).length;
+    if (count <= FIRST_ROWS || level === 0) {
+      const folds = new Set();
+      tree.depth.forEach((depth, place) => {
+        if (depth === level && tree.end[place] > place + 1) folds.add(place);
+      });
+      return folds;
+    }
+  }
+  return new Set();
+}
+
+/**
+ * The places of the boxes that are shown, in order.
+ * @param {Tree} tree
+ * @param {Set<number>} folds
+ * @param {string} search
+ * @returns {number[]}
+ */
+export function shownRows(tree, folds, search) {
+  const text = search.trim().toLowerCase();
+  if (text) return foundRows(tree, text);
+  const rows = [];
+  for (let place = 0; place < tree.depth.length;) {
+    rows.push(place);
+    place = folds.has(place) ? tree.end[place] : place + 1;
+  }
+  return rows;
+}
+
+/**
+ * What holds `text`, and what is around it.
+ * @param {Tree} tree
+ * @param {string} text
+ * @returns {number[]}
+ */
+function foundRows(tree, text) {
+  const kept = new Set();
+  /** @type {number[]} */
+  const around = [];
+  tree.words.forEach((word, place) => {
+    while (around.length && tree.end[around[around.length - 1]] <= place) around.pop();
+    around.push(place);
+    if (word.includes(text)) { for (const box of around) kept.add(box); }
+  });
+  return [...kept].sort((one, other) => one - other);
+}

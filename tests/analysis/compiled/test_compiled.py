@@ -1,0 +1,290 @@
+"""Where a compiled step's time goes and what mending saves, on a step that was laid out by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from graphviz_dash.analysis.compiled.causes import CompileCause, compile_causes
+from graphviz_dash.analysis.compiled.inputs import first_cpu_use, input_origin
+from graphviz_dash.analysis.compiled.program_tree import BoxKind, program_tree
+from graphviz_dash.analysis.compiled.step_time import (
+    FrameCalls,
+    StepPart,
+    StepTime,
+    step_time,
+)
+from graphviz_dash.analysis.trace.steps import steps
+from graphviz_dash.ingest.kineto.reader import read_trace
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.compilation import (
+    Compilation,
+    CompiledFrame,
+    CompiledGraph,
+    CopiedInput,
+    FunctionInput,
+    GraphBreak,
+    GraphPartition,
+    GraphSkip,
+    MovedInput,
+    Partitioning,
+    Recompile,
+    Rerecording,
+    SplitOperator,
+    TreeFunction,
+    TreeNode,
+    UserLine,
+)
+from graphviz_dash.model.compile_rules import COMPILE_RULES, CompileRuleId
+from graphviz_dash.narrative.compiled import PART_MEANINGS
+from scripts.compile_rules import rules_chapter
+from tests.trace_builder import GpuWork, TraceBuilder
+
+PAGE = Path(__file__).parents[3] / "docs" / "compile.md"
+BROKEN = UserLine("model.py", 8, "forward", "print(x)")
+US = 1_000
+
+FRAMES = (
+    CompiledFrame("0/0", "forward", UserLine("model.py", 5), False, nodes=3),
+    CompiledFrame("1/0", "forward", UserLine("model.py", 8), True, nodes=2),
+)
+BREAK = GraphBreak("0/0", "Failed to trace builtin operator `print`", None, (), None, (BROKEN,))
+NODES = (
+    TreeNode(0, 0, None, None, (CopiedInput("primals_1", 4096),), 0, 1, 0),
+    TreeNode(1, 1, 0, None, (), 1, 1, 0),
+)
+FUNCTIONS = (
+    TreeFunction(0, "0/0", "inference", (FunctionInput("primals_1", False, False),)),
+    TreeFunction(1, "1/0", "inference", ()),
+)
+
+
+def compilation(**facts: object) -> Compilation:
+    """A function with a graph break in it, and ``facts`` besides."""
+    told: dict[str, object] = {"frames": FRAMES, "breaks": (BREAK,), **facts}
+    told.update(functions=FUNCTIONS, nodes=NODES)
+    return Compilation("2.11", (), **told)  # type: ignore[arg-type]
+
+
+def one_step(trace: TraceBuilder, at: int) -> None:
+    """100 µs: guards 5, an input copy and a graph, 10 µs of Python, guards 5, another graph."""
+
+    def us(value: float) -> int:
+        return at + round(value * US)
+
+    trace.op("TorchDynamo Cache Lookup", us(1), 5 * US)
+    trace.op("Torch-Compiled Region: 0/0", us(6), 84 * US)
+    trace.op("## Call CompiledFxGraph first ##", us(10), 30 * US)
+    trace.op("aten::_foreach_copy_", us(12), 4 * US)
+    copy = trace.runtime("cudaLaunchKernel", us(13), 2 * US)
+    trace.kernel("copy", us(14), 4 * US, correlation=copy)
+    trace.graph_launch(us(20), 4 * US, [GpuWork("gemm", us(26), 10 * US)])
+    trace.op("TorchDynamo Cache Lookup", us(50), 5 * US)
+    trace.op("Torch-Compiled Region: 1/0", us(55), 35 * US)
+    trace.op("## Call CompiledFxGraph second ##", us(58), 27 * US)
+    trace.graph_launch(us(60), 4 * US, [GpuWork("gemm", us(66), 10 * US)])
+    trace.runtime("cudaDeviceSynchronize", us(91), 8 * US)
+
+
+@pytest.fixture
+def time(tmp_path: Path) -> StepTime:
+    """Where the time of two such steps goes."""
+    builder = TraceBuilder()
+    for number in range(2):
+        builder.annotation(f"graphviz_dash.step#{number}", number * 200 * US, 100 * US)
+        one_step(builder, number * 200 * US)
+    trace = read_trace(builder.write(tmp_path / "trace.json"))
+    told = step_time(trace, steps(trace), compilation())
+    assert isinstance(told, StepTime)
+    return told
+
+
+def parts(time: StepTime) -> dict[tuple[StepPart, str | None], tuple[float, float]]:
+    """Busy and idle time of each part, in µs."""
+    return {(part.part, part.frame): (part.busy_ns / US, part.idle_ns / US) for part in time.parts}
+
+
+def test_the_parts_are_what_was_laid_out(time: StepTime) -> None:
+    assert parts(time) == {
+        (StepPart.PYTHON, None): (0, 3),
+        (StepPart.GUARDS, "0/0"): (0, 5),
+        # Before the copy, between it and the launch, and behind the graph, to the call's end.
+        (StepPart.DISPATCH, "0/0"): (0, 6 + 2 + 2 + 4),
+        (StepPart.COPIES, "0/0"): (4, 2),
+        (StepPart.LAUNCH, "0/0"): (0, 4),
+        (StepPart.REPLAY, "0/0"): (10, 0),
+        (StepPart.EAGER, "0/0"): (0, 10),
+        (StepPart.GUARDS, "1/0"): (0, 5),
+        (StepPart.DISPATCH, "1/0"): (0, 5 + 2 + 14),
+        (StepPart.LAUNCH, "1/0"): (0, 4),
+        (StepPart.REPLAY, "1/0"): (10, 0),
+        (StepPart.WAIT, None): (0, 8),
+    }
+    assert [(call.frame, call.calls, call.replays, call.launches) for call in time.calls] == [
+        ("0/0", 1, 1, 1),
+        ("1/0", 1, 1, 0),
+    ]
+
+
+def test_they_add_up_to_the_traced_step_and_to_a_clean_one(time: StepTime) -> None:
+    assert time.busy_ns + time.idle_ns == time.traced_ns == 100 * US
+    for clean in (60 * US, 100 * US, 24 * US):
+        assert sum(time.clean(part, clean) for part in time.parts) == pytest.approx(clean)
+        assert time.remainder(clean) == pytest.approx(0)
+
+
+def test_work_that_is_longer_than_the_clean_step_leaves_a_remainder(time: StepTime) -> None:
+    assert time.remainder(20 * US) == pytest.approx(-4 * US)
+
+
+def causes(told: Compilation, time: StepTime | None = None) -> dict[CompileRuleId, CompileCause]:
+    """The causes by their rules, of a step of 100 µs."""
+    timed = time or Missing("traced pass", "there is none")  # type: ignore[arg-type]
+    return {cause.rule: cause for cause in compile_causes(told, timed, 100.0 * US)}
+
+
+def test_a_break_costs_what_it_puts_between_and_the_graph_that_it_adds(time: StepTime) -> None:
+    cause = causes(compilation(), time)[CompileRuleId.PYTHON_SIDE_EFFECT]
+    assert cause.lines == (BROKEN,)
+    assert cause.saves_ns == pytest.approx((10 + 5 + 21 + 4) * US)
+
+
+def test_a_clean_program_has_no_cause(time: StepTime) -> None:
+    told = Compilation("2.11", (), frames=FRAMES[:1], functions=FUNCTIONS, nodes=NODES)
+    assert compile_causes(told, time, 100.0 * US) == ()
+
+
+def test_copies_are_a_cause_where_they_are_a_tenth_of_the_step(time: StepTime) -> None:
+    told = Compilation("2.11", (), frames=FRAMES, functions=FUNCTIONS, nodes=NODES)
+    (cause,) = compile_causes(told, time, 30.0 * US)
+    assert cause.rule is CompileRuleId.COPIED_INPUTS
+    assert cause.details == ("primals_1: 4,096 B",)
+    assert cause.saves_ns == pytest.approx(4 * US + 2 * US * 6 / 76)
+
+
+@pytest.mark.parametrize(
+    ("reason", "rule"),
+    [
+        ("mutated inputs (1 instances)", CompileRuleId.MUTATED_INPUT),
+        ("multiple devices: cuda:0, cuda:1", CompileRuleId.NOT_RECORDED),
+        ("cpu device (arg1_1)", CompileRuleId.CPU_WORK),
+    ],
+)
+def test_skips(reason: str, rule: CompileRuleId) -> None:
+    found = causes(compilation(breaks=(), skips=(GraphSkip("1/0", reason, (BROKEN,)),)))
+    assert found[rule].lines == (BROKEN,)
+
+
+@pytest.mark.parametrize(
+    ("reason", "operator", "rule"),
+    [
+        ("cpu ops", "aten.sum.default", CompileRuleId.CPU_WORK),
+        ("cpu ops", "prims.device_put.default", CompileRuleId.COPY_BETWEEN_DEVICES),
+        ("DeviceCopy ops", None, CompileRuleId.COPY_BETWEEN_DEVICES),
+        ("unbacked binding ops", "aten.nonzero.default", CompileRuleId.SIZE_FROM_DATA),
+        ("CUDAGraph-unsafe custom ops", "mine.f.default", CompileRuleId.UNSAFE_OPERATOR),
+    ],
+)
+def test_splits(reason: str, operator: str | None, rule: CompileRuleId) -> None:
+    split = SplitOperator("op1", reason, operator, (BROKEN,))
+    made = GraphPartition(1, 1, 1, False, (split,))
+    found = causes(compilation(partitionings=(Partitioning("0/0", (made,)),)))
+    assert found[rule].lines == (BROKEN,)
+    assert isinstance(found[rule].saves_ns, Missing)
+
+
+def test_a_graph_from_the_cache_that_is_split_is_told_by_its_trace(time: StepTime) -> None:
+    split = GraphPartition(1, 1, 1, True, ())
+    told = compilation(breaks=(), graphs=(CompiledGraph("0/0", "first", False, True),))
+    assert CompileRuleId.SPLIT_UNTOLD not in causes(told, time)
+    twice = dataclasses.replace(time, calls=(FrameCalls("0/0", 1, 2, 1),))
+    cause = causes(told, twice)[CompileRuleId.SPLIT_UNTOLD]
+    # Half of what its two graphs take to be dispatched, copied for and launched.
+    assert cause.saves_ns == pytest.approx((14 + 2 + 4) / 2 * US)
+    known = msgspec.structs.replace(told, partitionings=(Partitioning("0/0", (split, split)),))
+    assert CompileRuleId.SPLIT_UNTOLD not in causes(known, twice)
+
+
+def test_recompiles_of_a_function_are_one_cause_with_what_they_took() -> None:
+    frames = tuple(
+        CompiledFrame(f"3/{n}", "f", UserLine("model.py", 20), False, compile_ns=10**9)
+        for n in range(3)
+    )
+    again = [Recompile(f"3/{n}", (f"k == {n}",), ()) for n in (1, 2)]
+    limit = Recompile("3/3", ("k == 2",), (), limit=True)
+    told = Compilation("2.11", (), frames=frames, recompiles=(*again, limit))
+    cause = causes(told)[CompileRuleId.RECOMPILE_LIMIT]
+    assert (cause.times, cause.once_ns, cause.lines[0].text) == (3, 2 * 10**9, "model.py:20")
+
+
+CODE = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[8, 8][8, 1]cuda:0", L_scale_: "f32[][]cpu"):
+        l_x_ = L_x_
+        l_scale_ = L_scale_
+
+        # File: model.py:7 in forward, code: y = torch.relu(x)
+        y: "f32[8, 8][8, 1]cuda:0" = torch.relu(l_x_);  l_x_ = None
+
+        # File: model.py:8 in forward, code: return y * scale
+        mul: "f32[8, 8][8, 1]cuda:0" = y * l_scale_;  y = l_scale_ = None
+        return (mul,)
+"""
+FRAME = CompiledFrame("0/0", "forward", None, False, code=CODE)
+
+
+@pytest.mark.parametrize(
+    ("name", "origin", "line"),
+    [
+        ("arg1_1", "L_scale_", "model.py:8"),
+        ("primals_1", "L_x_", "model.py:7"),
+        ("primals_9", "primals_9", None),
+    ],
+)
+def test_an_input_has_its_name_and_the_line_that_first_uses_it(
+    name: str, origin: str, line: str | None
+) -> None:
+    found = input_origin(FRAME, name, None)
+    assert (found.name, found.line and found.line.text) == (origin, line)
+
+
+def test_the_line_of_an_input_on_the_cpu() -> None:
+    line = first_cpu_use(FRAME)
+    assert line is not None
+    assert (line.text, line.code) == ("model.py:8", "return y * scale")
+
+
+def test_an_input_that_moved_is_named() -> None:
+    again = Rerecording("0/0", "partition_0", "static input data pointer changed", ())
+    moved = Rerecording("0/0", "partition_0", again.reason, (MovedInput("arg1_1"),))
+    told = Compilation("2.11", (), frames=(FRAME,), rerecordings=(moved, moved))
+    cause = causes(told)[CompileRuleId.MOVED_INPUT]
+    assert (cause.times, cause.details, cause.lines[0].text) == (2, ("L_scale_",), "model.py:8")
+
+
+def test_the_tree_leads_from_the_function_to_its_graphs(time: StepTime) -> None:
+    told = compilation(graphs=(CompiledGraph("0/0", "first", False, False),))
+    found = compile_causes(told, time, 100.0 * US)
+    tree = program_tree(told, time, 100.0 * US, found)
+    (function,) = tree.roots
+    assert [(box.kind, box.title) for box in tree.walk()] == [
+        (BoxKind.FUNCTION, "forward"),
+        (BoxKind.FRAME, "0/0"),
+        (BoxKind.GRAPH, "graph 0 of the trees"),
+        (BoxKind.REST, "behind line 8"),
+        (BoxKind.GRAPH, "graph 1 of the trees"),
+    ]
+    assert tree.boxes == 5
+    # All but what lies outside compiled functions: Python before them and the wait behind them.
+    assert function.total_ns == pytest.approx((100 - 3 - 8) * US)
+    assert function.causes == (0,)
+
+
+def test_every_rule_and_every_part_has_its_words() -> None:
+    assert set(COMPILE_RULES) == set(CompileRuleId)
+    assert set(PART_MEANINGS) == set(StepPart)
+    page = PAGE.read_text(encoding="utf-8")
+    assert page[page.index("## The rules") :] == rules_chapter()
