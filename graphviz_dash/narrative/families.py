@@ -11,6 +11,7 @@ from graphviz_dash.analysis.families.kernel_changes import KernelChange
 from graphviz_dash.analysis.families.keys import key_text
 from graphviz_dash.analysis.families.ladder_advice import LadderAdvice
 from graphviz_dash.analysis.families.segments import PieceKind, SegmentedStep
+from graphviz_dash.analysis.families.size_comparison import SizeComparison
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.loop import FamilyMember, GraphFamily, KeyMethod
@@ -293,3 +294,21 @@ def strip_sentence(step: SegmentedStep) -> str:
         f"Traced step {step.step}, of median length: {format_ns(step.duration_ns)} under the "
         f"profiler with {counted(step.replays, 'replay')}: {', '.join(parts)}."
     )
+
+
+def comparison_sentence(compared: SizeComparison) -> list[str]:
+    """What each run's family takes and loses, a sentence for each."""
+    sentences = []
+    for run, family in compared.families.items():
+        graphs = counted(len(family.graphs), "graph")
+        text = f"{printable(run)}: {graphs} for {counted(len(family.members), 'key')}"
+        if not isinstance(family.losses, Missing):
+            requests = sum(loss.requests for loss in family.losses)
+            padding = sum(loss.padding_ns for loss in family.losses)
+            text += f"; padding takes {format_ns(padding / requests)} of a step"
+            if family.fallbacks:
+                share = family.fallbacks / requests
+                text += f", {format_percent(share)} of the steps have no graph"
+        startup = sum(member.startup_ns for member in family.members)
+        sentences.append(f"{text}; start-up {format_ns(startup)}.")
+    return sentences

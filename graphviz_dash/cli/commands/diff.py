@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from graphviz_dash.analysis.diff.graph_pair import pair_graphs
+from graphviz_dash.analysis.families.keys import graph_keys
 from graphviz_dash.analysis.nodes.node_table import NodeTable, node_table
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.cli.loading import loaded_run
@@ -35,10 +36,10 @@ from graphviz_dash.model.run import Run
 def diff_command(a: str, b: str, count: int, exit_code: bool, as_json: bool) -> None:
     """Compare two captured graphs: nodes and edges added, removed, changed, moved.
 
-    A and B are run bundles, each with the id of a graph after a colon where it has several:
-    runs/new/graph or runs/new/callables:graph-1. Also says whether cudaGraphExecUpdate would take B
-    for an executable of A, by its documented rules and, where it was recorded, as the driver
-    answered.
+    A and B are run bundles, each with the id of a graph after a colon where it has several, or its
+    family and key: runs/new/graph, runs/new/callables:graph-1, "runs/server:decode, batch 64". Also
+    says whether cudaGraphExecUpdate would take B for an executable of A, by its documented rules
+    and, where it was recorded, as the driver answered.
     """
     first = _side(a)
     second = _side(b, first.run)
@@ -61,6 +62,8 @@ def _side(text: str, loaded: Run | None = None) -> DiffSide:
     path = path.absolute()
     run = loaded if loaded is not None and loaded.path == path else loaded_run(path)
     whole = [graph_of_run.id for graph_of_run in run.graphs if graph_of_run.parent is None]
+    by_name = {name: graph_id for graph_id, name in graph_keys(run.loop).items()}
+    graph = by_name.get(graph, graph)
     if not whole:
         raise InputError(text, "a run without a captured graph", "a run with one")
     if graph and graph not in {graph_of_run.id for graph_of_run in run.graphs}:

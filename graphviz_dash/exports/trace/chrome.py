@@ -93,8 +93,9 @@ class _Writer:
                 _named(run.pid, 0, "process_sort_index", {"sort_index": run.pid}),
             ]
         )
+        families = [thread for thread in run.threads if thread.is_family]
         lanes = [
-            (f"{thread.name} {thread.tid}", lane, run.cpu)
+            (thread.name if thread.is_family else f"{thread.name} {thread.tid}", lane, run.cpu)
             for thread in run.threads
             for lane in thread.lanes
         ]
@@ -109,7 +110,7 @@ class _Writer:
         cpu_words, gpu_words = _Words(run.cpu, on_gpu=False), _Words(run.gpu, on_gpu=True)
         for track, (name, lane, table) in enumerate(lanes):
             # Viewers take the thread with the number of its process for the main one.
-            is_main = track == 0 and table is run.cpu
+            is_main = track == len(families) and table is run.cpu
             tid = run.pid if is_main else run.pid * _THREADS + track
             shown = f"{name}, overlapping {lane.overflow}" if lane.overflow else name
             self._put(

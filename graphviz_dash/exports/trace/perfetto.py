@@ -193,9 +193,18 @@ class _Writer:
         process.process.process_labels.extend(run.labels)
         self._put_descriptor(process)
         for rank, thread in enumerate(run.threads):
-            self._write_thread(thread, run.pid, rank, cpu)
+            if thread.is_family:
+                self._write_family(thread, process.uuid, rank, cpu)
+            else:
+                self._write_thread(thread, run.pid, rank, cpu)
         for rank, device in enumerate(run.devices, len(run.threads)):
             self._write_device(device, process.uuid, rank, gpu)
+
+    def _write_family(self, family: ThreadTrack, parent: int, rank: int, cpu: _Coded) -> None:
+        track = self._descriptor(self._next_uuid(), parent, rank)
+        track.name = family.name
+        self._put_descriptor(track)
+        self._write_lanes([(lane, track.uuid) for lane in family.lanes], cpu)
 
     def _write_thread(self, thread: ThreadTrack, pid: int, rank: int, cpu: _Coded) -> None:
         main = self._descriptor(self._next_uuid(), rank=rank)

@@ -6,6 +6,7 @@ Every format takes this one scene, so that they never tell different things.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -17,6 +18,7 @@ from graphviz_dash import __version__
 from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy, split_overlaps
 from graphviz_dash.errors import printable
+from graphviz_dash.exports.trace.family_tracks import family_steps
 from graphviz_dash.exports.trace.lanes import nested_lanes
 from graphviz_dash.exports.trace.run_alignment import AlignedRun, Alignment, align
 from graphviz_dash.exports.trace.slice_arguments import gpu_args
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 _LARGEST_TID: Final = (1 << 31) - 1
+_FAMILY_TIDS: Final = 1 << 20
+"""How far below the largest the numbers of tracks of families begin."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class ThreadTrack:
     tid: int
     name: str
     lanes: tuple[Lane, ...]
+    is_family: bool = False
+    """It is no thread, but the steps of a family of graphs."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +190,7 @@ def _run_scene(pid: int, aligned: AlignedRun, alignment: Alignment) -> RunScene:
         (np.concatenate((np.zeros(1, np.int64), np.cumsum(linked))), ids[linked]),
     )
     cpu, threads = _cpu(trace, shift, (links.first, ids[links.order]))
+    cpu, families = _with_families(cpu, family_steps(run.loop, aligned.steps, shift))
     environment = run.manifest.environment
     workload = printable(run.manifest.workload.name)
     count = len(aligned.steps) if aligned.marked else "no marked"
@@ -199,9 +206,28 @@ def _run_scene(pid: int, aligned: AlignedRun, alignment: Alignment) -> RunScene:
         ),
         cpu=cpu,
         gpu=gpu,
-        threads=threads,
+        threads=(*families, *threads),
         devices=_devices(trace, gpu, alignment.bin_ns),
     )
+
+
+def _with_families(
+    cpu: SliceTable, steps: tuple[SliceTable, Mapping[str, Ints]]
+) -> tuple[SliceTable, tuple[ThreadTrack, ...]]:
+    """``cpu`` with the steps of families behind its rows, and a track for each family."""
+    table, families = steps
+    if not len(table):
+        return cpu, ()
+    tracks = tuple(
+        ThreadTrack(
+            _LARGEST_TID - _FAMILY_TIDS - number,
+            f"steps of {family}",
+            (Lane(rows + len(cpu), 0),),
+            is_family=True,
+        )
+        for number, (family, rows) in enumerate(families.items())
+    )
+    return stacked([cpu, table]), tracks
 
 
 def _rank_labels(run: Run) -> tuple[str, ...]:

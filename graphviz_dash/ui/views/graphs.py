@@ -10,6 +10,7 @@ from graphviz_dash.narrative.families import (
     family_tiles,
     loop_sentence,
 )
+from graphviz_dash.ui.families.comparison import comparison_panel
 from graphviz_dash.ui.families.ladder import ladder_panel
 from graphviz_dash.ui.families.members import members_table
 from graphviz_dash.ui.families.segments import segments_panel
@@ -60,6 +61,7 @@ def render() -> None:
         slots = size_panel(entry.key, family)
         ladder_panel(entry.key, number, family_index, family)
         costs_panel(entry.key, family)
+    comparison_panel(entry.key, reports, family.family.name)
     strip = None
     if family.is_segmented:
         st.header("A step in its segments", anchor=False)

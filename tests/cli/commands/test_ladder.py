@@ -65,3 +65,10 @@ def test_what_is_refused(service: Path, invoke: Invoke, tmp_path: Path) -> None:
     result = invoke("ladder", str(make_experiment(tmp_path / "mlp")))
     assert result.code == 2
     assert "expected a recorded program with graphs" in result.err
+
+
+def test_graphs_are_compared_by_their_keys(service: Path, invoke: Invoke) -> None:
+    run = service / "recorded"
+    named = invoke("diff", f"{run}:decode, batch 8", f"{run}:decode, batch 16")
+    assert named.out == invoke("diff", f"{run}:graph-2", f"{run}:graph-1").out
+    assert "tall_gemm" in named.out

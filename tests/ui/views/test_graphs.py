@@ -66,3 +66,10 @@ def test_the_overview_leads_here_first(service: Path) -> None:
     page = shown("overview")
     first = next(link for link in page.get("page_link") if link.value == "service")
     assert first.proto.page == "graphs" or "graphs" in str(first.proto)
+
+
+def test_two_runs_are_compared_by_size(service: Path) -> None:
+    make_server(service, "other", sizes=(4, 32))
+    said = markup(shown("graphs", experiment="service"))
+    assert "recorded: 6 graphs for 6 keys" in said
+    assert "other: 2 graphs for 2 keys" in said
