@@ -26,6 +26,13 @@ are not deterministic: the largest of few differences is itself by chance."""
 _LOAD_VALUES: Final = 1 << 24
 _LOAD_KERNELS: Final = 40
 
+_NOISE: Final = 0.02
+"""How far two eager steps may be from each other, of the largest value, that a replay can be told
+from them."""
+
+Copies = dict[int, list[torch.Tensor]]
+"""By operator copies of what it returned."""
+
 Bytes = dict[int, torch.Tensor]
 """By storage a copy of what the step wrote there."""
 
@@ -52,7 +59,11 @@ class Outcome:
     check: ParallelCheck
     """What was compared."""
     differs_at: int | None
-    """The first operator whose results differ by more than two eager steps; None: all is well."""
+    """The first operator with memory that differs by more than that of two eager steps; None: all
+    is well."""
+    noisy_at: int | None
+    """The first operator with memory in which two eager steps are so far apart that nothing can be
+    said of a replay; None: there is none."""
 
 
 class Checker:
@@ -124,19 +135,45 @@ class Checker:
             eager_difference=max(control.values(), default=0.0),
             difference=max(apart.values(), default=0.0),
         )
-        return Outcome(check, min((self._writers[number] for number in wrong), default=None))
+        noisy = [number for number, by in control.items() if by > _NOISE]
+        return Outcome(check, self._first(wrong), self._first(noisy))
+
+    def first_differing(self, graph: StepGraph, copies: Copies) -> int | None:
+        """The first operator whose results in a replay are not those of an eager step, of a graph
+        that copies them all; None where none is, with the copies in the way."""
+        with torch.random.fork_rng(devices=[torch.cuda.current_device()]):
+            kept = _Kept(self._observed.operators, self._observed.storages, set())
+            kept.copies = {}
+            self._run(0, kept)
+            self._replay(0, graph, {}, loaded=False)
+            self._observed.state.restore()
+        for index, eager in sorted(kept.copies.items()):
+            own = copies.get(index, [])
+            if any(
+                not torch.allclose(a, b, rtol=_NOISE, atol=0, equal_nan=True)
+                for a, b in zip(eager, own, strict=False)
+            ):
+                return index
+        return None
+
+    def _first(self, numbers: Sequence[int]) -> int | None:
+        return min((self._writers[number] for number in numbers), default=None)
 
     def _eager(self, seed: int, wanted: set[int]) -> Bytes:
-        observed = self._observed
+        kept = _Kept(self._observed.operators, self._observed.storages, wanted)
+        self._run(seed, kept)
+        return self._read(kept.kept)
+
+    def _run(self, seed: int, kept: _Kept) -> None:
+        """An eager step."""
         self._observed.state.vary(seed)
         torch.manual_seed(seed)
-        kept = _Kept(observed.operators, observed.storages, wanted)
         kept.start()
         with kept:
             # What it returns would keep the memory of its results.
-            observed.step()
+            self._observed.step()
         kept.finish()
-        return self._read(kept.kept)
+        torch.cuda.synchronize()
 
     def _replay(
         self, seed: int, graph: StepGraph, left: Mapping[int, torch.UntypedStorage], loaded: bool

@@ -28,6 +28,8 @@ class Follower(TorchDispatchMode):
         ]
         self._numbers = Storages()
         self._next = 0
+        self.copies: dict[int, list[torch.Tensor]] | None = None
+        """By operator copies of what it returned; None: they are not wanted."""
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -78,9 +80,18 @@ class Follower(TorchDispatchMode):
     def abandon(self) -> None:
         """The step raised."""
 
+    def copy_results(self, index: int, result: Any) -> None:
+        """Copies what the operator returned, if copies are wanted, on the current stream."""
+        if self.copies is not None:
+            self.copies[index] = [
+                tensor.clone() for tensor in tensors(result) if tensor.layout is torch.strided
+            ]
+
     def run(self, index: int, function: Callable[[], Any]) -> Any:
         """Calls the operator."""
-        return function()
+        result = function()
+        self.copy_results(index, result)
+        return result
 
     def made(self, number: int, tensor: torch.Tensor) -> None:
         """The step made a storage."""

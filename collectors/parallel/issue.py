@@ -9,6 +9,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from collectors.parallel.follow import Follower
+from collectors.parallel.observer import nodes_so_far
 from collectors.parallel.storages import living
 from collectors.parallel.streams import on
 from graphviz_dash.model.parallel import Access, Operator, Storage
@@ -43,6 +44,8 @@ class Issuer(Follower):
         self._made: dict[int, list[StorageWeakRef]] = {}
         self.alive: dict[int, torch.UntypedStorage] = {}
         """What the step made and left behind, by number: known when it has finished."""
+        self.nodes = [0] * len(operators)
+        """By operator the nodes that it made, those of its delay included."""
         self.addresses: list[tuple[Access, ...]] = [()] * len(operators)
         """By operator the addresses that it reaches, as bytes of a storage 0 that is all memory."""
 
@@ -75,6 +78,7 @@ class Issuer(Follower):
     def run(self, index: int, function: Callable[[], Any]) -> Any:
         """Calls the operator on its stream."""
         self._release(index)
+        before = nodes_so_far()
         stream = self._streams[self._plan.stream[index]]
         if self.operators[index].nodes:
             self._wait(index)
@@ -82,6 +86,8 @@ class Issuer(Follower):
             if index in self._delays:
                 torch.cuda._sleep(self._delays[index])
             result = function()
+            self.copy_results(index, result)
+        self.nodes[index] = nodes_so_far() - before
         self._record(index)
         return result
 
@@ -116,9 +122,12 @@ class Issuer(Follower):
         """The stream that captures, on which it is launched, waits for all others."""
         self._release(index)
         self._wait(index)
+        self.nodes[index] = -nodes_so_far()
 
     def unnamed_ended(self, index: int) -> None:
         """Others may wait for it."""
+        if self.nodes[index] <= 0:
+            self.nodes[index] += nodes_so_far()
         self._record(index)
 
     def _wait(self, index: int) -> None:

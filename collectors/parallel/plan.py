@@ -7,15 +7,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
 from collectors.parallel.candidates import Candidate, candidates, operations, wide_streams
 from collectors.parallel.capture import StepGraph, median_ns, time_replays
-from collectors.parallel.check import Checker, Outcome
+from collectors.parallel.check import Checker
 from collectors.parallel.issue import Issuer
 from collectors.parallel.observe import ObservedStep, observe
 from collectors.parallel.refusal import RefusedError
 from collectors.parallel.streams import make_workspaces, streams_of
 from collectors.workloads import Step
-from graphviz_dash.model.parallel import Attempt, Operator, ParallelPlan, Storage, Verdict
+from graphviz_dash.model.parallel import (
+    Attempt,
+    Operator,
+    ParallelCheck,
+    ParallelPlan,
+    Storage,
+    Verdict,
+)
 from graphviz_dash.planning.operations import MEASURED_COSTS, least_time
 from graphviz_dash.planning.plan import Plan, line
 from graphviz_dash.planning.proof import unordered
@@ -74,15 +83,7 @@ def _planned(observed: ObservedStep, memory_factor: float | None) -> ParallelPla
     best = min((each for each in tried if _fits(each, limit)), key=_time, default=None)
     gains = best is not None and best.replay_ns < _GAIN * observed.line_ns
     plan = best.plan if best and gains else line(observed.operators, observed.storages)
-    outcome = _checked(observed, plan)
-    if outcome.differs_at is not None:
-        operator = observed.operators[outcome.differs_at]
-        raise RefusedError(
-            f"replays differ from eager steps by {outcome.check.difference:.3g} of the largest "
-            f"value, first in {operator.name} (operator {outcome.differs_at}); two eager steps "
-            f"differ by {outcome.check.eager_difference:.3g}",
-            operator.source,
-        )
+    check = _checked(observed, plan)
     return ParallelPlan(
         operators=observed.operators,
         storages=observed.storages,
@@ -95,7 +96,7 @@ def _planned(observed: ObservedStep, memory_factor: float | None) -> ParallelPla
         chosen=plan.streams,
         verdict=Verdict.FASTER if gains else _why_not(observed, limit),
         memory_limit_bytes=limit,
-        check=outcome.check,
+        check=check,
     )
 
 
@@ -105,9 +106,11 @@ def capture_by(
     storages: Sequence[Storage],
     plan: Plan,
     delays: dict[int, int] | None = None,
+    *,
+    copies: bool = False,
 ) -> tuple[StepGraph, Issuer]:
     """Captures a step by a plan, and proves by the graph's own edges that all which shares memory
-    is ordered. ``delays``: see :class:`Issuer`; with any there is no proof.
+    is ordered. ``delays``: see :class:`Issuer`; ``copies``: whether results are copied.
 
     Raises:
         RefusedError: the step is not what was observed; or two operators are not ordered, which no
@@ -116,8 +119,21 @@ def capture_by(
     streams = streams_of(wide_streams(operators, plan))
     make_workspaces(streams)
     issuer = Issuer(operators, storages, plan, streams, delays)
+    if copies:
+        issuer.copies = {}
     graph = StepGraph(step, streams[0], issuer)
-    pair = None if delays else unordered(operators, issuer.addresses, graph.edges())
+    captured = [
+        replace(operator, nodes=nodes)
+        for operator, nodes in zip(operators, issuer.nodes, strict=True)
+    ]
+    for operator, now in zip(operators, captured, strict=True):
+        if bool(operator.nodes) != bool(now.nodes):
+            raise RefusedError(
+                f"{operator.name or 'code that calls no operator'} made {operator.nodes} nodes of "
+                f"the graph, then {now.nodes}",
+                operator.source,
+            )
+    pair = unordered(captured, issuer.addresses, graph.edges())
     if pair is not None:
         names = " and ".join(operators[index].name for index in pair)
         raise RefusedError(f"{names} share memory and would run at the same time")
@@ -166,8 +182,12 @@ def _line_attempt(observed: ObservedStep) -> Attempt:
     )
 
 
-def _checked(observed: ObservedStep, plan: Plan) -> Outcome:
-    """Compares replays of a plan, also of graphs with kernels that spin, with eager steps."""
+def _checked(observed: ObservedStep, plan: Plan) -> ParallelCheck:
+    """Compares replays of a plan, also of graphs with kernels that spin, with eager steps.
+
+    Raises:
+        RefusedError: they differ, or two eager steps differ by too much to tell.
+    """
     step, operators, storages = observed.step, observed.operators, observed.storages
     graph, issuer = capture_by(step, operators, storages, plan)
     working = [index for index, operator in enumerate(operators) if operator.nodes]
@@ -181,7 +201,27 @@ def _checked(observed: ObservedStep, plan: Plan) -> Outcome:
         }
         slow, slow_issuer = capture_by(step, operators, storages, plan, delays)
         delayed.append((slow, slow_issuer.alive))
-    return Checker(observed).check(graph, issuer.alive, delayed)
+    checker = Checker(observed)
+    outcome = checker.check(graph, issuer.alive, delayed)
+    check = outcome.check
+    if outcome.noisy_at is not None:
+        operator = operators[outcome.noisy_at]
+        raise RefusedError(
+            f"two eager steps on the same inputs differ by {check.eager_difference:.3g} of the "
+            f"largest value, first in {operator.name}: whether replays are right cannot be told",
+            operator.source,
+        )
+    if outcome.differs_at is not None:
+        copying, copier = capture_by(step, operators, storages, plan, copies=True)
+        first = checker.first_differing(copying, copier.copies or {})
+        index = outcome.differs_at if first is None else first
+        raise RefusedError(
+            f"replays differ from eager steps by {check.difference:.3g} of the largest value, "
+            f"first in {operators[index].name} (operator {index}); two eager steps differ by "
+            f"{check.eager_difference:.3g}",
+            operators[index].source,
+        )
+    return check
 
 
 def _why_not(observed: ObservedStep, limit: int | None) -> Verdict:

@@ -26,6 +26,7 @@ BUILT_IN: Final = {
     "transformer-train": "collectors.workloads.transformer:train",
     "gpt-train": "collectors.workloads.gpt:train",
     "decode": "collectors.workloads.decode:decode",
+    "experts": "collectors.workloads.experts:infer",
     "fork-join": "collectors.workloads.fork_join:fork_join",
     "all-nodes": "collectors.workloads.all_nodes:all_nodes",
     "tp-transformer": "collectors.workloads.tp_transformer:train",

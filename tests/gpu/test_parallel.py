@@ -23,7 +23,7 @@ except ImportError:
     HAZARDS = {}
 
 REFUSED = {
-    "a call on the host": "replays differ from eager steps",
+    "a call on the host": "two eager steps on the same inputs differ",
     "streams of its own": "uses streams of its own",
 }
 

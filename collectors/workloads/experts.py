@@ -1,0 +1,64 @@
+"""``experts``: a mixture of experts through each of which all tokens go, fp16: work that needs no
+order, in a program that gives it one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from collectors.workloads import Step
+
+
+@dataclass(frozen=True)
+class MixtureSize:
+    """How large the layers are."""
+
+    layers: int = 2
+    """Layers, one after another."""
+    experts: int = 8
+    """Experts of a layer."""
+    tokens: int = 32
+    """Tokens of a step."""
+    hidden: int = 512
+    """Width of a token; experts are twice as wide inside."""
+
+
+class Mixture(nn.Module):
+    """The sum of what experts make of each token, weighed by a gate."""
+
+    def __init__(self, size: MixtureSize) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(size.hidden)
+        self.gate = nn.Linear(size.hidden, size.experts)
+        self.experts = nn.ModuleList(
+            nn.Sequential(
+                nn.Linear(size.hidden, 2 * size.hidden),
+                nn.GELU(),
+                nn.Linear(2 * size.hidden, size.hidden),
+            )
+            for _ in range(size.experts)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``x``: (tokens, hidden)."""
+        tokens = self.norm(x)
+        weights = self.gate(tokens).softmax(-1)
+        parts = [
+            expert(tokens) * weights[:, index : index + 1]
+            for index, expert in enumerate(self.experts)
+        ]
+        return x + torch.stack(parts).sum(0)
+
+
+def infer(size: MixtureSize) -> Step:
+    """One pass through all layers."""
+    layers = nn.Sequential(*(Mixture(size) for _ in range(size.layers))).cuda().half().eval()
+    x = torch.randn(size.tokens, size.hidden, device="cuda", dtype=torch.half)
+
+    @torch.no_grad()
+    def step() -> object:
+        return layers(x)
+
+    return step
