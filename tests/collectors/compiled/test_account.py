@@ -1,0 +1,197 @@
+"""What is heard of torch.compile, by the loggers that torch has and trees that look like its own:
+what the program logs stays what it was, and a torch that is otherwise costs facts only."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace as Object
+from typing import Any
+
+import pytest
+
+from collectors.compiled.account import CompileAccount, compile_account
+from collectors.compiled.taps import TRACE_LOGGER
+from collectors.compiled.trees import TREES
+from collectors.guard import Guard
+from graphviz_dash.model.compilation import CompilationFact
+
+SCHEDULER = "torch._inductor.scheduler"
+STACK = '  File "/app/model/steps.py", line 9, in forward\n    cache.add_(x)\n'
+
+
+class _Heard(logging.Handler):
+    """What a handler of the program's gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
+    """The scheduler's logger, once its module is imported; warnings and worse are logged."""
+    monkeypatch.setitem(sys.modules, SCHEDULER, Object())
+    logger = logging.getLogger(f"{SCHEDULER}.__cudagraphs")
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
+    handler = _Heard()
+    logger.addHandler(handler)
+    yield logger
+    logger.removeHandler(handler)
+    logger.setLevel(logging.NOTSET)
+    logger.propagate = True
+
+
+def heard(logger: logging.Logger) -> list[str]:
+    """What the program's own handler got."""
+    (handler,) = (each for each in logger.handlers if isinstance(each, _Heard))
+    return handler.messages
+
+
+def structured(record: dict[str, Any], payload: str | None = None) -> None:
+    """A record of the structured trace, as torch logs it."""
+    logger = logging.getLogger(TRACE_LOGGER)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    logger.debug("", extra={"metadata": record, "payload": payload})
+
+
+START = {
+    "dynamo_start": {"stack": [{"line": 5, "name": "forward", "filename": "/app/model/steps.py"}]},
+    "frame_id": 0,
+    "frame_compile_id": 0,
+    "attempt": 0,
+}
+
+
+def test_the_program_hears_what_it_heard_before(log: logging.Logger) -> None:
+    with compile_account() as account:
+        assert log.isEnabledFor(logging.DEBUG)
+        log.debug("Created 1 graph partitions: 1 cudagraphable, 0 non-cudagraphable")
+        log.debug("  Partition 0: 3 nodes, cudagraphable, inputs=1, outputs=1")
+        log.warning("skipping cudagraphs due to multiple devices: cuda:0, cuda:1")
+    assert heard(log) == ["skipping cudagraphs due to multiple devices: cuda:0, cuda:1"]
+    assert log.level == logging.WARNING
+    assert log.filters == []
+    result = account.result()
+    assert result is not None
+    assert [len(split.partitions) for split in result.partitionings] == [1]
+    assert [skip.reason for skip in result.skips] == ["multiple devices: cuda:0, cuda:1"]
+
+
+def test_a_module_that_is_imported_later_is_heard_from_its_next_record(
+    monkeypatch: pytest.MonkeyPatch, log: logging.Logger
+) -> None:
+    monkeypatch.delitem(sys.modules, SCHEDULER)
+    with compile_account():
+        assert not log.isEnabledFor(logging.DEBUG)
+        monkeypatch.setitem(sys.modules, SCHEDULER, Object())
+        structured(START)
+        assert log.isEnabledFor(logging.DEBUG)
+
+
+def test_the_structured_trace_is_heard_and_its_handler_goes() -> None:
+    handlers = list(logging.getLogger(TRACE_LOGGER).handlers)
+    with compile_account() as account:
+        structured(START)
+        structured({"odd": 3})
+    assert logging.getLogger(TRACE_LOGGER).handlers == handlers
+    result = account.result()
+    assert result is not None
+    assert [(frame.id, frame.function) for frame in result.frames] == [("0/0", "forward")]
+
+
+def test_nothing_is_made_of_a_program_that_compiles_nothing() -> None:
+    with compile_account() as account:
+        pass
+    assert account.result() is None
+
+
+def trees() -> Any:
+    """torch._inductor.cudagraph_trees with one function, recorded twice, which moved."""
+    holder = Object(name="arg0_1", stack_trace=None, users=[], mutating_use_stack_trace=STACK)
+    key = Object(id=0)
+    function = Object(
+        id=key, static_input_idxs=[], mutated_input_idxs=[0], placeholders=[holder], model=None
+    )
+
+    def node(number: int, *children: Any) -> Any:
+        return Object(
+            id=Object(id=number),
+            wrapped_function=function,
+            non_static_input_idx=[0],
+            reconstructed_inputs=[Object(nbytes=4096)],
+            cudagraph_managed_idxs=[],
+            output_storage_alias=[Object(), None],
+            children={0: list(children)},
+            graph=f"cuda {number}",
+        )
+
+    manager = Object(
+        roots={0: []},
+        ids_to_funcs={_Key(0): function},
+        id_to_mode={_Key(0): Object(name="INFERENCE")},
+        id_to_compile_id={_Key(0): "0/0"},
+        warmed_up_functions={_Key(0)},
+        warned_mutation=[_Key(0)],
+        warned_functions=[],
+        get_roots=lambda: [node(0, node(1))],
+    )
+    container = {"tree_manager_containers": {0: Object(tree_manager=manager)}}
+    return Object(local=None, get_obj=lambda _, name: container[name])
+
+
+class _Key:
+    """A FunctionID."""
+
+    def __init__(self, number: int) -> None:
+        self.id = number
+
+    def __hash__(self) -> int:
+        return self.id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and other.id == self.id
+
+
+def test_the_trees_are_read_with_the_graphs_of_the_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, TREES, trees())
+    account = CompileAccount(Guard())
+    account.read({"cuda 0": "graph-1", "cuda 1": None}.get)
+    result = account.result()
+    assert result is not None
+    assert [(node.id, node.parent, node.graph) for node in result.nodes] == [
+        (0, None, "graph-1"),
+        (1, 0, None),
+    ]
+    (copied,) = result.nodes[0].copied
+    assert (copied.name, copied.bytes, copied.line and copied.line.text) == (
+        "arg0_1",
+        4096,
+        "steps.py:9",
+    )
+    (function,) = result.functions
+    assert (function.frame, function.mode, function.recordings) == ("0/0", "inference", 2)
+    assert [(skip.frame, skip.reason) for skip in result.skips] == [
+        ("0/0", "mutated inputs (1 instances)")
+    ]
+
+
+def test_trees_of_another_shape_cost_their_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, TREES, Object())
+    guard = Guard()
+    account = CompileAccount(guard)
+    with compile_account() as other:
+        structured(START)
+    account.read(lambda _: None)
+    other.read(lambda _: None)
+    result = other.result()
+    assert result is not None
+    missing = {source.fact: source.missing for source in result.sources}
+    assert missing[CompilationFact.NODES] == f"{TREES} is not as expected (AttributeError)"
+    assert guard.errors == 0
