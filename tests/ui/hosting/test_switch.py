@@ -21,7 +21,7 @@ from tests.ui.tabs import tab
 def plain() -> Iterator[str]:
     """The address of the dashboard with the switch off."""
     environment = {PLAIN_VARIABLE: "1"}
-    with served(ROOT / "app.py", "sample_traces", environment=environment) as server:
+    with served(ROOT / "app.py", "sample_traces/fork-join", environment=environment) as server:
         yield server.address
 
 
