@@ -9,6 +9,7 @@ from hypothesis import settings
 from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from tests.chromium import system_chromium
+from tests.order import LongestFirst, in_order
 
 # A slow machine is no failure: what is slow is measured in benchmarks/, not here.
 # The same examples each time: a change is judged by what it changed, not by luck.
@@ -25,6 +26,15 @@ sys.dont_write_bytecode = False
 # Traces of tests are small, and several processes run tests: threads of the engine would only wait
 # for each other.
 os.environ["POLARS_MAX_THREADS"] = "1"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    in_order(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LongestFirst:
+    return LongestFirst(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,84 @@
+"""Which files of tests one process runs whole, and which begin first: what takes long must not be
+left to a single process at the end, and what shares a server or a browser shares a process."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+FIRST: Final = (
+    # These look at the same dashboard.
+    (
+        "ui/test_every_page.py",
+        "ui/components/test_dag_component.py",
+        "ui/components/test_dag_overlay.py",
+        "ui/test_main_path.py",
+    ),
+    (
+        "ui/test_looks.py",
+        "ui/page/test_history.py",
+        "ui/components/test_dag_modules.py",
+        "ui/hosting/test_first_page.py",
+        "ui/test_keyboard.py",
+    ),
+    ("ui/views/test_samples_open.py",),
+    ("ui/components/test_timeline_component.py", "ui/hosting/test_switch.py"),
+    ("ui/state/test_uploads.py",),
+    ("collectors/program/test_recorder.py",),
+    ("ui/components/test_perfetto.py",),
+    ("cli/commands/test_serve.py",),
+    ("exports/documents/test_schemas.py",),
+    ("analysis/ranks/test_waits.py",),
+    ("collectors/program/test_unharmed.py",),
+    ("ui/views/test_pages.py",),
+    ("analysis/step/test_waterfall.py",),
+    ("cli/test_same_figures.py",),
+    ("importers/test_confined.py",),
+    ("test_attack.py",),
+    ("cli/test_main.py",),
+    ("charts/dag/test_view.py",),
+    ("ingest/test_samples.py",),
+    ("ingest/kineto/test_damaged_traces.py",),
+    ("ingest/kineto/test_workers.py",),
+    ("ingest/formats/test_hostile_files.py",),
+    ("test_walls.py",),
+    ("ingest/test_cache.py",),
+    ("analysis/replays/test_branches.py",),
+    ("ingest/kineto/test_zstd.py",),
+    ("test_faults.py",),
+)
+"""Files below tests/ in the order of the time that they take, those in one row together; all
+others are short."""
+
+_ROW: Final = {f"tests/{file}": number for number, row in enumerate(FIRST) for file in row}
+_PLACE: Final = {f"tests/{file}": place for row in FIRST for place, file in enumerate(row)}
+
+
+def file_of(test: str) -> str:
+    """The file of a test's id."""
+    return test.partition("::")[0]
+
+
+def in_order(items: list[pytest.Item]) -> None:
+    """Puts the tests of ``FIRST`` before all others."""
+
+    def place(item: pytest.Item) -> tuple[int, int]:
+        file = file_of(item.nodeid)
+        return _ROW.get(file, len(FIRST)), _PLACE.get(file, 0)
+
+    items.sort(key=place)
+
+
+class LongestFirst(LoadFileScheduling):
+    """Gives out files as they were collected, those of a row of ``FIRST`` at once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = file_of(nodeid)
+        return str(_ROW.get(file, file))
+
+    def schedule(self) -> None:
+        """Begins; without the order by numbers of tests, which say nothing of their time."""
+        self.config.option.loadscopereorder = False
+        super().schedule()
