@@ -106,6 +106,32 @@ def test_a_server_that_says_nothing_is_known_by_shapes_and_modules(tmp_path: Pat
     assert first.gpu_ns == (250_000,) * 3
 
 
+def test_graphs_of_any_accelerator_are_seen_and_what_they_take(tmp_path: Path) -> None:
+    program = """
+    held = []
+    torch.cuda.memory_snapshot = lambda: held
+    def hold(pool, size, used):
+        held.append({"segment_pool_id": pool, "total_size": size, "allocated_size": used})
+    graphs = []
+    for size, used in ((4096, 512), (0, 0), (2048, 1024)):
+        hold((0, 7), size, used)
+        graph = torch.accelerator.Graph(pool=(0, 7))
+        with graph:
+            pass
+        graphs.append(graph)
+    hold((0, 1), 8192, 0)
+    for at in range(30): graphs[at % 3].replay()
+    """
+    done = run(tmp_path, CAPTURE + _flat(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    _, recording = seen(tmp_path)
+    assert [graph.replays for graph in recording.graphs] == [10, 10, 10]
+    graphs = loop_of(tmp_path).graphs
+    assert [graph.pool for graph in graphs] == [(0, 7)] * 3
+    assert [graph.pool_added_bytes for graph in graphs] == [4096, 0, 2048]
+    assert [graph.own_bytes for graph in graphs] == [512, 0, 1024]
+
+
 RUNNER = """
 import torch
 from types import SimpleNamespace as Some

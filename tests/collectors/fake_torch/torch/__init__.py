@@ -79,6 +79,28 @@ class CUDAGraph(_CUDAGraph):
         super().replay()
 
 
+class AnywhereGraph(_CUDAGraph):
+    """As torch's for every accelerator, since 2.12: it is told its pool when it is made."""
+
+    def __init__(self, pool: tuple[int, int] | None = None) -> None:
+        self.graph_pool = pool
+
+    def capture_begin(self) -> None:
+        super().capture_begin(pool=self.graph_pool)
+
+    def capture_end(self) -> None:
+        super().capture_end()
+
+    def replay(self) -> None:
+        super().replay()
+
+    def __enter__(self) -> None:
+        self.capture_begin()
+
+    def __exit__(self, *_error: object) -> None:
+        self.capture_end()
+
+
 class Tensor:
     """A tensor as far as its shape goes."""
 
@@ -187,6 +209,7 @@ _cuda = _module(
     },
 )
 _module("cuda.graphs", CUDAGraph=CUDAGraph)
+_module("accelerator", Graph=AnywhereGraph)
 _module("_C", _cuda_getCurrentRawStream=lambda _device: 1)
 _module("version", cuda="13.0")
 _module("compiler", is_compiling=lambda: False)
