@@ -69,7 +69,8 @@ def examine(
         targets: list[Path] = []
         for number, report in enumerate(examined.reports):
             target = output / ("doctor" if number == 0 else f"doctor-{number}")
-            write_bundle(target, report, info, command, scratch)
+            compilation = examined.compilation(number)
+            write_bundle(target, report, info, command, scratch, compilation)
             targets.append(target)
         # Not on stdout: that is the program's own.
         written.write_text("".join(f"{target}\n" for target in targets), encoding="utf-8")

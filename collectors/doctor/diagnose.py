@@ -9,13 +9,14 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.doctor.requests import REPORT_FILE, ProgramSettings
+from collectors.doctor.requests import COMPILATION_FILE, REPORT_FILE, ProgramSettings
 from collectors.machine import machine_environment
 from collectors.program.launcher import ProgramExit, run_program, why_unwatched
 from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError
+from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.doctor import DoctorReport, Finding, Severity
 from graphviz_dash.model.run import (
     FORMAT_NAME,
@@ -34,11 +35,18 @@ _TIMES = "the doctor measures no times"
 
 @dataclass(frozen=True)
 class Examined:
-    """What came of an examination: a report for each process that was watched, and how a program
-    ended (None for a workload)."""
+    """What came of an examination."""
 
     reports: tuple[DoctorReport, ...]
+    """Of each process that was watched."""
     ended: ProgramExit | None
+    """How the program ended; None for a workload."""
+    compilations: tuple[Compilation | None, ...] = ()
+    """What torch.compile did in each process, None where nothing; empty for a workload."""
+
+    def compilation(self, number: int) -> Compilation | None:
+        """What torch.compile did in the process of the report ``number``."""
+        return self.compilations[number] if number < len(self.compilations) else None
 
 
 def examine_program(command: Sequence[str], skip: int, steps: int, scratch: Path) -> Examined:
@@ -52,16 +60,21 @@ def examine_program(command: Sequence[str], skip: int, steps: int, scratch: Path
     reason = why_unwatched(ended)
     if reason is not None:
         raise GraphvizDashError(f"The program could not be watched: {reason}.")
-    reports = tuple(
-        msgspec.json.decode(file.read_bytes(), type=DoctorReport)
-        for file in sorted(scratch.glob(f"*-{REPORT_FILE}"))
-    )
+    files = sorted(scratch.glob(f"*-{REPORT_FILE}"))
+    reports = tuple(msgspec.json.decode(file.read_bytes(), type=DoctorReport) for file in files)
     if not reports:
         raise GraphvizDashError(
             "The program did nothing that could be examined: it captured no graph, called no "
             "optimizer and no module without gradients, or was killed before it ended."
         )
-    return Examined(reports, ended)
+    return Examined(reports, ended, tuple(map(_compilation_beside, files)))
+
+
+def _compilation_beside(report: Path) -> Compilation | None:
+    file = report.with_name(report.name.removesuffix(REPORT_FILE) + COMPILATION_FILE)
+    if not file.exists():
+        return None
+    return msgspec.json.decode(file.read_bytes(), type=Compilation)
 
 
 def write_bundle(
@@ -70,8 +83,9 @@ def write_bundle(
     workload: WorkloadInfo,
     command: tuple[str, ...],
     scratch: Path,
+    compilation: Compilation | None = None,
 ) -> None:
-    """Writes a report as a run bundle.
+    """Writes a report as a run bundle, with what torch.compile did if it did anything.
 
     Raises:
         InputError: something is at ``target`` already.
@@ -94,6 +108,8 @@ def write_bundle(
     )
     with BundleWriter(target) as writer:
         writer.add(parts.DOCTOR, report)
+        if compilation is not None:
+            writer.add(parts.COMPILATION, compilation)
         writer.commit(manifest)
 
 

@@ -23,12 +23,13 @@ import torch
 from cuda.bindings import runtime
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from collectors.compiled.account import CompileAccount
 from collectors.doctor.attempts import Lines, cause_of, escaped
 from collectors.doctor.calls import watching
 from collectors.doctor.drafts import Draft, cpu_work, differences, illegal_in
 from collectors.doctor.events import Event, StepLog
 from collectors.doctor.places import Spot, spot_of
-from collectors.doctor.requests import REPORT_FILE, ProgramSettings
+from collectors.doctor.requests import COMPILATION_FILE, REPORT_FILE, ProgramSettings
 from collectors.doctor.watch import Watch, relaxed
 from collectors.guard import Guard
 from collectors.program.hooks import OutermostCalls, optimizer_steps
@@ -75,6 +76,7 @@ class _ProgramDoctor:
         self._replays: dict[int, int] = {}
         self._nodes: list[int | None] = []
         self._steps = _Steps(asked)
+        self._compiled = CompileAccount(self._guard)
 
     def install(self) -> None:
         """Puts the watched methods in place of torch's, for the life of the process."""
@@ -102,6 +104,7 @@ class _ProgramDoctor:
         graph.replay = launch
         graph.register_generator_state = register_generator_state
         self._steps.install()
+        self._compiled.start()
 
     def begin(
         self, original: Callable[..., None], this: Any, args: tuple[Any, ...], kwargs: Any
@@ -191,6 +194,8 @@ class _ProgramDoctor:
         if os.getpid() == self._pid:
             with self._guard:
                 self._write(file)
+            with self._guard:
+                self._write_compilation(file)
 
     def _write(self, file: os.PathLike[str]) -> None:
         self._steps.stop()
@@ -209,6 +214,16 @@ class _ProgramDoctor:
         report = self._report(_first_marked(findings), logs)
         with open(file, "wb") as out:
             out.write(msgspec.json.encode(report))
+
+    def _write_compilation(self, report: os.PathLike[str]) -> None:
+        """Writes what torch.compile did, beside the report, if it did anything."""
+        self._compiled.read(lambda _: None)
+        self._compiled.stop()
+        compilation = self._compiled.result()
+        if compilation is not None:
+            name = os.fspath(report).removesuffix(REPORT_FILE) + COMPILATION_FILE
+            with open(name, "wb") as out:
+                out.write(msgspec.json.encode(compilation))
 
     def _report(self, findings: list[Draft], logs: list[StepLog]) -> DoctorReport:
         return DoctorReport(

@@ -7,6 +7,8 @@ from typing import Final
 from msgspec import Struct
 
 REPORT_FILE: Final = "doctor.json"
+COMPILATION_FILE: Final = "compilation.json"
+"""Beside a report: what torch.compile did in that process; not there where it did nothing."""
 
 
 class DoctorRequest(Struct, frozen=True):

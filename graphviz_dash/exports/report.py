@@ -11,6 +11,7 @@ from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.failures import failure_text
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.exports.files import replacing
+from graphviz_dash.exports.report_compiled import compile_sections
 from graphviz_dash.exports.report_tables import (
     html_text,
     kernels_section,
@@ -121,6 +122,7 @@ def _sections(
         "them. Times are medians over the traced replays.",
         "graph",
     )
+    yield from compile_sections(comparison.experiment.runs)
     yield kernels_section(kernels)
     yield from notes_sections(comparison)
     yield (

@@ -84,6 +84,12 @@ def compile_report(
     )
 
 
+def untimed_causes(compilation: Compilation) -> tuple[CompileCause, ...]:
+    """The causes that ``compilation`` tells by itself, without the times of steps."""
+    untimed = Missing(Fact.TRACED_STEPS, "no steps were traced")
+    return compile_causes(compilation, untimed, untimed)
+
+
 def has_compile_report(run: Run) -> bool:
     """Whether there is something to report of ``run``."""
     return run.compilation is not None or _traced_only(run) is not None

@@ -12,6 +12,7 @@ from typing import Final
 
 import click
 
+from graphviz_dash.analysis.compiled.report import untimed_causes
 from graphviz_dash.analysis.doctor import (
     EXIT_CODES,
     CaptureOutcome,
@@ -20,11 +21,13 @@ from graphviz_dash.analysis.doctor import (
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.cli.text.doctor import print_diagnosis
 from graphviz_dash.cli.text.output import print_json
+from graphviz_dash.cli.text.programs.compiled import print_causes
 from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
 from graphviz_dash.exports.documents.doctor import doctor_document
 
 _INSTALL = "pip install 'graphviz-dash[collect]'"
 _STDERR: Final = 2
+_CAUSES: Final = 10
 _PROGRAM_FAILED: Final = 7
 """Exit code of the examining process: done, and the program itself ended with an error."""
 
@@ -123,8 +126,10 @@ def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
 
 def _tell(bundles: list[Path], as_json: bool) -> int:
     diagnoses = []
+    compilations = []
     for path in bundles:
-        report = read_bundle(path).doctor
+        contents = read_bundle(path)
+        report = contents.doctor
         if report is None:
             raise InputError(
                 path,
@@ -133,11 +138,14 @@ def _tell(bundles: list[Path], as_json: bool) -> int:
                 "Examine the workload: graphviz-dash doctor --workload NAME -o FOLDER.",
             )
         diagnoses.append(diagnose(report))
+        compilations.append(contents.compilation)
     if as_json:
         print_json("doctor", doctor_document(diagnoses))
     else:
-        for path, diagnosis in zip(bundles, diagnoses, strict=True):
+        for path, diagnosis, compilation in zip(bundles, diagnoses, compilations, strict=True):
             print_diagnosis(path.name if len(bundles) > 1 else None, diagnosis)
+            if compilation is not None:
+                print_causes(untimed_causes(compilation), _CAUSES)
     outcomes = {diagnosis.outcome for diagnosis in diagnoses}
     for outcome in (CaptureOutcome.ILLEGAL, CaptureOutcome.SILENT):
         if outcome in outcomes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from graphviz_dash.analysis.compiled.causes import CompileCause
@@ -28,7 +30,7 @@ def print_compiled(report: CompileReport, count: int) -> None:
     """Prints where the step's time goes, ``count`` causes, and the program's tree."""
     click.echo(compile_sentence(report))
     _print_parts(report)
-    _print_causes(report, count)
+    print_causes(report.causes, count)
     _print_tree(report.tree)
     missing = [source for source in report.compilation.sources if source.missing]
     if missing:
@@ -69,14 +71,15 @@ def _print_parts(report: CompileReport) -> None:
         click.echo(f"{METHOD}.")
 
 
-def _print_causes(report: CompileReport, count: int) -> None:
-    if not report.causes:
+def print_causes(causes: Sequence[CompileCause], count: int) -> None:
+    """Prints ``count`` causes, what saves most first; nothing where there is none."""
+    if not causes:
         return
-    print_heading("What to mend first")
-    for number, cause in enumerate(report.causes[:count], start=1):
+    print_heading("torch.compile: what to mend first")
+    for number, cause in enumerate(causes[:count], start=1):
         _print_cause(number, cause)
-    if len(report.causes) > count:
-        click.echo(f"  and {len(report.causes) - count} more (--causes)")
+    if len(causes) > count:
+        click.echo(f"  and {len(causes) - count} more")
 
 
 def _print_cause(number: int, cause: CompileCause) -> None:
