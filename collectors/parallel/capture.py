@@ -87,10 +87,6 @@ class StepGraph:
             if any(begin <= storage.data_ptr() < end for begin, end in spans)
         ]
 
-    def edges(self) -> list[tuple[int, int]]:
-        """Its edges between the indices of nodes."""
-        return [(edge.source, edge.target) for edge in self.read().edges]
-
 
 def _watched(step: Step, mode: Mode) -> object:
     mode.start()

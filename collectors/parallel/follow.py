@@ -39,7 +39,11 @@ class Follower(TorchDispatchMode):
         Raises:
             RefusedError: it is not the operator that was observed.
         """
-        kwargs = kwargs or {}
+        # The capture pass has a mode of its own for Python's calls into torch; these are ours.
+        with torch._C.DisableTorchFunction():
+            return self._follow(function, args, kwargs or {})
+
+    def _follow(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if is_ignored(function):
             return function(*args, **kwargs)
         self.between()

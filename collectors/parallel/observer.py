@@ -60,7 +60,11 @@ class Observer(TorchDispatchMode):
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Runs the operator, and notes what it reaches and how many nodes it made."""
-        kwargs = kwargs or {}
+        # The capture pass has a mode of its own for Python's calls into torch; these are ours.
+        with torch._C.DisableTorchFunction():
+            return self._observe(function, types, args, kwargs or {})
+
+    def _observe(self, function: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if is_ignored(function):
             return function(*args, **kwargs)
         source = calling_line()

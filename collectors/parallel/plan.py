@@ -123,8 +123,8 @@ def capture_by(
         issuer.copies = {}
     graph = StepGraph(step, streams[0], issuer)
     captured = [
-        replace(operator, nodes=nodes)
-        for operator, nodes in zip(operators, issuer.nodes, strict=True)
+        replace(operator, nodes=count)
+        for operator, count in zip(operators, issuer.nodes, strict=True)
     ]
     for operator, now in zip(operators, captured, strict=True):
         if bool(operator.nodes) != bool(now.nodes):
@@ -133,7 +133,11 @@ def capture_by(
                 f"the graph, then {now.nodes}",
                 operator.source,
             )
-    pair = unordered(captured, issuer.addresses, graph.edges())
+    whole = graph.read()
+    if sum(issuer.nodes) != len(whole.nodes):
+        raise RefusedError("work that no operator shows was launched where there was none before")
+    edges = [(edge.source, edge.target) for edge in whole.edges]
+    pair = unordered(captured, issuer.addresses, edges)
     if pair is not None:
         names = " and ".join(operators[index].name for index in pair)
         raise RefusedError(f"{names} share memory and would run at the same time")
